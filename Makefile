@@ -1,0 +1,44 @@
+# Every target creates .venv on demand; nothing else needs to be installed by hand.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+WORKERS ?= 2
+
+.PHONY: help venv demo test test-slow check format bench clean
+.DEFAULT_GOAL := help
+
+help:  ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+venv: $(INSTALLED)  ## .venv with headway and every extra
+
+demo: $(INSTALLED)  ## train the decks' three-sentence language model and sample from it
+	$(BIN)/headway demo
+
+# One torch thread per worker: two workers with two threads each fight over two cores.
+test: $(INSTALLED)  ## the tests (under ten minutes on two cores)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
+
+test-slow: $(INSTALLED)  ## the tests that take minutes or read a clock
+	$(BIN)/python -m pytest -m slow
+
+check: $(INSTALLED)  ## ruff, mypy --strict, import order
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+
+format: $(INSTALLED)  ## let ruff rewrite
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(INSTALLED)  ## headway against its peers, side by side
+	$(BIN)/headway bench attend
+
+clean:  ## everything that is not source
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,148 @@
+"""Configs as plain data and back: a choice goes by its name, a key by its path, and a typo gets one clear line.
+
+A config is a tree of frozen dataclasses. `plain` writes it as dicts, lists and scalars; `parse` reads that back, typed by
+the dataclasses themselves; `override` changes it by dotted keys. Where a field allows several dataclasses, each goes by
+its name in small letters with dashes (`SinusoidalHalves` is "sinusoidal-halves"), alone or as `kind` beside its settings.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import re
+import types
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from headway.errors import ConfigError
+
+C = TypeVar("C")
+
+
+def kind(config: type) -> str:
+    """The name a choice goes by."""
+    name = config.__name__.removesuffix("Config")
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
+
+
+def plain(value: Any) -> Any:
+    """A config as dicts, lists and scalars, with `kind` naming each dataclass."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"kind": kind(type(value)), **fields}
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+def parse(wanted: type[C], value: Any) -> C:
+    """Plain data -> config. Raises ConfigError naming the key, the value received and what is allowed."""
+    return _read(wanted, value, "")  # type: ignore[no-any-return]
+
+
+def override(config: C, changes: Mapping[str, object]) -> C:
+    """The config with values at dotted keys replaced: {"position": "alibi", "recurrent.hidden": 64}."""
+    tree = plain(config)
+    for path, value in changes.items():
+        *parents, last = path.split(".")
+        branch = tree
+        for depth, key in enumerate([*parents, last]):
+            if not isinstance(branch, dict) or key not in branch:
+                known = [k for k in branch if k != "kind"] if isinstance(branch, dict) else []
+                raise ConfigError(_unknown("no config key", ".".join(path.split(".")[: depth + 1]), known))
+            if depth < len(parents):
+                branch = branch[key]
+        branch[last] = plain(value)
+    return parse(type(config), tree)
+
+
+@cache
+def _hints(config: type) -> dict[str, Any]:
+    return get_type_hints(config)
+
+
+def _unknown(what: str, got: str, allowed: Iterable[str]) -> str:
+    allowed = list(allowed)
+    near = difflib.get_close_matches(got.split(".")[-1], allowed, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"{what} {got!r}: {hint}allowed: {', '.join(allowed)}"
+
+
+def _read(wanted: Any, value: Any, path: str) -> Any:
+    if get_origin(wanted) in (Union, types.UnionType):
+        return _read_choice(get_args(wanted), value, path)
+    if get_origin(wanted) is tuple:
+        each = get_args(wanted)[0]
+        parts = value.split(",") if isinstance(value, str) else value
+        return tuple(_read(each, part, f"{path}[{n}]") for n, part in enumerate(parts))
+    if get_origin(wanted) is Literal:
+        if value not in get_args(wanted):
+            raise ConfigError(_unknown(f"{path}:", str(value), map(str, get_args(wanted))))
+        return value
+    if dataclasses.is_dataclass(wanted):
+        return _read_dataclass(wanted, value, path)
+    return _read_scalar(wanted, value, path)
+
+
+def _read_choice(options: tuple[Any, ...], value: Any, path: str) -> Any:
+    """One of several types: a dataclass by its name, None by "none", otherwise the first scalar that fits."""
+    classes = {kind(option): option for option in options if dataclasses.is_dataclass(option)}
+    if value is None or value == "none":
+        if type(None) in options:
+            return None
+        raise ConfigError(f"{path}=none is not allowed here; allowed: {', '.join(classes)}")
+    name = value.get("kind") if isinstance(value, Mapping) else value
+    if classes and isinstance(name, str | None):
+        if name is None and len(classes) == 1:
+            name = next(iter(classes))
+        if name not in classes:
+            none = ["none"] if type(None) in options else []
+            raise ConfigError(_unknown(path, str(name), [*none, *classes]))
+        return _read(classes[name], value if isinstance(value, Mapping) else {}, path)
+    scalars = [option for option in options if option is not type(None) and option not in classes.values()]
+    for option in scalars:
+        try:
+            return _read(option, value, path)
+        except ConfigError:
+            if option is scalars[-1]:
+                raise
+    raise ConfigError(f"{path}={value!r}, allowed: {', '.join(classes)}")
+
+
+def _read_dataclass(wanted: Any, value: Any, path: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise ConfigError(f"{path or kind(wanted)}={value!r}, expected settings of {kind(wanted)}")
+    hints = {field.name: _hints(wanted)[field.name] for field in dataclasses.fields(wanted)}
+    if value.get("kind", kind(wanted)) != kind(wanted):
+        raise ConfigError(f"{path or 'kind'}={value['kind']!r}, allowed: {kind(wanted)}")
+    given: dict[str, Any] = {}
+    for key, part in value.items():
+        if key == "kind":
+            continue
+        below = f"{path}.{key}" if path else key
+        if key not in hints:
+            raise ConfigError(_unknown("no config key", below, hints))
+        given[key] = _read(hints[key], part, below)
+    required = (
+        f for f in dataclasses.fields(wanted) if f.default is f.default_factory is dataclasses.MISSING
+    )
+    for field in required:
+        if field.name not in given:
+            raise ConfigError(f"{path + '.' if path else ''}{field.name} is missing from {kind(wanted)}")
+    return wanted(**given)
+
+
+def _read_scalar(wanted: Any, value: Any, path: str) -> Any:
+    if wanted is bool and isinstance(value, str) and value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    if isinstance(value, str) and wanted in (int, float):
+        try:
+            return wanted(value)
+        except ValueError:
+            pass
+    elif wanted is float and type(value) in (int, float):
+        return float(value)
+    elif type(value) is wanted:
+        return value
+    raise ConfigError(f"{path}={value!r}, expected {wanted.__name__}")

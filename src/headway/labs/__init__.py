@@ -1,0 +1,1 @@
+"""The decks' experiments, to run and change."""

@@ -1,0 +1,92 @@
+"""Deck 002's language model whose whole world is three sentences (FACTS §6).
+
+The best any model can do on them is 3·ln 3 / 19 nats a token: after "I" three words are possible, the rest is certain.
+Trained without being fed its own words, the model is right about each position and talks nonsense all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from headway.decoding.sampling import sample
+from headway.models import RnnLm, RnnLmConfig, build_model
+from headway.nn.recurrent import RecurrentConfig
+
+SENTENCES = ("I think therefore I am", "I like machine learning", "I am not just a neural network")
+PAD, START, EOS = "<pad>", "<start>", "<eos>"
+WORDS = (PAD, START, EOS, *sorted({word for sentence in SENTENCES for word in sentence.split()}))
+IDS = {word: index for index, word in enumerate(WORDS)}
+FLOOR = 3 * math.log(3) / sum(len(sentence.split()) + 1 for sentence in SENTENCES)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Inputs START, w_1 … w_n and targets w_1 … w_n, EOS, padded (B, T)."""
+
+    inputs: Tensor
+    targets: Tensor
+
+
+def batch(*, feed_back: bool = True) -> Batch:
+    """The three sentences; without feedback the model hears START at every step and nothing else."""
+    rows = [[IDS[word] for word in sentence.split()] for sentence in SENTENCES]
+    length = max(map(len, rows)) + 1
+    inputs = torch.full((len(rows), length), IDS[PAD])
+    targets = inputs.clone()
+    for b, row in enumerate(rows):
+        inputs[b, : len(row) + 1] = torch.tensor([IDS[START], *row])
+        targets[b, : len(row) + 1] = torch.tensor([*row, IDS[EOS]])
+    if not feed_back:
+        inputs[:] = IDS[START]
+    return Batch(inputs, targets)
+
+
+def loss(model: RnnLm, data: Batch) -> Tensor:
+    """Mean nats per target token, padding left out."""
+    logits = model(data.inputs)
+    return F.cross_entropy(logits.flatten(0, 1), data.targets.flatten(), ignore_index=IDS[PAD])
+
+
+def train(
+    *,
+    steps: int = 400,
+    seed: int = 0,
+    feed_back: bool = True,
+    progress: Callable[[int, float], None] = lambda step, nats: None,
+) -> tuple[RnnLm, float]:
+    """Train a GRU of 32 units on the three sentences; the model and its loss in nats per token."""
+    config = RnnLmConfig(vocab=len(WORDS), recurrent=RecurrentConfig(hidden=32, cell="gru"), input="one-hot")
+    model = build_model(config, seed=seed)
+    assert isinstance(model, RnnLm)
+    data = batch(feed_back=feed_back)
+    optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.01, steps)
+    for step in range(steps):
+        nats = loss(model, data)
+        optimiser.zero_grad()
+        nats.backward()
+        optimiser.step()
+        schedule.step()
+        progress(step + 1, nats.item())
+    model.eval()
+    with torch.no_grad():
+        return model, loss(model, data).item()
+
+
+def samples(model: RnnLm, count: int, *, seed: int = 0, feed_back: bool = True) -> list[str]:
+    """Sentences the model says when it is started `count` times."""
+    prompt = torch.full((count, 1), IDS[START])
+    generator = torch.Generator().manual_seed(seed)
+    lines = sample(model, prompt, stop=IDS[EOS], max_tokens=12, generator=generator, feed_back=feed_back)
+    return [" ".join(WORDS[token] for token in line) for line in lines]
+
+
+def share_of_sentences(lines: list[str]) -> float:
+    """How many of the lines are one of the three sentences, between 0 and 1."""
+    return sum(line in SENTENCES for line in lines) / len(lines)

@@ -1,0 +1,66 @@
+"""The systems of the decks, one file each, and the table that finds a model for its config."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretrainingConfig
+from headway.models.deck import Deck, DeckConfig
+from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+from headway.models.gpt import Gpt, GptConfig
+from headway.models.rnn_lm import RnnLm, RnnLmConfig
+from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
+from headway.models.stepper import Source, Stepper
+
+ModelConfig = (
+    RnnLmConfig
+    | RnnSeq2SeqConfig
+    | EncoderDecoderConfig
+    | GptConfig
+    | BertConfig
+    | BertPretrainingConfig
+    | DeckConfig
+)
+
+MODELS: dict[type, type[nn.Module]] = {
+    RnnLmConfig: RnnLm,
+    RnnSeq2SeqConfig: RnnSeq2Seq,
+    EncoderDecoderConfig: EncoderDecoder,
+    GptConfig: Gpt,
+    BertConfig: Bert,
+    BertPretrainingConfig: BertPretraining,
+    DeckConfig: Deck,
+}
+
+
+def build_model(config: ModelConfig, *, seed: int = 0, device: torch.device | str = "cpu") -> nn.Module:
+    """The model a config describes, its parameters drawn from `seed` alone; device "meta" allocates nothing."""
+    where = torch.device("meta") if torch.device(device).type == "meta" else torch.device("cpu")
+    with torch.random.fork_rng(devices=[]), where:  # drawn on the CPU, so that every device starts alike
+        torch.manual_seed(seed)
+        model = MODELS[type(config)](config)
+    return model.to(device)
+
+
+__all__ = [
+    "MODELS",
+    "Bert",
+    "BertConfig",
+    "BertPretraining",
+    "BertPretrainingConfig",
+    "Deck",
+    "DeckConfig",
+    "EncoderDecoder",
+    "EncoderDecoderConfig",
+    "Gpt",
+    "GptConfig",
+    "ModelConfig",
+    "RnnLm",
+    "RnnLmConfig",
+    "RnnSeq2Seq",
+    "RnnSeq2SeqConfig",
+    "Source",
+    "Stepper",
+    "build_model",
+]

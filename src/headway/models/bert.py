@@ -1,0 +1,141 @@
+"""BERT: an encoder over one or two sentences, its pooler, and the two heads it is pretrained with (FACTS §13)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway.errors import ConfigError
+from headway.nn.attention import AttentionConfig
+from headway.nn.block import BlockConfig
+from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
+from headway.nn.feedforward import Activation, FeedForwardConfig
+from headway.nn.linear import normal_init
+from headway.nn.norms import LayerNorm, Norm
+from headway.nn.positions import EncoderPosition, Learned
+from headway.nn.stack import Stack, StackConfig
+from headway.ops import Lengths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertConfig:
+    """Sizes and parts of a BERT; the defaults are bert-base's."""
+
+    vocab: int
+    context: int = 512
+    width: int = 768
+    layers: int = 12
+    heads: int = 12
+    inner: int = 3072
+    segments: int = 2
+    position: EncoderPosition | None = Learned()
+    norm: Norm = LayerNorm(eps=1e-12)
+    activation: Activation = "gelu"
+    dropout: float = 0.1  # on embeddings, weights and what each part adds
+    pooler: bool = True
+    init_std: float = 0.02
+    kernel: str = "auto"
+
+    @property
+    def stack(self) -> StackConfig:
+        """The stack these sizes describe."""
+        attention = AttentionConfig(
+            width=self.width, heads=self.heads, dropout=self.dropout, kernel=self.kernel
+        )
+        feedforward = FeedForwardConfig(inner=self.inner, activation=self.activation)
+        return StackConfig(
+            layers=self.layers,
+            block=BlockConfig(
+                attention=attention,
+                feedforward=feedforward,
+                norm=self.norm,
+                place="post",
+                dropout=self.dropout,
+            ),
+            context=self.context,
+            position=self.position,
+            input_norm=True,
+            dropout=self.dropout,
+        )
+
+
+class Bert(nn.Module):
+    """Tokens -> one vector a token; `pool` gives one a sequence."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__()
+        self.vocab = config.vocab
+        self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
+        self.segment_embedding = TokenEmbedding(
+            TokenEmbeddingConfig(vocab=config.segments, width=config.width)
+        )
+        self.stack = Stack(config.stack)
+        self.pooler = nn.Linear(config.width, config.width) if config.pooler else None
+        normal_init(self, config.init_std)
+
+    def forward(
+        self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
+    ) -> Tensor:
+        """(B, T) -> (B, T, D); segments (B, T) say which sentence a token belongs to, all the first if not given."""
+        check_lengths(lengths_B, *tokens_BT.shape)
+        segments_BT = torch.zeros_like(tokens_BT) if segments_BT is None else segments_BT
+        x_BTD = self.embedding(tokens_BT) + self.segment_embedding(segments_BT)
+        mask = None if lengths_B is None else Lengths(lengths_B)
+        hidden: Tensor = self.stack(x_BTD, mask=mask, lengths_B=lengths_B)
+        return hidden
+
+    def pool(self, hidden_BTD: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D): the first token's vector through a linear layer and tanh."""
+        if self.pooler is None:
+            raise ConfigError("this model has no pooler (pooler=False)")
+        pooled: Tensor = self.pooler(hidden_BTD[:, 0]).tanh()
+        return pooled
+
+
+class PretrainingLogits(NamedTuple):
+    """What BERT is trained on: each token's identity (B, T, V), and whether B follows A (B, 2)."""
+
+    tokens: Tensor
+    follows: Tensor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BertPretrainingConfig:
+    """A BERT with both of its pretraining heads."""
+
+    bert: BertConfig
+
+    def __post_init__(self) -> None:
+        if not self.bert.pooler:
+            raise ConfigError(
+                "next-sentence prediction reads the pooler: bert.pooler=False is not allowed here"
+            )
+
+
+class BertPretraining(nn.Module):
+    """BERT with the masked-token head (tied to the embedding, with a bias) and the next-sentence head."""
+
+    def __init__(self, config: BertPretrainingConfig) -> None:
+        super().__init__()
+        width = config.bert.width
+        self.vocab = config.bert.vocab
+        self.bert = Bert(config.bert)
+        self.transform = nn.Linear(width, width)
+        self.transform_norm = LayerNorm(eps=1e-12).build(width)
+        self.token_head = Head(width, config.bert.vocab, tied=True, bias=True)
+        self.follows = nn.Linear(width, 2)
+        for head in (self.transform, self.follows):
+            normal_init(head, config.bert.init_std)
+
+    def forward(
+        self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
+    ) -> PretrainingLogits:
+        """(B, T) -> logits of both heads."""
+        hidden_BTD = self.bert(tokens_BT, lengths_B, segments_BT=segments_BT)
+        x = self.transform_norm(F.gelu(self.transform(hidden_BTD)))
+        tokens = self.token_head(x, self.bert.embedding.weight)
+        return PretrainingLogits(tokens, self.follows(self.bert.pool(hidden_BTD)))

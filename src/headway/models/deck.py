@@ -1,0 +1,64 @@
+"""The transformer as deck 001 prints it: one head, a d→d LeakyReLU network, post-norm, learned positions.
+
+The slide's class is completed only where it cannot run as printed (FACTS §0.10-11): the position table gets a length,
+tokens get an embedding, and a linear readout gives logits. Its LayerNorm is the corrected one. There is no causal mask
+on the slide and so none here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from headway.nn.attention import AttentionConfig
+from headway.nn.block import BlockConfig
+from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
+from headway.nn.feedforward import FeedForwardConfig
+from headway.nn.positions import EncoderPosition, Learned
+from headway.nn.stack import Stack, StackConfig
+from headway.ops import Lengths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeckConfig:
+    """The slide leaves the sizes open; it shows three blocks, then two."""
+
+    vocab: int
+    context: int = 64
+    width: int = 64
+    layers: int = 2
+    heads: int = 1
+    position: EncoderPosition | None = Learned()
+
+    @property
+    def stack(self) -> StackConfig:
+        """The stack these sizes describe."""
+        return StackConfig(
+            layers=self.layers,
+            block=BlockConfig(
+                attention=AttentionConfig(width=self.width, heads=self.heads),
+                feedforward=FeedForwardConfig(inner=self.width, activation="leaky_relu"),
+                place="post",
+            ),
+            context=self.context,
+            position=self.position,
+        )
+
+
+class Deck(nn.Module):
+    """Tokens -> logits at every position, each position seeing all others."""
+
+    def __init__(self, config: DeckConfig) -> None:
+        super().__init__()
+        self.vocab = config.vocab
+        self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
+        self.stack = Stack(config.stack)
+        self.head = nn.Linear(config.width, config.vocab)
+
+    def forward(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
+        """(B, T) -> logits (B, T, V)."""
+        check_lengths(lengths_B, *tokens_BT.shape)
+        mask = None if lengths_B is None else Lengths(lengths_B)
+        logits: Tensor = self.head(self.stack(self.embedding(tokens_BT), mask=mask, lengths_B=lengths_B))
+        return logits

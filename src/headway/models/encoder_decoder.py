@@ -1,0 +1,153 @@
+"""The 2017 transformer: an encoder reads the source, a decoder writes the target and looks back at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from headway.errors import ConfigError
+from headway.models.stepper import Source
+from headway.nn.attention import AttentionConfig
+from headway.nn.block import BlockConfig, Place
+from headway.nn.cache import Cache
+from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
+from headway.nn.feedforward import Activation, FeedForwardConfig
+from headway.nn.linear import xavier_init
+from headway.nn.norms import FeatureNorm, LayerNorm
+from headway.nn.positions import CausalPosition, Sinusoidal
+from headway.nn.stack import Memory, Stack, StackConfig
+from headway.ops import Causal, Lengths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderDecoderConfig:
+    """Sizes and parts of an encoder-decoder; the defaults are the paper's (FACTS §10)."""
+
+    vocab: int  # of the target, and of the source unless it has its own
+    source_vocab: int | None = None  # None: one matrix serves source, target and output
+    context: int = 1024  # for learned positions only
+    width: int = 512
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    heads: int = 8
+    inner: int = 2048
+    position: CausalPosition | None = Sinusoidal()
+    norm: FeatureNorm = LayerNorm()
+    place: Place = "post"
+    activation: Activation = "relu"
+    dropout: float = 0.1  # on what each part adds, and on embedding plus position
+    attention_dropout: float = 0.0  # none in the paper; tensor2tensor has 0.1 here and in the feed-forward
+    activation_dropout: float = 0.0
+    tied: bool = True  # the output matrix is the target embedding
+    kernel: str = "auto"
+
+    @property
+    def encoder(self) -> StackConfig:
+        """The encoder's stack."""
+        attention = AttentionConfig(
+            width=self.width, heads=self.heads, dropout=self.attention_dropout, kernel=self.kernel
+        )
+        feedforward = FeedForwardConfig(
+            inner=self.inner, activation=self.activation, dropout=self.activation_dropout
+        )
+        block = BlockConfig(
+            attention=attention,
+            feedforward=feedforward,
+            norm=self.norm,
+            place=self.place,
+            dropout=self.dropout,
+        )
+        return StackConfig(
+            layers=self.encoder_layers,
+            block=block,
+            context=self.context,
+            position=self.position,
+            dropout=self.dropout,
+        )
+
+    @property
+    def decoder(self) -> StackConfig:
+        """The decoder's stack: the encoder's block with cross-attention, its queries seeing only the past."""
+        encoder = self.encoder
+        return replace(
+            encoder, layers=self.decoder_layers, block=replace(encoder.block, cross=True), causal=True
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DecoderState:
+    """The target so far, and the source as every decoder layer sees it."""
+
+    cache: Cache
+    memory: Memory
+
+
+class EncoderDecoder(nn.Module):
+    """Source and target prefix -> logits for each next target token."""
+
+    def __init__(self, config: EncoderDecoderConfig) -> None:
+        super().__init__()
+        self.vocab = config.vocab
+
+        def embedding(vocab: int) -> TokenEmbedding:
+            return TokenEmbedding(
+                TokenEmbeddingConfig(vocab=vocab, width=config.width, scale=config.width**0.5)
+            )
+
+        self.target_embedding = embedding(config.vocab)
+        self.source_embedding = embedding(config.source_vocab) if config.source_vocab is not None else None
+        self.encoder = Stack(config.encoder)
+        self.decoder = Stack(config.decoder)
+        self.head = Head(config.width, config.vocab, tied=config.tied, bias=False)
+        xavier_init(self)
+        for table in (self.target_embedding, self.source_embedding):
+            if table is not None:  # times √D on the way in, so that words and positions weigh alike
+                nn.init.normal_(table.weight, std=config.width**-0.5)
+
+    def encode(self, source: Source) -> Memory:
+        """Read the source: keys and values for every decoder layer."""
+        check_lengths(source.lengths, *source.tokens.shape, "source")
+        embedding = self.source_embedding or self.target_embedding
+        mask = None if source.lengths is None else Lengths(source.lengths)
+        x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths)
+        return self.decoder.remember(x_BSD, source.lengths)
+
+    def forward(
+        self,
+        source_BS: Tensor,
+        target_BT: Tensor,
+        source_lengths_B: Tensor | None = None,
+        target_lengths_B: Tensor | None = None,
+    ) -> Tensor:
+        """Source (B, S), target prefix (B, T) -> logits (B, T, V); both may be padded on the right."""
+        check_lengths(target_lengths_B, *target_BT.shape, "target")
+        memory = self.encode(Source(source_BS, source_lengths_B))
+        x_BTD = self.decoder(self.target_embedding(target_BT), mask=Causal(), memory=memory)
+        logits: Tensor = self.head(x_BTD, self.target_embedding.weight)
+        return logits
+
+    @torch.no_grad()
+    def start(self, source: Source | None = None, *, capacity: int = 64) -> DecoderState:
+        """Read the source; nothing written yet."""
+        if source is None:
+            raise ConfigError("an encoder-decoder needs a source to start from")
+        return DecoderState(self.decoder.empty_cache(capacity), self.encode(source))
+
+    @torch.no_grad()
+    def extend(
+        self, tokens_BK: Tensor, state: DecoderState, counts_B: Tensor | None = None
+    ) -> tuple[Tensor, DecoderState]:
+        """(B, K) -> logits (B, K, V) and the state after them."""
+        check_lengths(counts_B, *tokens_BK.shape, "target")
+        cache = state.cache
+        x = self.decoder(
+            self.target_embedding(tokens_BK), mask=Causal(cache.length), cache=cache, memory=state.memory
+        )
+        state = replace(state, cache=cache.advanced(tokens_BK.shape[1], counts_B))
+        return self.head(x, self.target_embedding.weight), state
+
+    def select(self, state: DecoderState, rows_B: Tensor) -> DecoderState:
+        """These rows, in this order."""
+        return DecoderState(state.cache.select(rows_B), state.memory.select(rows_B))

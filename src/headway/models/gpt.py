@@ -1,0 +1,120 @@
+"""The decoder-only transformer: GPT-2, character models and, with other parts, LLaMA's shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from headway.errors import ConfigError
+from headway.models.stepper import Source
+from headway.nn.attention import AttentionConfig
+from headway.nn.block import Block, BlockConfig
+from headway.nn.cache import Cache
+from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
+from headway.nn.feedforward import Activation, FeedForwardConfig
+from headway.nn.linear import normal_init
+from headway.nn.norms import FeatureNorm, LayerNorm
+from headway.nn.positions import CausalPosition, Learned
+from headway.nn.stack import Stack, StackConfig
+from headway.ops import Causal, Packed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GptConfig:
+    """Sizes and parts of a decoder-only transformer; the defaults are GPT-2's."""
+
+    vocab: int
+    context: int
+    width: int
+    layers: int
+    heads: int
+    kv_heads: int | None = None
+    inner: int | None = None  # None: 4·width
+    position: CausalPosition | None = Learned()
+    norm: FeatureNorm = LayerNorm()
+    activation: Activation = "gelu_tanh"
+    bias: bool = True  # in the linear layers
+    tied: bool = True  # the output matrix is the embedding
+    dropout: float = 0.0
+    init_std: float = 0.02
+    kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.vocab < 1 or self.context < 1 or self.layers < 0:
+            raise ConfigError(
+                f"vocab={self.vocab}, context={self.context} must be >= 1, layers={self.layers} >= 0"
+            )
+
+    @property
+    def stack(self) -> StackConfig:
+        """The stack these sizes describe."""
+        attention = AttentionConfig(
+            width=self.width,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            bias=self.bias,
+            dropout=self.dropout,
+            kernel=self.kernel,
+        )
+        inner = 4 * self.width if self.inner is None else self.inner
+        feedforward = FeedForwardConfig(inner=inner, activation=self.activation, bias=self.bias)
+        return StackConfig(
+            layers=self.layers,
+            block=BlockConfig(
+                attention=attention,
+                feedforward=feedforward,
+                norm=self.norm,
+                place="pre",
+                dropout=self.dropout,
+            ),
+            context=self.context,
+            position=self.position,
+            causal=True,
+            dropout=self.dropout,
+        )
+
+
+class Gpt(nn.Module):
+    """Tokens -> logits for each next token; a query sees itself and before."""
+
+    def __init__(self, config: GptConfig) -> None:
+        super().__init__()
+        self.vocab = config.vocab
+        self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
+        self.stack = Stack(config.stack)
+        self.head = Head(config.width, config.vocab, tied=config.tied, bias=False)
+        normal_init(self, config.init_std)
+        # GPT-2: what is added to the stream starts smaller the more layers add to it.
+        for block in self.stack.blocks:
+            assert isinstance(block, Block)
+            for last in (block.attention.out, block.feedforward.down if block.feedforward else None):
+                if last is not None:
+                    nn.init.normal_(last.weight, std=config.init_std / (2 * config.layers) ** 0.5)
+
+    def forward(
+        self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
+    ) -> Tensor:
+        """(B, T) -> logits (B, T, V). Rows may be padded on the right, or hold several documents marked by segment."""
+        check_lengths(lengths_B, *tokens_BT.shape)
+        mask = Causal() if segments_BT is None else Causal() & Packed(segments_BT)
+        logits: Tensor = self.head(self.stack(self.embedding(tokens_BT), mask=mask), self.embedding.weight)
+        return logits
+
+    def start(self, source: Source | None = None, *, capacity: int = 64) -> Cache:
+        """An empty cache; a language model reads no source."""
+        if source is not None:
+            raise ConfigError("a language model takes no source: give the prompt to `extend`")
+        return self.stack.empty_cache(capacity)
+
+    @torch.no_grad()
+    def extend(self, tokens_BK: Tensor, state: Cache, counts_B: Tensor | None = None) -> tuple[Tensor, Cache]:
+        """(B, K) -> logits (B, K, V) and the cache after them."""
+        check_lengths(counts_B, *tokens_BK.shape)
+        x = self.stack(self.embedding(tokens_BK), mask=Causal(state.length), cache=state)
+        return self.head(x, self.embedding.weight), state.advanced(tokens_BK.shape[1], counts_B)
+
+    def select(self, state: Cache, rows_B: Tensor) -> Cache:
+        """These rows, in this order."""
+        return state.select(rows_B)

@@ -1,0 +1,97 @@
+"""The recurrent language model of deck 002: START, the words so far, and a distribution over the next one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from headway.errors import ConfigError
+from headway.models.stepper import Source
+from headway.nn.embedding import Head, OneHot, TokenEmbedding, TokenEmbeddingConfig, TokenInput, check_lengths
+from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RnnLmConfig:
+    """A recurrent language model."""
+
+    vocab: int
+    recurrent: RecurrentConfig
+    input: TokenInput = "embedding"
+    width: int = 32  # of the embedding; one-hot input is as wide as the vocabulary
+    tied: bool = False
+    dropout: float = 0.0  # on what enters and leaves the recurrent layers
+
+    def __post_init__(self) -> None:
+        if self.recurrent.bidirectional:
+            raise ConfigError("recurrent.bidirectional=True: a language model must not read what it predicts")
+        if self.tied and (self.input != "embedding" or self.width != self.recurrent.hidden):
+            raise ConfigError(
+                f"tied=True needs input='embedding' with width={self.width} equal to hidden={self.recurrent.hidden}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RnnState:
+    """Each layer's hidden state after the tokens so far; None before the first."""
+
+    hidden: tuple[Hidden, ...] | None = None
+
+
+def select_hidden(hidden: tuple[Hidden, ...], rows_B: Tensor) -> tuple[Hidden, ...]:
+    """These batch rows of every layer's state, in this order."""
+    return tuple(tuple(part[:, rows_B] for part in layer) for layer in hidden)
+
+
+class RnnLm(nn.Module):
+    """Tokens -> logits for each next token."""
+
+    def __init__(self, config: RnnLmConfig) -> None:
+        super().__init__()
+        self.vocab = config.vocab
+        one_hot = config.input == "one-hot"
+        self.embedding: OneHot | TokenEmbedding
+        if one_hot:
+            self.embedding = OneHot(config.vocab)
+        else:
+            self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
+        self.recurrent = Recurrent(config.vocab if one_hot else config.width, config.recurrent)
+        self.head = Head(config.recurrent.hidden, config.vocab, tied=config.tied, bias=True)
+        for table in (self.embedding.weight, self.head.weight):
+            if table is not None:
+                nn.init.uniform_(table, -0.1, 0.1)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
+        """(B, T) -> logits (B, T, V); padding on the right is read, and changes nothing before it."""
+        check_lengths(lengths_B, *tokens_BT.shape)
+        return self._run(tokens_BT, None, None)[0]
+
+    def start(self, source: Source | None = None, *, capacity: int = 64) -> RnnState:
+        """Nothing read yet; a language model takes no source, and a recurrent one needs no capacity."""
+        if source is not None:
+            raise ConfigError("a language model takes no source: give the prompt to `extend`")
+        return RnnState()
+
+    @torch.no_grad()
+    def extend(
+        self, tokens_BK: Tensor, state: RnnState, counts_B: Tensor | None = None
+    ) -> tuple[Tensor, RnnState]:
+        """(B, K) -> logits (B, K, V) and the state after each row's last real token."""
+        check_lengths(counts_B, *tokens_BK.shape)
+        logits, hidden = self._run(tokens_BK, state.hidden, counts_B)
+        return logits, RnnState(hidden)
+
+    def select(self, state: RnnState, rows_B: Tensor) -> RnnState:
+        """These rows, in this order."""
+        return state if state.hidden is None else RnnState(select_hidden(state.hidden, rows_B))
+
+    def _run(
+        self, tokens_BT: Tensor, hidden: tuple[Hidden, ...] | None, lengths_B: Tensor | None
+    ) -> tuple[Tensor, tuple[Hidden, ...]]:
+        x = self.dropout(self.embedding(tokens_BT))
+        hidden = self.recurrent.start(x, len(x)) if hidden is None else hidden
+        x, hidden = self.recurrent(x, hidden, lengths_B)
+        return self.head(self.dropout(x), self.embedding.weight), hidden

@@ -1,0 +1,176 @@
+"""Multi-head attention: projections and positions here, the rest in `ops.attend`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway import ops
+from headway.errors import ConfigError
+from headway.nn.cache import LayerCache
+from headway.nn.linear import FusedLinear
+from headway.nn.positions import Geometry, Shaw
+from headway.nn.taps import Tap
+from headway.ops import Bias, Mask, Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionConfig:
+    """H heads over a width of D, G of them for keys and values."""
+
+    width: int
+    heads: int
+    kv_heads: int | None = None  # None: as many as heads
+    bias: bool = True
+    dropout: float = 0.0  # on the weights
+    scale: float | None = None  # None: 1/√E
+    learn_scale: bool = False  # a temperature per head that starts at `scale`
+    shaw: Shaw | None = None
+    kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.heads < 1 or self.width % self.heads:
+            raise ConfigError(f"width={self.width} is not divisible by heads={self.heads}")
+        if self.kv_heads is not None and (self.kv_heads < 1 or self.heads % self.kv_heads):
+            raise ConfigError(f"kv_heads={self.kv_heads} does not divide heads={self.heads}")
+        if self.kernel not in ("auto", *ops.KERNELS):
+            raise ConfigError(f"kernel={self.kernel!r}, allowed: auto, {', '.join(ops.KERNELS)}")
+
+    @property
+    def groups(self) -> int:
+        """G, the number of key/value heads."""
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+    @property
+    def head_width(self) -> int:
+        """E."""
+        return self.width // self.heads
+
+
+def split_heads(x_BTD: Tensor, heads: int) -> Tensor:
+    """(B, T, D) -> (B, H, T, E)."""
+    return x_BTD.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+class _Attention(nn.Module):
+    """What self- and cross-attention share: heads in, weighted values out, taps between."""
+
+    def __init__(self, config: AttentionConfig) -> None:
+        super().__init__()
+        self.heads, self.groups, self.head_width = config.heads, config.groups, config.head_width
+        self.dropout, self.kernel = config.dropout, config.kernel
+        scale = config.scale if config.scale is not None else config.head_width**-0.5
+        self.scale: float | nn.Parameter = scale
+        if config.learn_scale:
+            self.scale = nn.Parameter(torch.full((config.heads,), scale))
+        self.shaw = ShawTables(config.shaw, config.head_width) if config.shaw else None
+        self.out = nn.Linear(config.width, config.width, bias=config.bias)
+        self.tap_q, self.tap_k, self.tap_v, self.tap_weights, self.tap_heads = (Tap() for _ in range(5))
+
+    def _attend(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None, offset: Offset
+    ) -> Tensor:
+        """q (B, H, T, E), k and v (B, G, S, E) -> (B, T, D)."""
+        q, k, v = self.tap_q(q), self.tap_k(k), self.tap_v(v)
+        if self.shaw is not None:
+            bias = self.shaw.bias(q, self.scale, offset)
+        dropout = self.dropout if self.training else 0.0
+        if self.tap_weights.listening:  # recomputed from what was used; the kernel stays as it is
+            self.tap_weights(ops.attention_weights(q, k, mask=mask, bias=bias, scale=self.scale))
+        if self.shaw is not None and self.shaw.values is not None:
+            weights = ops.attention_weights(q, k, mask=mask, bias=bias, scale=self.scale)
+            x = self.shaw.combine(F.dropout(weights, dropout), v, offset)
+        else:
+            x = ops.attend(
+                q, k, v, mask=mask, bias=bias, scale=self.scale, dropout=dropout, kernel=self.kernel
+            )
+        x = self.tap_heads(x)
+        x = self.out(x.transpose(1, 2).flatten(2))
+        return x
+
+
+class SelfAttention(_Attention):
+    """Queries, keys and values from one input, in one fused projection."""
+
+    def __init__(self, config: AttentionConfig) -> None:
+        super().__init__(config)
+        kv_width = config.groups * config.head_width
+        self.qkv = FusedLinear(config.width, (config.width, kv_width, kv_width), bias=config.bias)
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        *,
+        mask: Mask | None = None,
+        geometry: Geometry | None = None,
+        cache: LayerCache | None = None,
+        used: int = 0,
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen."""
+        geometry = geometry or Geometry()
+        q, k, v = self.qkv.split(self.qkv(x_BTD))
+        q = geometry.turn(split_heads(q, self.heads))
+        k = geometry.turn(split_heads(k, self.groups))
+        v = split_heads(v, self.groups)
+        if cache is not None:
+            k, v = cache.write(k, v, geometry.offset, used)
+        return self._attend(q, k, v, mask, geometry.bias, geometry.offset)
+
+
+class CrossAttention(_Attention):
+    """Queries from the decoder, keys and values from a memory; no positions, which mean nothing between two texts."""
+
+    def __init__(self, config: AttentionConfig) -> None:
+        super().__init__(config)
+        if config.shaw is not None:
+            raise ConfigError(
+                "cross-attention takes no relative positions (shaw): the two sides are different texts"
+            )
+        kv_width = config.groups * config.head_width
+        self.q = nn.Linear(config.width, config.width, bias=config.bias)
+        self.kv = FusedLinear(config.width, (kv_width, kv_width), bias=config.bias)
+
+    def project(self, memory_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values (B, G, S, E) of the memory: computed once, used at every step."""
+        k, v = self.kv.split(self.kv(memory_BSD))
+        return split_heads(k, self.groups), split_heads(v, self.groups)
+
+    def forward(self, x_BTD: Tensor, kv: tuple[Tensor, Tensor], *, mask: Mask | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        return self._attend(split_heads(self.q(x_BTD), self.heads), *kv, mask, None, 0)
+
+
+class ShawTables(nn.Module):
+    """Relative position vectors of Shaw et al. 2018, shared by the heads of one layer."""
+
+    def __init__(self, config: Shaw, head_width: int) -> None:
+        super().__init__()
+        size = (2 * config.reach + 1, head_width)
+        self.reach = config.reach
+        self.keys = nn.Parameter(torch.empty(size))
+        self.values = nn.Parameter(torch.empty(size)) if config.values else None
+        for table in self.parameters():
+            nn.init.xavier_uniform_(table)
+
+    def bias(self, q_BHTE: Tensor, scale: float | Tensor, offset: Offset) -> Bias:
+        """scale·q_i·a_(j-i) as a table (B, H, T, 2·reach + 1) over clipped distances."""
+        factor = scale.view(-1, 1, 1) if isinstance(scale, Tensor) else scale
+        return ops.Relative((q_BHTE * factor) @ self.keys.mT, offset)
+
+    def combine(self, weights_BHTS: Tensor, v_BGSE: Tensor, offset: Offset) -> Tensor:
+        """Σ_j weight_ij·(v_j + a_(j-i)) -> (B, H, T, E): for the second term the weights are summed by distance."""
+        assert self.values is not None
+        rows, heads, queries, keys = weights_BHTS.shape
+        i = torch.arange(queries, device=weights_BHTS.device)[:, None]
+        j = torch.arange(keys, device=weights_BHTS.device)
+        start = offset.view(-1, 1, 1) if isinstance(offset, Tensor) and offset.ndim else offset
+        slot = (j - i - start).clamp(-self.reach, self.reach) + self.reach  # (T, S) or (B, T, S)
+        slot = slot.view(-1, 1, queries, keys).expand(rows, heads, -1, -1)
+        sums = weights_BHTS.new_zeros(rows, heads, queries, 2 * self.reach + 1).scatter_add(
+            -1, slot, weights_BHTS
+        )
+        v = v_BGSE.repeat_interleave(heads // v_BGSE.shape[1], dim=1)
+        return weights_BHTS.to(v.dtype) @ v + sums.to(v.dtype) @ self.values

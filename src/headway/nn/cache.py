@@ -1,0 +1,88 @@
+"""What a decoder remembers: keys and values in buffers that are written in place.
+
+A `Cache` is a handle: `extend` and `select` on a model hand back a new one and spend the old one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from headway.ops import Offset
+
+
+@dataclass(slots=True)
+class LayerCache:
+    """The keys and values (B, G, capacity, E) of one layer. Buffers double when they are full."""
+
+    capacity: int
+    k: Tensor | None = None
+    v: Tensor | None = None
+    spare: list[Tensor] = field(default_factory=list)
+
+    def write(self, k: Tensor, v: Tensor, at: Offset, used: int) -> tuple[Tensor, Tensor]:
+        """Put new keys and values (B, G, K, E) at position `at`; all of them up to `used` + K come back."""
+        end = used + k.shape[2]
+        self.k = self._put(self.k, k.detach(), at, end)
+        self.v = self._put(self.v, v.detach(), at, end)
+        return self.k[:, :, :end], self.v[:, :, :end]
+
+    def _put(self, buffer: Tensor | None, new: Tensor, at: Offset, end: int) -> Tensor:
+        rows, groups, count, width = new.shape
+        if buffer is None or end > buffer.shape[2]:
+            while self.capacity < end:
+                self.capacity *= 2
+            # Zeros, not empty: a slot that no query may see still meets a weight of 0, and 0·NaN is NaN.
+            grown = new.new_zeros(rows, groups, self.capacity, width)
+            if buffer is not None:
+                grown[:, :, : buffer.shape[2]] = buffer
+            buffer, self.spare = grown, []
+        if isinstance(at, int):
+            buffer[:, :, at : at + count] = new
+        else:
+            row = torch.arange(rows, device=new.device).unsqueeze(-1)
+            slot = at.unsqueeze(-1) + torch.arange(count, device=new.device)
+            buffer[row, :, slot] = new.transpose(1, 2)
+        return buffer
+
+    def select(self, rows_B: Tensor) -> None:
+        """Keep these rows, in this order: through a second buffer when the number of rows stays."""
+        if self.k is None or self.v is None:
+            return
+        if len(rows_B) == self.k.shape[0]:
+            old = [self.k, self.v]
+            spare = self.spare or [torch.empty_like(self.k), torch.empty_like(self.v)]
+            self.k, self.v = (
+                torch.index_select(a, 0, rows_B, out=b) for a, b in zip(old, spare, strict=True)
+            )
+            self.spare = old
+        else:
+            self.k, self.v, self.spare = self.k[rows_B], self.v[rows_B], []
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """The caches of a stack's layers and how much of them is filled."""
+
+    layers: tuple[LayerCache, ...]
+    length: Offset = 0  # tokens seen: a number while all rows agree, (B,) once they differ
+    used: int = 0  # an upper bound on `length` that needs no look at the device
+
+    @classmethod
+    def empty(cls, layers: int, capacity: int) -> Cache:
+        """A cache for this many layers; its buffers are made by the first write."""
+        return cls(tuple(LayerCache(max(capacity, 1)) for _ in range(layers)))
+
+    def advanced(self, count: int, counts_B: Tensor | None = None) -> Cache:
+        """After `count` more tokens, of which only `counts_B` are real where rows differ."""
+        return replace(
+            self, length=self.length + (count if counts_B is None else counts_B), used=self.used + count
+        )
+
+    def select(self, rows_B: Tensor) -> Cache:
+        """These rows, in this order."""
+        for layer in self.layers:
+            layer.select(rows_B)
+        return self if isinstance(self.length, int) else replace(self, length=self.length[rows_B])

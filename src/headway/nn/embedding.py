@@ -1,0 +1,111 @@
+"""Tokens in, logits out: embeddings, one-hot vectors, and the checks on token ids and lengths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway.errors import DataError, ShapeError
+
+TokenInput = Literal["embedding", "one-hot"]
+
+
+def check_tokens(tokens: Tensor, vocab: int) -> None:
+    """Raise DataError if an id lies outside the vocabulary, ShapeError if tokens are not (B, T).
+
+    On a GPU the ids are checked on the device without waiting for it; a compiled graph does not check.
+    """
+    if tokens.ndim != 2:
+        raise ShapeError(f"tokens have shape {tuple(tokens.shape)}, expected (B, T)")
+    if torch.compiler.is_compiling() or not tokens.numel() or tokens.is_meta:
+        return
+    low, high = torch.aminmax(tokens)
+    if tokens.device.type != "cpu":
+        torch._assert_async((low >= 0) & (high < vocab))
+        return
+    if low < 0 or high >= vocab:
+        wrong = low if low < 0 else high
+        row, column = (tokens == wrong).nonzero()[0].tolist()
+        raise DataError(
+            f"token id {int(wrong)} in row {row}, position {column}: allowed are 0 to {vocab - 1}"
+        )
+
+
+def check_lengths(lengths: Tensor | None, rows: int, longest: int, what: str = "sequence") -> None:
+    """Raise if lengths are not (B,) integers between 1 and the padded length; an empty sequence has no answer."""
+    if lengths is None:
+        if not longest:
+            raise DataError(f"the {what} is empty: it needs at least one token")
+        return
+    if tuple(lengths.shape) != (rows,):
+        raise ShapeError(f"{what} lengths have shape {tuple(lengths.shape)}, the batch needs ({rows},)")
+    if lengths.device.type != "cpu" or torch.compiler.is_compiling():
+        return
+    for row, length in enumerate(lengths.tolist()):
+        if not 1 <= length <= longest:
+            raise DataError(f"{what} length {length} in batch row {row}: allowed are 1 to {longest}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenEmbeddingConfig:
+    """A table of word vectors, multiplied by `scale` on the way in (√D in the 2017 paper)."""
+
+    vocab: int
+    width: int
+    scale: float = 1.0
+
+
+class TokenEmbedding(nn.Module):
+    """Token ids (B, T) -> vectors (B, T, D)."""
+
+    def __init__(self, config: TokenEmbeddingConfig) -> None:
+        super().__init__()
+        self.vocab, self.scale = config.vocab, config.scale
+        self.weight = nn.Parameter(torch.empty(config.vocab, config.width))
+        nn.init.normal_(self.weight)
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        """(B, T) -> (B, T, D)."""
+        check_tokens(tokens_BT, self.vocab)
+        x = F.embedding(tokens_BT, self.weight)
+        return x * self.scale if self.scale != 1.0 else x
+
+
+class Head(nn.Module):
+    """Vectors (B, T, D) -> logits (B, T, V), with a matrix of its own or, tied, with the embedding's.
+
+    A tied head holds no matrix: there is one tensor, so that tying cannot come apart in saving or moving.
+    """
+
+    def __init__(self, width: int, vocab: int, *, tied: bool, bias: bool) -> None:
+        super().__init__()
+        self.weight = None if tied else nn.Parameter(torch.empty(vocab, width))
+        self.bias = nn.Parameter(torch.zeros(vocab)) if bias else None
+        if self.weight is not None:
+            nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, x_BTD: Tensor, embedding_VD: Tensor | None) -> Tensor:
+        """(B, T, D) and the embedding's table -> (B, T, V)."""
+        matrix = embedding_VD if self.weight is None else self.weight
+        assert matrix is not None
+        return F.linear(x_BTD, matrix, self.bias)
+
+
+class OneHot(nn.Module):
+    """Token ids (B, T) -> vectors (B, T, V) with a single 1: the decks' simplest input."""
+
+    def __init__(self, vocab: int) -> None:
+        super().__init__()
+        self.vocab = vocab
+        self.weight = None  # no table to train, and none to tie
+        self.register_buffer("_like", torch.zeros(()), persistent=False)  # carries the model's dtype
+
+    def forward(self, tokens_BT: Tensor) -> Tensor:
+        """(B, T) -> (B, T, V)."""
+        check_tokens(tokens_BT, self.vocab)
+        assert isinstance(self._like, Tensor)
+        return F.one_hot(tokens_BT, self.vocab).to(self._like.dtype)

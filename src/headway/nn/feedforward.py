@@ -1,0 +1,60 @@
+"""The position-wise network between attentions, and its activations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway.errors import ConfigError
+from headway.nn.linear import FusedLinear
+
+Activation = Literal["relu", "leaky_relu", "gelu", "gelu_tanh", "swiglu"]
+
+_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "leaky_relu": F.leaky_relu,  # slope 0.01, torch's and so the deck's
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedForwardConfig:
+    """D -> inner -> D with an activation between; swiglu has a second, gating, up-projection."""
+
+    inner: int
+    activation: Activation = "relu"
+    bias: bool = True
+    dropout: float = 0.0  # after the activation; the 2017 paper has none there
+
+    def __post_init__(self) -> None:
+        if self.activation not in get_args(Activation):
+            raise ConfigError(f"activation={self.activation!r}, allowed: {', '.join(get_args(Activation))}")
+
+
+class FeedForward(nn.Module):
+    """down(activation(up(x)))."""
+
+    def __init__(self, width: int, config: FeedForwardConfig) -> None:
+        super().__init__()
+        self.gated = config.activation == "swiglu"
+        self.function = F.silu if self.gated else _FUNCTIONS[config.activation]
+        parts = (config.inner, config.inner) if self.gated else (config.inner,)
+        self.up = FusedLinear(width, parts, bias=config.bias)  # swiglu: gate, then value
+        self.down = nn.Linear(config.inner, width, bias=config.bias)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, D) -> (…, D)."""
+        x = self.up(x)
+        if self.gated:
+            gate, x = x.chunk(2, -1)
+            x = self.function(gate) * x
+        else:
+            x = self.function(x)
+        x = self.down(self.dropout(x))
+        return x

@@ -1,0 +1,105 @@
+"""Normalisation: over a token's features (LayerNorm, RMSNorm) or over a batch of sequences (BatchNorm).
+
+Every norm is called as `norm(x_BTD, keep_BT)`; `keep` marks the real positions and only BatchNorm looks at it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerNorm:
+    """(x - mean)/√(variance + eps) over the features, biased variance (FACTS §3), then gain and shift."""
+
+    eps: float = 1e-5
+    bias: bool = True
+
+    def build(self, width: int) -> FeatureLayerNorm:
+        """The layer for this width."""
+        return FeatureLayerNorm(width, eps=self.eps, bias=self.bias)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RMSNorm:
+    """x/√(mean square + eps) over the features, then gain."""
+
+    eps: float = 1e-5
+
+    def build(self, width: int) -> FeatureRMSNorm:
+        """The layer for this width."""
+        return FeatureRMSNorm(width, eps=self.eps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchNorm:
+    """Per feature over all real positions of the batch; running statistics when evaluating.
+
+    In training a token's value depends on its batch-mates and on later positions: encoders only.
+    """
+
+    eps: float = 1e-5
+    momentum: float = 0.1
+
+    def build(self, width: int) -> SequenceBatchNorm:
+        """The layer for this width."""
+        return SequenceBatchNorm(width, eps=self.eps, momentum=self.momentum)
+
+
+FeatureNorm = LayerNorm | RMSNorm
+Norm = LayerNorm | RMSNorm | BatchNorm
+
+
+class FeatureLayerNorm(nn.LayerNorm):
+    """torch's LayerNorm behind the common call."""
+
+    def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        return super().forward(x_BTD)
+
+
+class FeatureRMSNorm(nn.RMSNorm):
+    """torch's RMSNorm behind the common call."""
+
+    def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        return super().forward(x_BTD)
+
+
+class SequenceBatchNorm(nn.Module):
+    """BatchNorm whose statistics leave padding out."""
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, width: int, *, eps: float, momentum: float) -> None:
+        super().__init__()
+        self.eps, self.momentum = eps, momentum
+        self.weight = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(torch.zeros(width))
+        self.register_buffer("running_mean", torch.zeros(width))
+        self.register_buffer("running_var", torch.ones(width))
+
+    def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D); padding comes out as zeros while training."""
+        if keep_BT is None or not self.training:
+            return self._normalise(x_BTD.flatten(0, 1)).view_as(x_BTD)
+        out = torch.zeros_like(x_BTD)
+        out[keep_BT] = self._normalise(x_BTD[keep_BT])
+        return out
+
+    def _normalise(self, x_ND: Tensor) -> Tensor:
+        return F.batch_norm(
+            x_ND,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            training=self.training,
+            momentum=self.momentum,
+            eps=self.eps,
+        )

@@ -1,0 +1,251 @@
+"""Where a token stands: every positional encoding of the decks, interchangeable by one config value.
+
+Some are joined to the input (added, or `concat` dimensions appended and mixed back: W[x; p] = W_x x + W_p p, of which
+adding is the tied case). Others act inside attention. The types say what makes sense where: a rotation cannot be
+concatenated, a fraction of the length cannot be known by a model that has not seen the end, cross-attention has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from headway import ops
+from headway.errors import ConfigError, DataError
+from headway.ops import Offset
+
+# --- joined to the input -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Joined:
+    concat: int = (
+        0  # 0 adds the code to the input; n > 0 appends n dimensions and mixes them back to the width
+    )
+
+    def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
+        """Codes (…, width) for positions (…) in sequences of these lengths."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawIndex(_Joined):
+    """t itself in every dimension: unbounded, it drowns the words of a long text."""
+
+    def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
+        return positions.float().unsqueeze(-1).expand(*positions.shape, width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fraction(_Joined):
+    """t/(T - 1): bounded, but the same position has another code in a text of another length. Encoders only."""
+
+    def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
+        last = torch.as_tensor(lengths, device=positions.device).unsqueeze(-1) - 1
+        code = positions / last.clamp(min=1)
+        return code.unsqueeze(-1).expand(*code.shape, width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saturating(_Joined):
+    """tanh(t/tau): bounded and the same in every text, but far positions run together."""
+
+    tau: float = 10.0
+
+    def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
+        return (positions / self.tau).tanh().unsqueeze(-1).expand(*positions.shape, width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sine(_Joined):
+    """sin(rate·t): bounded and never saturated, but different positions share a code."""
+
+    rate: float = 1.0
+
+    def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
+        return (self.rate * positions).sin().unsqueeze(-1).expand(*positions.shape, width)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SineCosine(_Joined):
+    """sin and cos of rate·t in alternate dimensions: unique within one period, 2π/rate."""
+
+    rate: float = 1.0
+
+    def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
+        _expect_even("sine-cosine", width)
+        pair = torch.stack([(self.rate * positions).sin(), (self.rate * positions).cos()], -1)
+        return pair.repeat(*[1] * positions.ndim, width // 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sinusoidal(_Joined):
+    """The 2017 paper's: sin and cos in alternate dimensions, wavelengths from 2π to 10000·2π."""
+
+    layout: ClassVar[Literal["paper", "halves", "tensor2tensor"]] = "paper"
+    base: float = 10000.0
+
+    def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
+        _expect_even("sinusoidal", width)
+        return ops.sinusoids(positions, width, self.layout, self.base)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinusoidalHalves(Sinusoidal):
+    """The paper's frequencies, all sines before all cosines: Marian's layout."""
+
+    layout: ClassVar[Literal["paper", "halves", "tensor2tensor"]] = "halves"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinusoidalTensor2Tensor(Sinusoidal):
+    """Halves with the frequencies of tensor2tensor and fairseq, which reach 1/base exactly."""
+
+    layout: ClassVar[Literal["paper", "halves", "tensor2tensor"]] = "tensor2tensor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned(_Joined):
+    """A trained vector for each position up to the model's context, and none beyond it."""
+
+
+def _expect_even(kind: str, width: int) -> None:
+    if width % 2:
+        raise ConfigError(f"position {kind} needs an even width, got {width}")
+
+
+# --- inside attention ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotary:
+    """Queries and keys turned by an angle that grows with the position (RoFormer); values stay."""
+
+    base: float = 10000.0
+    layout: Literal["interleaved", "halves"] = "interleaved"  # RoFormer, GPT-J; LLaMA, NeoX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alibi:
+    """A penalty on scores that grows with distance, a slope per head (Press et al. 2022)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class T5:
+    """A learned bias per head and bucket of distance, one table for all layers; T5 itself has no 1/√E beside it."""
+
+    buckets: int = 32
+    distance: int = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaw:
+    """Learned vectors for clipped distances, added to keys and, with `values`, to values; a table a layer.
+
+    The value part needs the attention weights themselves, so a layer with it runs on the reference kernel.
+    """
+
+    reach: int = 16
+    values: bool = True
+
+
+AttentionPosition = Rotary | Alibi | T5 | Shaw
+CausalInput = RawIndex | Saturating | Sine | SineCosine | Sinusoidal | SinusoidalHalves | SinusoidalTensor2Tensor | Learned  # fmt: skip
+CausalPosition = CausalInput | AttentionPosition
+EncoderPosition = CausalPosition | Fraction
+
+
+class InputPositions(nn.Module):
+    """Joins the code of each position to its token's vector."""
+
+    def __init__(self, position: CausalInput | Fraction, width: int, context: int) -> None:
+        super().__init__()
+        self.position, self.context = position, context
+        self.code_width = position.concat or width
+        self.table = (
+            nn.Parameter(torch.empty(context, self.code_width)) if isinstance(position, Learned) else None
+        )
+        if self.table is not None:
+            nn.init.normal_(self.table, std=0.02)
+        else:
+            position.codes(
+                torch.zeros(1, device="cpu"), self.code_width, 1
+            )  # an odd width fails here, not later
+        self.mix = nn.Linear(width + position.concat, width) if position.concat else None
+
+    def forward(self, x_BTD: Tensor, positions: Tensor, furthest: int, lengths: Tensor | int) -> Tensor:
+        """(B, T, D) -> (B, T, D); positions (T,) or (B, T), all below `furthest`."""
+        codes: Tensor
+        if self.table is None:
+            codes = self.position.codes(positions, self.code_width, lengths).to(x_BTD.dtype)
+        elif furthest > self.context:
+            raise DataError(f"a sequence of {furthest} tokens, the learned positions end at {self.context}")
+        else:
+            codes = self.table[positions]
+        if self.mix is None:
+            return x_BTD + codes
+        mixed: Tensor = self.mix(torch.cat([x_BTD, codes.expand(*x_BTD.shape[:2], -1)], -1))
+        return mixed
+
+
+@dataclass(frozen=True, slots=True)
+class Geometry:
+    """What one forward pass knows of positions inside attention, computed once for all layers."""
+
+    offset: Offset = 0
+    angles: tuple[Tensor, Tensor] | None = None
+    layout: Literal["interleaved", "halves"] = "interleaved"
+    bias: ops.Bias | None = None
+
+    def turn(self, x_BHTE: Tensor) -> Tensor:
+        """Rotate queries or keys to their positions; without rotary, x itself."""
+        return x_BHTE if self.angles is None else ops.rotate(x_BHTE, *self.angles, self.layout)
+
+
+class AttentionPositions(nn.Module):
+    """What all layers share of a position that acts inside attention. (Shaw's tables live in each layer.)"""
+
+    slopes: Tensor | None
+
+    def __init__(self, position: AttentionPosition, heads: int, head_width: int, *, causal: bool) -> None:
+        super().__init__()
+        self.position, self.head_width, self.causal = position, head_width, causal
+        if isinstance(position, Rotary):
+            _expect_even("rotary", head_width)
+        slopes = ops.alibi_slopes(heads) if isinstance(position, Alibi) else None
+        self.register_buffer("slopes", slopes, persistent=False)
+        self.table = nn.Parameter(torch.zeros(heads, position.buckets)) if isinstance(position, T5) else None
+
+    def forward(self, positions: Tensor, offset: Offset) -> Geometry:
+        """The geometry of queries at `positions` (T,) or (B, T), which begin at `offset` among the keys."""
+        position = self.position
+        if isinstance(position, Rotary):
+            angles = ops.rotary_angles(positions, self.head_width, position.base)
+            return Geometry(offset, angles, position.layout)
+        if self.slopes is not None:
+            return Geometry(offset, bias=ops.Alibi(self.slopes, offset))
+        if self.table is not None and isinstance(position, T5):
+            distances = torch.arange(-position.distance, position.distance + 1, device=positions.device)
+            buckets = t5_buckets(distances, position.buckets, position.distance, causal=self.causal)
+            return Geometry(offset, bias=ops.Relative(self.table[:, buckets][None, :, None], offset))
+        return Geometry(offset)
+
+
+def t5_buckets(distances: Tensor, buckets: int, furthest: int, *, causal: bool) -> Tensor:
+    """The bucket of each distance j - i: exact when near, logarithmic when far, the last from `furthest` on.
+
+    A causal model spends all buckets on the past; an encoder half of them on each side (Raffel et al. 2020).
+    """
+    ahead = torch.zeros_like(distances)
+    if causal:
+        away = (-distances).clamp(min=0)
+    else:
+        buckets //= 2
+        ahead, away = (distances > 0) * buckets, distances.abs()
+    exact = buckets // 2
+    growth = (away.clamp(min=exact).float() / exact).log() / torch.tensor(furthest / exact).log()
+    far = (exact + (growth * (buckets - exact)).long()).clamp(max=buckets - 1)
+    return ahead + torch.where(away < exact, away, far)

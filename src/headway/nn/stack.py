@@ -1,0 +1,140 @@
+"""A stack of blocks with its positions: every transformer here is an embedding, one or two stacks, and a head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import get_args
+
+import torch
+from torch import Tensor, nn
+
+from headway.errors import ConfigError
+from headway.nn.block import Block, BlockConfig
+from headway.nn.cache import Cache
+from headway.nn.positions import (
+    Alibi,
+    AttentionPositions,
+    EncoderPosition,
+    Fraction,
+    Geometry,
+    InputPositions,
+    Rotary,
+    Shaw,
+    T5,
+)
+from headway.ops import Lengths, Mask, Offset
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackConfig:
+    """Layers, the block they repeat, and where tokens stand."""
+
+    layers: int
+    block: BlockConfig
+    context: int  # the length of a learned position table
+    position: EncoderPosition | None = None
+    causal: bool = False  # whether queries see only the past; T5's buckets depend on it
+    input_norm: bool = False  # BERT normalises the sum of its embeddings
+    dropout: float = 0.0  # on the input of the first block
+
+    def __post_init__(self) -> None:
+        if self.position is not None and not isinstance(self.position, EncoderPosition):
+            allowed = ", ".join(kind.__name__ for kind in get_args(EncoderPosition))
+            raise ConfigError(f"position={self.position!r}, allowed: None, {allowed}")
+        if self.causal and isinstance(self.position, Fraction):
+            raise ConfigError(
+                "position=Fraction: a causal model cannot know the length of a text it has not finished"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A source text as a decoder sees it: keys and values of every layer, computed once, and its padding."""
+
+    layers: tuple[tuple[Tensor, Tensor], ...]
+    mask: Mask | None
+
+    def select(self, rows_B: Tensor) -> Memory:
+        """These rows, in this order."""
+        layers = tuple((k[rows_B], v[rows_B]) for k, v in self.layers)
+        mask = Lengths(self.mask.lengths[rows_B]) if isinstance(self.mask, Lengths) else self.mask
+        return Memory(layers, mask)
+
+
+class Stack(nn.Module):
+    """Positions, then blocks, then a last norm where the blocks normalise before (pre-norm leaves the stream as it is)."""
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__()
+        block, position, width = config.block, config.position, config.block.attention.width
+        self.input_positions: InputPositions | None = None
+        self.attention_positions: AttentionPositions | None = None
+        if isinstance(position, Rotary | Alibi | T5 | Shaw):
+            heads, head_width = block.attention.heads, block.attention.head_width
+            self.attention_positions = AttentionPositions(position, heads, head_width, causal=config.causal)
+        elif position is not None:
+            self.input_positions = InputPositions(position, width, config.context)
+        if isinstance(position, Shaw):
+            block = replace(block, attention=replace(block.attention, shaw=position))
+        self.input_norm = block.norm.build(width) if config.input_norm and block.norm else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(Block(block) for _ in range(config.layers))
+        # DenseNet: block k reads the input and everything the k blocks before it gave, mixed back to the width.
+        dense = block.residual == "dense"
+        self.mixes = (
+            nn.ModuleList(nn.Linear((k + 1) * width, width) for k in range(config.layers)) if dense else None
+        )
+        self.output_norm = block.norm.build(width) if block.place == "pre" and block.norm else None
+
+    def empty_cache(self, capacity: int) -> Cache:
+        """A cache for this stack, to be filled by `forward`."""
+        return Cache.empty(len(self.blocks), capacity)
+
+    def remember(self, memory_BSD: Tensor, lengths_B: Tensor | None) -> Memory:
+        """What the cross-attentions of this stack need of a source."""
+        projections = tuple(block.cross.project(memory_BSD) for block in self.blocks)  # type: ignore[operator, union-attr]
+        return Memory(projections, None if lengths_B is None else Lengths(lengths_B))
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        *,
+        mask: Mask | None = None,
+        lengths_B: Tensor | None = None,
+        cache: Cache | None = None,
+        memory: Memory | None = None,
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen."""
+        offset: Offset = cache.length if cache else 0
+        used = cache.used if cache else 0
+        count = x_BTD.shape[1]
+        steps = torch.arange(count, device=x_BTD.device)
+        positions = steps + (offset.unsqueeze(-1) if isinstance(offset, Tensor) and offset.ndim else offset)
+        if self.input_positions is not None:
+            x_BTD = self.input_positions(
+                x_BTD, positions, used + count, count if lengths_B is None else lengths_B
+            )
+        geometry = (
+            self.attention_positions(positions, offset) if self.attention_positions else Geometry(offset)
+        )
+        keep_BT = None if lengths_B is None else steps < lengths_B.unsqueeze(-1)
+        if self.input_norm is not None:
+            x_BTD = self.input_norm(x_BTD, keep_BT)
+        x_BTD = self.dropout(x_BTD)
+        seen = [x_BTD]
+        for k, block in enumerate(self.blocks):
+            x_BTD = block(
+                self.mixes[k](torch.cat(seen, -1)) if self.mixes is not None else x_BTD,
+                mask=mask,
+                geometry=geometry,
+                cache=cache.layers[k] if cache else None,
+                used=used,
+                memory=memory.layers[k] if memory else None,
+                memory_mask=memory.mask if memory else None,
+                keep_BT=keep_BT,
+            )
+            if self.mixes is not None:
+                seen.append(x_BTD)
+        if self.output_norm is not None:
+            x_BTD = self.output_norm(x_BTD, keep_BT)
+        return x_BTD

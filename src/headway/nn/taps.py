@@ -1,0 +1,27 @@
+"""Taps: named identities at fixed places of a model, where a hook may read or replace what passes.
+
+The public names, below any attention or block: `tap_q`, `tap_k`, `tap_v`, `tap_weights`, `tap_heads` in an attention;
+`tap_resid_in`, `tap_attn_out`, `tap_cross_out`, `tap_mlp_out`, `tap_resid_out` in a block.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+
+class Tap(nn.Module):
+    """The identity. Hooks registered on it (torch's own `register_forward_hook`) see, and may replace, its value."""
+
+    @property
+    def listening(self) -> bool:
+        """Has somebody registered a hook here?"""
+        return bool(self._forward_hooks or self._forward_pre_hooks)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x, untouched."""
+        return x
+
+    def __call__(self, x: Tensor) -> Tensor:
+        # A decoder step passes dozens of taps: without a listener they must cost nothing.
+        value: Tensor = super().__call__(x) if self.listening else x
+        return value

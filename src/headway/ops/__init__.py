@@ -1,0 +1,34 @@
+"""Functions on tensors, without parameters: attention and its kernels, masks, biases, position formulas."""
+
+from headway.ops.alibi import alibi_slopes
+from headway.ops.attend import KERNELS, attend, attention_weights
+from headway.ops.biases import Alibi, Bias, Relative
+from headway.ops.kernels.reference import masked_softmax
+from headway.ops.masks import Causal, Global, Lengths, Mask, NotSelf, Offset, Packed, Prefix, Window
+from headway.ops.rotary import rotary_angles, rotate
+from headway.ops.shapes import expect
+from headway.ops.sinusoids import sinusoids
+
+__all__ = [
+    "KERNELS",
+    "Alibi",
+    "Bias",
+    "Causal",
+    "Global",
+    "Lengths",
+    "Mask",
+    "NotSelf",
+    "Offset",
+    "Packed",
+    "Prefix",
+    "Relative",
+    "Window",
+    "alibi_slopes",
+    "attend",
+    "attention_weights",
+    "expect",
+    "masked_softmax",
+    "rotary_angles",
+    "rotate",
+    "sinusoids",
+]

@@ -1,0 +1,87 @@
+"""Additive biases as values: what is added to the scaled scores before the softmax.
+
+Like a mask, a bias is one formula over indices, so that every kernel evaluates the same expression.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from headway.errors import ShapeError
+from headway.ops.masks import Offset, index_grid, place
+
+
+@dataclass(frozen=True, eq=False)
+class Bias:
+    """A term added to the scaled score of query i and key j."""
+
+    def term(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        """The bias at these indices: batch row b, head h, query i, key j, broadcast together."""
+        raise NotImplementedError
+
+    def at(self, offset: Offset) -> Self:
+        """The same bias for queries that begin at position `offset`."""
+        return replace(self, offset=offset)  # type: ignore[call-arg]  # every bias below has the field
+
+    def check(self, rows: int, heads: int, queries: int) -> None:
+        """Raise ShapeError if the bias does not fit a call of these sizes."""
+        raise NotImplementedError
+
+    @property
+    def needs_gradient(self) -> bool:
+        """Will somebody ask for the gradient of what the bias holds?"""
+        held = (getattr(self, field.name) for field in fields(self))
+        return torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in held)
+
+    def dense(self, rows: int, heads: int, queries: int, keys: int, device: torch.device) -> Tensor:
+        """(B or 1, H, T, S) to be added to the scores."""
+        return self.term(*index_grid(rows, heads, queries, keys, device))
+
+
+@dataclass(frozen=True, eq=False)
+class Alibi(Bias):
+    """-slope·|i - j| per head (FACTS §5): equal to -slope·(i - j) under a causal mask, symmetric in an encoder."""
+
+    slopes: Tensor  # (H,)
+    offset: Offset = 0
+
+    def term(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return -self.slopes[h] * (place(i, self.offset, b) - j).abs()
+
+    def check(self, rows: int, heads: int, queries: int) -> None:
+        if tuple(self.slopes.shape) != (heads,):
+            raise ShapeError(f"Alibi.slopes has shape {tuple(self.slopes.shape)}, expected (H={heads},)")
+
+
+@dataclass(frozen=True, eq=False)
+class Relative(Bias):
+    """A table over relative positions j - i, clipped to ±reach: T5's buckets spread out, or Shaw's q·a.
+
+    `table` is (B or 1, H or 1, T or 1, 2·reach + 1); the middle entry is the query's own position.
+    """
+
+    table: Tensor
+    offset: Offset = 0
+
+    def term(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        reach = self.table.shape[-1] // 2
+        slot = (j - place(i, self.offset, b)).clamp(-reach, reach) + reach
+        row, head, query = (
+            index if size > 1 else torch.zeros_like(index)
+            for index, size in zip((b, h, i), self.table.shape[:3], strict=True)
+        )
+        return self.table[row, head, query, slot]
+
+    def check(self, rows: int, heads: int, queries: int) -> None:
+        shape = tuple(self.table.shape)
+        fits = len(shape) == 4 and shape[-1] % 2 == 1
+        fits = fits and all(
+            got in (1, want) for got, want in zip(shape, (rows, heads, queries), strict=False)
+        )
+        if not fits:
+            allowed = f"({rows} or 1, {heads} or 1, {queries} or 1, an odd number)"
+            raise ShapeError(f"Relative.table has shape {shape}, expected {allowed}")

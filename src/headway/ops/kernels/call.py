@@ -1,0 +1,68 @@
+"""What a kernel is asked to do: the arguments of `attend` after the checks at its door."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from headway.ops.biases import Bias
+from headway.ops.masks import Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One attention: q (B, H, T, E), k (B, G, S, E), v (B, G, S, W); G divides H; scale is a number."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    mask: Mask | None
+    bias: Bias | None
+    scale: float
+    dropout: float = 0.0
+    generator: torch.Generator | None = None
+
+    @property
+    def rows(self) -> int:
+        """B."""
+        return self.q.shape[0]
+
+    @property
+    def heads(self) -> int:
+        """H."""
+        return self.q.shape[1]
+
+    @property
+    def queries(self) -> int:
+        """T."""
+        return self.q.shape[2]
+
+    @property
+    def keys(self) -> int:
+        """S."""
+        return self.k.shape[2]
+
+    @property
+    def grouped(self) -> bool:
+        """Do several query heads share one key/value head?"""
+        return self.k.shape[1] != self.q.shape[1]
+
+    @property
+    def needs_gradient(self) -> bool:
+        """Will somebody ask for a backward pass?"""
+        return torch.is_grad_enabled() and any(t.requires_grad for t in (self.q, self.k, self.v))
+
+    def per_head(self, x: Tensor) -> Tensor:
+        """(B, G, …) -> (B, H, …): key/value heads repeated for the query heads that share them."""
+        return x.repeat_interleave(self.heads // x.shape[1], dim=1) if self.grouped else x
+
+
+class Kernel(NamedTuple):
+    """A way to compute attention."""
+
+    run: Callable[[Call], Tensor]  # (B, H, T, W)
+    refuses: Callable[[Call], str | None]  # why it cannot do this call, or None

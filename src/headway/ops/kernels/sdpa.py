@@ -1,0 +1,84 @@
+"""torch's scaled_dot_product_attention: the fastest dense kernel on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from headway.ops.kernels.call import Call
+from headway.ops.masks import Causal, Mask
+
+
+def hides_nothing(mask: Mask | None, keys: int) -> bool:
+    """Is the mask known to allow everything, as at the last step of a cache, where nothing lies ahead?"""
+    return mask is None or (
+        isinstance(mask, Causal) and isinstance(mask.offset, int) and mask.offset >= keys - 1
+    )
+
+
+def is_causal(mask: Mask | None, queries: int, keys: int) -> bool:
+    """Is the mask the square triangle that SDPA has a fast path for?"""
+    return isinstance(mask, Causal) and isinstance(mask.offset, int) and mask.offset == 0 and queries == keys
+
+
+def dense(mask: Mask, queries: int, keys: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """The mask as SDPA takes it, and which rows may look anywhere at all.
+
+    Backends differ in what they give for a row that may look nowhere: it looks everywhere here, and is erased after.
+    """
+
+    def make() -> tuple[Tensor, Tensor]:
+        allowed = mask.dense(queries, keys, device)
+        alive = allowed.any(-1, keepdim=True)
+        return allowed | ~alive, alive
+
+    return mask.once(("sdpa", queries, keys, device), make)
+
+
+@contextmanager
+def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
+    """Lend a private stream to the default generator, for calls that take none (SDPA's dropout)."""
+    if generator is None:
+        yield
+        return
+    default = torch.cuda.default_generators[generator.device.index or 0] if generator.device.type == "cuda" else torch.default_generator  # fmt: skip
+    outer = default.get_state()
+    default.set_state(generator.get_state())
+    try:
+        yield
+    finally:
+        generator.set_state(default.get_state())
+        default.set_state(outer)
+
+
+def run(call: Call) -> Tensor:
+    """(B, H, T, W)."""
+    causal = call.bias is None and is_causal(call.mask, call.queries, call.keys)
+    mask: Tensor | None = None
+    alive: Tensor | None = None
+    if call.mask is not None and not causal and not hides_nothing(call.mask, call.keys):
+        mask, alive = dense(call.mask, call.queries, call.keys, call.q.device)
+    if call.bias is not None:
+        bias = call.bias.dense(call.rows, call.heads, call.queries, call.keys, call.q.device).to(call.q.dtype)
+        mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
+    with drawing_from(call.generator if call.dropout else None):
+        out = F.scaled_dot_product_attention(
+            call.q,
+            call.k,
+            call.v,
+            attn_mask=mask,
+            dropout_p=call.dropout,
+            is_causal=causal,
+            scale=call.scale,
+            enable_gqa=call.grouped,
+        )
+    return out if alive is None else out.masked_fill(~alive, 0.0)
+
+
+def refuses(call: Call) -> str | None:
+    """Nothing."""
+    return None

@@ -1,0 +1,329 @@
+"""Masks as values: which query may look at which key. True means *may look*, everywhere.
+
+A mask is written once, as a formula over indices (`allowed`). The same formula evaluated on a full grid is the dense
+mask, on the strips of a band it serves the banded kernel, on scalars it is FlexAttention's `mask_mod`. Integers in a
+mask are its structure (hashable: they key caches and compilations), tensors are its data.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from headway.errors import ShapeError
+
+Offset = int | Tensor  # where query 0 stands among the keys: a number, a 0-d tensor, or one per batch row
+Span = tuple[float, float]
+Form = TypeVar("Form")
+
+
+def place(index: Tensor, offset: Offset, b: Tensor) -> Tensor:
+    """Positions of queries `index` when query 0 stands at `offset`, which may differ by batch row `b`."""
+    if isinstance(offset, Tensor) and offset.ndim:
+        return index + offset[b]
+    return index + offset
+
+
+def index_grid(
+    rows: int, heads: int, queries: int, keys: int, device: torch.device | str
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Indices b, h, i, j that broadcast to (B, H, T, S)."""
+    sizes = (rows, heads, queries, keys)
+    b, h, i, j = (
+        torch.arange(n, device=device).view([-1 if d == axis else 1 for d in range(4)])
+        for axis, n in enumerate(sizes)
+    )
+    return b, h, i, j
+
+
+def structure(value: Any) -> Hashable:
+    """What a value is apart from its tensors: hashable, equal for masks that compile to the same code."""
+    if isinstance(value, Tensor):
+        return ("tensor", value.ndim)
+    if isinstance(value, tuple):
+        return tuple(structure(each) for each in value)
+    if isinstance(value, Mask):
+        return (type(value).__name__, *(structure(getattr(value, f.name)) for f in fields(value)))
+    return value  # type: ignore[no-any-return]
+
+
+def _tensors(value: Any) -> tuple[Tensor, ...]:
+    if isinstance(value, Tensor):
+        return (value,)
+    if isinstance(value, Mask):
+        value = tuple(getattr(value, f.name) for f in fields(value))
+    if isinstance(value, tuple):
+        return tuple(tensor for each in value for tensor in _tensors(each))
+    return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """Which query may look at which key; join masks with `&` and `|`."""
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        """May query i look at key j in batch row b, head h? Index tensors that broadcast together."""
+        raise NotImplementedError
+
+    def reach(self) -> Span:
+        """Bounds on j - i outside which nothing is allowed, whatever the tensors hold."""
+        return -math.inf, math.inf
+
+    def at(self, offset: Offset) -> Self:
+        """The same mask for queries that begin at position `offset`, the length of a cache."""
+        return self
+
+    def check(self, rows: int, queries: int, keys: int) -> None:
+        """Raise ShapeError if the mask's tensors do not fit a call of these sizes."""
+
+    def once(self, key: Hashable, make: Callable[[], Form]) -> Form:
+        """What `make` gives, kept with this mask: a form is built once for all layers that share the mask.
+
+        The tensors handed to a mask are its own: changing them in place afterwards leaves its forms as they were.
+        """
+        if torch.compiler.is_compiling():
+            return make()
+        forms = self.__dict__.setdefault("_forms", {})
+        key = (key, torch.is_inference_mode_enabled())  # autograd cannot save what inference mode made
+        if key not in forms:
+            forms[key] = make()
+        return cast(Form, forms[key])
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The data of the mask."""
+        return _tensors(self)
+
+    def __and__(self, other: Mask) -> Mask:
+        return And((*_parts(self, And), *_parts(other, And)))
+
+    def __or__(self, other: Mask) -> Mask:
+        return Or((*_parts(self, Or), *_parts(other, Or)))
+
+    def __hash__(self) -> int:
+        return hash(structure(self))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Mask)
+            and structure(self) == structure(other)
+            and all(map(torch.equal, self.tensors, other.tensors))
+        )
+
+    def dense(self, queries: int, keys: int, device: torch.device | str | None = None) -> Tensor:
+        """The boolean mask (B or 1, H or 1, T or 1, S), broadcastable to the scores."""
+        rows = next((t.shape[0] for t in self.tensors if t.ndim), 1)
+        if device is None:
+            device = next((t.device for t in self.tensors), torch.device("cpu"))
+        return self.allowed(*index_grid(rows, 1, queries, keys, device))
+
+    def show(self, queries: int, keys: int | None = None, row: int = 0) -> str:
+        """Draw the mask as text, a line a query: ■ may look, · may not."""
+        keys = queries if keys is None else keys
+        self.check(max((t.shape[0] for t in self.tensors if t.ndim), default=1), queries, keys)
+        dense = self.dense(queries, keys, "cpu") if not self.tensors else self.dense(queries, keys)
+        picture = dense[row if dense.shape[0] > 1 else 0, 0].expand(queries, keys).tolist()
+        return "\n".join(" ".join("■" if cell else "·" for cell in line) for line in picture)
+
+
+def _parts(mask: Mask, kind: type[And] | type[Or]) -> tuple[Mask, ...]:
+    return mask.parts if isinstance(mask, kind) else (mask,)
+
+
+@dataclass(frozen=True, eq=False)
+class _Joined(Mask):
+    parts: tuple[Mask, ...]
+
+    def _join(
+        self, how: Callable[[Tensor, Tensor], Tensor], b: Tensor, h: Tensor, i: Tensor, j: Tensor
+    ) -> Tensor:
+        return functools.reduce(how, (part.allowed(b, h, i, j) for part in self.parts))
+
+    def at(self, offset: Offset) -> Self:
+        return replace(self, parts=tuple(part.at(offset) for part in self.parts))
+
+    def check(self, rows: int, queries: int, keys: int) -> None:
+        for part in self.parts:
+            part.check(rows, queries, keys)
+
+
+@dataclass(frozen=True, eq=False)
+class And(_Joined):
+    """Allowed where every part allows."""
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self._join(operator.and_, b, h, i, j)
+
+    def reach(self) -> Span:
+        spans = [part.reach() for part in self.parts]
+        return max(low for low, _ in spans), min(high for _, high in spans)
+
+
+@dataclass(frozen=True, eq=False)
+class Or(_Joined):
+    """Allowed where any part allows."""
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self._join(operator.or_, b, h, i, j)
+
+    def reach(self) -> Span:
+        spans = [part.reach() for part in self.parts]
+        return min(low for low, _ in spans), max(high for _, high in spans)
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed(Mask):
+    """A mask that speaks of positions: query i stands at i + offset."""
+
+    offset: Offset = 0
+
+    def at(self, offset: Offset) -> Self:
+        return replace(self, offset=offset)
+
+    def check(self, rows: int, queries: int, keys: int) -> None:
+        if isinstance(self.offset, Tensor) and self.offset.ndim and tuple(self.offset.shape) != (rows,):
+            shape = tuple(self.offset.shape)
+            raise ShapeError(
+                f"{type(self).__name__}.offset has shape {shape}, expected a number or ({rows},)"
+            )
+
+    def _shifted(self, low: float, high: float) -> Span:
+        if isinstance(self.offset, Tensor):
+            return -math.inf, math.inf
+        return self.offset + low, self.offset + high
+
+
+@dataclass(frozen=True, eq=False)
+class Causal(_Placed):
+    """A query looks at its own position and before."""
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return j <= place(i, self.offset, b)
+
+    def reach(self) -> Span:
+        return self._shifted(-math.inf, 0)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Window(_Placed):
+    """A query looks `left` steps back and `right` steps ahead, itself included; steps are `dilation` apart.
+
+    Both counts are one-sided radii: `Window(256)` is what Hugging Face's Longformer calls `attention_window=512`.
+    """
+
+    left: int
+    right: int
+    dilation: int
+
+    def __init__(self, left: int, right: int | None = None, *, dilation: int = 1, offset: Offset = 0) -> None:
+        right = left if right is None else right
+        if left < 0 or right < 0 or dilation < 1:
+            raise ShapeError(
+                f"Window({left=}, {right=}, {dilation=}): left and right must be >= 0, dilation >= 1"
+            )
+        for name, value in (("offset", offset), ("left", left), ("right", right), ("dilation", dilation)):
+            object.__setattr__(self, name, value)
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        distance = j - place(i, self.offset, b)
+        near = (distance >= -self.left * self.dilation) & (distance <= self.right * self.dilation)
+        return near & (distance % self.dilation == 0) if self.dilation > 1 else near
+
+    def reach(self) -> Span:
+        return self._shifted(-self.left * self.dilation, self.right * self.dilation)
+
+
+@dataclass(frozen=True, eq=False)
+class NotSelf(_Placed):
+    """A query looks everywhere but at its own position (Locality Self-Attention's missing diagonal)."""
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return j != place(i, self.offset, b)
+
+
+def _expect_rows(mask: str, tensor: Tensor, rows: int) -> None:
+    if tuple(tensor.shape) != (rows,):
+        raise ShapeError(f"mask {mask} has shape {tuple(tensor.shape)}, the batch needs ({rows},)")
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths(Mask):
+    """Keys beyond each row's length are padding: row b has `lengths[b]` real keys."""
+
+    lengths: Tensor  # (B,) integers
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return j < self.lengths[b]
+
+    def check(self, rows: int, queries: int, keys: int) -> None:
+        _expect_rows("Lengths", self.lengths, rows)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Prefix(_Placed):
+    """A prefix language model: everyone sees the first `length` keys, beyond them a query sees itself and before."""
+
+    length: Offset  # a number, or one per batch row
+
+    def __init__(self, length: Offset, *, offset: Offset = 0) -> None:
+        object.__setattr__(self, "offset", offset)
+        object.__setattr__(self, "length", length)
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        length = self.length[b] if isinstance(self.length, Tensor) and self.length.ndim else self.length
+        return (j < length) | (j <= place(i, self.offset, b))
+
+    def check(self, rows: int, queries: int, keys: int) -> None:
+        super().check(rows, queries, keys)
+        if isinstance(self.length, Tensor) and self.length.ndim:
+            _expect_rows("Prefix.length", self.length, rows)
+
+    def reach(self) -> Span:
+        if isinstance(self.length, Tensor):
+            return -math.inf, math.inf
+        return -math.inf, max(self._shifted(0, 0)[1], self.length - 1)
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class _Marked(_Placed):
+    """A mask over labels of the keys; query i carries the label of the key at its own position."""
+
+    marks: Tensor  # (B, S)
+
+    def __init__(self, marks: Tensor, *, offset: Offset = 0) -> None:
+        object.__setattr__(self, "offset", offset)
+        object.__setattr__(self, "marks", marks)
+
+    def check(self, rows: int, queries: int, keys: int) -> None:
+        super().check(rows, queries, keys)
+        name = type(self).__name__
+        if tuple(self.marks.shape) != (rows, keys):
+            raise ShapeError(
+                f"mask {name} has shape {tuple(self.marks.shape)}, the call needs ({rows}, {keys})"
+            )
+        if isinstance(self.offset, int) and queries and self.offset + queries > keys:
+            last = self.offset + queries - 1
+            raise ShapeError(f"mask {name} labels {keys} keys, but the last query stands at position {last}")
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Packed(_Marked):
+    """Several documents in one row: a query looks only at keys with its own segment number, `marks` (B, S)."""
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self.marks[b, place(i, self.offset, b)] == self.marks[b, j]
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Global(_Marked):
+    """Marked positions see everyone and are seen by everyone (Longformer's global tokens), `marks` (B, S) boolean."""
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self.marks[b, place(i, self.offset, b)] | self.marks[b, j]

@@ -1,0 +1,28 @@
+"""Shapes checked at the door.
+
+One legend for the whole package: B batch, T query, S key, D width, H heads, G key/value heads, E head width,
+F inner, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from headway.errors import ShapeError
+
+
+def expect(tensor: Tensor, name: str, layout: str, sizes: dict[str, int]) -> None:
+    """Check `tensor` against a layout such as "B G S E", learning the sizes that `sizes` does not hold yet.
+
+    Raises ShapeError naming the tensor, the dimension, the size it has and the size it should have.
+    """
+    letters = layout.split()
+    shape = tuple(tensor.shape)
+    if len(shape) != len(letters):
+        raise ShapeError(f"{name} has {len(shape)} dimensions {shape}, expected {len(letters)}: ({layout})")
+    for letter, size in zip(letters, shape, strict=True):
+        known = sizes.setdefault(letter, size)
+        if size != known:
+            raise ShapeError(
+                f"{name} has {letter}={size} in shape {shape}, expected {letter}={known} ({layout})"
+            )

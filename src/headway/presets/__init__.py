@@ -1,0 +1,43 @@
+"""Named configs, each with its source, exact size and ledger of departures."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+
+from headway.config import override
+from headway.errors import ConfigError
+from headway.models import build_model
+from headway.presets.preset import Preset
+from headway.presets.text import TEXT
+
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in TEXT}
+
+
+def preset(name: str) -> Preset:
+    """The preset of this name. Raises ConfigError naming the nearest ones."""
+    if name not in PRESETS:
+        near = difflib.get_close_matches(name, PRESETS, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(PRESETS)}"
+        raise ConfigError(f"no preset {name!r}: {hint}")
+    return PRESETS[name]
+
+
+def build(
+    name: str,
+    overrides: Mapping[str, object] | None = None,
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+) -> nn.Module:
+    """The model of a preset with fresh parameters drawn from `seed`.
+
+    `overrides` swaps parts by name: `build("gpt-char", {"position": "rotary", "layers": 2})`.
+    """
+    return build_model(override(preset(name).config(), overrides or {}), seed=seed, device=device)
+
+
+__all__ = ["PRESETS", "Preset", "build", "preset"]
