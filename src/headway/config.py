@@ -1,8 +1,9 @@
 """Configs as plain data and back: a choice goes by its name, a key by its path, and a typo gets one clear line.
 
-A config is a tree of frozen dataclasses. `plain` writes it as dicts, lists and scalars; `parse` reads that back, typed by
-the dataclasses themselves; `override` changes it by dotted keys. Where a field allows several dataclasses, each goes by
-its name in small letters with dashes (`SinusoidalHalves` is "sinusoidal-halves"), alone or as `kind` beside its settings.
+A config is a tree of frozen dataclasses. `plain` writes it as dicts, lists and scalars; `parse` reads that back, typed
+by the dataclasses themselves; `override` changes it by dotted keys. Where a field allows several dataclasses, each goes
+by its name in small letters with dashes (`SinusoidalHalves` is "sinusoidal-halves"), alone or as `kind` beside its
+settings.
 """
 
 from __future__ import annotations
@@ -80,14 +81,16 @@ def _read(wanted: Any, value: Any, path: str) -> Any:
         if value not in get_args(wanted):
             raise ConfigError(_unknown(f"{path}:", str(value), map(str, get_args(wanted))))
         return value
-    if dataclasses.is_dataclass(wanted):
+    if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
         return _read_dataclass(wanted, value, path)
     return _read_scalar(wanted, value, path)
 
 
 def _read_choice(options: tuple[Any, ...], value: Any, path: str) -> Any:
     """One of several types: a dataclass by its name, None by "none", otherwise the first scalar that fits."""
-    classes = {kind(option): option for option in options if dataclasses.is_dataclass(option)}
+    classes = {
+        kind(option): option for option in options if isinstance(option, type) and dataclasses.is_dataclass(option)
+    }
     if value is None or value == "none":
         if type(None) in options:
             return None
@@ -124,9 +127,7 @@ def _read_dataclass(wanted: Any, value: Any, path: str) -> Any:
         if key not in hints:
             raise ConfigError(_unknown("no config key", below, hints))
         given[key] = _read(hints[key], part, below)
-    required = (
-        f for f in dataclasses.fields(wanted) if f.default is f.default_factory is dataclasses.MISSING
-    )
+    required = (f for f in dataclasses.fields(wanted) if f.default is f.default_factory is dataclasses.MISSING)
     for field in required:
         if field.name not in given:
             raise ConfigError(f"{path + '.' if path else ''}{field.name} is missing from {kind(wanted)}")

@@ -91,12 +91,12 @@ def many(pick: Pick, count: int, low: int, high: int) -> list[int]:
 
 def causal(pick: Pick, n: Sizes) -> Rule:
     offset = pick(-2, n.keys)  # below zero the first queries may look nowhere
-    return Rule(Causal(offset), lambda b, i, j: j <= i + offset)
+    return Rule(Causal(offset=offset), lambda b, i, j: j <= i + offset)
 
 
 def causal_by_row(pick: Pick, n: Sizes) -> Rule:
     offset = many(pick, n.rows, -2, n.keys)
-    return Rule(Causal(torch.tensor(offset)), lambda b, i, j: j <= i + offset[b])
+    return Rule(Causal(offset=torch.tensor(offset)), lambda b, i, j: j <= i + offset[b])
 
 
 def steps(left: int, right: int, dilation: int) -> set[int]:
@@ -177,7 +177,7 @@ def global_(pick: Pick, n: Sizes) -> Rule:
 
 def not_self(pick: Pick, n: Sizes) -> Rule:
     offset = pick(-2, n.keys)
-    return Rule(NotSelf(offset), lambda b, i, j: j != i + offset)
+    return Rule(NotSelf(offset=offset), lambda b, i, j: j != i + offset)
 
 
 MASKS: dict[str, Callable[[Pick, Sizes], Rule]] = {
@@ -229,7 +229,7 @@ def no_bias(pick: Pick, n: Sizes) -> Term:
 def alibi(pick: Pick, n: Sizes) -> Term:
     offset = pick(-2, n.keys)
     slopes = alibi_slopes(HEADS).double()
-    return Term(slopes, lambda p: Alibi(p, offset), lambda p, b, h, i, j: -p[h] * abs(i + offset - j))
+    return Term(slopes, lambda p: Alibi(p, offset=offset), lambda p, b, h, i, j: -p[h] * abs(i + offset - j))
 
 
 def alibi_by_row(pick: Pick, n: Sizes) -> Term:
@@ -237,7 +237,7 @@ def alibi_by_row(pick: Pick, n: Sizes) -> Term:
     slopes = alibi_slopes(HEADS).double()
     return Term(
         slopes,
-        lambda p: Alibi(p, torch.tensor(offset)),
+        lambda p: Alibi(p, offset=torch.tensor(offset)),
         lambda p, b, h, i, j: -p[h] * abs(i + offset[b] - j),
     )
 
@@ -251,7 +251,7 @@ def relative(pick: Pick, n: Sizes) -> Term:
     table = normal(pick, 1, HEADS, 1, 2 * reach + 1)
     return Term(
         table,
-        lambda p: Relative(p, offset),
+        lambda p: Relative(p, offset=offset),
         lambda p, b, h, i, j: p[0, h, 0, slot(i, j, offset, reach)],
     )
 
@@ -261,7 +261,7 @@ def relative_by_query(pick: Pick, n: Sizes) -> Term:
     table = normal(pick, n.rows, HEADS, n.queries, 2 * reach + 1)
     return Term(
         table,
-        lambda p: Relative(p, torch.tensor(offset)),
+        lambda p: Relative(p, offset=torch.tensor(offset)),
         lambda p, b, h, i, j: p[b, h, i, slot(i, j, offset[b], reach)],
     )
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import TextIO
 
 from headway import __version__
 from headway.errors import AdviceWarning, HeadwayError
@@ -89,6 +90,13 @@ def _run(arguments: argparse.Namespace) -> None:
         bench.run(arguments.name, as_json=arguments.json)
 
 
-def _one_line(message: Warning | str, category: type[Warning], *_: object) -> None:
+def _one_line(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     name = "note" if issubclass(category, AdviceWarning) else category.__name__
     print(f"headway: {name}: {message}", file=sys.stderr)

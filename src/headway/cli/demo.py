@@ -28,9 +28,7 @@ def run(*, seed: int, steps: int) -> None:
         share = sentences.share_of_sentences(lines)
         console.print(f"\n[bold]{title}[/bold]: {nats:.4f} nats per token", end="")
         console.print(f" (no model can go below {sentences.FLOOR:.4f})" if feed_back else "")
-        console.print(
-            f"  {share:.1%} of {COUNT:,} samples are one of the three sentences; the most frequent:"
-        )
+        console.print(f"  {share:.1%} of {COUNT:,} samples are one of the three sentences; the most frequent:")
         for line, count in Counter(lines).most_common(5):
             console.print(f"  {count:4d} × {line or '(nothing)'}")
     console.print("\nPast outputs must influence future outputs: that is what feeding back does.")

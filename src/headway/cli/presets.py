@@ -26,11 +26,7 @@ def run(name: str | None, *, as_json: bool) -> None:
     """Print all presets, or one of them in full."""
     chosen = None if name is None else preset(name)
     if as_json:
-        print(
-            json.dumps(
-                _record(chosen) if chosen else [_record(entry) for entry in PRESETS.values()], indent=2
-            )
-        )
+        print(json.dumps(_record(chosen) if chosen else [_record(entry) for entry in PRESETS.values()], indent=2))
     elif chosen:
         _show(chosen)
     else:
@@ -40,9 +36,7 @@ def run(name: str | None, *, as_json: bool) -> None:
 def _list() -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("preset", "task", "parameters", "source"):
-        table.add_column(
-            heading, justify="right" if heading == "parameters" else "left", no_wrap=heading != "source"
-        )
+        table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=heading != "source")
     for entry in PRESETS.values():
         table.add_row(entry.name, entry.task, f"{entry.parameters:,}", entry.source)
     Console().print(table)
@@ -68,10 +62,6 @@ def _lines(tree: dict[str, object], depth: int) -> list[str]:
             lines.append(f"{'  ' * depth}{key}: {value['kind']}")
             lines += _lines(settings, depth + 1)
         else:
-            shown = {None: "none", True: "true", False: "false"}.get(value, value) if _plain(value) else value
+            shown = json.dumps(value) if isinstance(value, bool) else "none" if value is None else value
             lines.append(f"{'  ' * depth}{key}: {shown}")
     return lines
-
-
-def _plain(value: object) -> bool:
-    return value is None or isinstance(value, bool)

@@ -14,13 +14,7 @@ from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
 
 ModelConfig = (
-    RnnLmConfig
-    | RnnSeq2SeqConfig
-    | EncoderDecoderConfig
-    | GptConfig
-    | BertConfig
-    | BertPretrainingConfig
-    | DeckConfig
+    RnnLmConfig | RnnSeq2SeqConfig | EncoderDecoderConfig | GptConfig | BertConfig | BertPretrainingConfig | DeckConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {

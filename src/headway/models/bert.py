@@ -43,9 +43,7 @@ class BertConfig:
     @property
     def stack(self) -> StackConfig:
         """The stack these sizes describe."""
-        attention = AttentionConfig(
-            width=self.width, heads=self.heads, dropout=self.dropout, kernel=self.kernel
-        )
+        attention = AttentionConfig(width=self.width, heads=self.heads, dropout=self.dropout, kernel=self.kernel)
         feedforward = FeedForwardConfig(inner=self.inner, activation=self.activation)
         return StackConfig(
             layers=self.layers,
@@ -70,9 +68,7 @@ class Bert(nn.Module):
         super().__init__()
         self.vocab = config.vocab
         self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
-        self.segment_embedding = TokenEmbedding(
-            TokenEmbeddingConfig(vocab=config.segments, width=config.width)
-        )
+        self.segment_embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.segments, width=config.width))
         self.stack = Stack(config.stack)
         self.pooler = nn.Linear(config.width, config.width) if config.pooler else None
         normal_init(self, config.init_std)
@@ -81,7 +77,7 @@ class Bert(nn.Module):
         self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
     ) -> Tensor:
         """(B, T) -> (B, T, D); segments (B, T) say which sentence a token belongs to, all the first if not given."""
-        check_lengths(lengths_B, *tokens_BT.shape)
+        check_lengths(lengths_B, tokens_BT)
         segments_BT = torch.zeros_like(tokens_BT) if segments_BT is None else segments_BT
         x_BTD = self.embedding(tokens_BT) + self.segment_embedding(segments_BT)
         mask = None if lengths_B is None else Lengths(lengths_B)
@@ -111,9 +107,7 @@ class BertPretrainingConfig:
 
     def __post_init__(self) -> None:
         if not self.bert.pooler:
-            raise ConfigError(
-                "next-sentence prediction reads the pooler: bert.pooler=False is not allowed here"
-            )
+            raise ConfigError("next-sentence prediction reads the pooler: bert.pooler=False is not allowed here")
 
 
 class BertPretraining(nn.Module):

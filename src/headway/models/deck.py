@@ -58,7 +58,7 @@ class Deck(nn.Module):
 
     def forward(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
         """(B, T) -> logits (B, T, V)."""
-        check_lengths(lengths_B, *tokens_BT.shape)
+        check_lengths(lengths_B, tokens_BT)
         mask = None if lengths_B is None else Lengths(lengths_B)
         logits: Tensor = self.head(self.stack(self.embedding(tokens_BT), mask=mask, lengths_B=lengths_B))
         return logits

@@ -49,9 +49,7 @@ class EncoderDecoderConfig:
         attention = AttentionConfig(
             width=self.width, heads=self.heads, dropout=self.attention_dropout, kernel=self.kernel
         )
-        feedforward = FeedForwardConfig(
-            inner=self.inner, activation=self.activation, dropout=self.activation_dropout
-        )
+        feedforward = FeedForwardConfig(inner=self.inner, activation=self.activation, dropout=self.activation_dropout)
         block = BlockConfig(
             attention=attention,
             feedforward=feedforward,
@@ -71,9 +69,7 @@ class EncoderDecoderConfig:
     def decoder(self) -> StackConfig:
         """The decoder's stack: the encoder's block with cross-attention, its queries seeing only the past."""
         encoder = self.encoder
-        return replace(
-            encoder, layers=self.decoder_layers, block=replace(encoder.block, cross=True), causal=True
-        )
+        return replace(encoder, layers=self.decoder_layers, block=replace(encoder.block, cross=True), causal=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +88,7 @@ class EncoderDecoder(nn.Module):
         self.vocab = config.vocab
 
         def embedding(vocab: int) -> TokenEmbedding:
-            return TokenEmbedding(
-                TokenEmbeddingConfig(vocab=vocab, width=config.width, scale=config.width**0.5)
-            )
+            return TokenEmbedding(TokenEmbeddingConfig(vocab=vocab, width=config.width, scale=config.width**0.5))
 
         self.target_embedding = embedding(config.vocab)
         self.source_embedding = embedding(config.source_vocab) if config.source_vocab is not None else None
@@ -108,7 +102,7 @@ class EncoderDecoder(nn.Module):
 
     def encode(self, source: Source) -> Memory:
         """Read the source: keys and values for every decoder layer."""
-        check_lengths(source.lengths, *source.tokens.shape, "source")
+        check_lengths(source.lengths, source.tokens, "source")
         embedding = self.source_embedding or self.target_embedding
         mask = None if source.lengths is None else Lengths(source.lengths)
         x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths)
@@ -122,7 +116,7 @@ class EncoderDecoder(nn.Module):
         target_lengths_B: Tensor | None = None,
     ) -> Tensor:
         """Source (B, S), target prefix (B, T) -> logits (B, T, V); both may be padded on the right."""
-        check_lengths(target_lengths_B, *target_BT.shape, "target")
+        check_lengths(target_lengths_B, target_BT, "target")
         memory = self.encode(Source(source_BS, source_lengths_B))
         x_BTD = self.decoder(self.target_embedding(target_BT), mask=Causal(), memory=memory)
         logits: Tensor = self.head(x_BTD, self.target_embedding.weight)
@@ -140,10 +134,10 @@ class EncoderDecoder(nn.Module):
         self, tokens_BK: Tensor, state: DecoderState, counts_B: Tensor | None = None
     ) -> tuple[Tensor, DecoderState]:
         """(B, K) -> logits (B, K, V) and the state after them."""
-        check_lengths(counts_B, *tokens_BK.shape, "target")
+        check_lengths(counts_B, tokens_BK, "target")
         cache = state.cache
         x = self.decoder(
-            self.target_embedding(tokens_BK), mask=Causal(cache.length), cache=cache, memory=state.memory
+            self.target_embedding(tokens_BK), mask=Causal(offset=cache.length), cache=cache, memory=state.memory
         )
         state = replace(state, cache=cache.advanced(tokens_BK.shape[1], counts_B))
         return self.head(x, self.target_embedding.weight), state

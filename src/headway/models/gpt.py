@@ -43,9 +43,7 @@ class GptConfig:
 
     def __post_init__(self) -> None:
         if self.vocab < 1 or self.context < 1 or self.layers < 0:
-            raise ConfigError(
-                f"vocab={self.vocab}, context={self.context} must be >= 1, layers={self.layers} >= 0"
-            )
+            raise ConfigError(f"vocab={self.vocab}, context={self.context} must be >= 1, layers={self.layers} >= 0")
 
     @property
     def stack(self) -> StackConfig:
@@ -97,7 +95,7 @@ class Gpt(nn.Module):
         self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
     ) -> Tensor:
         """(B, T) -> logits (B, T, V). Rows may be padded on the right, or hold several documents marked by segment."""
-        check_lengths(lengths_B, *tokens_BT.shape)
+        check_lengths(lengths_B, tokens_BT)
         mask = Causal() if segments_BT is None else Causal() & Packed(segments_BT)
         logits: Tensor = self.head(self.stack(self.embedding(tokens_BT), mask=mask), self.embedding.weight)
         return logits
@@ -111,8 +109,8 @@ class Gpt(nn.Module):
     @torch.no_grad()
     def extend(self, tokens_BK: Tensor, state: Cache, counts_B: Tensor | None = None) -> tuple[Tensor, Cache]:
         """(B, K) -> logits (B, K, V) and the cache after them."""
-        check_lengths(counts_B, *tokens_BK.shape)
-        x = self.stack(self.embedding(tokens_BK), mask=Causal(state.length), cache=state)
+        check_lengths(counts_B, tokens_BK)
+        x = self.stack(self.embedding(tokens_BK), mask=Causal(offset=state.length), cache=state)
         return self.head(x, self.embedding.weight), state.advanced(tokens_BK.shape[1], counts_B)
 
     def select(self, state: Cache, rows_B: Tensor) -> Cache:

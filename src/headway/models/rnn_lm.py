@@ -66,7 +66,7 @@ class RnnLm(nn.Module):
 
     def forward(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
         """(B, T) -> logits (B, T, V); padding on the right is read, and changes nothing before it."""
-        check_lengths(lengths_B, *tokens_BT.shape)
+        check_lengths(lengths_B, tokens_BT)
         return self._run(tokens_BT, None, None)[0]
 
     def start(self, source: Source | None = None, *, capacity: int = 64) -> RnnState:
@@ -76,11 +76,9 @@ class RnnLm(nn.Module):
         return RnnState()
 
     @torch.no_grad()
-    def extend(
-        self, tokens_BK: Tensor, state: RnnState, counts_B: Tensor | None = None
-    ) -> tuple[Tensor, RnnState]:
+    def extend(self, tokens_BK: Tensor, state: RnnState, counts_B: Tensor | None = None) -> tuple[Tensor, RnnState]:
         """(B, K) -> logits (B, K, V) and the state after each row's last real token."""
-        check_lengths(counts_B, *tokens_BK.shape)
+        check_lengths(counts_B, tokens_BK)
         logits, hidden = self._run(tokens_BK, state.hidden, counts_B)
         return logits, RnnState(hidden)
 

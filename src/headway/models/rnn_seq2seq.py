@@ -36,20 +36,14 @@ class RnnSeq2SeqConfig:
         if self.decoder.bidirectional:
             raise ConfigError("decoder.bidirectional=True: a decoder must not read what it predicts")
         if self.encoder.cell != self.decoder.cell:
-            raise ConfigError(
-                f"encoder.cell={self.encoder.cell!r} and decoder.cell={self.decoder.cell!r} must agree"
-            )
+            raise ConfigError(f"encoder.cell={self.encoder.cell!r} and decoder.cell={self.decoder.cell!r} must agree")
         for use in self.context:
             if use not in get_args(ContextUse):
                 raise ConfigError(f"context use {use!r}, allowed: {', '.join(get_args(ContextUse))}")
         if self.attention is not None and not self.context:
-            raise ConfigError(
-                f"context=() leaves the attention unused; allowed: {', '.join(get_args(ContextUse))}"
-            )
+            raise ConfigError(f"context=() leaves the attention unused; allowed: {', '.join(get_args(ContextUse))}")
         if "next_layer" in self.context and self.attention and self.decoder.layers < 2:
-            raise ConfigError(
-                f"context use 'next_layer' needs decoder.layers >= 2, got {self.decoder.layers}"
-            )
+            raise ConfigError(f"context use 'next_layer' needs decoder.layers >= 2, got {self.decoder.layers}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +66,9 @@ class RnnSeq2Seq(nn.Module):
         self.source_embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=source_vocab, width=width))
         self.target_embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=width))
         self.encoder = Recurrent(width, encoder)
-        self.attention = (
-            Alignment(encoder.width, decoder.hidden, config.attention) if config.attention else None
-        )
+        self.attention = Alignment(encoder.width, decoder.hidden, config.attention) if config.attention else None
         uses = config.context if config.attention else ()
-        self.to_input, self.to_layer, self.to_readout = (
-            use in uses for use in ("input", "next_layer", "readout")
-        )
+        self.to_input, self.to_layer, self.to_readout = (use in uses for use in ("input", "next_layer", "readout"))
         first = width + (encoder.width if self.to_input else 0)
         second = decoder.hidden + (encoder.width if self.to_layer else 0)
         widths = [first, second, *[decoder.hidden] * decoder.layers][: decoder.layers]
@@ -98,7 +88,7 @@ class RnnSeq2Seq(nn.Module):
 
     def encode(self, source: Source) -> Seq2SeqState:
         """Read the source: the state the decoder starts from."""
-        check_lengths(source.lengths, *source.tokens.shape, "source")
+        check_lengths(source.lengths, source.tokens, "source")
         tokens = reverse_padded(source.tokens, source.lengths) if self.reverse_source else source.tokens
         x = self.dropout(self.source_embedding(tokens))
         memory, last = self.encoder(x, self.encoder.start(x, len(x)), source.lengths)
@@ -118,7 +108,7 @@ class RnnSeq2Seq(nn.Module):
         target_lengths_B: Tensor | None = None,
     ) -> Tensor:
         """Source (B, S), target prefix (B, T) -> logits (B, T, V); both may be padded on the right."""
-        check_lengths(target_lengths_B, *target_BT.shape, "target")
+        check_lengths(target_lengths_B, target_BT, "target")
         return self._decode(target_BT, self.encode(Source(source_BS, source_lengths_B)), None)[0]
 
     @torch.no_grad()
@@ -133,7 +123,7 @@ class RnnSeq2Seq(nn.Module):
         self, tokens_BK: Tensor, state: Seq2SeqState, counts_B: Tensor | None = None
     ) -> tuple[Tensor, Seq2SeqState]:
         """(B, K) -> logits (B, K, V) and the state after each row's last real token."""
-        check_lengths(counts_B, *tokens_BK.shape, "target")
+        check_lengths(counts_B, tokens_BK, "target")
         return self._decode(tokens_BK, state, counts_B)
 
     def select(self, state: Seq2SeqState, rows_B: Tensor) -> Seq2SeqState:
@@ -145,35 +135,32 @@ class RnnSeq2Seq(nn.Module):
         )
 
     def _bridge(self, last: Hidden) -> Hidden:
-        joined = tuple(
-            part.transpose(0, 1).flatten(1) for part in last
-        )  # (directions, B, h) -> (B, directions·h)
+        joined = tuple(part.transpose(0, 1).flatten(1) for part in last)  # (directions, B, h) -> (B, directions·h)
         if self.bridges is not None:
             joined = tuple(bridge(part).tanh() for bridge, part in zip(self.bridges, joined, strict=True))
         return tuple(part.unsqueeze(0).contiguous() for part in joined)
 
-    def _decode(
-        self, tokens_BT: Tensor, state: Seq2SeqState, counts_B: Tensor | None
-    ) -> tuple[Tensor, Seq2SeqState]:
+    def _decode(self, tokens_BT: Tensor, state: Seq2SeqState, counts_B: Tensor | None) -> tuple[Tensor, Seq2SeqState]:
         x_BTD = self.dropout(self.target_embedding(tokens_BT))
+        context_BTW: Tensor | None = None
         if self.to_input:
             top, context_BTW, state = self._step_by_step(x_BTD, state, counts_B)
         else:
             top, hidden = self._layers(x_BTD, state, counts_B)
             state = Seq2SeqState(hidden, None, state.source)
-            context_BTW = self._look(top, state) if self.to_readout else None
+            if self.to_readout:
+                context_BTW = self._look(top, state)
         if self.combine is not None and context_BTW is not None:
             top = self.combine(torch.cat([top, context_BTW], -1)).tanh()
         return self.head(self.dropout(top)), state
 
     def _look(self, states_BTW: Tensor, state: Seq2SeqState) -> Tensor:
-        assert self.attention is not None and state.source is not None
+        assert self.attention is not None
+        assert state.source is not None
         context: Tensor = self.attention(states_BTW, state.source)
         return context
 
-    def _layers(
-        self, x_BTD: Tensor, state: Seq2SeqState, counts_B: Tensor | None
-    ) -> tuple[Tensor, tuple[Hidden, ...]]:
+    def _layers(self, x_BTD: Tensor, state: Seq2SeqState, counts_B: Tensor | None) -> tuple[Tensor, tuple[Hidden, ...]]:
         """All layers over all steps at once: possible while no step needs the context of the step before."""
         after: list[Hidden] = []
         for k, layer in enumerate(self.decoder):

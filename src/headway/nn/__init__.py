@@ -1,1 +1,1 @@
-"""Layers with parameters: attention, positions, norms, feed-forward, block, stack, recurrent layers and their attention."""
+"""Layers with parameters: attention, positions, norms, feed-forward, block, stack, recurrent layers, alignment."""

@@ -57,20 +57,14 @@ class Alignment(nn.Module):
         super().__init__()
         kind, width = config.kind, config.width
         if kind == "identity" and memory != state:
-            raise ConfigError(
-                f"attention kind='identity' compares states of equal width, got {memory} and {state}"
-            )
+            raise ConfigError(f"attention kind='identity' compares states of equal width, got {memory} and {state}")
         self.kind, self.hard, self.width = kind, config.hard, memory
         projected, biased = kind in ("multiplicative", "learned", "additive"), kind == "learned"
         self.key = nn.Linear(memory, width, bias=biased) if projected else None
-        self.query = (
-            nn.Linear(state, width if projected else memory, bias=biased) if kind != "identity" else None
-        )
+        self.query = nn.Linear(state, width if projected else memory, bias=biased) if kind != "identity" else None
         self.value = nn.Linear(memory, memory, bias=False) if kind == "learned" else None
         self.energy = (
-            nn.Parameter(torch.empty(width).uniform_(-(width**-0.5), width**-0.5))
-            if kind == "additive"
-            else None
+            nn.Parameter(torch.empty(width).uniform_(-(width**-0.5), width**-0.5)) if kind == "additive" else None
         )
         self.tap_weights = Tap()
 

@@ -52,7 +52,8 @@ class AttentionConfig:
 
 def split_heads(x_BTD: Tensor, heads: int) -> Tensor:
     """(B, T, D) -> (B, H, T, E)."""
-    return x_BTD.unflatten(-1, (heads, -1)).transpose(1, 2)
+    heads_BTHE: Tensor = x_BTD.unflatten(-1, (heads, -1))
+    return heads_BTHE.transpose(1, 2)
 
 
 class _Attention(nn.Module):
@@ -70,9 +71,7 @@ class _Attention(nn.Module):
         self.out = nn.Linear(config.width, config.width, bias=config.bias)
         self.tap_q, self.tap_k, self.tap_v, self.tap_weights, self.tap_heads = (Tap() for _ in range(5))
 
-    def _attend(
-        self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None, offset: Offset
-    ) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None, offset: Offset) -> Tensor:
         """q (B, H, T, E), k and v (B, G, S, E) -> (B, T, D)."""
         q, k, v = self.tap_q(q), self.tap_k(k), self.tap_v(v)
         if self.shaw is not None:
@@ -84,12 +83,10 @@ class _Attention(nn.Module):
             weights = ops.attention_weights(q, k, mask=mask, bias=bias, scale=self.scale)
             x = self.shaw.combine(F.dropout(weights, dropout), v, offset)
         else:
-            x = ops.attend(
-                q, k, v, mask=mask, bias=bias, scale=self.scale, dropout=dropout, kernel=self.kernel
-            )
+            x = ops.attend(q, k, v, mask=mask, bias=bias, scale=self.scale, dropout=dropout, kernel=self.kernel)
         x = self.tap_heads(x)
-        x = self.out(x.transpose(1, 2).flatten(2))
-        return x
+        out: Tensor = self.out(x.transpose(1, 2).flatten(2))
+        return out
 
 
 class SelfAttention(_Attention):
@@ -126,9 +123,7 @@ class CrossAttention(_Attention):
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__(config)
         if config.shaw is not None:
-            raise ConfigError(
-                "cross-attention takes no relative positions (shaw): the two sides are different texts"
-            )
+            raise ConfigError("cross-attention takes no relative positions (shaw): the two sides are different texts")
         kv_width = config.groups * config.head_width
         self.q = nn.Linear(config.width, config.width, bias=config.bias)
         self.kv = FusedLinear(config.width, (kv_width, kv_width), bias=config.bias)
@@ -169,8 +164,6 @@ class ShawTables(nn.Module):
         start = offset.view(-1, 1, 1) if isinstance(offset, Tensor) and offset.ndim else offset
         slot = (j - i - start).clamp(-self.reach, self.reach) + self.reach  # (T, S) or (B, T, S)
         slot = slot.view(-1, 1, queries, keys).expand(rows, heads, -1, -1)
-        sums = weights_BHTS.new_zeros(rows, heads, queries, 2 * self.reach + 1).scatter_add(
-            -1, slot, weights_BHTS
-        )
+        sums = weights_BHTS.new_zeros(rows, heads, queries, 2 * self.reach + 1).scatter_add(-1, slot, weights_BHTS)
         v = v_BGSE.repeat_interleave(heads // v_BGSE.shape[1], dim=1)
         return weights_BHTS.to(v.dtype) @ v + sums.to(v.dtype) @ self.values

@@ -88,9 +88,7 @@ class Block(nn.Module):
         x = self._join(x, attention, self.attention_norm, keep_BT)
         if self.cross is not None and memory is not None:
             look = self.cross
-            x = self._join(
-                x, lambda y: self.tap_cross_out(look(y, memory, mask=memory_mask)), self.cross_norm, keep_BT
-            )
+            x = self._join(x, lambda y: self.tap_cross_out(look(y, memory, mask=memory_mask)), self.cross_norm, keep_BT)
         if self.feedforward is not None:
             think = self.feedforward
             x = self._join(x, lambda y: self.tap_mlp_out(think(y)), self.feedforward_norm, keep_BT)

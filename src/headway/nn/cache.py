@@ -54,9 +54,7 @@ class LayerCache:
         if len(rows_B) == self.k.shape[0]:
             old = [self.k, self.v]
             spare = self.spare or [torch.empty_like(self.k), torch.empty_like(self.v)]
-            self.k, self.v = (
-                torch.index_select(a, 0, rows_B, out=b) for a, b in zip(old, spare, strict=True)
-            )
+            self.k, self.v = (torch.index_select(a, 0, rows_B, out=b) for a, b in zip(old, spare, strict=True))
             self.spare = old
         else:
             self.k, self.v, self.spare = self.k[rows_B], self.v[rows_B], []
@@ -77,9 +75,7 @@ class Cache:
 
     def advanced(self, count: int, counts_B: Tensor | None = None) -> Cache:
         """After `count` more tokens, of which only `counts_B` are real where rows differ."""
-        return replace(
-            self, length=self.length + (count if counts_B is None else counts_B), used=self.used + count
-        )
+        return replace(self, length=self.length + (count if counts_B is None else counts_B), used=self.used + count)
 
     def select(self, rows_B: Tensor) -> Cache:
         """These rows, in this order."""

@@ -30,13 +30,12 @@ def check_tokens(tokens: Tensor, vocab: int) -> None:
     if low < 0 or high >= vocab:
         wrong = low if low < 0 else high
         row, column = (tokens == wrong).nonzero()[0].tolist()
-        raise DataError(
-            f"token id {int(wrong)} in row {row}, position {column}: allowed are 0 to {vocab - 1}"
-        )
+        raise DataError(f"token id {int(wrong)} in row {row}, position {column}: allowed are 0 to {vocab - 1}")
 
 
-def check_lengths(lengths: Tensor | None, rows: int, longest: int, what: str = "sequence") -> None:
+def check_lengths(lengths: Tensor | None, tokens: Tensor, what: str = "sequence") -> None:
     """Raise if lengths are not (B,) integers between 1 and the padded length; an empty sequence has no answer."""
+    rows, longest = tokens.shape[0], tokens.shape[-1]
     if lengths is None:
         if not longest:
             raise DataError(f"the {what} is empty: it needs at least one token")

@@ -15,7 +15,8 @@ class FusedLinear(nn.Linear):
 
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
         """(…, sum of parts) -> one tensor a part."""
-        return x.split(self.parts, -1)
+        parts: tuple[Tensor, ...] = x.split(self.parts, -1)
+        return parts
 
 
 @torch.no_grad()

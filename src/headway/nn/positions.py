@@ -22,9 +22,7 @@ from headway.ops import Offset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Joined:
-    concat: int = (
-        0  # 0 adds the code to the input; n > 0 appends n dimensions and mixes them back to the width
-    )
+    concat: int = 0  # 0 adds the code to the input; n > 0 appends n dimensions and mixes them back to the width
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         """Codes (…, width) for positions (…) in sequences of these lengths."""
@@ -153,7 +151,9 @@ class Shaw:
 
 
 AttentionPosition = Rotary | Alibi | T5 | Shaw
-CausalInput = RawIndex | Saturating | Sine | SineCosine | Sinusoidal | SinusoidalHalves | SinusoidalTensor2Tensor | Learned  # fmt: skip
+CausalInput = (
+    RawIndex | Saturating | Sine | SineCosine | Sinusoidal | SinusoidalHalves | SinusoidalTensor2Tensor | Learned
+)
 CausalPosition = CausalInput | AttentionPosition
 EncoderPosition = CausalPosition | Fraction
 
@@ -165,15 +165,11 @@ class InputPositions(nn.Module):
         super().__init__()
         self.position, self.context = position, context
         self.code_width = position.concat or width
-        self.table = (
-            nn.Parameter(torch.empty(context, self.code_width)) if isinstance(position, Learned) else None
-        )
+        self.table = nn.Parameter(torch.empty(context, self.code_width)) if isinstance(position, Learned) else None
         if self.table is not None:
             nn.init.normal_(self.table, std=0.02)
         else:
-            position.codes(
-                torch.zeros(1, device="cpu"), self.code_width, 1
-            )  # an odd width fails here, not later
+            position.codes(torch.zeros(1, device="cpu"), self.code_width, 1)  # an odd width fails here, not later
         self.mix = nn.Linear(width + position.concat, width) if position.concat else None
 
     def forward(self, x_BTD: Tensor, positions: Tensor, furthest: int, lengths: Tensor | int) -> Tensor:

@@ -77,7 +77,7 @@ class Recurrent(nn.Module):
 
     def start(self, like: Tensor, rows: int) -> tuple[Hidden, ...]:
         """The state of every layer before the first token."""
-        return tuple(layer.start(like, rows) for layer in self.layers)  # type: ignore[operator, misc]
+        return tuple(layer.start(like, rows) for layer in self.layers)  # type: ignore[operator]
 
     def forward(
         self, x_BTD: Tensor, state: tuple[Hidden, ...], lengths_B: Tensor | None = None

@@ -12,6 +12,7 @@ from headway.errors import ConfigError
 from headway.nn.block import Block, BlockConfig
 from headway.nn.cache import Cache
 from headway.nn.positions import (
+    T5,
     Alibi,
     AttentionPositions,
     EncoderPosition,
@@ -20,7 +21,6 @@ from headway.nn.positions import (
     InputPositions,
     Rotary,
     Shaw,
-    T5,
 )
 from headway.ops import Lengths, Mask, Offset
 
@@ -38,13 +38,12 @@ class StackConfig:
     dropout: float = 0.0  # on the input of the first block
 
     def __post_init__(self) -> None:
-        if self.position is not None and not isinstance(self.position, EncoderPosition):
+        position: object = self.position  # whoever writes Python may hand in anything
+        if position is not None and not isinstance(position, EncoderPosition):
             allowed = ", ".join(kind.__name__ for kind in get_args(EncoderPosition))
-            raise ConfigError(f"position={self.position!r}, allowed: None, {allowed}")
+            raise ConfigError(f"position={position!r}, allowed: None, {allowed}")
         if self.causal and isinstance(self.position, Fraction):
-            raise ConfigError(
-                "position=Fraction: a causal model cannot know the length of a text it has not finished"
-            )
+            raise ConfigError("position=Fraction: a causal model cannot know the length of a text it has not finished")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +61,7 @@ class Memory:
 
 
 class Stack(nn.Module):
-    """Positions, then blocks, then a last norm where the blocks normalise before (pre-norm leaves the stream as it is)."""
+    """Positions, then blocks, then a last norm where the blocks normalise before: pre-norm leaves the stream raw."""
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__()
@@ -81,9 +80,7 @@ class Stack(nn.Module):
         self.blocks = nn.ModuleList(Block(block) for _ in range(config.layers))
         # DenseNet: block k reads the input and everything the k blocks before it gave, mixed back to the width.
         dense = block.residual == "dense"
-        self.mixes = (
-            nn.ModuleList(nn.Linear((k + 1) * width, width) for k in range(config.layers)) if dense else None
-        )
+        self.mixes = nn.ModuleList(nn.Linear((k + 1) * width, width) for k in range(config.layers)) if dense else None
         self.output_norm = block.norm.build(width) if block.place == "pre" and block.norm else None
 
     def empty_cache(self, capacity: int) -> Cache:
@@ -111,12 +108,8 @@ class Stack(nn.Module):
         steps = torch.arange(count, device=x_BTD.device)
         positions = steps + (offset.unsqueeze(-1) if isinstance(offset, Tensor) and offset.ndim else offset)
         if self.input_positions is not None:
-            x_BTD = self.input_positions(
-                x_BTD, positions, used + count, count if lengths_B is None else lengths_B
-            )
-        geometry = (
-            self.attention_positions(positions, offset) if self.attention_positions else Geometry(offset)
-        )
+            x_BTD = self.input_positions(x_BTD, positions, used + count, count if lengths_B is None else lengths_B)
+        geometry = self.attention_positions(positions, offset) if self.attention_positions else Geometry(offset)
         keep_BT = None if lengths_B is None else steps < lengths_B.unsqueeze(-1)
         if self.input_norm is not None:
             x_BTD = self.input_norm(x_BTD, keep_BT)

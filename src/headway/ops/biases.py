@@ -79,9 +79,7 @@ class Relative(Bias):
     def check(self, rows: int, heads: int, queries: int) -> None:
         shape = tuple(self.table.shape)
         fits = len(shape) == 4 and shape[-1] % 2 == 1
-        fits = fits and all(
-            got in (1, want) for got, want in zip(shape, (rows, heads, queries), strict=False)
-        )
+        fits = fits and all(got in (1, want) for got, want in zip(shape, (rows, heads, queries), strict=False))
         if not fits:
             allowed = f"({rows} or 1, {heads} or 1, {queries} or 1, an odd number)"
             raise ShapeError(f"Relative.table has shape {shape}, expected {allowed}")

@@ -11,7 +11,7 @@ import functools
 import math
 import operator
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, TypeVar, cast
 
 import torch
@@ -37,8 +37,7 @@ def index_grid(
     """Indices b, h, i, j that broadcast to (B, H, T, S)."""
     sizes = (rows, heads, queries, keys)
     b, h, i, j = (
-        torch.arange(n, device=device).view([-1 if d == axis else 1 for d in range(4)])
-        for axis, n in enumerate(sizes)
+        torch.arange(n, device=device).view([-1 if d == axis else 1 for d in range(4)]) for axis, n in enumerate(sizes)
     )
     return b, h, i, j
 
@@ -141,9 +140,7 @@ def _parts(mask: Mask, kind: type[And] | type[Or]) -> tuple[Mask, ...]:
 class _Joined(Mask):
     parts: tuple[Mask, ...]
 
-    def _join(
-        self, how: Callable[[Tensor, Tensor], Tensor], b: Tensor, h: Tensor, i: Tensor, j: Tensor
-    ) -> Tensor:
+    def _join(self, how: Callable[[Tensor, Tensor], Tensor], b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return functools.reduce(how, (part.allowed(b, h, i, j) for part in self.parts))
 
     def at(self, offset: Offset) -> Self:
@@ -182,7 +179,7 @@ class Or(_Joined):
 class _Placed(Mask):
     """A mask that speaks of positions: query i stands at i + offset."""
 
-    offset: Offset = 0
+    offset: Offset = field(default=0, kw_only=True)
 
     def at(self, offset: Offset) -> Self:
         return replace(self, offset=offset)
@@ -190,9 +187,7 @@ class _Placed(Mask):
     def check(self, rows: int, queries: int, keys: int) -> None:
         if isinstance(self.offset, Tensor) and self.offset.ndim and tuple(self.offset.shape) != (rows,):
             shape = tuple(self.offset.shape)
-            raise ShapeError(
-                f"{type(self).__name__}.offset has shape {shape}, expected a number or ({rows},)"
-            )
+            raise ShapeError(f"{type(self).__name__}.offset has shape {shape}, expected a number or ({rows},)")
 
     def _shifted(self, low: float, high: float) -> Span:
         if isinstance(self.offset, Tensor):
@@ -211,7 +206,7 @@ class Causal(_Placed):
         return self._shifted(-math.inf, 0)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False)
 class Window(_Placed):
     """A query looks `left` steps back and `right` steps ahead, itself included; steps are `dilation` apart.
 
@@ -219,17 +214,14 @@ class Window(_Placed):
     """
 
     left: int
-    right: int
-    dilation: int
+    right: int = -1  # -1: as many as to the left
+    dilation: int = 1
 
-    def __init__(self, left: int, right: int | None = None, *, dilation: int = 1, offset: Offset = 0) -> None:
-        right = left if right is None else right
-        if left < 0 or right < 0 or dilation < 1:
-            raise ShapeError(
-                f"Window({left=}, {right=}, {dilation=}): left and right must be >= 0, dilation >= 1"
-            )
-        for name, value in (("offset", offset), ("left", left), ("right", right), ("dilation", dilation)):
-            object.__setattr__(self, name, value)
+    def __post_init__(self) -> None:
+        if self.right == -1:
+            object.__setattr__(self, "right", self.left)
+        if self.left < 0 or self.right < 0 or self.dilation < 1:
+            raise ShapeError(f"{self}: left and right must be >= 0, dilation >= 1")
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         distance = j - place(i, self.offset, b)
@@ -266,15 +258,11 @@ class Lengths(Mask):
         _expect_rows("Lengths", self.lengths, rows)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False)
 class Prefix(_Placed):
     """A prefix language model: everyone sees the first `length` keys, beyond them a query sees itself and before."""
 
     length: Offset  # a number, or one per batch row
-
-    def __init__(self, length: Offset, *, offset: Offset = 0) -> None:
-        object.__setattr__(self, "offset", offset)
-        object.__setattr__(self, "length", length)
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         length = self.length[b] if isinstance(self.length, Tensor) and self.length.ndim else self.length
@@ -291,29 +279,23 @@ class Prefix(_Placed):
         return -math.inf, max(self._shifted(0, 0)[1], self.length - 1)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False)
 class _Marked(_Placed):
     """A mask over labels of the keys; query i carries the label of the key at its own position."""
 
     marks: Tensor  # (B, S)
 
-    def __init__(self, marks: Tensor, *, offset: Offset = 0) -> None:
-        object.__setattr__(self, "offset", offset)
-        object.__setattr__(self, "marks", marks)
-
     def check(self, rows: int, queries: int, keys: int) -> None:
         super().check(rows, queries, keys)
         name = type(self).__name__
         if tuple(self.marks.shape) != (rows, keys):
-            raise ShapeError(
-                f"mask {name} has shape {tuple(self.marks.shape)}, the call needs ({rows}, {keys})"
-            )
+            raise ShapeError(f"mask {name} has shape {tuple(self.marks.shape)}, the call needs ({rows}, {keys})")
         if isinstance(self.offset, int) and queries and self.offset + queries > keys:
             last = self.offset + queries - 1
             raise ShapeError(f"mask {name} labels {keys} keys, but the last query stands at position {last}")
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False)
 class Packed(_Marked):
     """Several documents in one row: a query looks only at keys with its own segment number, `marks` (B, S)."""
 
@@ -321,7 +303,7 @@ class Packed(_Marked):
         return self.marks[b, place(i, self.offset, b)] == self.marks[b, j]
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False)
 class Global(_Marked):
     """Marked positions see everyone and are seen by everyone (Longformer's global tokens), `marks` (B, S) boolean."""
 

@@ -26,10 +26,6 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor, layout: Layout) -> Tensor:
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
     exact = torch.promote_types(x.dtype, torch.float32)  # angles lose their meaning in 16 bits
     cos, sin = cos.to(exact), sin.to(exact)
-    a, b = (
-        x.to(exact).unflatten(-1, (-1, 2)).unbind(-1) if layout == "interleaved" else x.to(exact).chunk(2, -1)
-    )
+    a, b = x.to(exact).unflatten(-1, (-1, 2)).unbind(-1) if layout == "interleaved" else x.to(exact).chunk(2, -1)
     turned = a * cos - b * sin, a * sin + b * cos
-    return (torch.stack(turned, -1).flatten(-2) if layout == "interleaved" else torch.cat(turned, -1)).to(
-        x.dtype
-    )
+    return (torch.stack(turned, -1).flatten(-2) if layout == "interleaved" else torch.cat(turned, -1)).to(x.dtype)

@@ -23,6 +23,4 @@ def expect(tensor: Tensor, name: str, layout: str, sizes: dict[str, int]) -> Non
     for letter, size in zip(letters, shape, strict=True):
         known = sizes.setdefault(letter, size)
         if size != known:
-            raise ShapeError(
-                f"{name} has {letter}={size} in shape {shape}, expected {letter}={known} ({layout})"
-            )
+            raise ShapeError(f"{name} has {letter}={size} in shape {shape}, expected {letter}={known} ({layout})")

@@ -17,9 +17,7 @@ from headway.nn.recurrent import RecurrentConfig
 from headway.presets.preset import Preset
 
 
-def transformer(
-    *, vocab: int, width: int, inner: int, heads: int, layers: int, dropout: float
-) -> EncoderDecoderConfig:
+def transformer(*, vocab: int, width: int, inner: int, heads: int, layers: int, dropout: float) -> EncoderDecoderConfig:
     """The 2017 encoder-decoder at a given size."""
     return EncoderDecoderConfig(
         vocab=vocab,
@@ -126,9 +124,7 @@ TEXT = (
         task="translation",
         source="Wu et al. 2021, Good for Misconceived Reasons (Multi30k); the model of " + _VASWANI,
         parameters=2_568_192,
-        departures=(
-            "vocabulary 9,712 as for Multi30k En-De with 10,000 joint merges; other data have another",
-        ),
+        departures=("vocabulary 9,712 as for Multi30k En-De with 10,000 joint merges; other data have another",),
         config=lambda: transformer(vocab=9712, width=128, inner=256, heads=4, layers=4, dropout=0.3),
     ),
     Preset(
@@ -242,11 +238,11 @@ TEXT = (
     Preset(
         name="rnn-seq2seq",
         task="translation",
-        source="deck 002; Bahdanau et al. 2015 at the sizes of a widely used Multi30k tutorial (20.5M parameters there)",
+        source="deck 002; Bahdanau et al. 2015 at the sizes of bentrevett's Multi30k tutorial (20.5M parameters there)",
         parameters=13_761_797,
         departures=(
             "readout is a linear layer on tanh(W[s; a]) (Luong); the tutorial's reads [s; a; x] directly",
-            "the context is looked up from the top layer's state, in the deck's order: found at step l-1, used at step l",
+            "the context is looked up from the top layer's state as the deck has it: found at step l-1, used at step l",
             "encoder and decoder states are joined by one linear layer and tanh",
         ),
         config=rnn_seq2seq,
@@ -254,7 +250,7 @@ TEXT = (
     Preset(
         name="deck",
         task="masked",
-        source="deck 001, the block as its slides print it: one head, d→d LeakyReLU network, post-norm, learned positions",
+        source="deck 001, the block as printed: one head, d→d LeakyReLU network, post-norm, learned positions",
         parameters=183_528,
         departures=(
             "LayerNorm in its corrected form: the printed one multiplies by d where it should divide",

@@ -1,7 +1,7 @@
 """Window attention in O(n·w) time and memory, in plain torch: each block of queries meets only its strip of keys.
 
-Any mask whose reach is finite will do (a Window, or a Window joined by & with anything), with any bias: the formulas are
-evaluated on the strips instead of the full grid.
+Any mask whose reach is finite will do (a Window, or a Window joined by & with anything), with any bias: the formulas
+are evaluated on the strips instead of the full grid.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ def strips(x: Tensor, start: int, width: int, step: int, count: int) -> Tensor:
     keys = x.shape[2]
     end = start + (count - 1) * step + width
     low, high = min(max(start, 0), keys), min(max(end, 0), keys)
-    x = F.pad(
-        x[:, :, low:high], (0, 0, low - start if high > low else end - start, end - high if high > low else 0)
-    )
+    x = F.pad(x[:, :, low:high], (0, 0, low - start if high > low else end - start, end - high if high > low else 0))
     return x.unfold(2, width, step).transpose(-1, -2)
 
 
@@ -32,9 +30,7 @@ def run(call: Call) -> Tensor:
     assert call.mask is not None
     low, high = (int(bound) for bound in call.mask.reach())
     span = max(high - low + 1, 1)
-    block = max(
-        16, min(call.queries, span)
-    )  # a strip is then at most twice the window: little waste, few blocks
+    block = max(16, min(call.queries, span))  # a strip is then at most twice the window: little waste, few blocks
     count = -(-call.queries // block)
     width = block + span - 1
 

@@ -21,9 +21,7 @@ def weights(call: Call) -> Tensor:
     exact = torch.promote_types(call.q.dtype, torch.float32)
     scores = (call.q.to(exact) * call.scale) @ call.per_head(call.k).to(exact).mT
     if call.bias is not None:
-        scores = scores + call.bias.dense(call.rows, call.heads, call.queries, call.keys, scores.device).to(
-            exact
-        )
+        scores = scores + call.bias.dense(call.rows, call.heads, call.queries, call.keys, scores.device).to(exact)
     if call.mask is None:
         return scores.softmax(-1)
     return masked_softmax(scores, call.mask.dense(call.queries, call.keys, scores.device))

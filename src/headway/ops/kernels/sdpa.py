@@ -15,9 +15,7 @@ from headway.ops.masks import Causal, Mask
 
 def hides_nothing(mask: Mask | None, keys: int) -> bool:
     """Is the mask known to allow everything, as at the last step of a cache, where nothing lies ahead?"""
-    return mask is None or (
-        isinstance(mask, Causal) and isinstance(mask.offset, int) and mask.offset >= keys - 1
-    )
+    return mask is None or (isinstance(mask, Causal) and isinstance(mask.offset, int) and mask.offset >= keys - 1)
 
 
 def is_causal(mask: Mask | None, queries: int, keys: int) -> bool:
@@ -45,7 +43,8 @@ def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
     if generator is None:
         yield
         return
-    default = torch.cuda.default_generators[generator.device.index or 0] if generator.device.type == "cuda" else torch.default_generator  # fmt: skip
+    device = generator.device
+    default = torch.cuda.default_generators[device.index or 0] if device.type == "cuda" else torch.default_generator
     outer = default.get_state()
     default.set_state(generator.get_state())
     try:

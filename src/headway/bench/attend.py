@@ -1,0 +1,35 @@
+"""The attention kernels beside torch's own: what the seam costs, and what a window saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from headway import ops
+from headway.bench.result import Result, compare
+
+
+def _there_and_back(attention: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor) -> None:
+    attention(q, k, v).sum().backward()
+
+
+def bench_attend() -> list[Result]:
+    """`attend` against plain scaled_dot_product_attention, forward and backward, on the CPU."""
+    torch.manual_seed(0)
+    window = ops.Window(128, 0)
+    results = []
+    for length in (512, 4096):
+        qkv = [torch.randn(1, 8, length, 64, requires_grad=True) for _ in range(3)]
+        pairs = {
+            "causal, T={}, against sdpa is_causal": (ops.Causal(), {"is_causal": True}),
+            "window 128, T={}, against sdpa with a mask": (window, {"attn_mask": window.dense(length, length)}),
+        }
+        for name, (mask, settings) in pairs.items():
+            ours = partial(_there_and_back, partial(ops.attend, mask=mask), *qkv)
+            peer = partial(_there_and_back, partial(F.scaled_dot_product_attention, **settings), *qkv)
+            results.append(compare(name.format(length), ours, peer))
+    return results

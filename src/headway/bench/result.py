@@ -1,0 +1,34 @@
+"""What a comparison gives, and the clock it is measured with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of a comparison: seconds here, seconds there, in the same run on the same inputs."""
+
+    name: str
+    ours: float
+    peer: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times faster than the peer."""
+        return self.peer / self.ours
+
+
+def compare(name: str, ours: Callable[[], object], peer: Callable[[], object], *, rounds: int = 7) -> Result:
+    """Time both in turns, so that a busy moment of the machine falls on both; the median of each."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for round_ in range(rounds + 1):
+        for call, kept in zip((ours, peer), times, strict=True):
+            start = time.perf_counter()
+            call()
+            if round_:  # the first round warms up
+                kept.append(time.perf_counter() - start)
+    return Result(name, median(times[0]), median(times[1]))

@@ -1,0 +1,35 @@
+"""`headway bench`."""
+
+from __future__ import annotations
+
+import json
+import platform
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from headway.bench import BENCHES
+from headway.errors import ConfigError
+
+
+def run(name: str | None, *, as_json: bool) -> None:
+    """Run one comparison, or say which there are."""
+    if name is None:
+        print("\n".join(BENCHES))
+        return
+    if name not in BENCHES:
+        raise ConfigError(f"no bench {name!r}, there are: {', '.join(BENCHES)}")
+    results = BENCHES[name]()
+    if as_json:
+        print(json.dumps({result.name: round(result.ratio, 3) for result in results}))
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("comparison", "ours ms", "peer ms", "times as fast"):
+        table.add_column(heading, justify="left" if heading == "comparison" else "right")
+    for result in results:
+        table.add_row(result.name, f"{result.ours * 1e3:.2f}", f"{result.peer * 1e3:.2f}", f"{result.ratio:.2f}")
+    console = Console(highlight=False)
+    console.print(table)
+    threads = torch.get_num_threads()
+    console.print(f"torch {torch.__version__}, {threads} threads, {platform.machine()}; median of 7 rounds in turns")
