@@ -2,7 +2,7 @@
 
 A config is a tree of frozen dataclasses. `plain` writes it as dicts, lists and scalars; `parse` reads that back, typed
 by the dataclasses themselves; `override` changes it by dotted keys. Where a field allows several dataclasses, each goes
-by its name in small letters with dashes (`SinusoidalHalves` is "sinusoidal-halves"), alone or as `kind` beside its
+by its name in small letters with dashes (`SinusoidalHalves` is "sinusoidal-halves"), alone or as `type` beside its
 settings.
 """
 
@@ -19,19 +19,20 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from headway.errors import ConfigError
 
 C = TypeVar("C")
+TAG = "type"
 
 
-def kind(config: type) -> str:
+def kind(config: Any) -> str:
     """The name a choice goes by."""
-    name = config.__name__.removesuffix("Config")
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
+    name: str = config.__name__.removesuffix("Config")
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
 
 
 def plain(value: Any) -> Any:
-    """A config as dicts, lists and scalars, with `kind` naming each dataclass."""
+    """A config as dicts, lists and scalars, with `type` naming each dataclass."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-        return {"kind": kind(type(value)), **fields}
+        return {TAG: kind(type(value)), **fields}
     if isinstance(value, tuple):
         return [plain(each) for each in value]
     return value
@@ -48,13 +49,13 @@ def override(config: C, changes: Mapping[str, object]) -> C:
     for path, value in changes.items():
         *parents, last = path.split(".")
         branch = tree
-        for depth, key in enumerate([*parents, last]):
-            if not isinstance(branch, dict) or key not in branch:
-                known = [k for k in branch if k != "kind"] if isinstance(branch, dict) else []
-                raise ConfigError(_unknown("no config key", ".".join(path.split(".")[: depth + 1]), known))
-            if depth < len(parents):
-                branch = branch[key]
-        branch[last] = plain(value)
+        for depth, key in enumerate(parents):
+            if isinstance(branch.get(key), str):  # a choice given by name alone, which now gets settings
+                branch[key] = {TAG: branch[key]}
+            if not isinstance(branch.get(key), dict):
+                raise ConfigError(f"no config key {path!r}: {'.'.join(parents[: depth + 1])} has no settings")
+            branch = branch[key]
+        branch[last] = plain(value)  # a key that does not exist is named by `parse`, with its neighbours
     return parse(type(config), tree)
 
 
@@ -95,7 +96,7 @@ def _read_choice(options: tuple[Any, ...], value: Any, path: str) -> Any:
         if type(None) in options:
             return None
         raise ConfigError(f"{path}=none is not allowed here; allowed: {', '.join(classes)}")
-    name = value.get("kind") if isinstance(value, Mapping) else value
+    name = value.get(TAG) if isinstance(value, Mapping) else value
     if classes and isinstance(name, str | None):
         if name is None and len(classes) == 1:
             name = next(iter(classes))
@@ -117,11 +118,11 @@ def _read_dataclass(wanted: Any, value: Any, path: str) -> Any:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{path or kind(wanted)}={value!r}, expected settings of {kind(wanted)}")
     hints = {field.name: _hints(wanted)[field.name] for field in dataclasses.fields(wanted)}
-    if value.get("kind", kind(wanted)) != kind(wanted):
-        raise ConfigError(f"{path or 'kind'}={value['kind']!r}, allowed: {kind(wanted)}")
+    if value.get(TAG, kind(wanted)) != kind(wanted):
+        raise ConfigError(f"{path or TAG}={value[TAG]!r}, allowed: {kind(wanted)}")
     given: dict[str, Any] = {}
     for key, part in value.items():
-        if key == "kind":
+        if key == TAG:
             continue
         below = f"{path}.{key}" if path else key
         if key not in hints:

@@ -1,6 +1,7 @@
 """Names of Hugging Face's tensors and ours, side by side, and the copy from one to the other."""
 
 from collections.abc import Mapping
+from itertools import product
 
 import torch
 from torch import Tensor, nn
@@ -38,9 +39,7 @@ ROFORMER: Names = {
     "embedding": ("embeddings.word_embeddings",),
     "segment_embedding": ("embeddings.token_type_embeddings",),
     "stack.input_norm": ("embeddings.LayerNorm",),
-    "stack.blocks.{i}.attention.qkv": tuple(
-        _LAYER + f"attention.self.{x}" for x in ("query", "key", "value")
-    ),
+    "stack.blocks.{i}.attention.qkv": tuple(_LAYER + f"attention.self.{x}" for x in ("query", "key", "value")),
     "stack.blocks.{i}.attention.out": (_LAYER + "attention.output.dense",),
     "stack.blocks.{i}.attention_norm": (_LAYER + "attention.output.LayerNorm",),
     "stack.blocks.{i}.feedforward.up": (_LAYER + "intermediate.dense",),
@@ -99,32 +98,19 @@ def unsettle(model: nn.Module) -> None:
     """Redraw everything: gains of 1 and biases of 0 are alike everywhere and would hide a swapped name."""
     for name, value in named_parameters(model).items():
         gain = value.ndim == 1 and name.endswith("weight")
-        value.normal_(1.0 if gain else 0.0, 0.2)
+        value.normal_(1.0 if gain else 0.0, 0.1 if value.ndim == 1 else 0.25)
 
 
 def translate(theirs: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
     """Tensors under their names (parameters, or gradients of them) -> the same under ours; none may be left over."""
     # GPT-2's Conv1D keeps (in, out).
     left = {name: x.mT if ".c_" in name and x.ndim == 2 else x for name, x in theirs.items()}
+    layers = 1 + max(int(part) for name in theirs for part in name.split(".") if part.isdigit())
     found: dict[str, Tensor] = {}
-    for ours, parts in names.items():
-        for i in range(_layers(left) if "{i}" in ours else 1):
-            for kind in (".weight", ".bias"):
-                sources = [part.format(i=i) + kind for part in parts]
-                if not any(source in theirs for source in sources):
-                    continue
-                name = ours.format(i=i) + ("" if ours.endswith("table") else kind)
-                found[name] = torch.cat([left[source] for source in sources])
-    unused = set(theirs) - {
-        part.format(i=i) + kind
-        for parts in names.values()
-        for part in parts
-        for i in range(_layers(left))
-        for kind in (".weight", ".bias")
-    }
-    assert not unused, f"not translated: {sorted(unused)}"
+    for (ours, parts), i, kind in product(names.items(), range(layers), (".weight", ".bias")):
+        sources = [part.format(i=i) + kind for part in parts]
+        if any(source in left for source in sources):
+            name = ours.format(i=i) + ("" if ours.endswith("table") else kind)
+            found[name] = torch.cat([left.pop(source) for source in sources])
+    assert not left, f"not translated: {sorted(left)}"
     return found
-
-
-def _layers(theirs: Mapping[str, Tensor]) -> int:
-    return 1 + max(int(part) for name in theirs for part in name.split(".") if part.isdigit())

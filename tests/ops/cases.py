@@ -1,7 +1,7 @@
 """Cases of attention for the kernels to agree on, each with its meaning told a second time in plain Python.
 
-A builder takes `pick(low, high)`, which gives an integer between the two: hypothesis's while it searches, a seeded
-stream's in a fixed sweep. So one builder serves both, and hypothesis can shrink what it finds.
+A builder takes `pick(low, high)`, which gives an integer between the two: drawn by hypothesis in a search, by a seeded
+stream in a fixed sweep. So one builder serves both, and hypothesis can shrink what it finds.
 """
 
 import math
@@ -9,12 +9,13 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from unittest.mock import patch
 
 import torch
+import torch.nn.attention.flex_attention as torch_flex
 from hypothesis import strategies as st
 from torch import Tensor
 
-from headway.errors import KernelError
 from headway.ops import (
     Alibi,
     Bias,
@@ -57,7 +58,7 @@ class Sizes:
         return self.queries <= self.keys
 
 
-# --- masks ---------------------------------------------------------------------------------------------------------
+# --- masks ---
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,7 @@ def window_dilated(pick: Pick, n: Sizes) -> Rule:
 
 def window_by_row(pick: Pick, n: Sizes) -> Rule:
     radius, offset = pick(0, 3), many(pick, n.rows, -2, n.keys)
-    return Rule(
-        Window(radius, offset=torch.tensor(offset)), lambda b, i, j: abs(j - (i + offset[b])) <= radius
-    )
+    return Rule(Window(radius, offset=torch.tensor(offset)), lambda b, i, j: abs(j - (i + offset[b])) <= radius)
 
 
 def lengths(pick: Pick, n: Sizes) -> Rule:
@@ -206,7 +205,7 @@ def join(a: Rule, sign: str, b: Rule) -> Rule:
     return a & b if sign == "&" else a | b
 
 
-# --- biases --------------------------------------------------------------------------------------------------------
+# --- biases ---
 
 
 @dataclass(frozen=True)
@@ -275,10 +274,10 @@ BIASES: dict[str, Callable[[Pick, Sizes], Term]] = {
 }
 
 
-# --- whole cases ---------------------------------------------------------------------------------------------------
+# --- whole cases ---
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Case:
     """One call of `attend` in float64, and the probe whose product with the answer is differentiated."""
 
@@ -335,7 +334,7 @@ def cases(draw: st.DrawFn, lengths: tuple[int, ...], bounded: bool = False) -> C
     return case(pick, sizes, rule, draw(st.sampled_from(list(BIASES))), f" {sign} ".join(names))
 
 
-# --- outcomes ------------------------------------------------------------------------------------------------------
+# --- outcomes ---
 
 
 def leaves(case: Case, dtype: torch.dtype, gradients: bool) -> dict[str, Tensor]:
@@ -346,29 +345,29 @@ def leaves(case: Case, dtype: torch.dtype, gradients: bool) -> dict[str, Tensor]
 
 
 def with_gradients(out: Tensor, probe: Tensor, wanted: dict[str, Tensor]) -> dict[str, Tensor]:
-    grads = torch.autograd.grad(
-        (out * probe.to(out.dtype)).sum(), list(wanted.values()), materialize_grads=True
-    )
+    grads = torch.autograd.grad((out * probe.to(out.dtype)).sum(), list(wanted.values()), materialize_grads=True)
     return {"out": out.detach(), **{f"d{name}": grad for name, grad in zip(wanted, grads, strict=True)}}
 
 
-def unfused(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None) -> Tensor:
-    """FlexAttention without its compiler, by the door `attend` uses for lengths of zero."""
+def unfused(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None, traced: bool = False) -> Tensor:
+    """FlexAttention without its compiler, by the door `attend` uses for lengths of zero.
+
+    Unless `traced`, torch's debugging switch keeps dynamo out too: tracing takes fifty times as long as the call.
+    """
     if not q.shape[2] or not k.shape[2]:
         return attend(q, k, v, mask=mask, bias=bias, kernel="flex")
-    return flex.run(Call(q, k, v, mask, bias, q.shape[-1] ** -0.5), compile=False)
+    with patch.object(torch_flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", not traced):
+        return flex.run(Call(q, k, v, mask, bias, q.shape[-1] ** -0.5), compile=False)
 
 
-def outcome(
-    case: Case, kernel: str, dtype: torch.dtype = torch.float64, gradients: bool = True
-) -> dict[str, Tensor]:
-    """What a kernel answers: `out`, and the gradients dq, dk, dv and dbias. The uncompiled "flex" has none."""
+def outcome(case: Case, kernel: str, dtype: torch.dtype = torch.float64, gradients: bool = True) -> dict[str, Tensor]:
+    """What a kernel answers: `out`, and the gradients dq, dk, dv and dbias. Flex has none."""
     at = leaves(case, dtype, gradients)
     bias = case.term.build(at["bias"]) if "bias" in at else None
-    if kernel == "flex":
-        if gradients:
-            raise KernelError("flex has no backward pass on a CPU")
-        return {"out": unfused(at["q"], at["k"], at["v"], case.rule.mask, bias)}
+    if kernel.startswith("flex"):
+        assert not gradients, "flex has no backward pass on a CPU"
+        traced = kernel == "flex traced"
+        return {"out": unfused(at["q"], at["k"], at["v"], case.rule.mask, bias, traced)}
     out = attend(at["q"], at["k"], at["v"], mask=case.rule.mask, bias=bias, kernel=kernel)
     return with_gradients(out, case.probe, at) if gradients else {"out": out}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -24,7 +25,7 @@ def bench_attend() -> list[Result]:
     results = []
     for length in (512, 4096):
         qkv = [torch.randn(1, 8, length, 64, requires_grad=True) for _ in range(3)]
-        pairs = {
+        pairs: dict[str, tuple[ops.Mask, dict[str, Any]]] = {
             "causal, T={}, against sdpa is_causal": (ops.Causal(), {"is_causal": True}),
             "window 128, T={}, against sdpa with a mask": (window, {"attn_mask": window.dense(length, length)}),
         }

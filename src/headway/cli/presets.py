@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from headway.config import plain
+from headway.config import TAG, plain
 from headway.presets import PRESETS, Preset, preset
 
 
@@ -58,8 +58,8 @@ def _lines(tree: dict[str, object], depth: int) -> list[str]:
     lines: list[str] = []
     for key, value in tree.items():
         if isinstance(value, dict):
-            settings = {name: part for name, part in value.items() if name != "kind"}
-            lines.append(f"{'  ' * depth}{key}: {value['kind']}")
+            settings = {name: part for name, part in value.items() if name != TAG}
+            lines.append(f"{'  ' * depth}{key}: {value[TAG]}")
             lines += _lines(settings, depth + 1)
         else:
             shown = json.dumps(value) if isinstance(value, bool) else "none" if value is None else value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from torch import Tensor, nn
@@ -54,7 +54,8 @@ class Block(nn.Module):
         self.pre = config.place == "pre"
         self.adds = config.residual == "residual"
         self.attention = SelfAttention(config.attention)
-        self.cross = CrossAttention(config.attention) if config.cross else None
+        # Relative positions are the self-attention's alone: between two texts a distance means nothing.
+        self.cross = CrossAttention(replace(config.attention, shaw=None)) if config.cross else None
         self.feedforward = FeedForward(width, config.feedforward) if config.feedforward else None
 
         def norm(wanted: object) -> nn.Module | None:

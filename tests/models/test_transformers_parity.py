@@ -1,0 +1,388 @@
+"""With the same weights our models give the answers of Hugging Face's: logits, gradients, continuations, sizes."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway.models import (
+    Bert,
+    BertConfig,
+    BertPretraining,
+    BertPretrainingConfig,
+    EncoderDecoder,
+    EncoderDecoderConfig,
+    Gpt,
+    GptConfig,
+    Source,
+)
+from headway.nn.norms import LayerNorm, RMSNorm
+from headway.nn.positions import Rotary, SinusoidalHalves
+from headway.presets import PRESETS, build
+from tests.models import hf_weights
+from tests.models.hf_weights import named_parameters, translate, unsettle
+
+hf = pytest.importorskip("transformers")
+hf.logging.set_verbosity_error()
+
+VOCAB, CONTEXT, WIDTH, LAYERS, HEADS, INNER = 101, 40, 32, 3, 4, 48
+NEW = 12  # tokens of a continuation
+LENGTHS = torch.tensor([9, 4, 7])
+# Logits are of size 1 to 5. Where both sides compute in double throughout, that is what is asked of them.
+EXACT = {torch.float32: 1e-5, torch.float64: 1e-9}
+dtypes = pytest.mark.parametrize("dtype", EXACT, ids=["float32", "float64"])
+
+
+def assert_same(ours: Tensor, theirs: Tensor, tolerance: float) -> None:
+    torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=0.0)
+
+
+def load(ours: nn.Module, theirs: nn.Module, names: hf_weights.Names, dtype: torch.dtype) -> None:
+    """Unsettle their weights, copy them into ours, and have both evaluate in `dtype`."""
+    unsettle(theirs)
+    ours.load_state_dict(translate(named_parameters(theirs), names))
+    for model in (ours, theirs):
+        model.to(dtype).eval()
+
+
+def tokens(rows: int, length: int) -> Tensor:
+    return torch.randint(VOCAB, (rows, length))
+
+
+def real(lengths: Tensor) -> Tensor:
+    """(B, T), True where a token is not padding."""
+    return torch.arange(int(lengths.max())) < lengths[:, None]
+
+
+def gpt2(dtype: torch.dtype = torch.float32, kernel: str = "auto") -> tuple[Gpt, nn.Module]:
+    theirs = hf.GPT2LMHeadModel(
+        hf.GPT2Config(
+            vocab_size=VOCAB,
+            n_positions=CONTEXT,
+            n_embd=WIDTH,
+            n_layer=LAYERS,
+            n_head=HEADS,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    )
+    ours = Gpt(GptConfig(vocab=VOCAB, context=CONTEXT, width=WIDTH, layers=LAYERS, heads=HEADS, kernel=kernel))
+    load(ours, theirs, hf_weights.GPT2, dtype)
+    return ours, theirs
+
+
+def llama(kv_heads: int = 2) -> tuple[Gpt, nn.Module]:
+    eps = 1e-2  # large enough to be seen in float32
+    theirs = hf.LlamaForCausalLM(
+        hf.LlamaConfig(
+            vocab_size=VOCAB,
+            max_position_embeddings=CONTEXT,
+            hidden_size=WIDTH,
+            intermediate_size=INNER,
+            num_hidden_layers=LAYERS,
+            num_attention_heads=HEADS,
+            num_key_value_heads=kv_heads,
+            rms_norm_eps=eps,
+            tie_word_embeddings=False,
+            bos_token_id=None,
+            eos_token_id=None,
+        )
+    )
+    ours = Gpt(
+        GptConfig(
+            vocab=VOCAB,
+            context=CONTEXT,
+            width=WIDTH,
+            layers=LAYERS,
+            heads=HEADS,
+            kv_heads=kv_heads,
+            inner=INNER,
+            position=Rotary(layout="halves"),
+            norm=RMSNorm(eps=eps),
+            activation="swiglu",
+            bias=False,
+            tied=False,
+        )
+    )
+    load(ours, theirs, hf_weights.LLAMA, torch.float32)
+    return ours, theirs
+
+
+def bert_sizes() -> dict[str, int]:
+    return {
+        "vocab_size": VOCAB,
+        "max_position_embeddings": CONTEXT,
+        "hidden_size": WIDTH,
+        "intermediate_size": INNER,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+    }
+
+
+BERT = BertConfig(vocab=VOCAB, context=CONTEXT, width=WIDTH, layers=LAYERS, heads=HEADS, inner=INNER)
+
+
+def marian() -> tuple[EncoderDecoder, nn.Module]:
+    theirs = hf.MarianMTModel(
+        hf.MarianConfig(
+            vocab_size=VOCAB,
+            max_position_embeddings=CONTEXT,
+            d_model=WIDTH,
+            encoder_layers=LAYERS,
+            decoder_layers=LAYERS - 1,
+            encoder_attention_heads=HEADS,
+            decoder_attention_heads=HEADS,
+            encoder_ffn_dim=INNER,
+            decoder_ffn_dim=INNER,
+            activation_function="relu",
+            scale_embedding=True,
+            pad_token_id=VOCAB - 1,
+            decoder_start_token_id=VOCAB - 1,
+            eos_token_id=None,
+            forced_eos_token_id=None,
+        )
+    )
+    ours = EncoderDecoder(
+        EncoderDecoderConfig(
+            vocab=VOCAB,
+            width=WIDTH,
+            encoder_layers=LAYERS,
+            decoder_layers=LAYERS - 1,
+            heads=HEADS,
+            inner=INNER,
+            position=SinusoidalHalves(),
+        )
+    )
+    load(ours, theirs, hf_weights.MARIAN, torch.float32)
+    return ours, theirs
+
+
+def continued(ours: Gpt, prompt: Tensor, counts: Tensor) -> tuple[Tensor, Tensor]:
+    """The best token NEW times (B, NEW), each read from the cache, and the logits it was best in (B, NEW, V)."""
+    rows, best, chosen_from = torch.arange(len(prompt)), [], []
+    logits, state = ours.extend(prompt, ours.start(capacity=4), counts)  # too small: it has to grow
+    last = logits[rows, counts - 1]
+    for _ in range(NEW):
+        chosen_from.append(last)
+        best.append(last.argmax(-1))
+        logits, state = ours.extend(best[-1][:, None], state)
+        last = logits[:, -1]
+    return torch.stack(best, 1), torch.stack(chosen_from, 1)
+
+
+def generated(theirs: nn.Module, prompt: Tensor) -> tuple[Tensor, Tensor]:
+    """The same by their `generate`, the rows of a prompt being of equal length."""
+    out = theirs.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        do_sample=False,
+        max_new_tokens=NEW,
+        return_dict_in_generate=True,
+        output_logits=True,
+    )
+    return out.sequences[:, prompt.shape[1] :], torch.stack(out.logits, 1)
+
+
+def assert_varied(continuation: Tensor) -> None:
+    """A model that repeats one word would agree with anything that does."""
+    assert all(len(row.unique()) > 3 for row in continuation)
+
+
+# --- GPT-2 ---------------------------------------------------------------------------------------------------------
+
+
+@dtypes
+@torch.no_grad()
+def test_gpt2_gives_the_logits_of_transformers(dtype: torch.dtype) -> None:
+    ours, theirs = gpt2(dtype)
+    text = tokens(3, CONTEXT)
+    assert_same(ours(text), theirs(text).logits, EXACT[dtype])
+
+
+@dtypes
+@torch.no_grad()
+def test_gpt2_gives_the_logits_of_transformers_on_padded_rows(dtype: torch.dtype) -> None:
+    ours, theirs = gpt2(dtype)
+    text, kept = tokens(3, 9), real(LENGTHS)
+    expected = theirs(text, attention_mask=kept.long()).logits
+    assert_same(ours(text, LENGTHS)[kept], expected[kept], EXACT[dtype])
+
+
+@pytest.mark.parametrize("build_pair", [gpt2, llama], ids=["gpt2", "llama"])
+def test_a_cached_greedy_continuation_is_that_of_generate(build_pair: Callable) -> None:
+    ours, theirs = build_pair()
+    prompt = tokens(3, 9)
+    got, logits = continued(ours, prompt, torch.full((3,), 9))
+    expected, expected_logits = generated(theirs, prompt)
+    assert_varied(expected)
+    assert torch.equal(got, expected)
+    assert_same(logits, expected_logits, EXACT[torch.float32])
+
+
+@pytest.mark.parametrize("build_pair", [gpt2, llama], ids=["gpt2", "llama"])
+def test_prompts_of_unequal_length_continue_as_each_does_alone(build_pair: Callable) -> None:
+    ours, theirs = build_pair()
+    prompts = tokens(3, 9)
+    got, logits = continued(ours, prompts, LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
+        expected, expected_logits = generated(theirs, prompts[row, None, :length])
+        assert_varied(expected)
+        assert torch.equal(got[row], expected[0])
+        assert_same(logits[row], expected_logits[0], EXACT[torch.float32])
+
+
+@pytest.mark.parametrize("kernel", ["auto", "reference"])
+@dtypes
+def test_gpt2_has_the_gradients_of_transformers(dtype: torch.dtype, kernel: str) -> None:
+    ours, theirs = gpt2(dtype, kernel)
+    text = tokens(3, 11)
+    for logits in (ours(text), theirs(text).logits):  # their own loss is float32
+        F.cross_entropy(logits[:, :-1].flatten(0, 1), text[:, 1:].flatten()).backward()
+    grads = {name: value.grad for name, value in named_parameters(theirs).items()}
+    expected = translate(grads, hf_weights.GPT2)
+    assert expected["embedding.weight"].abs().max() > 1e-2  # what comes from the input and from the tied output
+    assert expected.keys() == dict(ours.named_parameters()).keys()
+    for name, value in ours.named_parameters():
+        assert value.grad is not None
+        assert_same(value.grad, expected[name], EXACT[dtype])
+
+
+# --- BERT, RoFormer ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+@dtypes
+@torch.no_grad()
+def test_bert_gives_the_logits_of_both_heads_of_transformers(dtype: torch.dtype, padded: bool) -> None:
+    theirs = hf.BertForPreTraining(hf.BertConfig(**bert_sizes()))
+    ours = BertPretraining(BertPretrainingConfig(bert=BERT))
+    load(ours, theirs, hf_weights.BERT_PRETRAINING, dtype)
+    text, segments = tokens(3, 9), torch.randint(2, (3, 9))
+    kept = real(LENGTHS) if padded else torch.ones(3, 9, dtype=torch.bool)
+    got = ours(text, LENGTHS if padded else None, segments_BT=segments)
+    expected = theirs(text, token_type_ids=segments, attention_mask=kept.long())
+    assert_same(got.tokens[kept], expected.prediction_logits[kept], EXACT[dtype])
+    assert_same(got.follows, expected.seq_relationship_logits, EXACT[dtype])
+
+
+@dtypes
+@torch.no_grad()
+def test_bert_pools_as_transformers_does(dtype: torch.dtype) -> None:
+    theirs = hf.BertModel(hf.BertConfig(**bert_sizes()))
+    ours = Bert(BERT)
+    load(ours, theirs, hf_weights.BERT, dtype)
+    text, kept = tokens(3, 9), real(LENGTHS)
+    expected = theirs(text, attention_mask=kept.long())  # no segments: all the first, on both sides
+    hidden = ours(text, LENGTHS)
+    assert_same(hidden[kept], expected.last_hidden_state[kept], EXACT[dtype])
+    assert_same(ours.pool(hidden), expected.pooler_output, EXACT[dtype])
+
+
+@pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])
+@torch.no_grad()
+def test_roformer_gives_the_vectors_of_transformers(padded: bool) -> None:
+    eps = 1e-3  # large enough to be seen in float32, which is as exact as the angles are
+    theirs = hf.RoFormerModel(hf.RoFormerConfig(**bert_sizes(), layer_norm_eps=eps))
+    ours = Bert(
+        BertConfig(
+            vocab=VOCAB,
+            context=CONTEXT,
+            width=WIDTH,
+            layers=LAYERS,
+            heads=HEADS,
+            inner=INNER,
+            position=Rotary(layout="interleaved"),
+            norm=LayerNorm(eps=eps),
+            pooler=False,
+        )
+    )
+    load(ours, theirs, hf_weights.ROFORMER, torch.float32)
+    length = 9 if padded else CONTEXT
+    text, segments = tokens(3, length), torch.randint(2, (3, length))
+    kept = real(LENGTHS) if padded else torch.ones(3, length, dtype=torch.bool)
+    got = ours(text, LENGTHS if padded else None, segments_BT=segments)
+    expected = theirs(text, token_type_ids=segments, attention_mask=kept.long()).last_hidden_state
+    assert_same(got[kept], expected[kept], EXACT[torch.float32])
+
+
+# --- LLaMA ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2, 4])
+@torch.no_grad()
+def test_llama_gives_the_logits_of_transformers(kv_heads: int) -> None:
+    ours, theirs = llama(kv_heads)
+    text, kept = tokens(3, 9), real(LENGTHS)
+    assert_same(ours(text), theirs(text).logits, EXACT[torch.float32])
+    expected = theirs(text, attention_mask=kept.long()).logits
+    assert_same(ours(text, LENGTHS)[kept], expected[kept], EXACT[torch.float32])
+
+
+# --- Marian --------------------------------------------------------------------------------------------------------
+
+
+@torch.no_grad()
+def test_marian_gives_the_logits_of_transformers_on_padded_rows() -> None:
+    ours, theirs = marian()
+    source, target, target_lengths = tokens(3, 9), tokens(3, 8), torch.tensor([3, 8, 5])
+    kept = real(target_lengths)
+    expected = theirs(
+        source,
+        attention_mask=real(LENGTHS).long(),
+        decoder_input_ids=target,
+        decoder_attention_mask=kept.long(),
+    ).logits
+    assert_same(ours(source, target, LENGTHS, target_lengths)[kept], expected[kept], EXACT[torch.float32])
+
+
+@torch.no_grad()
+def test_marian_written_in_pieces_gives_the_logits_of_transformers() -> None:
+    ours, theirs = marian()
+    source, target = tokens(3, 9), tokens(3, 8)
+    expected = theirs(source, attention_mask=real(LENGTHS).long(), decoder_input_ids=target).logits
+    state, got = ours.start(Source(source, LENGTHS), capacity=2), []
+    for piece in target.split((1, 3, 1, 1, 2), dim=1):
+        logits, state = ours.extend(piece, state)
+        got.append(logits)
+    assert_same(torch.cat(got, 1), expected, EXACT[torch.float32])
+
+
+# --- sizes ---------------------------------------------------------------------------------------------------------
+
+
+def _gpt2(layers: int, width: int, heads: int) -> Callable[[], nn.Module]:
+    return lambda: hf.GPT2LMHeadModel(hf.GPT2Config(n_layer=layers, n_embd=width, n_head=heads))
+
+
+PUBLISHED: dict[str, Callable[[], nn.Module]] = {
+    "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config()),
+    "gpt2-medium": _gpt2(24, 1024, 16),
+    "gpt2-large": _gpt2(36, 1280, 20),
+    "gpt2-xl": _gpt2(48, 1600, 25),
+    "bert-base": lambda: hf.BertModel(hf.BertConfig()),
+    "bert-large": lambda: hf.BertModel(
+        hf.BertConfig(hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096)
+    ),
+    "roformer": lambda: hf.RoFormerModel(hf.RoFormerConfig()),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_preset_has_as_many_parameters_as_the_model_of_transformers(name: str) -> None:
+    with torch.device("meta"):
+        theirs = PUBLISHED[name]()
+    expected = sum(value.numel() for value in named_parameters(theirs).values())
+    assert PRESETS[name].parameters == expected
+    assert sum(value.numel() for value in build(name, device="meta").parameters()) == expected
+
+
+def test_the_pretraining_heads_of_bert_have_the_size_of_transformers() -> None:
+    config = PRESETS["bert-base"].config()
+    assert isinstance(config, BertConfig)
+    with torch.device("meta"):
+        theirs = hf.BertForPreTraining(hf.BertConfig())
+        ours = BertPretraining(BertPretrainingConfig(bert=config))
+    expected = sum(value.numel() for value in named_parameters(theirs).values())
+    assert sum(value.numel() for value in ours.parameters()) == expected
