@@ -94,11 +94,11 @@ def named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 @torch.no_grad()
-def unsettle(model: nn.Module) -> None:
+def unsettle(model: nn.Module, std: float) -> None:
     """Redraw everything: gains of 1 and biases of 0 are alike everywhere and would hide a swapped name."""
     for name, value in named_parameters(model).items():
         gain = value.ndim == 1 and name.endswith("weight")
-        value.normal_(1.0 if gain else 0.0, 0.1 if value.ndim == 1 else 0.25)
+        value.normal_(1.0 if gain else 0.0, std / 2 if value.ndim == 1 else std)
 
 
 def translate(theirs: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:

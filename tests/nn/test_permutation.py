@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tiny import FLAT, POSITIONS, WIDTH, attention_config, block_config, scramble, tiny_stack
 from torch import Tensor, nn
 
 from headway.nn.attention import CrossAttention, SelfAttention
@@ -13,6 +12,7 @@ from headway.nn.feedforward import FeedForward, FeedForwardConfig
 from headway.nn.norms import BatchNorm, LayerNorm, RMSNorm
 from headway.nn.stack import Stack
 from headway.ops import Causal, Lengths, Packed, Window
+from tests.nn.tiny import FLAT, POSITIONS, WIDTH, attention_config, block_config, scramble, tiny_stack
 
 TOKENS = 7
 EXACT, BROKEN = 1e-10, 1e-3
@@ -133,9 +133,7 @@ def test_a_class_token_that_stays_put_is_invariant_to_the_order_of_the_others():
 
 
 def linear_stack() -> Stack:
-    return tiny_stack(
-        layers=3, attention=attention_config(bias=False), feedforward=None, norm=None, residual="none"
-    )
+    return tiny_stack(layers=3, attention=attention_config(bias=False), feedforward=None, norm=None, residual="none")
 
 
 def departure_from_linear(f: Callable[[Tensor], Tensor]) -> float:

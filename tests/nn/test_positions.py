@@ -6,25 +6,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tiny import (
-    CAUSAL,
-    CONCATENATED,
-    HEADS,
-    POSITIONS,
-    WIDTH,
-    attention_by_hand,
-    attention_config,
-    bare_attention,
-    block_config,
-    tiny_stack,
-)
 from torch import Tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from headway.errors import ConfigError, DataError, KernelError
+from headway.errors import ConfigError, DataError
 from headway.nn.alignment import AlignmentConfig
 from headway.nn.attention import CrossAttention
-from headway.nn.block import BlockConfig
 from headway.nn.feedforward import FeedForwardConfig
 from headway.nn.positions import (
     T5,
@@ -46,6 +33,18 @@ from headway.nn.positions import (
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.stack import Stack, StackConfig
 from headway.ops import Causal, Lengths, alibi_slopes
+from tests.nn.tiny import (
+    CAUSAL,
+    CONCATENATED,
+    HEADS,
+    POSITIONS,
+    WIDTH,
+    attention_by_hand,
+    attention_config,
+    bare_attention,
+    block_config,
+    tiny_stack,
+)
 
 TOKENS = 9
 
@@ -54,9 +53,7 @@ def codes(position, count: int, width: int = 4, lengths: Tensor | int | None = N
     """What joining a position does to nothing: its codes, (B, T, D)."""
     rows = len(lengths) if isinstance(lengths, Tensor) else 1
     layer = InputPositions(position, width, context=count)
-    return layer(
-        torch.zeros(rows, count, width), torch.arange(count), count, count if lengths is None else lengths
-    )
+    return layer(torch.zeros(rows, count, width), torch.arange(count), count, count if lengths is None else lengths)
 
 
 def same(got: Tensor, want: Tensor, tolerance: float = 1e-10) -> None:
@@ -87,9 +84,7 @@ def test_sinusoidal_products_depend_on_the_distance_alone():
     table = codes(Sinusoidal(), 50, 8)[0].double()
     products = table @ table.T
     for distance in (0, 1, 7):
-        same(
-            products.diagonal(distance), products[0, distance].expand(50 - distance).contiguous(), 1e-5
-        )
+        same(products.diagonal(distance), products[0, distance].expand(50 - distance).contiguous(), 1e-5)
     same(table.norm(dim=-1), torch.full((50,), math.sqrt(8 / 2), dtype=torch.float64), 1e-6)
 
 
@@ -157,7 +152,7 @@ def test_learned_positions_end_at_the_context_of_a_cache_too():
     with torch.no_grad():
         stack(x[:, :4], mask=Causal(), cache=cache)
         with pytest.raises(DataError, match=r"5 tokens.*end at 4"):
-            stack(x[:, 4:], mask=Causal(4), cache=cache.advanced(4))
+            stack(x[:, 4:], mask=Causal(offset=4), cache=cache.advanced(4))
 
 
 def test_learned_positions_are_rows_of_one_table():
@@ -325,7 +320,7 @@ def test_a_relative_position_does_not_care_where_a_text_begins(position):
         for layer in cache.layers:
             nothing = torch.zeros(1, HEADS, 5, WIDTH // HEADS, dtype=torch.float64)
             layer.write(nothing, nothing, 0, 0)
-        hidden = Causal(5) & _from(5)
+        hidden = Causal(offset=5) & _from(5)
         moved = stack(x[:, 5:], mask=hidden, cache=cache)
     same(moved, stack(x[:, 5:], mask=Causal()), 1e-5)
 
@@ -354,7 +349,7 @@ def test_stepping_with_a_cache_is_the_parallel_pass(position, place, kv_heads):
     x = torch.randn(2, 10, WIDTH, dtype=torch.float64)
     cache, outputs = stack.empty_cache(3), []  # too small: it must grow on the way
     for piece in x.split([3, 1, 1, 4, 1], 1):
-        outputs.append(stack(piece, mask=Causal(cache.length), cache=cache))
+        outputs.append(stack(piece, mask=Causal(offset=cache.length), cache=cache))
         cache = cache.advanced(piece.shape[1])
     assert cache.length == 10
     same(torch.cat(outputs, 1), parallel(stack, x))
@@ -374,7 +369,7 @@ def test_stepping_with_rows_of_different_lengths_is_each_row_alone(position):
         padded = torch.randn(3, max(counts), WIDTH, dtype=torch.float64)  # padding is noise, not zeros
         for row, count in enumerate(counts):
             padded[row, :count] = rows[row][0, done[row] : done[row] + count]
-        out = stack(padded, mask=Causal(cache.length), cache=cache)
+        out = stack(padded, mask=Causal(offset=cache.length), cache=cache)
         cache = cache.advanced(padded.shape[1], torch.tensor(counts))
         for row, count in enumerate(counts):
             outputs[row].append(out[row, :count])
@@ -391,7 +386,7 @@ def test_a_decoder_over_a_memory_steps_like_its_parallel_pass(position):
     memory = stack.remember(source, torch.tensor([4, 2]))
     cache, outputs = stack.empty_cache(8), []
     for piece in x.split([2, 1, 3], 1):
-        outputs.append(stack(piece, mask=Causal(cache.length), cache=cache, memory=memory))
+        outputs.append(stack(piece, mask=Causal(offset=cache.length), cache=cache, memory=memory))
         cache = cache.advanced(piece.shape[1])
     same(torch.cat(outputs, 1), stack(x, mask=Causal(), memory=memory))
 

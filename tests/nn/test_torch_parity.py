@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from tiny import HEADS, WIDTH, attention_config, block_config, scramble
 from torch import Tensor, nn
 
 from headway.nn.attention import CrossAttention, SelfAttention
@@ -14,6 +13,7 @@ from headway.nn.feedforward import Activation, FeedForward, FeedForwardConfig
 from headway.nn.norms import BatchNorm, LayerNorm, RMSNorm
 from headway.nn.recurrent import Cell, Recurrent, RecurrentConfig
 from headway.ops import Causal, Lengths, Mask
+from tests.nn.tiny import HEADS, WIDTH, attention_config, block_config, scramble
 
 ROWS, TOKENS, KEYS = 3, 5, 6
 LENGTHS = torch.tensor([5, 2, 4])
@@ -177,9 +177,7 @@ def test_a_block_with_cross_attention_is_torchs_decoder_layer(place, activation)
     x = torch.randn(ROWS, TOKENS, WIDTH, dtype=torch.float64, requires_grad=True)
     memory = torch.randn(ROWS, KEYS, WIDTH, dtype=torch.float64, requires_grad=True)
     assert ours.cross is not None
-    out = ours(
-        x, mask=Causal(), memory=ours.cross.project(memory), memory_mask=Lengths(SOURCE_LENGTHS)
-    )
+    out = ours(x, mask=Causal(), memory=ours.cross.project(memory), memory_mask=Lengths(SOURCE_LENGTHS))
     expected = theirs(
         x,
         memory,
@@ -333,9 +331,7 @@ def elman_by_hand(parameters: dict[str, Tensor], x_BTD: Tensor) -> Tensor:
     h, outputs = x_BTD.new_zeros(len(x_BTD), HIDDEN), []
     p = parameters
     for x in x_BTD.unbind(1):
-        h = torch.tanh(
-            x @ p["weight_ih_l0"].T + p["bias_ih_l0"] + h @ p["weight_hh_l0"].T + p["bias_hh_l0"]
-        )
+        h = torch.tanh(x @ p["weight_ih_l0"].T + p["bias_ih_l0"] + h @ p["weight_hh_l0"].T + p["bias_hh_l0"])
         outputs.append(h)
     return torch.stack(outputs, 1)
 
@@ -367,9 +363,7 @@ def lstm_by_hand(parameters: dict[str, Tensor], x_BTD: Tensor) -> Tensor:
     return torch.stack(outputs, 1)
 
 
-@pytest.mark.parametrize(
-    ("cell", "by_hand"), [("rnn", elman_by_hand), ("gru", gru_by_hand), ("lstm", lstm_by_hand)]
-)
+@pytest.mark.parametrize(("cell", "by_hand"), [("rnn", elman_by_hand), ("gru", gru_by_hand), ("lstm", lstm_by_hand)])
 def test_each_cell_is_its_equations(cell, by_hand):
     ours, _ = recurrent_pair(cell, 1, bidirectional=False)
     x = torch.randn(ROWS, TOKENS, WIDTH, dtype=torch.float64, requires_grad=True)

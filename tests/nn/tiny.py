@@ -83,9 +83,7 @@ def tiny_stack(
     **block: object,
 ) -> Stack:
     """A stack in float64 with random parameters, evaluating."""
-    config = StackConfig(
-        layers=layers, block=block_config(**block), context=context, position=position, causal=causal
-    )
+    config = StackConfig(layers=layers, block=block_config(**block), context=context, position=position, causal=causal)
     stack = scramble(Stack(config)).double().eval()
     assert isinstance(stack, Stack)
     return stack
@@ -127,10 +125,7 @@ def attention_by_hand(
                 seen = [j for j in range(tokens) if sees(i, j)]
                 query = turn(q[b, i, mine], i)
                 scores = torch.stack(
-                    [
-                        query @ (turn(k[b, j, group], j) + to_key(i, j)) / math.sqrt(width) + add(h, i, j)
-                        for j in seen
-                    ]
+                    [query @ (turn(k[b, j, group], j) + to_key(i, j)) / math.sqrt(width) + add(h, i, j) for j in seen]
                 )
                 values = torch.stack([v[b, j, group] + to_value(i, j) for j in seen])
                 out[b, i, mine] = scores.softmax(0) @ values
