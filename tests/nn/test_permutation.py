@@ -12,7 +12,7 @@ from headway.nn.feedforward import FeedForward, FeedForwardConfig
 from headway.nn.norms import BatchNorm, LayerNorm, RMSNorm
 from headway.nn.stack import Stack
 from headway.ops import Causal, Lengths, Packed, Window
-from tests.nn.tiny import FLAT, POSITIONS, WIDTH, attention_config, block_config, scramble, tiny_stack
+from tests.nn.tiny import FLAT, HEADS, POSITIONS, WIDTH, attention_config, block_config, scramble, tiny_stack
 
 TOKENS = 7
 EXACT, BROKEN = 1e-10, 1e-3
@@ -31,7 +31,7 @@ def broken_by(f: Callable[[Tensor], Tensor], order: Tensor = ORDER) -> float:
 
 LAYERS: dict[str, Callable[[], nn.Module]] = {
     "attention": lambda: SelfAttention(attention_config()),
-    "grouped_attention": lambda: SelfAttention(attention_config(kv_heads=1)),
+    "grouped_attention": lambda: SelfAttention(attention_config(kv_heads=2)),
     "feedforward": lambda: FeedForward(WIDTH, FeedForwardConfig(inner=12)),
     "swiglu": lambda: FeedForward(WIDTH, FeedForwardConfig(inner=12, activation="swiglu")),
     "layer_norm": lambda: LayerNorm().build(WIDTH),
@@ -145,7 +145,7 @@ def test_self_attention_with_its_weights_held_is_linear_at_any_depth():
     stack = linear_stack()
     for block in stack.blocks:
         for tap in (block.attention.tap_q, block.attention.tap_k):
-            fixed = torch.randn(2, 2, TOKENS, WIDTH // 2, dtype=torch.float64)
+            fixed = torch.randn(2, HEADS, TOKENS, WIDTH // HEADS, dtype=torch.float64)
             tap.register_forward_hook(lambda tap, inputs, out, fixed=fixed: fixed)
     assert departure_from_linear(stack) < EXACT
 

@@ -1,4 +1,4 @@
-"""Every position kind: what it promises, the defect the decks give it, and that a cache does not change it (FACTS §5)."""
+"""Every position kind: its formula, the defect the decks give it, and that a cache changes nothing (FACTS §5)."""
 
 import cmath
 import math
@@ -32,7 +32,7 @@ from headway.nn.positions import (
 )
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.stack import Stack, StackConfig
-from headway.ops import Causal, Lengths, alibi_slopes
+from headway.ops import Causal, Lengths, Packed, alibi_slopes
 from tests.nn.tiny import (
     CAUSAL,
     CONCATENATED,
@@ -173,10 +173,7 @@ def test_concatenating_is_two_matrices_in_one(position):
     x, places = torch.randn(2, TOKENS, WIDTH), torch.arange(TOKENS)
     assert layer.mix is not None
     on_x, on_p = layer.mix.weight.split([WIDTH, 4], -1)
-    if layer.table is not None:
-        code = layer.table
-    else:
-        code = layer.position.codes(places, 4, TOKENS)
+    code = layer.position.codes(places, 4, TOKENS) if layer.table is None else layer.table
     out = layer(x, places, TOKENS, TOKENS)
     assert out.shape == x.shape
     same(out, x @ on_x.T + code @ on_p.T + layer.mix.bias, 1e-5)
@@ -216,7 +213,7 @@ def test_t5_buckets_are_those_of_transformers(causal, buckets, furthest):
 
 # --- inside attention: the dense formula ---------------------------------------------------------------------------
 
-GROUPS = [2, 1]
+GROUPS = [4, 2]  # every head its own keys and values, or two heads a pair
 
 
 def sees(causal: bool):
@@ -248,7 +245,7 @@ def test_rotary_turns_pairs_of_queries_and_keys_as_complex_numbers(layout, causa
         turned = vector.clone()
         for i in range(width // 2):
             a, b = (2 * i, 2 * i + 1) if layout == "interleaved" else (i, i + width // 2)
-            z = complex(vector[a], vector[b]) * cmath.exp(1j * t * 100.0 ** (-2 * i / width))
+            z = complex(vector[a].item(), vector[b].item()) * cmath.exp(1j * t * 100.0 ** (-2 * i / width))
             turned[a], turned[b] = z.real, z.imag
         return turned
 
@@ -299,7 +296,7 @@ def test_shaw_scales_its_term_like_the_scores():
     stack = bare_attention(Shaw(reach=3), learn_scale=True)
     layer = stack.blocks[0].attention
     with torch.no_grad():
-        layer.scale.copy_(torch.tensor([0.3, 0.9]))
+        layer.scale.copy_(torch.tensor([0.3, 0.9, 1.5, 0.1]))
     x = torch.randn(2, TOKENS, WIDTH, dtype=torch.float64)
     q, k, v = (part.unflatten(-1, (HEADS, -1)) for part in layer.qkv(x).split(WIDTH, -1))
     slot = (torch.arange(TOKENS) - torch.arange(TOKENS).unsqueeze(-1)).clamp(-3, 3) + 3
@@ -320,15 +317,13 @@ def test_a_relative_position_does_not_care_where_a_text_begins(position):
         for layer in cache.layers:
             nothing = torch.zeros(1, HEADS, 5, WIDTH // HEADS, dtype=torch.float64)
             layer.write(nothing, nothing, 0, 0)
-        hidden = Causal(offset=5) & _from(5)
+        hidden = Causal(offset=5) & after(5)
         moved = stack(x[:, 5:], mask=hidden, cache=cache)
     same(moved, stack(x[:, 5:], mask=Causal()), 1e-5)
 
 
-def _from(first: int):
-    """A mask over keys alone, by labels: the first `first` of them are out of sight."""
-    from headway.ops import Packed
-
+def after(first: int) -> Packed:
+    """Of 12 keys, those from `first` on."""
     return Packed(torch.tensor([[0] * first + [1] * (12 - first)]), offset=first)
 
 
@@ -435,11 +430,11 @@ REFUSED = {
     "odd_width_with_sinusoidal": (lambda: InputPositions(Sinusoidal(), 7, 8), "sinusoidal.*even.*7"),
     "odd_width_with_sine_cosine": (lambda: InputPositions(SineCosine(), 7, 8), "sine-cosine.*even.*7"),
     "odd_concatenated_width": (lambda: InputPositions(Sinusoidal(concat=3), 8, 8), "sinusoidal.*even.*3"),
-    "t5_with_fewer_buckets_than_its_sides_need": (lambda: Stack(stack_config(T5(buckets=2))), "buckets=2"),
-    "t5_that_ends_before_its_exact_buckets": (
-        lambda: Stack(stack_config(T5(buckets=32, distance=4))),
-        "distance=4",
-    ),
+    "t5_with_no_bucket_for_a_side": (lambda: Stack(stack_config(T5(buckets=2))), "buckets=2"),
+    "t5_that_ends_where_its_exact_buckets_do": (lambda: Stack(stack_config(T5(buckets=32, distance=8))), "distance=8"),
+    "shaw_with_a_negative_reach": (lambda: Shaw(reach=-1), "reach=-1"),
+    "saturating_at_once": (lambda: Saturating(tau=0.0), "tau=0"),
+    "a_negative_number_of_appended_dimensions": (lambda: Sinusoidal(concat=-2), "concat=-2"),
     "shaw_on_cross_attention": (lambda: CrossAttention(attention_config(shaw=Shaw())), "cross-attention"),
     "width_not_divisible_by_heads": (lambda: attention_config(width=8, heads=3), "width=8.*heads=3"),
     "no_heads": (lambda: attention_config(heads=0), "heads=0"),

@@ -28,7 +28,7 @@ from headway.nn.positions import (
 )
 from headway.nn.stack import Stack, StackConfig
 
-WIDTH, HEADS, CONTEXT = 8, 2, 16
+WIDTH, HEADS, CONTEXT = 16, 4, 16
 
 # One number for all features: a norm that takes the mean away takes these with it.
 FLAT: dict[str, EncoderPosition] = {

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
-from headway.nn.feedforward import Activation, FeedForwardConfig
+from headway.nn.feedforward import Activation, FeedForwardConfig, activation_function
 from headway.nn.linear import normal_init
 from headway.nn.norms import LayerNorm, Norm
 from headway.nn.positions import EncoderPosition, Learned
@@ -119,7 +118,8 @@ class BertPretraining(nn.Module):
         self.vocab = config.bert.vocab
         self.bert = Bert(config.bert)
         self.transform = nn.Linear(width, width)
-        self.transform_norm = LayerNorm(eps=1e-12).build(width)
+        self.transform_norm = config.bert.norm.build(width)
+        self.transform_function = activation_function(config.bert.activation)
         self.token_head = Head(width, config.bert.vocab, tied=True, bias=True)
         self.follows = nn.Linear(width, 2)
         for head in (self.transform, self.follows):
@@ -130,6 +130,6 @@ class BertPretraining(nn.Module):
     ) -> PretrainingLogits:
         """(B, T) -> logits of both heads."""
         hidden_BTD = self.bert(tokens_BT, lengths_B, segments_BT=segments_BT)
-        x = self.transform_norm(F.gelu(self.transform(hidden_BTD)))
+        x = self.transform_norm(self.transform_function(self.transform(hidden_BTD)))
         tokens = self.token_head(x, self.bert.embedding.weight)
         return PretrainingLogits(tokens, self.follows(self.bert.pool(hidden_BTD)))

@@ -77,16 +77,26 @@ class _Attention(nn.Module):
         if self.shaw is not None:
             bias = self.shaw.bias(q, self.scale, offset)
         dropout = self.dropout if self.training else 0.0
-        if self.tap_weights.listening:  # recomputed from what was used; the kernel stays as it is
-            self.tap_weights(ops.attention_weights(q, k, mask=mask, bias=bias, scale=self.scale))
-        if self.shaw is not None and self.shaw.values is not None:
+        needed = self.shaw is not None and self.shaw.values is not None
+        if needed or self.tap_weights.listening:
             weights = ops.attention_weights(q, k, mask=mask, bias=bias, scale=self.scale)
-            x = self.shaw.combine(F.dropout(weights, dropout), v, offset)
-        else:
+            seen = self.tap_weights(weights)
+            needed |= seen is not weights  # a hook put others in their place
+        if needed:
+            x = self._combine(F.dropout(seen, dropout).to(v.dtype), v, offset)
+        else:  # nobody needs the weights, or somebody only looked: the kernel stays as it is
             x = ops.attend(q, k, v, mask=mask, bias=bias, scale=self.scale, dropout=dropout, kernel=self.kernel)
         x = self.tap_heads(x)
         out: Tensor = self.out(x.transpose(1, 2).flatten(2))
         return out
+
+
+    def _combine(self, weights_BHTS: Tensor, v_BGSE: Tensor, offset: Offset) -> Tensor:
+        """Σ_j weight_ij·v_j, and Shaw's vectors beside the values -> (B, H, T, E)."""
+        x = weights_BHTS @ v_BGSE.repeat_interleave(self.heads // self.groups, dim=1)
+        if self.shaw is not None and self.shaw.values is not None:
+            x = x + self.shaw.weighted(weights_BHTS, offset)
+        return x
 
 
 class SelfAttention(_Attention):
@@ -155,8 +165,8 @@ class ShawTables(nn.Module):
         factor = scale.view(-1, 1, 1) if isinstance(scale, Tensor) else scale
         return ops.Relative((q_BHTE * factor) @ self.keys.mT, offset)
 
-    def combine(self, weights_BHTS: Tensor, v_BGSE: Tensor, offset: Offset) -> Tensor:
-        """Σ_j weight_ij·(v_j + a_(j-i)) -> (B, H, T, E): for the second term the weights are summed by distance."""
+    def weighted(self, weights_BHTS: Tensor, offset: Offset) -> Tensor:
+        """Σ_j weight_ij·a_(j-i) -> (B, H, T, E): the weights are summed by distance first."""
         assert self.values is not None
         rows, heads, queries, keys = weights_BHTS.shape
         i = torch.arange(queries, device=weights_BHTS.device)[:, None]
@@ -165,5 +175,4 @@ class ShawTables(nn.Module):
         slot = (j - i - start).clamp(-self.reach, self.reach) + self.reach  # (T, S) or (B, T, S)
         slot = slot.view(-1, 1, queries, keys).expand(rows, heads, -1, -1)
         sums = weights_BHTS.new_zeros(rows, heads, queries, 2 * self.reach + 1).scatter_add(-1, slot, weights_BHTS)
-        v = v_BGSE.repeat_interleave(heads // v_BGSE.shape[1], dim=1)
-        return weights_BHTS.to(v.dtype) @ v + sums.to(v.dtype) @ self.values
+        return sums @ self.values

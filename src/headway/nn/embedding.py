@@ -42,6 +42,8 @@ def check_lengths(lengths: Tensor | None, tokens: Tensor, what: str = "sequence"
         return
     if tuple(lengths.shape) != (rows,):
         raise ShapeError(f"{what} lengths have shape {tuple(lengths.shape)}, the batch needs ({rows},)")
+    if lengths.is_floating_point():
+        raise ShapeError(f"{what} lengths are {lengths.dtype}, expected integers")
     if lengths.device.type != "cpu" or torch.compiler.is_compiling():
         return
     for row, length in enumerate(lengths.tolist()):

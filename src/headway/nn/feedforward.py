@@ -22,6 +22,11 @@ _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+def activation_function(name: Activation) -> Callable[[Tensor], Tensor]:
+    """The function of a name; swiglu's is the one inside its gate."""
+    return F.silu if name == "swiglu" else _FUNCTIONS[name]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedForwardConfig:
     """D -> inner -> D with an activation between; swiglu has a second, gating, up-projection."""
@@ -42,7 +47,7 @@ class FeedForward(nn.Module):
     def __init__(self, width: int, config: FeedForwardConfig) -> None:
         super().__init__()
         self.gated = config.activation == "swiglu"
-        self.function = F.silu if self.gated else _FUNCTIONS[config.activation]
+        self.function = activation_function(config.activation)
         parts = (config.inner, config.inner) if self.gated else (config.inner,)
         self.up = FusedLinear(width, parts, bias=config.bias)  # swiglu: gate, then value
         self.down = nn.Linear(config.inner, width, bias=config.bias)

@@ -23,11 +23,11 @@ class FusedLinear(nn.Linear):
 def normal_init(module: nn.Module, std: float) -> None:
     """Every matrix and table N(0, std), every bias 0: GPT-2's and BERT's start. Norms keep gain 1, shift 0."""
     for part in module.modules():
-        weight, bias = getattr(part, "weight", None), getattr(part, "bias", None)
-        if isinstance(weight, Tensor) and weight.ndim == 2:
-            nn.init.normal_(weight, std=std)
-            if isinstance(bias, Tensor):
-                nn.init.zeros_(bias)
+        for name, parameter in part.named_parameters(recurse=False):
+            if parameter.ndim == 2:
+                nn.init.normal_(parameter, std=std)
+            elif name == "bias":
+                nn.init.zeros_(parameter)
 
 
 @torch.no_grad()

@@ -24,6 +24,10 @@ from headway.ops import Offset
 class _Joined:
     concat: int = 0  # 0 adds the code to the input; n > 0 appends n dimensions and mixes them back to the width
 
+    def __post_init__(self) -> None:
+        if self.concat < 0:
+            raise ConfigError(f"concat={self.concat}, allowed: 0 (add) and above")
+
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         """Codes (…, width) for positions (…) in sequences of these lengths."""
         raise NotImplementedError
@@ -52,6 +56,11 @@ class Saturating(_Joined):
     """tanh(t/tau): bounded and the same in every text, but far positions run together."""
 
     tau: float = 10.0
+
+    def __post_init__(self) -> None:
+        _Joined.__post_init__(self)
+        if self.tau <= 0:
+            raise ConfigError(f"tau={self.tau}, allowed: above 0")
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         return (positions / self.tau).tanh().unsqueeze(-1).expand(*positions.shape, width)
@@ -125,6 +134,10 @@ class Rotary:
     base: float = 10000.0
     layout: Literal["interleaved", "halves"] = "interleaved"  # RoFormer, GPT-J; LLaMA, NeoX
 
+    def __post_init__(self) -> None:
+        if self.layout not in ("interleaved", "halves"):
+            raise ConfigError(f"layout={self.layout!r}, allowed: interleaved, halves")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alibi:
@@ -138,6 +151,10 @@ class T5:
     buckets: int = 32
     distance: int = 128
 
+    def __post_init__(self) -> None:
+        if self.buckets < 4 or self.distance <= self.buckets // 2:
+            raise ConfigError(f"buckets={self.buckets}, distance={self.distance}: at least 4, above half the buckets")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaw:
@@ -148,6 +165,10 @@ class Shaw:
 
     reach: int = 16
     values: bool = True
+
+    def __post_init__(self) -> None:
+        if self.reach < 0:
+            raise ConfigError(f"reach={self.reach}, allowed: 0 and above")
 
 
 AttentionPosition = Rotary | Alibi | T5 | Shaw

@@ -1,0 +1,213 @@
+"""Every named tap fires once a block at its place, may replace what passes, and costs nothing in numbers."""
+
+import re
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway.nn import taps
+from headway.nn.positions import EncoderPosition
+from headway.nn.stack import Stack
+from headway.nn.taps import Tap
+from headway.ops import Causal, Lengths, Mask
+from tests.nn.tiny import CAUSAL, WIDTH, attention_config, tiny_stack
+
+PUBLIC = re.findall(r"`(tap_\w+)`", taps.__doc__ or "")
+IN_ATTENTION = ["tap_q", "tap_k", "tap_v", "tap_weights", "tap_heads"]
+IN_BLOCK = [
+    "tap_resid_in",
+    *[f"attention.{name}" for name in IN_ATTENTION],
+    "tap_attn_out",
+    *[f"cross.{name}" for name in IN_ATTENTION],
+    "tap_cross_out",
+    "tap_mlp_out",
+    "tap_resid_out",
+]
+LAYERS, TOKENS, SOURCE = 3, 5, 4
+
+
+def decoder(position: EncoderPosition | None = None, **attention: object) -> Stack:
+    return tiny_stack(
+        position, causal=True, layers=LAYERS, cross=True, place="pre", attention=attention_config(**attention)
+    )
+
+
+def texts(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
+    return torch.randn(2, TOKENS, WIDTH, dtype=dtype), torch.randn(2, SOURCE, WIDTH, dtype=dtype)
+
+
+def run(stack: Stack, x: Tensor, source: Tensor, mask: Mask | None = None) -> Tensor:
+    memory = stack.remember(source, torch.tensor([SOURCE, 2]))
+    return stack(x, mask=mask or Causal(), memory=memory)
+
+
+def listen(module: nn.Module) -> list[tuple[str, Tensor]]:
+    """Hear every tap; what passes is appended in the order it comes."""
+    heard: list[tuple[str, Tensor]] = []
+    for name, tap in module.named_modules():
+        if isinstance(tap, Tap):
+            tap.register_forward_hook(lambda tap, inputs, out, name=name: heard.append((name, out)))
+    return heard
+
+
+def test_the_public_names_are_the_taps_there_are():
+    there = {name.split(".")[-1] for name, part in decoder().named_modules() if isinstance(part, Tap)}
+    assert set(PUBLIC) == there == {name.split(".")[-1] for name in IN_BLOCK}
+
+
+def test_every_tap_fires_once_a_block_in_one_order():
+    stack = decoder()
+    heard = listen(stack)
+    run(stack, *texts())
+    assert [name for name, _ in heard] == [f"blocks.{k}.{name}" for k in range(LAYERS) for name in IN_BLOCK]
+
+
+def test_every_tap_stands_at_its_place():
+    stack, (x, source) = decoder(), texts()
+    heard_in_order = listen(stack)
+    out = run(stack, x, source)
+    heard = dict(heard_in_order)
+    previous = x
+    for k, block in enumerate(stack.blocks):
+        at = {name: heard[f"blocks.{k}.{name}"] for name in IN_BLOCK}
+        assert torch.equal(at["tap_resid_in"], previous)
+        stream = previous
+        q, k_, v = block.attention.qkv(block.attention_norm(stream)).chunk(3, -1)
+        for name, projected in (("tap_q", q), ("tap_k", k_), ("tap_v", v)):
+            torch.testing.assert_close(
+                at[f"attention.{name}"].transpose(1, 2).flatten(2), projected, rtol=0, atol=1e-12
+            )
+        attended = block.attention.out(at["attention.tap_heads"].transpose(1, 2).flatten(2))
+        torch.testing.assert_close(at["tap_attn_out"], attended)
+        stream = stream + at["tap_attn_out"]
+        torch.testing.assert_close(
+            at["cross.tap_q"].transpose(1, 2).flatten(2), block.cross.q(block.cross_norm(stream))
+        )
+        torch.testing.assert_close(at["cross.tap_k"], block.cross.project(source)[0])
+        torch.testing.assert_close(at["cross.tap_v"], block.cross.project(source)[1])
+        crossed = block.cross.out(at["cross.tap_heads"].transpose(1, 2).flatten(2))
+        torch.testing.assert_close(at["tap_cross_out"], crossed)
+        stream = stream + at["tap_cross_out"]
+        torch.testing.assert_close(at["tap_mlp_out"], block.feedforward(block.feedforward_norm(stream)))
+        torch.testing.assert_close(at["tap_resid_out"], stream + at["tap_mlp_out"])
+        previous = at["tap_resid_out"]
+    torch.testing.assert_close(out, stack.output_norm(previous))
+
+
+def test_a_block_without_a_memory_or_a_network_leaves_those_taps_silent():
+    stack = tiny_stack(feedforward=None, layers=1)
+    heard = listen(stack)
+    stack(texts()[0])
+    names = [f"blocks.0.{name}" for name in IN_BLOCK if not re.search("cross|mlp", name)]
+    assert [name for name, _ in heard] == names
+
+
+@pytest.mark.parametrize("name", IN_BLOCK)
+def test_what_a_hook_puts_in_place_of_a_tap_changes_the_output(name):
+    stack, (x, source) = decoder(), texts()
+    before = run(stack, x, source)
+    stack.get_submodule(f"blocks.1.{name}").register_forward_hook(lambda tap, inputs, out: torch.zeros_like(out))
+    assert (run(stack, x, source) - before).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("part", ["attention", "cross"])
+@pytest.mark.parametrize("position", [None, "rotary_halves", "alibi", "shaw", "shaw_keys_only"])
+def test_weights_put_in_place_are_the_weights_the_values_meet(position, part):
+    """An ablation: look at the first token alone, whatever the scores say."""
+    stack, (x, source) = decoder(CAUSAL[position] if position else None), texts()
+    layer = stack.get_submodule(f"blocks.1.{part}")
+
+    def first_alone(tap: Tap, inputs: tuple[Tensor], weights: Tensor) -> Tensor:
+        return F.one_hot(torch.zeros_like(weights[..., 0], dtype=torch.long), weights.shape[-1]).to(weights.dtype)
+
+    layer.tap_weights.register_forward_hook(first_alone)
+    heard = listen(stack)
+    run(stack, x, source)
+    passed = dict(heard)
+    heads, values = passed[f"blocks.1.{part}.tap_heads"], passed[f"blocks.1.{part}.tap_v"]
+    expected = values[:, :, :1].expand_as(heads)
+    if position == "shaw" and part == "attention":  # Σ weight·(v_j + a_(j-i))
+        expected = expected + layer.shaw.values[(-torch.arange(TOKENS)).clamp(min=-3) + 3]
+    torch.testing.assert_close(heads, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("kernel", ["auto", "sdpa", "reference"])
+@pytest.mark.parametrize("position", [None, "sinusoidal", "rotary_halves", "alibi", "t5", "shaw", "shaw_keys_only"])
+def test_listening_changes_no_bit(position, kernel, dtype):
+    stack = decoder(CAUSAL[position] if position else None, kernel=kernel).to(dtype)
+    x, source = texts(dtype)
+    before = run(stack, x, source)
+    heard = listen(stack)
+    assert torch.equal(run(stack, x, source), before)
+    assert len(heard) == LAYERS * len(IN_BLOCK)
+
+
+def test_a_tap_listens_until_its_hook_is_removed():
+    tap = Tap()
+    assert not tap.listening
+    handles = [tap.register_forward_hook(lambda *_: None), tap.register_forward_pre_hook(lambda *_: None)]
+    assert tap.listening
+    handles[0].remove()
+    assert tap.listening
+    handles[1].remove()
+    assert not tap.listening
+
+
+def test_taps_hold_nothing_to_save():
+    assert not any("tap" in name for name in decoder().state_dict())
+
+
+@pytest.mark.parametrize("mask", [Causal(), Causal() & Lengths(torch.tensor([5, 3]))])
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+@pytest.mark.parametrize("position", [None, "rotary_interleaved", "alibi", "t5", "shaw_keys_only"])
+def test_captured_weights_times_values_are_the_heads_while_sdpa_computes(position, kv_heads, mask, monkeypatch):
+    calls: list[None] = []
+    fused = F.scaled_dot_product_attention
+
+    def counted(*arguments, **options) -> Tensor:
+        calls.append(None)
+        return fused(*arguments, **options)
+
+    monkeypatch.setattr(F, "scaled_dot_product_attention", counted)
+    stack = decoder(CAUSAL[position] if position else None, kv_heads=kv_heads).float()
+    heard = listen(stack)
+    run(stack, *texts(torch.float32), mask)
+    assert len(calls) == 2 * LAYERS  # self- and cross-attention of every block: nobody changed the kernel
+    passed = dict(heard)
+    for k in range(LAYERS):
+        for part in ("attention", "cross"):
+            weights, v, heads = (passed[f"blocks.{k}.{part}.{tap}"] for tap in ("tap_weights", "tap_v", "tap_heads"))
+            per_head = v.repeat_interleave(weights.shape[1] // v.shape[1], dim=1)
+            torch.testing.assert_close(weights @ per_head, heads, rtol=1e-5, atol=1e-5)
+            torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+
+
+def test_captured_weights_are_zero_where_the_mask_forbids():
+    stack = decoder()
+    heard = listen(stack)
+    run(stack, *texts(), Causal() & Lengths(torch.tensor([5, 3])))
+    weights = dict(heard)["blocks.0.attention.tap_weights"]
+    forbidden = ~torch.ones(TOKENS, TOKENS, dtype=torch.bool).tril()
+    assert (weights[:, :, forbidden] == 0).all()
+    assert (weights[1, :, :, 3:] == 0).all()
+    assert (dict(heard)["blocks.0.cross.tap_weights"][1, :, :, 2:] == 0).all()
+
+
+@torch.no_grad()
+def test_taps_hear_a_cached_step_as_they_hear_the_whole_text():
+    stack, (x, _) = tiny_stack(CAUSAL["alibi"], causal=True), texts()
+    heard = listen(stack)
+    stack(x, mask=Causal())
+    whole = dict(heard)
+    cache = stack.empty_cache(8)
+    stack(x[:, :4], mask=Causal(), cache=cache)
+    heard.clear()
+    stack(x[:, 4:], mask=Causal(offset=4), cache=cache.advanced(4))
+    for name, last in heard:
+        if not name.endswith(("tap_k", "tap_v")):  # there a step shows all keys it can see
+            torch.testing.assert_close(last.squeeze(-2 if last.ndim == 4 else 1), whole[name].select(-2, 4))
+        else:
+            torch.testing.assert_close(last, whole[name])
