@@ -33,5 +33,23 @@ class DataError(HeadwayError):
     exit_code = 3
 
 
+class NoRunError(HeadwayError):
+    """No such run, or none of its checkpoints is sound."""
+
+    exit_code = 4
+
+
+class StorageError(HeadwayError):
+    """The disk would not take what was to be written."""
+
+    exit_code = 5
+
+
+class NonFiniteError(HeadwayError):
+    """Training met a number that is none."""
+
+    exit_code = 6
+
+
 class AdviceWarning(UserWarning):
     """One line of advice: headway went on in another way than the one asked for."""

@@ -1,27 +1,232 @@
-"""Weights on disk: safetensors only, nothing that can run code."""
+"""The one way anything is written: whole or not at all, and checked before it is used.
+
+A folder becomes visible by one rename after everything in it is on disk: write into a sibling, fsync every file, a
+manifest with sizes and SHA-256 last, fsync, rename, fsync the parent. A single file goes the same way without the
+manifest. Weights are safetensors, the rest JSON, YAML or text: nothing here can run code.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import nn
+from torch import Tensor, nn
 
-from headway.errors import DataError
+from headway.errors import ConfigError, DataError, StorageError
+
+MANIFEST = "MANIFEST.json"
+DRAFT = ".draft-"  # what a writer that died may leave behind begins with this
+
+
+class Disk:
+    """The few steps that writing is made of, one method each, so that a test can fail at every one of them."""
+
+    def make(self, folder: Path) -> None:
+        """Create a folder."""
+        folder.mkdir()
+
+    def write(self, path: Path, writer: Callable[[Path], None]) -> None:
+        """Let `writer` fill a new file."""
+        writer(path)
+
+    def sync(self, path: Path) -> None:
+        """Wait until a file or folder is on disk."""
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def rename(self, old: Path, new: Path) -> None:
+        """Give a file or folder its final name."""
+        os.replace(old, new)
+
+    def remove(self, path: Path) -> None:
+        """Delete a file or a folder with all it holds."""
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+DISK = Disk()
+
+
+class Draft:
+    """A folder being written, not yet visible under its name."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def write(self, name: str, writer: Callable[[Path], None]) -> None:
+        """Add a file, filled by `writer`."""
+        path = self.folder / name
+        DISK.write(path, writer)
+        DISK.sync(path)
+
+    def text(self, name: str, text: str) -> None:
+        """Add a text file."""
+        self.write(name, lambda path: _put(path, text.encode()))
+
+    def json(self, name: str, value: Any) -> None:
+        """Add a JSON file."""
+        self.text(name, _json(value))
+
+    def tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
+        """Add a safetensors file; it holds names, shapes and numbers alone, so equal tensors are equal files."""
+        ready = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
+        self.write(name, lambda path: save_file(ready, path))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2) + "\n"
+
+
+def _put(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+@contextlib.contextmanager
+def committing(folder: Path, *, shared: bool = False) -> Iterator[Draft]:
+    """Write a folder that appears whole or not at all. Raises StorageError; the folder must not exist yet.
+
+    A `shared` one may appear meanwhile, made by another process from the same things: then that one stays.
+    """
+    draft = folder.with_name(f"{DRAFT}{os.getpid()}-{folder.name}")
+    with _storage_errors(folder):
+        if folder.exists() and not shared:
+            raise ConfigError(f"{folder} exists already")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        DISK.remove(draft)
+        DISK.make(draft)
+        yield Draft(draft)
+        files = {path.name: _fingerprint(path) for path in sorted(draft.iterdir())}
+        Draft(draft).json(MANIFEST, {"files": files, "sha256": _digest(files)})
+        DISK.sync(draft)
+        try:
+            DISK.rename(draft, folder)
+        except OSError:
+            if not (shared and folder.exists()):
+                raise
+            DISK.remove(draft)
+        DISK.sync(folder.parent)
+
+
+def discard(path: Path) -> None:
+    """Remove a file or folder, if it is there."""
+    DISK.remove(path)
+
+
+def commit_file(path: Path, content: str | bytes) -> None:
+    """Write or replace one file: a reader sees the old one or the new one, never a part."""
+    draft = path.with_name(f"{DRAFT}{os.getpid()}-{path.name}")
+    with _storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        DISK.write(draft, lambda place: _put(place, content if isinstance(content, bytes) else content.encode()))
+        DISK.sync(draft)
+        DISK.rename(draft, path)
+        DISK.sync(path.parent)
+
+
+@contextlib.contextmanager
+def _storage_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        place = next((parent for parent in path.parents if parent.exists()), Path("/"))
+        free = shutil.disk_usage(place).free
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
+        reason = "no space left" if full else str(error)
+        raise StorageError(f"{path}: could not be written ({reason}; {free:,} bytes free there)") from error
+
+
+def _fingerprint(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _digest(files: Any) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+
+
+def problems(folder: Path) -> list[str]:
+    """What is wrong with a committed folder: every file missing, unknown, of another size or content. [] if sound."""
+    for path in (folder, folder / MANIFEST):
+        if path.is_symlink():
+            return [f"{path.name} is a link"]
+    try:
+        text = (folder / MANIFEST).read_text()
+        manifest = json.loads(text)
+        files = manifest["files"]
+        if text != _json({"files": files, "sha256": _digest(files)}):
+            return [f"{MANIFEST} does not match its own checksum"]
+        found = {path.name: path for path in folder.iterdir() if path.name != MANIFEST}
+        wrong = [f"{name} is missing" for name in files if name not in found]
+        wrong += [f"{name} does not belong there" for name in found if name not in files]
+        for name, path in found.items():
+            if name in files and (path.is_symlink() or not path.is_file()):
+                wrong.append(f"{name} is not a plain file")
+            elif name in files and _fingerprint(path) != files[name]:
+                wrong.append(f"{name} is damaged")
+        return wrong
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        return [f"{MANIFEST} cannot be read ({type(error).__name__})"]
+
+
+def sweep(folder: Path) -> None:
+    """Remove what writers that died left behind."""
+    for path in folder.glob(f"{DRAFT}*") if folder.is_dir() else ():
+        DISK.remove(path)
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a run folder alone. The lock ends with its process, however that dies. Raises ConfigError if it is held."""
+    with _storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / ".lock").open("a+")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.seek(0)
+            raise ConfigError(f"{folder} is in use by process {file.read().strip() or 'unknown'}") from error
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        yield
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file. Raises DataError naming the file."""
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{path}: not a readable safetensors file ({error})") from error
 
 
 def save_weights(model: nn.Module, path: Path) -> None:
     """Write the parameters and buffers of a model, and nothing else: equal models are equal files."""
-    save_file({name: tensor.detach().contiguous() for name, tensor in model.state_dict().items()}, path)
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}, path)
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
     """Read what `save_weights` wrote. Raises DataError naming every tensor that is missing, unknown or misshapen."""
-    try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"{path}: not a readable safetensors file ({error})") from error
+    set_weights(model, read_tensors(path), str(path))
+
+
+def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
+    """Put tensors into a model, strictly. Raises DataError naming every one that is missing, unknown or misshapen."""
     own = model.state_dict()
     wrong = [f"{name} is missing" for name in own if name not in tensors]
     wrong += [f"{name} is not part of the model" for name in tensors if name not in own]
@@ -31,5 +236,5 @@ def load_weights(model: nn.Module, path: Path) -> None:
         if name in tensors and tensors[name].shape != own[name].shape
     ]
     if wrong:
-        raise DataError(f"{path}: {'; '.join(wrong)}")
-    model.load_state_dict(tensors)
+        raise DataError(f"{origin}: {'; '.join(wrong)}")
+    model.load_state_dict(dict(tensors))

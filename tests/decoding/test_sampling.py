@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.models.tiny import GENERATING, VOCAB, build, outputs, text
 
 from headway.decoding.sampling import draw, sample
 from headway.errors import ConfigError
 from headway.models import Source
+from tests.models.tiny import GENERATING, VOCAB, build, outputs, text
 
 ONE_OF_EACH = ["gpt-rotary", "rnn-lm-lstm-tied", "transformer-sinusoidal", "seq2seq-context-all"]
 
@@ -20,9 +20,7 @@ def test_greedy_takes_the_likeliest_token_of_the_parallel_forward_each_time(name
     assert name in GENERATING
     model, batch = build(name), text(name, rows=2, length=2)
     source = None if batch.source is None else Source(batch.source)
-    lines = sample(
-        model, batch.tokens, stop=-1, max_tokens=6, generator=generator(), source=source, temperature=0
-    )
+    lines = sample(model, batch.tokens, stop=-1, max_tokens=6, generator=generator(), source=source, temperature=0)
     whole = torch.cat([batch.tokens, torch.tensor(lines)], 1)
     likeliest = outputs(model, type(batch)(whole, None, batch.source))[0].argmax(-1)
     assert torch.equal(likeliest[:, 1:-1], whole[:, 2:])

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.models.tiny import ALL, ATTENTIVE, GPT, GRU, SEQ2SEQ, TRANSLATION, VOCAB, Text, build, outputs, text
 
 from headway.errors import ConfigError, DataError, HeadwayError, ShapeError
 from headway.models import Source, build_model
 from headway.nn.positions import Fraction, Learned
 from headway.nn.recurrent import RecurrentConfig
+from tests.models.tiny import ALL, ATTENTIVE, GPT, GRU, SEQ2SEQ, TRANSLATION, VOCAB, Text, build, outputs, text
 
 ONE_OF_EACH = ["gpt-learned", "rnn-lm-gru-one-hot", "transformer-sinusoidal", "seq2seq-gru", "bert", "deck"]
 TABLES = (Learned(), Learned(concat=3))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from tests.models.tiny import ALL, ENCODER, GENERATING, LANGUAGE, VOCAB, Text, build, outputs, text
 
 from headway.errors import DataError
 from headway.models import MODELS, Source, build_model
 from headway.storage import load_weights, save_weights
+from tests.models.tiny import ALL, ENCODER, GENERATING, LANGUAGE, VOCAB, Text, build, outputs, text
 
 everything = pytest.mark.parametrize("name", ALL)
 generating = pytest.mark.parametrize("name", GENERATING)
@@ -28,7 +28,7 @@ def test_shapes(name):
     first, *rest = outputs(build(name), batch)
     width = first.shape[-1]
     assert first.shape == (3, 5, width)
-    assert width == (16 if name in ("bert", "roformer") or name.startswith("bert-") and "pre" not in name else VOCAB)
+    assert width == (16 if name in ("bert", "roformer") or (name.startswith("bert-") and "pre" not in name) else VOCAB)
     assert all(len(part) == 3 for part in rest)
 
 

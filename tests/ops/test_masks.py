@@ -4,7 +4,6 @@ from functools import reduce
 
 import pytest
 import torch
-from cases import BOUNDED, MASKS, NEED_LABELS, PAIRS, Rule, Sizes, join, picker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -12,6 +11,7 @@ from torch import Tensor
 from headway.errors import ShapeError
 from headway.ops import Causal, Global, Lengths, Mask, NotSelf, Packed, Prefix, Window
 from headway.ops.kernels import sdpa
+from tests.ops.cases import BOUNDED, MASKS, NEED_LABELS, PAIRS, Rule, Sizes, join, picker
 
 CPU = torch.device("cpu")
 
@@ -484,11 +484,6 @@ def test_tensors_are_data_not_structure():
     assert joined == Causal() & Lengths(torch.tensor([1, 2]))
 
 
-def test_a_mask_is_not_what_it_is_not():
-    assert Causal() != "causal"
-    assert Causal() is not None
-
-
 def test_tensors_lists_the_data_of_every_part():
     lengths, marks = torch.tensor([1, 2]), torch.zeros(2, 3, dtype=torch.bool)
     held = ((Lengths(lengths) & Causal()) | Global(marks)).tensors
@@ -503,7 +498,6 @@ def test_tensors_lists_the_data_of_every_part():
 def test_the_dense_form_is_built_once_for_a_size(mask):
     one, other = sdpa.dense(mask, 4, 5, CPU), sdpa.dense(mask, 4, 5, CPU)
     assert all(a is b for a, b in zip(one, other, strict=True))
-    assert sdpa.dense(mask, 3, 5, CPU)[0].shape[-2:] != one[0].shape[-2:] or mask.dense(3, 5).shape[-2] == 1
     assert sdpa.dense(mask, 4, 6, CPU)[0].shape[-1] == 6
 
 
@@ -537,7 +531,7 @@ def test_forms_stay_with_the_mask_that_made_them():
     ("make", "received"),
     [
         (lambda: Window(-1), "left=-1"),
-        (lambda: Window(2, -2), "right=-2"),
+        (lambda: Window(2, -1), "right=-1"),
         (lambda: Window(2, dilation=0), "dilation=0"),
     ],
     ids=["left", "right", "dilation"],

@@ -3,45 +3,101 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+import os
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import TextIO
 
 from headway import __version__
-from headway.errors import AdviceWarning, HeadwayError
+from headway.errors import AdviceWarning, ConfigError, HeadwayError
 
 EPILOG = """examples:
-  headway demo                   train the decks' three-sentence language model and sample from it
-  headway presets                the models there are
-  headway presets gpt2           one of them: source, size, departures from the paper
-  headway bench attend           the attention kernels side by side
+  headway demo                                        the main job on built-in data, in minutes
+  headway train gpt-char --data book.txt              a character model of your own text, into runs/gpt-char
+  headway train transformer-tiny --data corpus --source en --target de --out runs/en-de
+  headway evaluate runs/en-de --split test            BLEU with its signature, chrF, intervals
+  echo "a cute puppy" | headway translate runs/en-de
+  headway generate runs/gpt-char --prompt "ROMEO:"
+  headway presets gpt2                                source, size, departures from the paper
 """
 
 
 def _parser() -> argparse.ArgumentParser:
+    raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(
-        prog="headway",
-        description="The transformer family as one working system.",
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="headway", description="The transformer family as one working system.", epilog=EPILOG, formatter_class=raw
     )
     parser.add_argument("--version", action="version", version=f"headway {__version__}")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    demo = commands.add_parser("demo", help="train a small model on built-in data and use it")
-    demo.add_argument("--seed", type=int, default=0, help="of the weights and the samples (default: 0)")
-    demo.add_argument("--steps", type=_positive, default=400, help="of training (default: 400)")
+    def command(name: str, help: str, example: str = "") -> argparse.ArgumentParser:
+        epilog = f"example:\n  {example}" if example else None
+        return commands.add_parser(name, help=help, description=help, epilog=epilog, formatter_class=raw)
 
-    presets = commands.add_parser("presets", help="the models there are, their size, source and departures")
+    demo = command("demo", "train a small model on built-in data and use it")
+    demo.add_argument("--out", metavar="DIR", default="runs/demo", help="the run folder (default: runs/demo)")
+    demo.add_argument("--steps", type=_positive, help="of training (default: the recipe's)")
+
+    train = command(
+        "train",
+        "train a preset on your data; any config key can be set by --KEY.SUB VALUE",
+        "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary",
+    )
+    train.add_argument("preset", metavar="PRESET", help="`headway presets` lists them")
+    train.add_argument("--data", metavar="SPEC", help="a built-in name, a file or a folder")
+    train.add_argument("--source", metavar="LANG", help="parallel text: the source files' ending, or column")
+    train.add_argument("--target", metavar="LANG", help="parallel text: the target files' ending, or column")
+    train.add_argument("--errors", choices=("strict", "replace"), help="what to do with bytes that are no UTF-8")
+    train.add_argument("--out", metavar="DIR", help="the run folder (default: runs/PRESET)")
+    train.add_argument("--config", metavar="FILE", help="YAML with keys to set, below those given here")
+    train.add_argument("--resume", action="store_true", help="go on from the newest sound checkpoint")
+    train.add_argument("--print_config", action="store_true", help="show the resolved config and stop")
+
+    evaluate = command("evaluate", "the metrics of the run's task on a split", "headway evaluate runs/demo --json")
+    _run(evaluate)
+    evaluate.add_argument("--data", metavar="SPEC", help="other data than the run's own")
+    evaluate.add_argument("--split", metavar="NAME", help="default: test if there is one, else val")
+    evaluate.add_argument("--beam", type=_positive, help="of translations (default: the recipe's)")
+    evaluate.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
+    evaluate.add_argument("--json", action="store_true", help="for machines")
+
+    translate = command(
+        "translate", "one output line for each input line", "headway translate runs/demo 'a cute puppy'"
+    )
+    _run(translate)
+    translate.add_argument("text", nargs="*", metavar="TEXT", help="without it, lines are read from stdin")
+    translate.add_argument("--beam", type=_positive, help="default: the recipe's")
+    translate.add_argument("--length-penalty", type=float, metavar="A", help="default: the recipe's")
+    translate.add_argument("--n-best", type=_positive, default=1, metavar="N", help="best N with their scores")
+
+    generate = command("generate", "go on from a prompt", "headway generate runs/gpt-char --prompt 'ROMEO:' --seed 1")
+    _run(generate)
+    generate.add_argument("--prompt", default="\n", metavar="TEXT", help="default: a line break")
+    generate.add_argument("--max-tokens", type=_positive, default=200, metavar="N", help="default: 200")
+    generate.add_argument("--temperature", type=float, default=0.8, metavar="T", help="0 is greedy (default: 0.8)")
+    generate.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+
+    score = command("score", "the log-probability of each text", "headway score runs/gpt-char 'to be or not to be'")
+    _run(score)
+    score.add_argument("text", nargs="*", metavar="TEXT", help="translation models: SOURCE<tab>TARGET; default: stdin")
+    score.add_argument("--tokens", action="store_true", help="each token's share as well")
+
+    presets = command("presets", "the models there are, their size, source and departures")
     presets.add_argument("name", nargs="?", metavar="NAME", help="show this one in full")
     presets.add_argument("--json", action="store_true", help="for machines")
 
-    bench = commands.add_parser("bench", help="headway beside its peers, in one run")
+    bench = command("bench", "headway beside its peers, in one run")
     bench.add_argument("name", nargs="?", metavar="NAME", help="which comparison; without it, what there is")
     bench.add_argument("--json", action="store_true", help="for machines")
     return parser
+
+
+def _run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="a run folder, as `headway train` writes it")
+    parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: auto")
 
 
 def _positive(text: str) -> int:
@@ -52,15 +108,18 @@ def _positive(text: str) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code is documented in docs/commands.md."""
+    """Run one command; the exit codes are in docs/commands.md."""
     parser = _parser()
-    arguments = parser.parse_args(argv)
-    if arguments.command is None:
+    arguments, rest = parser.parse_known_args(argv)
+    if arguments.command is None or (rest and arguments.command != "train"):
+        if rest:
+            parser.error(f"unknown arguments: {' '.join(rest)}")
         parser.print_help()
         return 0
+    arguments.overrides = rest
     warnings.showwarning = _one_line
     try:
-        _run(arguments)
+        importlib.import_module(f"headway.cli.{arguments.command}").run(arguments)
     except HeadwayError as error:
         if arguments.debug:
             raise
@@ -69,25 +128,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("headway: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `headway presets | head`
-        sys.stderr.close()
-        return 0
+    except BrokenPipeError:  # `headway presets | head`: the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
-def _run(arguments: argparse.Namespace) -> None:
-    if arguments.command == "demo":
-        from headway.cli import demo
-
-        demo.run(seed=arguments.seed, steps=arguments.steps)
-    elif arguments.command == "presets":
-        from headway.cli import presets
-
-        presets.run(arguments.name, as_json=arguments.json)
-    elif arguments.command == "bench":
-        from headway.cli import bench
-
-        bench.run(arguments.name, as_json=arguments.json)
+def overrides_of(words: Sequence[str]) -> dict[str, str]:
+    """`--a.b VALUE` and `--a.b=VALUE` as {"a.b": "VALUE"}. Raises ConfigError for anything else."""
+    found: dict[str, str] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        key, equals, value = word.removeprefix("--").partition("=")
+        if not word.startswith("--"):
+            raise ConfigError(f"unexpected argument {word!r}: settings are written --KEY.SUB VALUE")
+        if not equals:
+            if not rest or rest[0].startswith("--"):
+                raise ConfigError(f"--{key} needs a value")
+            value = rest.pop(0)
+        found[key] = value
+    return found
 
 
 def _one_line(

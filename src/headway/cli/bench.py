@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+from argparse import Namespace
 
 import torch
 from rich.console import Console
@@ -13,8 +14,9 @@ from headway.bench import BENCHES
 from headway.errors import ConfigError
 
 
-def run(name: str | None, *, as_json: bool) -> None:
+def run(arguments: Namespace) -> None:
     """Run one comparison, or say which there are."""
+    name, as_json = arguments.name, arguments.json
     if name is None:
         print("\n".join(BENCHES))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from argparse import Namespace
 
 from rich.console import Console
 from rich.table import Table
@@ -22,8 +23,9 @@ def _record(entry: Preset) -> dict[str, object]:
     }
 
 
-def run(name: str | None, *, as_json: bool) -> None:
+def run(arguments: Namespace) -> None:
     """Print all presets, or one of them in full."""
+    name, as_json = arguments.name, arguments.json
     chosen = None if name is None else preset(name)
     if as_json:
         print(json.dumps(_record(chosen) if chosen else [_record(entry) for entry in PRESETS.values()], indent=2))

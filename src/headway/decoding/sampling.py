@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -52,3 +53,29 @@ def draw(logits_BV: Tensor, temperature: float, generator: torch.Generator) -> T
     if temperature == 0:
         return logits_BV.argmax(-1)
     return torch.multinomial((logits_BV / temperature).softmax(-1), 1, generator=generator).squeeze(1)
+
+
+@torch.no_grad()
+def stream(
+    model: Stepper[Any],
+    prompt_1T: Tensor,
+    *,
+    max_tokens: int,
+    generator: torch.Generator,
+    temperature: float = 1.0,
+    context: int | None = None,
+) -> Iterator[int]:
+    """Tokens one by one as they are drawn; a text that outgrows `context` goes on from its later half."""
+    if temperature < 0:
+        raise ConfigError(f"temperature={temperature}, allowed: 0 (greedy) and above")
+    known = prompt_1T if context is None else prompt_1T[:, -context:]
+    logits, state = model.extend(known, model.start(capacity=known.shape[1] + max_tokens))
+    for _ in range(max_tokens):
+        token = draw(logits[:, -1], temperature, generator)
+        yield int(token)
+        fresh = token.unsqueeze(1)
+        known = torch.cat([known, fresh], 1)
+        if context is not None and known.shape[1] > context:
+            known = known[:, -max(context // 2, 1) :]
+            fresh, state = known, model.start(capacity=context)
+        logits, state = model.extend(fresh, state)

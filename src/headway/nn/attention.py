@@ -17,6 +17,9 @@ from headway.nn.taps import Tap
 from headway.ops import Bias, Mask, Offset
 
 
+GAIN = 2**-0.5  # of a Xavier start, for what makes queries, keys and values
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttentionConfig:
     """H heads over a width of D, G of them for keys and values."""
@@ -83,17 +86,16 @@ class _Attention(nn.Module):
             seen = self.tap_weights(weights)
             needed |= seen is not weights  # a hook put others in their place
         if needed:
-            x = self._combine(F.dropout(seen, dropout).to(v.dtype), v, offset)
+            x = self._combine(F.dropout(seen, dropout), v, offset)
         else:  # nobody needs the weights, or somebody only looked: the kernel stays as it is
             x = ops.attend(q, k, v, mask=mask, bias=bias, scale=self.scale, dropout=dropout, kernel=self.kernel)
         x = self.tap_heads(x)
         out: Tensor = self.out(x.transpose(1, 2).flatten(2))
         return out
 
-
     def _combine(self, weights_BHTS: Tensor, v_BGSE: Tensor, offset: Offset) -> Tensor:
         """Σ_j weight_ij·v_j, and Shaw's vectors beside the values -> (B, H, T, E)."""
-        x = weights_BHTS @ v_BGSE.repeat_interleave(self.heads // self.groups, dim=1)
+        x = weights_BHTS.to(v_BGSE.dtype) @ v_BGSE.repeat_interleave(self.heads // self.groups, dim=1)
         if self.shaw is not None and self.shaw.values is not None:
             x = x + self.shaw.weighted(weights_BHTS, offset)
         return x
@@ -105,7 +107,7 @@ class SelfAttention(_Attention):
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__(config)
         kv_width = config.groups * config.head_width
-        self.qkv = FusedLinear(config.width, (config.width, kv_width, kv_width), bias=config.bias)
+        self.qkv = FusedLinear(config.width, (config.width, kv_width, kv_width), bias=config.bias, gain=GAIN)
 
     def forward(
         self,
@@ -135,8 +137,8 @@ class CrossAttention(_Attention):
         if config.shaw is not None:
             raise ConfigError("cross-attention takes no relative positions (shaw): the two sides are different texts")
         kv_width = config.groups * config.head_width
-        self.q = nn.Linear(config.width, config.width, bias=config.bias)
-        self.kv = FusedLinear(config.width, (kv_width, kv_width), bias=config.bias)
+        self.q = FusedLinear(config.width, (config.width,), bias=config.bias, gain=GAIN)
+        self.kv = FusedLinear(config.width, (kv_width, kv_width), bias=config.bias, gain=GAIN)
 
     def project(self, memory_BSD: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (B, G, S, E) of the memory: computed once, used at every step."""
@@ -175,4 +177,4 @@ class ShawTables(nn.Module):
         slot = (j - i - start).clamp(-self.reach, self.reach) + self.reach  # (T, S) or (B, T, S)
         slot = slot.view(-1, 1, queries, keys).expand(rows, heads, -1, -1)
         sums = weights_BHTS.new_zeros(rows, heads, queries, 2 * self.reach + 1).scatter_add(-1, slot, weights_BHTS)
-        return sums @ self.values
+        return sums.to(self.values.dtype) @ self.values

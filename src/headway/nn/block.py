@@ -87,7 +87,9 @@ class Block(nn.Module):
 
         x = self.tap_resid_in(x_BTD)
         x = self._join(x, attention, self.attention_norm, keep_BT)
-        if self.cross is not None and memory is not None:
+        if self.cross is not None:
+            if memory is None:
+                raise ConfigError("a block with cross-attention was given no memory to look at")
             look = self.cross
             x = self._join(x, lambda y: self.tap_cross_out(look(y, memory, mask=memory_mask)), self.cross_norm, keep_BT)
         if self.feedforward is not None:

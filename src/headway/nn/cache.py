@@ -81,4 +81,5 @@ class Cache:
         """These rows, in this order."""
         for layer in self.layers:
             layer.select(rows_B)
-        return self if isinstance(self.length, int) else replace(self, length=self.length[rows_B])
+        ragged = isinstance(self.length, Tensor) and self.length.ndim > 0
+        return replace(self, length=self.length[rows_B]) if ragged else self  # type: ignore[index]

@@ -42,7 +42,7 @@ def check_lengths(lengths: Tensor | None, tokens: Tensor, what: str = "sequence"
         return
     if tuple(lengths.shape) != (rows,):
         raise ShapeError(f"{what} lengths have shape {tuple(lengths.shape)}, the batch needs ({rows},)")
-    if lengths.is_floating_point():
+    if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ShapeError(f"{what} lengths are {lengths.dtype}, expected integers")
     if lengths.device.type != "cpu" or torch.compiler.is_compiling():
         return

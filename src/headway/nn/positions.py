@@ -199,7 +199,7 @@ class InputPositions(nn.Module):
         if self.table is None:
             codes = self.position.codes(positions, self.code_width, lengths).to(x_BTD.dtype)
         elif furthest > self.context:
-            raise DataError(f"a sequence of {furthest} tokens, the learned positions end at {self.context}")
+            raise DataError(f"a sequence of up to {furthest} tokens, the learned positions end at {self.context}")
         else:
             codes = self.table[positions]
         if self.mix is None:

@@ -91,6 +91,8 @@ def _checked(
     expect(k, "k", "B G S E", sizes)
     expect(v, "v", "B G S W", sizes)
     heads, groups = sizes["H"], sizes["G"]
+    if not sizes["E"]:
+        raise ShapeError(f"q has E=0 in shape {tuple(q.shape)}: a head needs at least one feature")
     if groups == 0 or heads % groups:
         raise ShapeError(f"q has H={heads} heads, k and v have G={groups}: G must divide H")
     if not q.dtype == k.dtype == v.dtype:

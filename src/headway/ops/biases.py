@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import ShapeError
-from headway.ops.masks import Offset, index_grid, place
+from headway.ops.masks import Offset, check_offset, index_grid, place
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,7 @@ class Alibi(Bias):
         return -self.slopes[h] * (place(i, self.offset, b) - j).abs()
 
     def check(self, rows: int, heads: int, queries: int) -> None:
+        check_offset(self, self.offset, rows)
         if tuple(self.slopes.shape) != (heads,):
             raise ShapeError(f"Alibi.slopes has shape {tuple(self.slopes.shape)}, expected (H={heads},)")
 
@@ -77,6 +78,7 @@ class Relative(Bias):
         return self.table[row, head, query, slot]
 
     def check(self, rows: int, heads: int, queries: int) -> None:
+        check_offset(self, self.offset, rows)
         shape = tuple(self.table.shape)
         fits = len(shape) == 4 and shape[-1] % 2 == 1
         fits = fits and all(got in (1, want) for got, want in zip(shape, (rows, heads, queries), strict=False))

@@ -31,6 +31,13 @@ def place(index: Tensor, offset: Offset, b: Tensor) -> Tensor:
     return index + offset
 
 
+def check_offset(owner: object, offset: Offset, rows: int) -> None:
+    """Raise ShapeError if an offset is neither a number nor one per batch row."""
+    if isinstance(offset, Tensor) and offset.ndim and tuple(offset.shape) != (rows,):
+        shape = tuple(offset.shape)
+        raise ShapeError(f"{type(owner).__name__}.offset has shape {shape}, expected a number or ({rows},)")
+
+
 def index_grid(
     rows: int, heads: int, queries: int, keys: int, device: torch.device | str
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -185,9 +192,7 @@ class _Placed(Mask):
         return replace(self, offset=offset)
 
     def check(self, rows: int, queries: int, keys: int) -> None:
-        if isinstance(self.offset, Tensor) and self.offset.ndim and tuple(self.offset.shape) != (rows,):
-            shape = tuple(self.offset.shape)
-            raise ShapeError(f"{type(self).__name__}.offset has shape {shape}, expected a number or ({rows},)")
+        check_offset(self, self.offset, rows)
 
     def _shifted(self, low: float, high: float) -> Span:
         if isinstance(self.offset, Tensor):
@@ -214,22 +219,25 @@ class Window(_Placed):
     """
 
     left: int
-    right: int = -1  # -1: as many as to the left
+    right: int | None = None  # None: as many as to the left
     dilation: int = 1
 
     def __post_init__(self) -> None:
-        if self.right == -1:
-            object.__setattr__(self, "right", self.left)
-        if self.left < 0 or self.right < 0 or self.dilation < 1:
+        if self.left < 0 or self.ahead < 0 or self.dilation < 1:
             raise ShapeError(f"{self}: left and right must be >= 0, dilation >= 1")
+
+    @property
+    def ahead(self) -> int:
+        """Steps a query looks ahead."""
+        return self.left if self.right is None else self.right
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         distance = j - place(i, self.offset, b)
-        near = (distance >= -self.left * self.dilation) & (distance <= self.right * self.dilation)
+        near = (distance >= -self.left * self.dilation) & (distance <= self.ahead * self.dilation)
         return near & (distance % self.dilation == 0) if self.dilation > 1 else near
 
     def reach(self) -> Span:
-        return self._shifted(-self.left * self.dilation, self.right * self.dilation)
+        return self._shifted(-self.left * self.dilation, self.ahead * self.dilation)
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,9 +298,9 @@ class _Marked(_Placed):
         name = type(self).__name__
         if tuple(self.marks.shape) != (rows, keys):
             raise ShapeError(f"mask {name} has shape {tuple(self.marks.shape)}, the call needs ({rows}, {keys})")
-        if isinstance(self.offset, int) and queries and self.offset + queries > keys:
-            last = self.offset + queries - 1
-            raise ShapeError(f"mask {name} labels {keys} keys, but the last query stands at position {last}")
+        if isinstance(self.offset, int) and queries and not 0 <= self.offset <= keys - queries:
+            which, where = ("first", self.offset) if self.offset < 0 else ("last", self.offset + queries - 1)
+            raise ShapeError(f"mask {name} labels {keys} keys, but the {which} query stands at position {where}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,6 +314,11 @@ class Packed(_Marked):
 @dataclass(frozen=True, eq=False)
 class Global(_Marked):
     """Marked positions see everyone and are seen by everyone (Longformer's global tokens), `marks` (B, S) boolean."""
+
+    def check(self, rows: int, queries: int, keys: int) -> None:
+        super().check(rows, queries, keys)
+        if self.marks.dtype != torch.bool:
+            raise ShapeError(f"mask Global has marks of {self.marks.dtype}, expected torch.bool")
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return self.marks[b, place(i, self.offset, b)] | self.marks[b, j]

@@ -14,6 +14,7 @@ from headway.nn.alignment import AlignmentConfig
 from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.positions import Rotary
 from headway.nn.recurrent import RecurrentConfig
+from headway.presets import recipes
 from headway.presets.preset import Preset
 
 
@@ -126,6 +127,7 @@ TEXT = (
         parameters=2_568_192,
         departures=("vocabulary 9,712 as for Multi30k En-De with 10,000 joint merges; other data have another",),
         config=lambda: transformer(vocab=9712, width=128, inner=256, heads=4, layers=4, dropout=0.3),
+        run=recipes.tiny_translation,
     ),
     Preset(
         name="transformer-base",
@@ -134,6 +136,7 @@ TEXT = (
         parameters=63_082_496,
         departures=_SMOOTH,
         config=lambda: transformer(vocab=37000, width=512, inner=2048, heads=8, layers=6, dropout=0.1),
+        run=lambda model: recipes.paper_translation(model, width=512, steps=100_000, average=5),
     ),
     Preset(
         name="transformer-big",
@@ -142,6 +145,7 @@ TEXT = (
         parameters=214_245_376,
         departures=(*_SMOOTH, "dropout 0.3 is the English-German setting; English-French has 0.1"),
         config=lambda: transformer(vocab=37000, width=1024, inner=4096, heads=16, layers=6, dropout=0.3),
+        run=lambda model: recipes.paper_translation(model, width=1024, steps=300_000, average=20),
     ),
     Preset(
         name="gpt2",
@@ -150,6 +154,7 @@ TEXT = (
         parameters=124_439_808,
         departures=_GPT2_DEPARTURES,
         config=lambda: gpt2(layers=12, width=768, heads=12),
+        run=recipes.gpt2_language,
     ),
     Preset(
         name="gpt2-medium",
@@ -158,6 +163,7 @@ TEXT = (
         parameters=354_823_168,
         departures=_GPT2_DEPARTURES,
         config=lambda: gpt2(layers=24, width=1024, heads=16),
+        run=recipes.gpt2_language,
     ),
     Preset(
         name="gpt2-large",
@@ -166,6 +172,7 @@ TEXT = (
         parameters=774_030_080,
         departures=_GPT2_DEPARTURES,
         config=lambda: gpt2(layers=36, width=1280, heads=20),
+        run=recipes.gpt2_language,
     ),
     Preset(
         name="gpt2-xl",
@@ -174,6 +181,7 @@ TEXT = (
         parameters=1_557_611_200,
         departures=_GPT2_DEPARTURES,
         config=lambda: gpt2(layers=48, width=1600, heads=25),
+        run=recipes.gpt2_language,
     ),
     Preset(
         name="gpt-char",
@@ -182,6 +190,7 @@ TEXT = (
         parameters=804_096,
         departures=(),
         config=lambda: gpt_char(context=64, width=128, layers=4, heads=4, dropout=0.0),
+        run=lambda model: recipes.char_language(model, context=64, rows=12, steps=2000, every=250),
     ),
     Preset(
         name="gpt-char-large",
@@ -190,6 +199,7 @@ TEXT = (
         parameters=10_745_088,
         departures=(),
         config=lambda: gpt_char(context=256, width=384, layers=6, heads=6, dropout=0.2),
+        run=lambda model: recipes.char_language(model, context=256, rows=64, steps=5000, every=250),
     ),
     Preset(
         name="llama-tiny",
@@ -198,6 +208,7 @@ TEXT = (
         parameters=23_744_160,
         departures=("the size is ours: the published models begin at 7 billion parameters",),
         config=llama_tiny,
+        run=recipes.gpt2_language,
     ),
     Preset(
         name="bert-base",
@@ -234,6 +245,7 @@ TEXT = (
         parameters=2_653_200,
         departures=("the deck leaves cell and sizes open",),
         config=rnn_lm,
+        run=recipes.rnn_language,
     ),
     Preset(
         name="rnn-seq2seq",
@@ -246,6 +258,7 @@ TEXT = (
             "encoder and decoder states are joined by one linear layer and tanh",
         ),
         config=rnn_seq2seq,
+        run=recipes.rnn_translation,
     ),
     Preset(
         name="deck",

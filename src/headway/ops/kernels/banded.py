@@ -28,7 +28,8 @@ def strips(x: Tensor, start: int, width: int, step: int, count: int) -> Tensor:
 def run(call: Call) -> Tensor:
     """(B, H, T, W)."""
     assert call.mask is not None
-    low, high = (int(bound) for bound in call.mask.reach())
+    low, high = call.mask.reach()
+    low, high = int(max(low, 1 - call.queries)), int(min(high, call.keys - 1))  # no wider than there are keys
     span = max(high - low + 1, 1)
     block = max(16, min(call.queries, span))  # a strip is then at most twice the window: little waste, few blocks
     count = -(-call.queries // block)

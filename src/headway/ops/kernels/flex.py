@@ -59,7 +59,8 @@ def block_mask(call: Call) -> BlockMask | None:
     size = (call.queries, call.keys, call.q.device)
     if not call.mask.tensors:
         return _shared_block_mask(call.mask, None, *size)
-    mask, rows = call.mask, call.rows
+    mask = call.mask
+    rows = call.rows if any(tensor.ndim for tensor in mask.tensors) else None  # 0-d data is the same for every row
     return mask.once(("block", *size), lambda: _block_mask(mask, rows, *size))
 
 

@@ -1,0 +1,51 @@
+"""What a user sees while a model trains: a bar on stderr, a line for each evaluation."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class TrainingBar:
+    """A live bar with loss, speed and time left. Use as a context manager."""
+
+    def __init__(self, title: str, steps: int) -> None:
+        self.console = Console(stderr=True, highlight=False)
+        columns = (
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.fields[loss]}"), TextColumn("{task.fields[speed]}"), TimeRemainingColumn(),
+        )  # fmt: skip
+        self.bar = Progress(*columns, console=self.console, transient=True)
+        self.task = self.bar.add_task(title, total=steps, loss="", speed="")
+        self.loss: float | None = None
+        self.tokens, self.started = 0, time.perf_counter()
+
+    def __enter__(self) -> TrainingBar:
+        self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+    def step(self, entry: dict[str, Any]) -> None:
+        """Move on; the loss shown is smoothed over about twenty steps."""
+        self.loss = entry["loss"] if self.loss is None else 0.95 * self.loss + 0.05 * entry["loss"]
+        self.tokens += entry["tokens"]
+        speed = self.tokens / max(time.perf_counter() - self.started, 1e-9)
+        self.bar.update(
+            self.task, completed=entry["step"], loss=f"loss {self.loss:.4f}", speed=f"{speed:,.0f} tokens/s"
+        )
+
+    def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
+        """Say how it goes, with a sample."""
+        self.console.print(f"step {entry['step']}: validation loss {entry['val_loss']:.4f}")
+        for line in samples[:3]:
+            self.console.print(f"  [dim]{escape(line)}[/dim]")
+
+    def note(self, text: str) -> None:
+        """One line."""
+        self.console.print(escape(text))

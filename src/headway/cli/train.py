@@ -1,0 +1,78 @@
+"""`headway train`."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from headway.cli import overrides_of
+from headway.cli.progress import TrainingBar
+from headway.config import override, plain
+from headway.errors import ConfigError
+from headway.evaluation.plots import plot_curves
+from headway.presets import preset
+from headway.runs import train_run
+from headway.storage import commit_file
+from headway.training.run_config import RunConfig
+from headway.training.trainer import LOG, read_log
+
+
+def run(arguments: Namespace) -> None:
+    """Train, then draw the curves."""
+    config = resolve(arguments)
+    if arguments.print_config:
+        print(yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True), end="")
+        return
+    if not config.data.spec:
+        raise ConfigError("no data: --data takes a built-in name (phrases, pydocs, reverse, …), a file or a folder")
+    folder = Path(arguments.out or f"runs/{arguments.preset}")
+    train_and_draw(config, folder, resume=arguments.resume)
+    print(folder)
+
+
+def train_and_draw(config: RunConfig, folder: Path, *, resume: bool) -> None:
+    """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
+    with TrainingBar(folder.name, config.train.steps) as bar:
+        try:
+            train_run(config, folder, bar, resume=resume)
+        finally:
+            entries = read_log(folder / LOG)
+            if entries:
+                commit_file(folder / "curves.png", plot_curves(entries))
+
+
+def resolve(arguments: Namespace) -> RunConfig:
+    """The preset's recipe, then the config file's keys, then the command line's."""
+    changes: dict[str, Any] = {}
+    if arguments.config:
+        changes |= _file(Path(arguments.config))
+    named = {"data.spec": "data", "data.source": "source", "data.target": "target", "data.errors": "errors"}
+    changes |= {key: value for key, name in named.items() if (value := getattr(arguments, name)) is not None}
+    changes |= overrides_of(arguments.overrides)
+    return override(preset(arguments.preset).recipe(), changes)
+
+
+def _file(path: Path) -> dict[str, Any]:
+    try:
+        tree = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path}: cannot be read as YAML ({str(error).splitlines()[0]})") from error
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: expected keys and values, got {type(tree).__name__}")
+    return {key: value for key, value in _leaves(tree).items() if key != "type"}
+
+
+def _leaves(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Dotted keys; a mapping with a `type` is one value, a choice with its settings."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        nested = isinstance(value, dict) and (not path or "type" not in value)
+        found |= (
+            _leaves({k: v for k, v in value.items() if k != "type"}, f"{path}{key}.")
+            if nested
+            else {f"{path}{key}": value}
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Data: what the models learn from, as text and as batches."""

@@ -1,0 +1,204 @@
+"""Data sets that need no files: generated here, or part of Python. A built-in name wins over a path of that name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from random import Random
+
+from headway.data import reading
+from headway.data.files import Errors
+from headway.data.reading import ParallelText, PlainText
+from headway.data.tables import Pair
+from headway.errors import DataError
+
+DECK_SENTENCES = (
+    "I think therefore I am",
+    "I like machine learning",
+    "I am not just a neural network",
+    "John likes movies",
+    "Mary likes movies",
+    "I like dogs",
+)
+TRAIN, HELD_OUT = 50_000, 1_000  # pairs of a generated set
+
+
+def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors = "strict") -> ParallelText:
+    """Parallel text by built-in name or path. Raises DataError for what is neither, or not parallel."""
+    if str(spec) in TEXTS:
+        raise DataError(f"{spec} is plain text, expected parallel text: {', '.join(PARALLEL)} or a path")
+    if str(spec) in PARALLEL:
+        return _directed(PARALLEL[str(spec)](), source, target)
+    _must_exist(spec)
+    return reading.load_parallel(spec, source, target, errors=errors)
+
+
+def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
+    """Plain text by built-in name or path. Raises DataError for what is neither, or not plain text."""
+    if str(spec) in PARALLEL:
+        raise DataError(f"{spec} is parallel text, expected plain text: {', '.join(TEXTS)} or a path")
+    if str(spec) in TEXTS:
+        return TEXTS[str(spec)]()
+    _must_exist(spec)
+    return reading.load_text(spec, errors=errors)
+
+
+@cache
+def phrases() -> ParallelText:
+    """English and French from a grammar, with a split `unseen` of words never seen together."""
+    from headway.data.phrases import phrases as generated  # takes a moment, which other sets need not wait for
+
+    return ParallelText(name="phrases", source="en", target="fr", splits=generated())
+
+
+@cache
+def reverse() -> ParallelText:
+    """Integers below 50 and the same in reverse: trained up to 25 of them, held out up to 30 (FACTS §8)."""
+    return _sequences("reverse", lambda words: words[::-1])
+
+
+@cache
+def copy() -> ParallelText:
+    """Integers below 50 and the same again, in the lengths of `reverse`."""
+    return _sequences("copy", lambda words: words)
+
+
+@cache
+def addition() -> ParallelText:
+    """Sums of two numbers of up to five digits, digit by digit; what is held out was seen neither way round."""
+    random = Random("addition")
+
+    def number() -> int:
+        digits = 1 + _below(random, 5)
+        lowest = 10 ** (digits - 1) if digits > 1 else 0
+        return lowest + _below(random, 10**digits - lowest)
+
+    seen: set[tuple[int, int]] = set()
+
+    def draw(count: int, *, new: bool) -> tuple[Pair, ...]:
+        pairs: list[Pair] = []
+        while len(pairs) < count:
+            a, b = number(), number()
+            sum_of = (min(a, b), max(a, b))
+            if new and sum_of in seen:
+                continue
+            seen.add(sum_of)
+            pairs.append((" ".join(f"{a}+{b}"), " ".join(str(a + b))))
+        return tuple(pairs)
+
+    splits = {"train": draw(TRAIN, new=False), "val": draw(HELD_OUT, new=True), "test": draw(HELD_OUT, new=True)}
+    return ParallelText(name="addition", source="source", target="target", splits=splits)
+
+
+def deck_sentences() -> PlainText:
+    """The three sentences of deck 002 and the three of deck 001, a line each; so few that val is train again."""
+    text = ("".join(f"{sentence}\n" for sentence in DECK_SENTENCES),)
+    return PlainText(name="deck-sentences", splits={"train": text, "val": text})
+
+
+@cache
+def pydocs() -> PlainText:
+    """The language reference that ships inside Python, some 450,000 characters.
+
+    Split by topic, about 8:1:1 in characters; topics that repeat each other's paragraphs stay together, so that
+    nothing held out was seen in training. The text is that of the Python at hand.
+    """
+    try:
+        from pydoc_data.topics import topics
+    except ImportError:
+        raise DataError("pydocs: this Python comes without pydoc_data, where its language reference is kept") from None
+    lacking = {name: share * sum(map(len, topics.values())) for name, share in SHARES.items()}
+    chosen: dict[str, list[str]] = {name: [] for name in SHARES}
+    for group in sorted(_related(topics), key=lambda group: (-sum(len(topics[name]) for name in group), group)):
+        split = max(lacking, key=lambda name: lacking[name])
+        chosen[split] += group
+        lacking[split] -= sum(len(topics[name]) for name in group)
+    splits = {
+        split: tuple(topics[name].strip("\n") + "\n\n" for name in sorted(group)) for split, group in chosen.items()
+    }
+    return PlainText(name="pydocs", splits=splits)
+
+
+SHARES = {"train": 0.8, "val": 0.1, "test": 0.1}
+PARALLEL: dict[str, Callable[[], ParallelText]] = {
+    "phrases": phrases,
+    "reverse": reverse,
+    "copy": copy,
+    "addition": addition,
+}
+TEXTS: dict[str, Callable[[], PlainText]] = {"pydocs": pydocs, "deck-sentences": deck_sentences}
+
+
+def _below(random: Random, bound: int) -> int:
+    """A number from 0 up to `bound`: `random()` is the one method Python promises never to change."""
+    return int(random.random() * bound)
+
+
+def _sequences(name: str, answer: Callable[[list[str]], list[str]]) -> ParallelText:
+    """Training lines may repeat, as short ones must; held-out lines are new. So every line of one word is in train."""
+    random, seen = Random(name), set[str]()
+
+    def draw(count: int, shortest: int, longest: int, *, new: bool) -> tuple[Pair, ...]:
+        pairs: list[Pair] = []
+        while len(pairs) < count:
+            length = shortest + _below(random, longest - shortest + 1)
+            words = [str(_below(random, 50)) for _ in range(length)]
+            line = " ".join(words)
+            if new and line in seen:
+                continue
+            seen.add(line)
+            pairs.append((line, " ".join(answer(words))))
+        return tuple(pairs)
+
+    splits = {
+        "train": draw(TRAIN, 1, 25, new=False),
+        "val": draw(HELD_OUT, 1, 30, new=True),
+        "test": draw(HELD_OUT, 1, 30, new=True),
+        "long": draw(HELD_OUT, 26, 30, new=True),
+    }
+    return ParallelText(name=name, source="source", target="target", splits=splits)
+
+
+def _related(topics: dict[str, str]) -> list[list[str]]:
+    """Groups of topics in which each shares a paragraph of more than a few words with another."""
+    group = {name: [name] for name in sorted(topics)}
+    first: dict[str, str] = {}
+    for name in sorted(topics):
+        for paragraph in topics[name].split("\n\n"):
+            if len(paragraph.strip()) < 40:
+                continue
+            other = first.setdefault(paragraph.strip(), name)
+            if group[other] is not group[name]:
+                group[other] += group[name]
+                for member in group[name]:
+                    group[member] = group[other]
+    return [members for name, members in group.items() if members[0] == name]
+
+
+def _directed(text: ParallelText, source: str, target: str) -> ParallelText:
+    """The set in the direction asked for; sets without languages have one direction, whatever it is called."""
+    if text.source == "source" or (source, target) == (text.source, text.target):
+        return text
+    if (source, target) != (text.target, text.source):
+        between = f"{text.source} and {text.target}"
+        raise DataError(f"{text.name} is between {between}; got source={source!r}, target={target!r}")
+    splits: dict[str, Iterable[Pair]] = {
+        split: tuple((right, left) for left, right in pairs) for split, pairs in text.splits.items()
+    }
+    return ParallelText(name=text.name, source=source, target=target, splits=splits)
+
+
+def _must_exist(spec: str | Path) -> None:
+    known = [*PARALLEL, *TEXTS]
+    if not str(spec):
+        raise DataError(f"no data named, expected a path or a built-in set: {', '.join(known)}")
+    try:
+        exists = Path(spec).expanduser().exists()
+    except (OSError, RuntimeError):  # a name too long to be one, or the home of nobody
+        exists = False
+    if not exists:
+        near = difflib.get_close_matches(str(spec), known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}? " if near else ""
+        raise DataError(f"{str(spec)!r}: no such file, folder or built-in set; {hint}built-in: {', '.join(known)}")

@@ -1,0 +1,21 @@
+"""What a run reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headway.data.tokenizers import Bpe, TokenizerConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataConfig:
+    """A data set by name or path, and how its text becomes tokens."""
+
+    spec: str = ""  # a built-in name or a path
+    source: str = "en"  # parallel text: the ending of the source files, or the name of its column
+    target: str = "fr"
+    tokenizer: TokenizerConfig = Bpe()
+    joint: bool = True  # one vocabulary for source and target
+    errors: Literal["strict", "replace"] = "strict"  # what to do with bytes that are no UTF-8
+    cache: str = "~/.cache/headway"  # where tokenised text is kept, by content

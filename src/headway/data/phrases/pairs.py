@@ -1,0 +1,66 @@
+"""All the sentence pairs: as many from each template, every English source with one French target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from headway.data.phrases import english, french
+from headway.data.phrases.draw import Draw
+from headway.data.phrases.grammar import Link, Phrase, noun_phrase
+from headway.data.phrases.templates import TEMPLATES
+from headway.data.phrases.words import ADJECTIVES, NOUNS
+
+SEED = 2017
+PER_TEMPLATE = 445
+ATTEMPTS = 4  # draws for each pair wanted, before a small template gives up
+LONGEST = 14
+HERALD = noun_phrase(NOUNS["puppy"], "a", adjective=ADJECTIVES["cute"])  # the library's own example is always there
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A sentence in both languages, with the template, lemmas and links behind it."""
+
+    english: str
+    french: str
+    template: str
+    lemmas: frozenset[str]
+    links: frozenset[Link]
+
+
+@cache
+def generate() -> tuple[Pair, ...]:
+    """Every pair, template by template; the same ones each time."""
+    draw = Draw(SEED)
+    herald = _pair(HERALD, "nominal.indefinite")
+    found = {herald.english: herald}
+    for name, template in TEMPLATES.items():
+        before = len(found)
+        for _ in range(ATTEMPTS * PER_TEMPLATE):
+            phrase = template(draw)
+            if phrase is None:
+                continue
+            pair = _pair(phrase, name)
+            if _fits(pair):
+                kept = found.setdefault(pair.english, pair)
+                assert kept.french == pair.french, f"{pair.english!r} is both {kept.french!r} and {pair.french!r}"
+            if len(found) - before >= PER_TEMPLATE:
+                break
+    return tuple(found.values())
+
+
+def _pair(phrase: Phrase, template: str) -> Pair:
+    return Pair(english.join(phrase.en), french.join(phrase.fr), template, phrase.lemmas, phrase.links)
+
+
+def _fits(pair: Pair) -> bool:
+    """Whether both sides have two words at least, are not too long, and say no long word twice."""
+    english, french = words(pair.english), words(pair.french)
+    long = [word for word in english if len(word) > 5]
+    return 2 <= len(english) <= LONGEST and 2 <= len(french) <= LONGEST and len(long) == len(set(long))
+
+
+def words(text: str) -> list[str]:
+    """The words of a sentence, without its punctuation."""
+    return [word for word in (token.strip(".?,") for token in text.split()) if word]

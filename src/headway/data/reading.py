@@ -1,0 +1,244 @@
+"""Data sets of text: splits by name, read from files as they are needed and never held in memory.
+
+A split is anything that can be iterated again and again: pairs of lines for parallel text, pieces for plain text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
+from pathlib import Path
+from typing import TypeVar
+
+from headway.data.files import Errors, in_lines, listing, names, read_chunks, read_lines, without_gz
+from headway.data.tables import SUFFIXES, Pair, read_rows, suffix
+from headway.errors import DataError
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairFiles:
+    """Two files aligned by line. Raises DataError when they end at different lines, or hold none."""
+
+    source: Path
+    target: Path
+    errors: Errors = "strict"
+
+    def __iter__(self) -> Iterator[Pair]:
+        sources, targets = (read_lines(path, errors=self.errors) for path in (self.source, self.target))
+        count = 0
+        for source, target in zip_longest(sources, targets):
+            if source is None or target is None:
+                left, right = count + (source is not None), count + (target is not None)
+                left, right = left + sum(1 for _ in sources), right + sum(1 for _ in targets)
+                raise DataError(f"{self.source} has {left} lines and {self.target} has {right}; expected as many")
+            yield source, target
+            count += 1
+        if not count:
+            raise DataError(f"{self.source} and {self.target}: no lines, expected at least 1 pair")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRows:
+    """The rows of a table from `start` up to `stop`. Raises DataError when there are none."""
+
+    path: Path
+    source: str
+    target: str
+    start: int = 0
+    stop: int | None = None
+    errors: Errors = "strict"
+
+    def __iter__(self) -> Iterator[Pair]:
+        rows = read_rows(self.path, self.source, self.target, errors=self.errors)
+        empty = True
+        for pair in islice(rows, self.start, self.stop):
+            yield pair
+            empty = False
+        if empty:
+            raise DataError(f"{self.path}: no pairs, expected at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFiles:
+    """Files end to end, each ending its last line, from character `start` up to `stop`. Raises DataError when empty."""
+
+    paths: tuple[Path, ...]
+    start: int = 0
+    stop: int | None = None
+    errors: Errors = "strict"
+
+    def __iter__(self) -> Iterator[str]:
+        at, empty = 0, True
+        for chunk in self._whole():
+            stop = len(chunk) if self.stop is None else self.stop - at
+            if part := chunk[max(self.start - at, 0) : max(stop, 0)]:
+                yield part
+                empty = False
+            at += len(chunk)
+            if self.stop is not None and at >= self.stop:
+                break
+        if empty:
+            raise DataError(f"{names(self.paths)} in {self.paths[0].parent}: no text, expected at least 1 character")
+
+    def _whole(self) -> Iterator[str]:
+        last = "\n"
+        for path in self.paths:
+            if last != "\n":  # or the last word of a file and the first of the next would become one
+                yield "\n"
+            last = "\n"
+            for chunk in read_chunks(path, errors=self.errors):
+                yield chunk
+                last = chunk[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelText:
+    """Pairs of sentences by split; `name` is what errors call the set."""
+
+    name: str
+    source: str
+    target: str
+    splits: Mapping[str, Iterable[Pair]]
+
+    def pairs(self, split: str) -> Iterator[Pair]:
+        """The pairs of a split, in order."""
+        return iter(_chosen(self.name, self.splits, split))
+
+    def count(self, split: str) -> int:
+        """How many pairs a split has, which reads it once."""
+        return sum(1 for _ in self.pairs(split))
+
+    def fingerprint(self, split: str) -> list[str]:
+        """A digest of what the split says, the same from whatever files it came."""
+        return [_digest(f"{text}\0" for pair in self.pairs(split) for text in pair)]  # no text holds NUL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlainText:
+    """Running text by split; `name` is what errors call the set."""
+
+    name: str
+    splits: Mapping[str, Iterable[str]]
+
+    def chunks(self, split: str) -> Iterator[str]:
+        """The text of a split in pieces of a MiB or two, each ending with a line where its lines are not longer."""
+        return in_lines(_chosen(self.name, self.splits, split))
+
+    def count(self, split: str) -> int:
+        """How many characters a split has, which reads it once."""
+        return sum(map(len, self.chunks(split)))
+
+    def fingerprint(self, split: str) -> list[str]:
+        """A digest of what the split says, the same from whatever files it came."""
+        return [_digest(self.chunks(split))]
+
+
+def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors = "strict") -> ParallelText:
+    """Parallel text from a folder (`train.en`, `train.de`, `val.en` …, or `train.tsv` …) or from one table."""
+    path = Path(spec).expanduser()
+    if source == target:
+        raise DataError(f"{path}: source and target are both {source!r}, expected two")
+    if path.is_dir():
+        splits = _pair_files(path, source, target, errors) or _tables(path, source, target, errors)
+        found = names(listing(path))
+        if not splits:
+            wanted = f"train.{source} and train.{target}, or train{{{','.join(SUFFIXES)}}}"
+            raise DataError(f"{path}: no {wanted}; there are: {found}")
+        if "train" not in splits:
+            raise DataError(f"{path}: no train split; splits: {', '.join(splits)}; files: {found}")
+    elif not path.exists():
+        raise DataError(f"{path}: no such file or folder")
+    elif suffix(path):
+        splits = _divided(TableRows(path=path, source=source, target=target, errors=errors))
+    else:
+        raise DataError(f"{path}: parallel text is a folder or a file that ends with {', '.join(SUFFIXES)}")
+    return ParallelText(name=str(path), source=source, target=target, splits=splits)
+
+
+def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
+    """Plain text from a file or a folder of .txt[.gz]; without `train.txt` the last tenth of the characters is val."""
+    path = Path(spec).expanduser()
+    if not path.is_dir():
+        return PlainText(name=str(path), splits=_last_tenth(TextFiles(paths=(path,), errors=errors)))
+    files = [file for file in listing(path) if without_gz(file).endswith(".txt")]
+    if not files:
+        hint = "--source and --target read parallel text"
+        raise DataError(f"{path}: no .txt or .txt.gz file; there are: {names(listing(path))}; {hint}")
+    by_name = _by_stem(path, files, ".txt")
+    if "train" not in by_name:
+        return PlainText(name=str(path), splits=_last_tenth(TextFiles(paths=tuple(files), errors=errors)))
+    splits = {split: TextFiles(paths=(file,), errors=errors) for split, file in by_name.items()}
+    return PlainText(name=str(path), splits=splits)
+
+
+def _pair_files(folder: Path, source: str, target: str, errors: Errors) -> dict[str, Iterable[Pair]]:
+    """The splits that have both sides; of train and val both or neither must be there."""
+    files = listing(folder)
+    sources, targets = (_by_stem(folder, files, f".{side}") for side in (source, target))
+    for split in ("train", "val"):
+        for here, there, missing in ((sources, targets, target), (targets, sources, source)):
+            if split in here and split not in there:
+                beside = f"{folder}: no {split}.{missing} or {split}.{missing}.gz beside {here[split].name}"
+                raise DataError(f"{beside}; there are: {names(files)}")
+    return {
+        split: PairFiles(source=sources[split], target=targets[split], errors=errors)
+        for split in sources
+        if split in targets
+    }
+
+
+def _tables(folder: Path, source: str, target: str, errors: Errors) -> dict[str, Iterable[Pair]]:
+    files = [path for path in listing(folder) if suffix(path)]
+    by_name = {split: path for each in SUFFIXES for split, path in _by_stem(folder, files, each).items()}
+    if len(by_name) != len(files):
+        raise DataError(f"{folder}: a split in more than one file: {names(files)}")
+    return {split: TableRows(path=path, source=source, target=target, errors=errors) for split, path in by_name.items()}
+
+
+def _by_stem(folder: Path, files: Iterable[Path], ending: str) -> dict[str, Path]:
+    """Files with this ending by what stands before it."""
+    found: dict[str, Path] = {}
+    for path in files:
+        name = without_gz(path)
+        stem = name.removesuffix(ending)
+        if stem in ("", name):
+            continue
+        if stem in found:
+            raise DataError(f"{folder}: {found[stem].name} and {path.name} are the same split, expected one of them")
+        found[stem] = path
+    return found
+
+
+def _divided(rows: TableRows) -> dict[str, Iterable[Pair]]:
+    """A lone table: its last tenth of pairs is val."""
+    count = sum(1 for _ in rows)
+    if count < 2:
+        raise DataError(f"{rows.path}: {count} pair, expected at least 2: the last tenth is val")
+    cut = count - max(1, count // 10)
+    return {"train": replace(rows, stop=cut), "val": replace(rows, start=cut)}
+
+
+def _last_tenth(files: TextFiles) -> dict[str, Iterable[str]]:
+    """A lone text: the characters after the first nine tenths are val, cut where nanoGPT cuts."""
+    count = sum(map(len, files))
+    if count < 2:
+        raise DataError(f"{names(files.paths)}: {count} character, expected at least 2: the last tenth is val")
+    cut = int(0.9 * count)
+    return {"train": replace(files, stop=cut), "val": replace(files, start=cut)}
+
+
+def _chosen(name: str, splits: Mapping[str, S], split: str) -> S:
+    if split not in splits:
+        raise DataError(f"{name}: no split {split!r}; there are: {', '.join(splits)}")
+    return splits[split]
+
+
+def _digest(parts: Iterable[str]) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode())
+    return digest.hexdigest()

@@ -1,0 +1,80 @@
+"""Token ids on disk, memory-mapped: a corpus is tokenised once and never held in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.storage import committing, discard, problems
+
+Ids = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStore:
+    """Sequences of token ids end to end: `ids[starts[n]:starts[n + 1]]` is sequence n."""
+
+    ids: Ids
+    starts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, n: int) -> Ids:
+        return self.ids[self.starts[n] : self.starts[n + 1]]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens in each sequence."""
+        return np.diff(self.starts)
+
+
+def in_memory(sequences: Iterable[list[int]]) -> TokenStore:
+    """A store of sequences that fit in memory."""
+    arrays = [np.asarray(sequence, dtype=np.uint32) for sequence in sequences]
+    starts = np.concatenate([[0], np.cumsum([len(array) for array in arrays], dtype=np.int64)])
+    return TokenStore(np.concatenate(arrays) if arrays else np.zeros(0, np.uint32), starts)
+
+
+def stored(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:
+    """The store in this folder; if there is none yet, or a damaged one, it is made from the sequences as they come."""
+    if not folder.exists() or problems(folder):
+        discard(folder)
+        with committing(folder, shared=True) as draft:
+            starts: list[int] = [0]
+
+            def fill(path: Path) -> None:
+                with path.open("wb") as file:
+                    for sequence in sequences:
+                        file.write(np.asarray(sequence, dtype=np.uint32).tobytes())
+                        starts.append(starts[-1] + len(sequence))
+
+            draft.write("ids.u32", fill)
+            draft.write("starts.i64", lambda path: np.asarray(starts, dtype=np.int64).tofile(path))
+    ids = folder / "ids.u32"
+    empty = ids.stat().st_size == 0  # an empty file cannot be mapped
+    return TokenStore(
+        np.zeros(0, np.uint32) if empty else np.memmap(ids, dtype=np.uint32, mode="r"),
+        np.memmap(folder / "starts.i64", dtype=np.int64, mode="r"),
+    )
+
+
+def fingerprint(parts: Iterable[str | bytes]) -> str:
+    """A short name for content: the same parts give the same name."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    return digest.hexdigest()[:20]
+
+
+def file_fingerprints(paths: Iterable[Path]) -> Iterator[str]:
+    """The content of files, as digests that never hold a whole file in memory."""
+    for path in paths:
+        with path.open("rb") as file:
+            yield hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,193 @@
+"""Text to token ids and back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+import tokenizers
+
+from headway.data.pieces import PIECE, pieces, shortened
+from headway.data.vocabularies import (
+    PAD,
+    SPECIALS,
+    START,
+    STOP,
+    UNK,
+    Bpe,
+    ByteBpe,
+    Characters,
+    TokenizerConfig,
+    Unigram,
+    Word,
+    learn,
+)
+from headway.errors import DataError
+
+__all__ = ["SPECIALS", "Bpe", "ByteBpe", "Characters", "Tokenizer", "TokenizerConfig", "Unigram", "Word"]
+
+
+class Tokenizer:
+    """Text to token ids and back, in time that grows with the text and not faster.
+
+    Text never becomes a special token: `</s>` typed by a user is four characters. A word of more than 8,192 characters
+    is encoded in pieces, so that only there the library, given it whole, might join two tokens more.
+    """
+
+    def __init__(self, library: tokenizers.Tokenizer) -> None:
+        self._library = library
+        self._library.encode_special_tokens = True
+        self._library.no_truncation()
+        self._library.no_padding()
+        self._text = library.to_str()
+        content = json.loads(self._text)
+        model = content["model"]
+        self._words = model["type"] == "WordLevel"
+        # What knows neither merges nor `<unk>` has a token for each character, and the library drops any other.
+        only_characters = model["type"] == "BPE" and not model["merges"] and content["pre_tokenizer"] is None
+        self._drops_unknown = only_characters and model.get("unk_token") is None
+
+    @classmethod
+    def train(cls, config: TokenizerConfig, lines: Iterable[str], *, specials: Sequence[str] = SPECIALS) -> Tokenizer:
+        """A tokenizer of this kind for these lines (or any pieces of text), the same in whatever order they come."""
+        return cls(learn(config, lines, tuple(specials)))
+
+    @classmethod
+    def from_json(cls, text: str) -> Tokenizer:
+        """What `to_json` wrote, or another tokenizer in that format. Raises DataError for anything else."""
+        try:
+            library = tokenizers.Tokenizer.from_str(text)
+            highest = max(library.get_vocab().values(), default=-1)
+        except BaseException as error:  # the library panics on some files, which is not an Exception
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            reason = " ".join(str(error).split())[:200]
+            raise DataError(f"tokenizer: not the JSON of a tokenizer ({reason})") from None
+        if highest + 1 != library.get_vocab_size():
+            size = library.get_vocab_size()
+            raise DataError(f"tokenizer: {size} tokens with ids up to {highest}, expected ids 0 to {size - 1}")
+        return cls(library)
+
+    def to_json(self) -> str:
+        """The tokenizer in the format of the `tokenizers` library."""
+        return self._text
+
+    @property
+    def content_hash(self) -> str:
+        """The same for tokenizers that do the same."""
+        return hashlib.sha256(self._text.encode()).hexdigest()
+
+    @property
+    def size(self) -> int:
+        """Tokens in the vocabulary, special ones included."""
+        return self._library.get_vocab_size()
+
+    @property
+    def pad(self) -> int:
+        """The id that fills up a batch."""
+        return self.id(PAD)
+
+    @property
+    def unk(self) -> int:
+        """The id of what the vocabulary does not hold."""
+        return self.id(UNK)
+
+    @property
+    def start(self) -> int:
+        """The id before the first token."""
+        return self.id(START)
+
+    @property
+    def stop(self) -> int:
+        """The id after the last token."""
+        return self.id(STOP)
+
+    def id(self, token: str) -> int:
+        """The id of a token. Raises DataError if there is no such token."""
+        index = self._library.token_to_id(token)
+        if index is None:
+            raise DataError(f"no token {token!r} in this vocabulary of {self.size}")
+        return index
+
+    def token(self, index: int) -> str:
+        """The token of an id, as the vocabulary spells it."""
+        return self._library.id_to_token(self._checked(index))  # type: ignore[return-value]
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text, nothing added. Raises DataError for a lone surrogate, or the unknown without `<unk>`."""
+        return self.encode_batch([text])[0]
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of each text."""
+        for text in texts:
+            _must_be_unicode(text)
+        if self._words:
+            texts = [shortened(text) for text in texts]
+        short = iter(self._ids(self._library, [text for text in texts if len(text) <= PIECE]))
+        return [next(short) if len(text) <= PIECE else self._encode_long(text) for text in texts]
+
+    def decode(self, ids: Iterable[int], *, specials: bool = False) -> str:
+        """The text of ids; special tokens are left out unless asked for. Raises DataError for an id that is none."""
+        kept = [self._checked(index) for index in ids]
+        return self._library.decode(kept, skip_special_tokens=not specials)
+
+    def _encode_long(self, text: str) -> list[int]:
+        """The ids of a text piece by piece, a few at a time: the library's working memory is what takes the time."""
+        parts = pieces(text, within_words=not self._words)
+        found: list[int] = []
+        while some := list(islice(parts, 8)):
+            begun = iter(self._ids(self._library, [part for part, inside in some if not inside]))
+            continued = iter(self._ids(self._inside, [part for part, inside in some if inside]))
+            for _, inside in some:
+                found += next(continued if inside else begun)
+        return found
+
+    @cached_property
+    def _inside(self) -> tokenizers.Tokenizer:
+        """The same tokenizer for text that goes on inside a word, where no space is put in front."""
+        content = json.loads(self._text)
+        changed = {key: _without_prefix(content[key]) for key in ("normalizer", "pre_tokenizer")}
+        library = tokenizers.Tokenizer.from_str(json.dumps({**content, **changed}))
+        library.encode_special_tokens = True
+        return library
+
+    def _ids(self, library: tokenizers.Tokenizer, texts: list[str]) -> list[list[int]]:
+        if not texts:
+            return []
+        found: list[list[int]] = [each.ids for each in library.encode_batch_fast(texts, add_special_tokens=False)]
+        if self._drops_unknown:
+            for text, ids in zip(texts, found, strict=True):
+                if len(ids) != len(text):
+                    unknown = next(char for char in text if library.token_to_id(char) is None)
+                    named = f"{unknown!r} (U+{ord(unknown):04X})"
+                    raise DataError(f"character {named} is not among the {self.size} of this vocabulary")
+        return found
+
+    def _checked(self, index: int) -> int:
+        if not 0 <= index < self.size:
+            raise DataError(f"token id {index}, expected 0 to {self.size - 1}")
+        return int(index)
+
+
+def _without_prefix(part: Any) -> Any:
+    """A normaliser or pre-tokenizer, as JSON, that puts no space in front."""
+    if isinstance(part, list):
+        return [
+            _without_prefix(each) for each in part if not (isinstance(each, dict) and each.get("type") == "Prepend")
+        ]
+    if isinstance(part, dict):
+        fixed = {"prepend_scheme": "never", "add_prefix_space": False}
+        return {key: fixed[key] if key in fixed else _without_prefix(value) for key, value in part.items()}
+    return part
+
+
+def _must_be_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        found = f"U+{ord(text[error.start]):04X} at character {error.start + 1}"
+        raise DataError(f"text with a lone surrogate ({found}) is not Unicode") from None

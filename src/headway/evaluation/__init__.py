@@ -1,0 +1,28 @@
+"""The metrics: what a model's outputs are worth, on plain strings, ids and arrays."""
+
+from headway.evaluation.language import LanguageReport, ngram_baseline, unigram_entropy
+from headway.evaluation.plots import plot_by_length, plot_curves
+from headway.evaluation.positions import PositionReport, first_divergence, position_report
+from headway.evaluation.translation import (
+    Bucket,
+    TokenizedBleu,
+    TranslationReport,
+    paired_bootstrap,
+    translation_report,
+)
+
+__all__ = [
+    "Bucket",
+    "LanguageReport",
+    "PositionReport",
+    "TokenizedBleu",
+    "TranslationReport",
+    "first_divergence",
+    "ngram_baseline",
+    "paired_bootstrap",
+    "plot_by_length",
+    "plot_curves",
+    "position_report",
+    "translation_report",
+    "unigram_entropy",
+]

@@ -1,0 +1,178 @@
+"""Pictures of a run as PNG bytes; matplotlib is imported when one is drawn, and its global state is left alone."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe & Ito: told apart by colour-blind readers, and with the markers also in grey print.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+INK, GRID = "#333333", "#E3E3E3"
+DPI = 150
+SMOOTHING = 80  # the smoothed line looks about this fraction of the run to either side
+
+Points = tuple[list[int], list[float]]
+
+
+def plot_curves(
+    log: Iterable[Mapping[str, Any]],
+    path_or_buffer: str | os.PathLike[str] | BinaryIO | None = None,
+    *,
+    ylabel: str = "loss (nats per token)",
+) -> bytes:
+    """Training curves from entries with `step` and any of `loss`, `val_loss`, `learning_rate`; written where asked."""
+    entries = list(log)
+    train, val, rate = (_points(entries, key) for key in ("loss", "val_loss", "learning_rate"))
+    figure = _figure(8, 5.4 if rate[0] else 4.2)
+    if rate[0]:
+        top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
+        bottom.plot(*rate, color=COLOURS[2], linewidth=1.6)
+        bottom.set_ylim(bottom=0)
+        bottom.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
+        _dress(bottom, "step", "learning rate")
+        _dress(top, "", ylabel)
+    else:
+        top = figure.subplots()
+        _dress(top, "step", ylabel)
+    _draw_losses(top, train, val)
+    return _png(figure, path_or_buffer)
+
+
+def plot_by_length(
+    series: Mapping[str, Mapping[int, float]], title: str, ylabel: str, *, trained: int | None = None
+) -> bytes:
+    """One line for each name, values against length; lengths above `trained`, never seen in training, are shaded."""
+    from matplotlib.ticker import PercentFormatter
+
+    figure = _figure(8, 4.6)
+    axes = figure.subplots()
+    for number, (name, values) in enumerate(series.items()):
+        lengths = sorted(values)
+        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+        heights = [values[length] for length in lengths]
+        # Lines often lie on each other at 100 %: smaller markers on top let the ones below show.
+        size = max(5.0, 8 - 0.8 * number)
+        axes.plot(lengths, heights, color=colour, marker=marker, markersize=size, label=name, **_LINE)
+    everything = [value for values in series.values() for value in values.values()]
+    if everything and min(everything) >= 0 and max(everything) <= 1:
+        axes.set_ylim(-0.03, 1.03)
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    longest = max((length for values in series.values() for length in values), default=0)
+    if trained is not None and longest > trained:
+        left, right = axes.get_xlim()
+        axes.axvspan(trained + 0.5, right, color="#F2F2F2", zorder=0, label="longer than in training")
+        axes.set_xlim(left, right)
+    axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=10)
+    _dress(axes, "length", ylabel)
+    if series:
+        # Beside the picture: inside it would cover some line or other.
+        axes.legend(frameon=False, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+    return _png(figure, None)
+
+
+_LINE: dict[str, Any] = {"linewidth": 1.8, "markeredgecolor": "white", "markeredgewidth": 0.8, "clip_on": False}
+
+
+def _draw_losses(axes: Axes, train: Points, val: Points) -> None:
+    steps, losses = train
+    # One exploding batch must not press the rest of the curve flat: a few spikes after the first entry may leave the
+    # picture, and the smoothed line takes them as high as the picture goes.
+    usual = sorted(losses)[: len(losses) - len(losses) // 100]
+    shown = [*losses[:1], *usual, *val[1]]
+    if steps:
+        smooth = _smoothed([min(loss, max(shown)) for loss in losses])
+        axes.plot(steps, losses, color=COLOURS[0], linewidth=0.6, alpha=0.45, label="train, each entry")
+        axes.plot(steps, smooth, color=COLOURS[0], linewidth=1.8, label="train, smoothed")
+    if val[0]:
+        axes.plot(*val, color=COLOURS[1], marker="o", markersize=5, label="validation", zorder=3, **_LINE)
+        _mark_best(axes, val, last=max(val[0] + steps))
+    if shown and (spread := max(shown) - min(shown)) > 0:
+        axes.set_ylim(min(shown) - 0.05 * spread, max(shown) + 0.08 * spread)
+    if shown:
+        axes.legend(facecolor="white", edgecolor="none", framealpha=0.9, labelcolor=INK, loc="upper right")
+    else:
+        axes.set(xticks=[], yticks=[])
+        axes.text(0.5, 0.5, "nothing logged yet", transform=axes.transAxes, ha="center", color=INK)
+
+
+def _mark_best(axes: Axes, val: Points, last: int) -> None:
+    step, loss = min(zip(*val, strict=True), key=lambda point: point[1])
+    side = "right" if step > 0.9 * last else "center"  # at the edge a centred text would be cut
+    axes.annotate(
+        f"best {loss:.3f}",
+        (step, loss),
+        xytext=(0, 9),
+        textcoords="offset points",
+        ha=side,
+        color=COLOURS[1],
+        fontsize=9,
+    )
+
+
+def _points(entries: Sequence[Mapping[str, Any]], key: str) -> Points:
+    """Steps and finite values in order; where a resumed run logged a step again, the later entry stands."""
+    values = {int(entry["step"]): float(entry[key]) for entry in entries if entry.get(key) is not None}
+    steps = [step for step in sorted(values) if math.isfinite(values[step])]
+    return steps, [values[step] for step in steps]
+
+
+def _smoothed(values: Sequence[float]) -> NDArray[np.float64]:
+    """A mean over neighbours on both sides, weighted by a bell curve: unlike a running mean it does not lag behind."""
+    width = max(1.0, len(values) / SMOOTHING)
+    reach = min(math.ceil(3 * width), (len(values) - 1) // 2)
+    offsets = np.arange(-reach, reach + 1)
+    bell = np.exp(-0.5 * (offsets / width) ** 2)
+    weights: NDArray[np.float64] = np.convolve(np.ones(len(values)), bell, "same")
+    means: NDArray[np.float64] = np.convolve(values, bell, "same") / weights
+    return means
+
+
+def _figure(width: float, height: float) -> Figure:
+    """A figure of its own on the Agg canvas: pyplot would keep a global list, and may ask for a screen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained", facecolor="white")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _dress(axes: Axes, xlabel: str, ylabel: str) -> None:
+    """Quiet axes: two spines, a light grid behind the data, whole numbers below it."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color("#999999")
+    axes.grid(color=GRID, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=INK, labelsize=9, length=3)
+    axes.margins(x=0.02)
+    axes.set_xlabel(xlabel, color=INK, fontsize=10)
+    axes.set_ylabel(ylabel, color=INK, fontsize=10)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+
+
+def _png(figure: Figure, target: str | os.PathLike[str] | BinaryIO | None) -> bytes:
+    buffer = BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None})  # no version: equal runs are equal files
+    data = buffer.getvalue()
+    if isinstance(target, str | os.PathLike):
+        from headway.storage import commit_file  # brings torch, which bytes alone do not need
+
+        commit_file(Path(target), data)
+    elif target is not None:
+        target.write(data)
+    return data

@@ -1,0 +1,87 @@
+"""Teacher-forced beside free-running accuracy by position: where a model's own mistakes start to mislead it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.errors import DataError
+
+Tokens = list[list[int]]
+NOTHING = -1  # below every token id: where an output has ended, it agrees with no gold token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionReport:
+    """Accuracies at each position over the `counts` sentences that reach it, and where each free run left the gold."""
+
+    forced: tuple[float, ...]
+    free: tuple[float, ...]
+    counts: tuple[int, ...]
+    divergence: tuple[int | None, ...]
+
+    @property
+    def gap(self) -> tuple[float, ...]:
+        """Forced minus free at each position: the exposure-bias curve."""
+        return tuple(forced - free for forced, free in zip(self.forced, self.free, strict=True))
+
+    @property
+    def forced_accuracy(self) -> float:
+        """The share of gold tokens predicted after the gold prefix."""
+        return float(np.average(self.forced, weights=self.counts))
+
+    @property
+    def free_accuracy(self) -> float:
+        """The share of gold tokens in their place in the model's own output."""
+        return float(np.average(self.free, weights=self.counts))
+
+    @property
+    def mean_divergence(self) -> float | None:
+        """The mean index of the first difference over the sentences that have one; None when all are right."""
+        indices = [index for index in self.divergence if index is not None]
+        return float(np.mean(indices)) if indices else None
+
+
+def position_report(gold: Tokens, forced: Tokens, free: Tokens) -> PositionReport:
+    """Compare the argmax under the gold prefix (`forced`) and the model's own outputs (`free`) with the gold tokens.
+
+    A free output may be shorter or longer than the gold; what it lacks is wrong. Raises DataError on unequal counts,
+    forced lines of another length than the gold, or no gold token at all.
+    """
+    if not len(gold) == len(forced) == len(free):
+        raise DataError(f"{len(gold)} gold, {len(forced)} forced and {len(free)} free lines; expected one of each")
+    for number, (right, line) in enumerate(zip(gold, forced, strict=True)):
+        if len(right) != len(line):
+            raise DataError(f"line {number}: {len(line)} forced tokens for {len(right)} gold tokens; expected as many")
+    width = max(map(len, gold), default=0)
+    if not width:
+        raise DataError(f"no gold token in {len(gold)} lines; expected at least one")
+    gold_NT = _table(gold, width)
+    there_NT = np.arange(width) < np.array([len(line) for line in gold])[:, None]
+    counts_T = there_NT.sum(0)
+    accuracies = (((gold_NT == _table(lines, width)) & there_NT).sum(0) / counts_T for lines in (forced, free))
+    forced_T, free_T = (tuple(each.tolist()) for each in accuracies)
+    return PositionReport(
+        forced=forced_T,
+        free=free_T,
+        counts=tuple(counts_T.tolist()),
+        divergence=tuple(first_divergence(right, own) for right, own in zip(gold, free, strict=True)),
+    )
+
+
+def first_divergence(gold: list[int], free: list[int]) -> int | None:
+    """The first index at which two lines differ, an early or late end included; None when they are equal."""
+    for index, (right, own) in enumerate(zip(gold, free, strict=False)):  # the lengths may differ: see below
+        if right != own:
+            return index
+    return None if len(gold) == len(free) else min(len(gold), len(free))
+
+
+def _table(lines: Tokens, width: int) -> NDArray[np.int64]:
+    """Ragged lines -> (N, width), cut or filled up."""
+    table = np.full((len(lines), width), NOTHING)
+    for row, line in zip(table, lines, strict=True):
+        row[: len(line)] = line[:width]
+    return table

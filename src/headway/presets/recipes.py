@@ -1,0 +1,155 @@
+"""How the presets are trained: the papers' settings, as FACTS §8, §10, §12, §24 and §25 give them."""
+
+from __future__ import annotations
+
+from headway.data.config import DataConfig
+from headway.data.tokenizers import Bpe, ByteBpe, Characters, Word
+from headway.models import EncoderDecoderConfig, ModelConfig
+from headway.tasks.language import Language
+from headway.tasks.translation import Translation
+from headway.training.config import TrainConfig
+from headway.training.optimisers import Adam, AdamW, Sgd
+from headway.training.run_config import RunConfig
+from headway.training.schedules import Constant, Cosine, InverseSqrt, Linear, Noam
+
+
+def char_language(model: ModelConfig, *, context: int, rows: int, steps: int, every: int) -> RunConfig:
+    """nanoGPT's character recipe: AdamW, cosine to a tenth, warm-up 100, clip 1."""
+    return RunConfig(
+        task=Language(context=context),
+        data=DataConfig(tokenizer=Characters()),
+        model=model,
+        train=TrainConfig(
+            steps=steps,
+            batch_tokens=rows * context,
+            learning_rate=1e-3,
+            optimiser=AdamW(beta2=0.99, decay=0.1),
+            schedule=Cosine(warmup=100, floor=0.1),
+            evaluate_every=every,
+            save_every=every,
+        ),
+    )
+
+
+def gpt2_language(model: ModelConfig) -> RunConfig:
+    """nanoGPT's GPT-2 recipe: half a million tokens a step, here as micro-batches that fit one device."""
+    return RunConfig(
+        task=Language(context=1024),
+        data=DataConfig(tokenizer=ByteBpe(vocab=50257)),
+        model=model,
+        train=TrainConfig(
+            steps=600_000,
+            batch_tokens=12 * 1024,
+            accumulate=40,
+            learning_rate=6e-4,
+            optimiser=AdamW(beta2=0.95, decay=0.1),
+            schedule=Cosine(warmup=2000, floor=0.1),
+            precision="bf16",
+            evaluate_every=1000,
+            save_every=1000,
+        ),
+    )
+
+
+def rnn_language(model: ModelConfig) -> RunConfig:
+    """PyTorch's word language model example: SGD at 20, clip 0.25, blocks of 35 words."""
+    return RunConfig(
+        task=Language(context=35),
+        data=DataConfig(tokenizer=Word()),
+        model=model,
+        train=TrainConfig(
+            steps=50_000,
+            batch_tokens=20 * 35,
+            learning_rate=20.0,
+            optimiser=Sgd(),
+            schedule=Cosine(floor=0.01),
+            clip=0.25,
+            evaluate_every=1000,
+            save_every=1000,
+        ),
+    )
+
+
+def tiny_translation(model: ModelConfig) -> RunConfig:
+    """Wu et al.'s Multi30k recipe: 8,192 tokens a step, inverse square root from 0.005, mean of ten checkpoints."""
+    return RunConfig(
+        task=Translation(beam=5, length_penalty=1.0, penalty="mean"),
+        data=DataConfig(tokenizer=Bpe(vocab=9712)),
+        model=model,
+        train=TrainConfig(
+            steps=8000,
+            batch_tokens=8192,  # 4,096 on each of two GPUs there
+            learning_rate=0.005,
+            optimiser=Adam(eps=1e-8),
+            schedule=InverseSqrt(warmup=2000, start=1e-7 / 0.005),
+            clip=25.0,
+            label_smoothing=0.1,
+            evaluate_every=120,
+            save_every=60,  # about an epoch of Multi30k
+            keep=10,
+            average=10,
+            patience=20,
+        ),
+    )
+
+
+def paper_translation(model: ModelConfig, *, width: int, steps: int, average: int) -> RunConfig:
+    """The 2017 paper's: Adam under the Noam schedule, label smoothing 0.1, beam 4 with α 0.6, averaged checkpoints."""
+    return RunConfig(
+        task=Translation(),
+        data=DataConfig(tokenizer=Bpe(vocab=37000), target="de"),
+        model=model,
+        train=TrainConfig(
+            steps=steps,
+            batch_tokens=25_000,
+            learning_rate=1.0,
+            optimiser=Adam(),
+            schedule=Noam(width=width, warmup=4000),
+            clip=0.0,
+            label_smoothing=0.1,
+            precision="bf16",
+            evaluate_every=1000,
+            save_every=1000,
+            keep=average,
+            average=average,
+        ),
+    )
+
+
+def rnn_translation(model: ModelConfig) -> RunConfig:
+    """The Multi30k tutorial's: Adam at 1e-3, clip 1, words seen twice."""
+    return RunConfig(
+        task=Translation(beam=1, length_penalty=0.0),
+        data=DataConfig(tokenizer=Word(min_count=2), joint=False),
+        model=model,
+        train=TrainConfig(
+            steps=4000,
+            batch_tokens=2048,
+            learning_rate=1e-3,
+            optimiser=Adam(beta2=0.999, eps=1e-8),
+            schedule=Constant(),
+            clip=1.0,
+        ),
+    )
+
+
+def demo() -> RunConfig:
+    """`headway demo`: English to French on the built-in phrases, in minutes on two cores."""
+    model = EncoderDecoderConfig(
+        vocab=1, width=128, inner=256, heads=4, encoder_layers=2, decoder_layers=2, dropout=0.1
+    )
+    return RunConfig(
+        task=Translation(beam=4),
+        data=DataConfig(spec="phrases", tokenizer=Word()),
+        model=model,
+        train=TrainConfig(
+            steps=1600,
+            batch_tokens=2048,
+            learning_rate=4e-3,
+            optimiser=Adam(eps=1e-8),
+            schedule=Linear(warmup=150),
+            label_smoothing=0.1,
+            evaluate_every=400,
+            save_every=400,
+        ),
+    )

@@ -1,0 +1,187 @@
+"""Runs: training into a folder, and taking up what a folder holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+from torch import nn
+
+from headway import config as configs
+from headway.data.tokenizers import Tokenizer
+from headway.errors import ConfigError, DataError, NoRunError
+from headway.models import build_model
+from headway.storage import commit_file, locked, set_weights
+from headway.tasks.language import Language, LanguageTask
+from headway.tasks.prepare import prepare_language, prepare_translation
+from headway.tasks.translation import TranslationTask
+from headway.training.checkpoints import Checkpoints
+from headway.training.run_config import RunConfig
+from headway.training.trainer import Trainer, Watcher, pick_device
+
+CONFIG = "config.yaml"
+# What may change between two sittings of one run: how long, how often, where. All else would make it another run.
+FREE_TO_CHANGE = ("steps", "evaluate_every", "save_every", "keep", "device", "patience", "non_finite", "compile")
+
+
+def train_run(config: RunConfig, folder: Path, watcher: Watcher, *, resume: bool = False) -> Trainer:
+    """Train into a folder, or go on there. Raises ConfigError if it holds a run and resume was not asked for."""
+    with locked(folder):
+        before = Checkpoints(folder).steps()
+        if before and not resume:
+            raise ConfigError(
+                f"{folder} holds a run already (step {before[-1]}); --resume goes on, --out goes elsewhere"
+            )
+        if resume and (folder / CONFIG).exists():
+            _expect_same(read_config(folder), config)
+        tokenizers = read_tokenizers(folder) if resume else {}
+        config, task, tokenizers = _prepare(config, tokenizers, watcher)
+        for name, tokenizer in tokenizers.items():
+            commit_file(folder / name, tokenizer.to_json())
+        commit_file(folder / CONFIG, yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True))
+        model = build_model(config.model, seed=config.train.seed)
+        trainer = Trainer(model, task, config.train, folder, watcher)
+        if resume:
+            found = trainer.resume()
+            watcher.note(f"resuming at step {trainer.step}" if found else "no checkpoint yet: starting at step 0")
+        trainer.train()
+        return trainer
+
+
+def _prepare(
+    config: RunConfig, tokenizers: dict[str, Tokenizer], watcher: Watcher
+) -> tuple[RunConfig, LanguageTask | TranslationTask, dict[str, Tokenizer]]:
+    """The task with its data, the tokenizers, and the config with the vocabulary they gave."""
+    train = config.train
+    if isinstance(config.task, Language):
+        language, tokenizer = prepare_language(
+            config.task, config.data, tokenizers.get("tokenizer.json"), batch_tokens=train.batch_tokens, seed=train.seed
+        )
+        model = configs.override(config.model, {"vocab": tokenizer.size})
+        return replace(config, model=model), language, {"tokenizer.json": tokenizer}
+    translation, named = prepare_translation(
+        config.task, config.data, tokenizers, batch_tokens=train.batch_tokens, seed=train.seed
+    )
+    left_out = len(translation.splits["train"].source) - len(translation.kept)
+    if left_out:
+        watcher.note(f"{left_out:,} training pairs are longer than task.max_length={config.task.max_length}: left out")
+    source, target = translation.source_tokenizer, translation.target_tokenizer
+    sizes: dict[str, object] = {"vocab": target.size, "source_vocab": None if source is target else source.size}
+    return replace(config, model=configs.override(config.model, sizes)), translation, named
+
+
+def _expect_same(old: RunConfig, new: RunConfig) -> None:
+    """Raise ConfigError naming the first key that would make this another run, with both values."""
+    before, after = _flat(configs.plain(old)), _flat(configs.plain(new))
+    for key in sorted(before.keys() | after.keys()):
+        free = key.removeprefix("train.") in FREE_TO_CHANGE or key in (
+            "model.vocab",
+            "model.source_vocab",
+            "data.cache",
+        )
+        if not free and before.get(key) != after.get(key):
+            raise ConfigError(f"--resume with {key}={after.get(key)!r}, the run has {before.get(key)!r}")
+
+
+def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        leaves |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
+    return leaves
+
+
+def read_config(folder: Path) -> RunConfig:
+    """The config a run was trained with. Raises NoRunError if there is none."""
+    path = folder / CONFIG
+    try:
+        return configs.parse(RunConfig, yaml.safe_load(path.read_text()))
+    except FileNotFoundError as error:
+        raise NoRunError(f"{folder}: no such run (it has no {CONFIG})") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise NoRunError(f"{path}: cannot be read ({type(error).__name__})") from error
+
+
+def read_tokenizers(folder: Path) -> dict[str, Tokenizer]:
+    """The tokenizers of a run by file name."""
+    return {path.name: Tokenizer.from_json(path.read_text()) for path in sorted(folder.glob("tokenizer*.json"))}
+
+
+class Run:
+    """A finished (or growing) run: its config, its model and what it can do."""
+
+    def __init__(self, folder: Path, *, device: str = "auto", average: int | None = None) -> None:
+        self.folder, self.config = folder, read_config(folder)
+        self.device = pick_device(device)
+        self.tokenizers = read_tokenizers(folder)
+        if not self.tokenizers:
+            raise NoRunError(f"{folder}: the run has no tokenizer")
+        mean = self.config.train.average if average is None else average
+        weights, self.steps = Checkpoints(folder).weights(average=mean)
+        self.model: nn.Module = build_model(self.config.model)
+        set_weights(self.model, weights, str(folder))
+        self.model.to(self.device).eval()
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of what the model writes."""
+        return self.tokenizers.get("tokenizer-target.json") or self.tokenizers["tokenizer.json"]
+
+    def task(self, spec: str | None = None) -> LanguageTask | TranslationTask:
+        """The task with its data, or with other data."""
+        data = self.config.data if spec is None else replace(self.config.data, spec=spec)
+        config, tokenizers = self.config, self.tokenizers
+        size = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}
+        if isinstance(config.task, Language):
+            return prepare_language(config.task, data, tokenizers["tokenizer.json"], **size)[0]
+        return prepare_translation(config.task, data, tokenizers, **size)[0]
+
+    def translate(
+        self, lines: Iterable[str], *, beam: int | None = None, length_penalty: float | None = None
+    ) -> list[str]:
+        """One translation a line."""
+        return self.translator().translate(self.model, self.device, lines, beam=beam, length_penalty=length_penalty)
+
+    def translator(self) -> TranslationTask:
+        """The translation task without its data. Raises ConfigError if the run is something else."""
+        if isinstance(self.config.task, Language):
+            raise ConfigError(f"{self.folder} is a language model: it generates, it does not translate")
+        source = self.tokenizers.get("tokenizer-source.json", self.tokenizer)
+        return TranslationTask(self.config.task, source, self.tokenizer, {}, batch_tokens=1, seed=0)
+
+    @torch.no_grad()
+    def score(self, text: str, source: str | None = None) -> list[tuple[str, float]]:
+        """The log-probability in nats of each token of a text; a translation's stop token is one of them."""
+        task = self.config.task
+        if isinstance(task, Language):
+            ids = self.prompt(text)
+            inputs: tuple[torch.Tensor, ...] = (ids[:, :-1],)
+            targets = ids[:, 1:]  # nothing stands before a text's first token
+            if ids.shape[1] < 2:
+                return []
+        else:
+            translator = self.translator()
+            words = [*self.tokenizer.encode(text), self.tokenizer.stop]
+            asked = [*translator.source_tokenizer.encode(source or ""), translator.source_tokenizer.stop]
+            inputs = (torch.tensor([asked]), torch.tensor([[self.tokenizer.start, *words[:-1]]]))
+            targets = torch.tensor([words])
+        logits = self.model(*(x.to(self.device) for x in inputs)).float().log_softmax(-1)
+        nats = logits.gather(-1, targets.to(self.device).unsqueeze(-1)).squeeze(-1)[0].tolist()
+        return [(self.tokenizer.token(index), value) for index, value in zip(targets[0].tolist(), nats, strict=True)]
+
+    def prompt(self, text: str) -> torch.Tensor:
+        """A prompt as tokens (1, T). Raises DataError if the model's vocabulary lacks a part of it."""
+        if not isinstance(self.config.task, Language):
+            raise ConfigError(f"{self.folder} is a translation model: it translates, it does not continue a prompt")
+        ids = self.tokenizer.encode(text)
+        if not ids:
+            raise DataError("the prompt is empty: a language model needs at least one token to go on from")
+        return torch.tensor([ids], device=self.device)
+
+
+def load(folder: str | Path, *, device: str = "auto", average: int | None = None) -> Run:
+    """Take up a run: its best checkpoint, or the mean of the last ones where its recipe says so."""
+    return Run(Path(folder), device=device, average=average)

@@ -1,0 +1,1 @@
+"""What ties model, data, loss and metric together, one file a kind of problem."""

@@ -1,0 +1,79 @@
+"""From a data spec to a task: read, train a tokenizer where there is none yet, encode, keep the ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from headway.data.builtin import load_parallel, load_text
+from headway.data.config import DataConfig
+from headway.data.reading import ParallelText, PlainText
+from headway.data.store import TokenStore, fingerprint, stored
+from headway.data.tokenizers import Tokenizer
+from headway.errors import DataError
+from headway.tasks.language import Language, LanguageTask
+from headway.tasks.translation import Pairs, Translation, TranslationTask
+
+
+def prepare_language(
+    config: Language, data: DataConfig, tokenizer: Tokenizer | None, *, batch_tokens: int, seed: int
+) -> tuple[LanguageTask, Tokenizer]:
+    """A text as a language task, and its tokenizer: the one given, else one trained on the training text."""
+    text = load_text(data.spec, errors=data.errors)
+    if tokenizer is None:
+        tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=())
+    cache = Path(data.cache).expanduser()
+    splits = {name: _stream(cache, text, name, tokenizer) for name in text.splits}
+    return LanguageTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer
+
+
+def _stream(cache: Path, text: PlainText, split: str, tokenizer: Tokenizer) -> TokenStore:
+    key = fingerprint([*text.fingerprint(split), tokenizer.content_hash])
+    return stored(cache / f"text-{key}", (tokenizer.encode(chunk) for chunk in text.chunks(split)))
+
+
+def prepare_translation(
+    config: Translation, data: DataConfig, tokenizers: dict[str, Tokenizer], *, batch_tokens: int, seed: int
+) -> tuple[TranslationTask, dict[str, Tokenizer]]:
+    """Parallel text as a translation task, and its tokenizers by file name."""
+    text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
+    tokenizers = tokenizers or _train(text, data)
+    source = tokenizers.get("tokenizer-source.json") or tokenizers["tokenizer.json"]
+    target = tokenizers.get("tokenizer-target.json") or tokenizers["tokenizer.json"]
+    cache = Path(data.cache).expanduser()
+    splits = {}
+    for name in text.splits:
+        sides = (
+            _sentences(cache, text, name, source, 0),
+            _sentences(cache, text, name, target, 1),
+        )
+        if len(sides[0]) != len(sides[1]):
+            raise DataError(f"{data.spec}, split {name}: {len(sides[0])} source and {len(sides[1])} target lines")
+        splits[name] = Pairs(*sides)
+    return TranslationTask(config, source, target, splits, batch_tokens=batch_tokens, seed=seed), tokenizers
+
+
+def _train(text: ParallelText, data: DataConfig) -> dict[str, Tokenizer]:
+    if data.joint:
+        return {"tokenizer.json": Tokenizer.train(data.tokenizer, chain.from_iterable(text.pairs("train")))}
+    return {
+        f"tokenizer-{name}.json": Tokenizer.train(data.tokenizer, (pair[side] for pair in text.pairs("train")))
+        for side, name in enumerate(("source", "target"))
+    }
+
+
+def _sentences(cache: Path, text: ParallelText, split: str, tokenizer: Tokenizer, side: int) -> TokenStore:
+    key = fingerprint([*text.fingerprint(split), str(side), tokenizer.content_hash])
+    return stored(cache / f"lines-{key}", _encoded((pair[side] for pair in text.pairs(split)), tokenizer))
+
+
+def _encoded(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[list[int]]:
+    """Line by line in batches: the tokenizer is quicker on many at once."""
+    batch: list[str] = []
+    for line in lines:
+        batch.append(line)
+        if len(batch) == 1000:
+            yield from tokenizer.encode_batch(batch)
+            batch = []
+    yield from tokenizer.encode_batch(batch)

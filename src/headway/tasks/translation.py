@@ -1,0 +1,157 @@
+"""Translation: a target sentence, word by word, given its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from headway.data.batching import Bucketed, Indices, padded
+from headway.data.store import TokenStore
+from headway.data.tokenizers import Tokenizer
+from headway.decoding.beam import Hypothesis, Penalty, beam_search
+from headway.errors import DataError
+from headway.models.stepper import Source, Stepper
+from headway.tasks.task import IGNORED, Batch, Term, cross_entropy
+
+EVALUATION_TOKENS = 8192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translation:
+    """How pairs are read, and how a finished model decodes unless told otherwise."""
+
+    max_length: int = 256  # longer training pairs are left out, and counted
+    beam: int = 4
+    length_penalty: float = 0.6
+    penalty: Penalty = "gnmt"
+    max_extra: int = 50  # a translation may be this much longer than its source
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """One split as token ids, source n beside target n."""
+
+    source: TokenStore
+    target: TokenStore
+
+
+class TranslationTask:
+    """Batches of sentence pairs, and what a model makes of a source."""
+
+    def __init__(
+        self,
+        config: Translation,
+        source_tokenizer: Tokenizer,
+        target_tokenizer: Tokenizer,
+        splits: dict[str, Pairs],
+        *,
+        batch_tokens: int,
+        seed: int,
+    ) -> None:
+        self.config, self.splits = config, splits
+        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
+        if "train" in splits:
+            train = splits["train"]
+            lengths = np.stack([train.source.lengths, train.target.lengths], 1) + 1  # each gains a start or stop token
+            self.kept = np.flatnonzero(lengths.max(1) <= config.max_length)
+            if not len(self.kept):
+                raise DataError(f"every training pair is longer than task.max_length={config.max_length}")
+            self.order = Bucketed(lengths[self.kept], batch_tokens, seed)
+
+    def batch(self, indices: Indices) -> Batch:
+        """These training pairs, padded."""
+        return self._batch("train", self.kept[indices])
+
+    def _batch(self, split: str, rows: Indices) -> Batch:
+        pairs, tokenizer = self.splits[split], self.target_tokenizer
+        source, source_lengths = padded([_ended(pairs.source[n], self.source_tokenizer.stop) for n in rows], 0)
+        target, lengths = padded([_ended(pairs.target[n], tokenizer.stop) for n in rows], IGNORED)
+        inputs = np.full_like(target, tokenizer.pad)
+        inputs[:, 0] = tokenizer.start
+        inputs[:, 1:] = np.where(target[:, :-1] == IGNORED, tokenizer.pad, target[:, :-1])
+        tensors = tuple(torch.from_numpy(array) for array in (source, inputs, source_lengths, lengths))
+        return Batch(tensors, torch.from_numpy(target), int(lengths.sum()))
+
+    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0) -> dict[str, Term]:
+        """Next-token cross-entropy on the target."""
+        return {"next_token": Term(cross_entropy(model(*batch.inputs), batch.targets, smoothing), batch.count)}
+
+    def validate(self, model: nn.Module, device: torch.device) -> float:
+        """Nats per target token over the validation pairs, each with its stop token."""
+        return self.score_split(model, device, "val")[0]
+
+    @torch.no_grad()
+    def score_split(self, model: nn.Module, device: torch.device, split: str) -> tuple[float, int]:
+        """Nats per target token of a split under the gold prefix, and how many tokens that is."""
+        nats, count = 0.0, 0
+        for rows in self._evaluation_batches(split):
+            batch = self._batch(split, rows).to(device)
+            nats += float(cross_entropy(model(*batch.inputs), batch.targets))
+            count += batch.count
+        return nats / count, count
+
+    def _evaluation_batches(self, split: str) -> Iterator[Indices]:
+        if split not in self.splits:
+            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
+        pairs = self.splits[split]
+        lengths = np.stack([pairs.source.lengths, pairs.target.lengths], 1) + 1
+        yield from Bucketed(lengths, EVALUATION_TOKENS, 0).epoch(0)
+
+    def samples(self, model: nn.Module, device: torch.device) -> list[str]:
+        """The first validation sentences, their reference and what the model says."""
+        pairs = self.splits["val"]
+        rows = range(min(3, len(pairs.source)))
+        lines = [self.source_tokenizer.decode(pairs.source[n].tolist()) for n in rows]
+        said = self.translate(model, device, lines, beam=1)
+        return [f"{line} → {out}" for line, out in zip(lines, said, strict=True)]
+
+    def translate(self, model: nn.Module, device: torch.device, lines: Iterable[str], **settings: Any) -> list[str]:
+        """One translation a line, in the order of the lines."""
+        best = self.hypotheses(model, device, list(lines), **settings)
+        return [self.target_tokenizer.decode(found[0].tokens) if found else "" for found in best]
+
+    def hypotheses(
+        self,
+        model: nn.Module,
+        device: torch.device,
+        lines: list[str],
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int = 1,
+    ) -> list[list[Hypothesis]]:
+        """The best lines for each source, best first; an empty source has none. Like lengths are decoded together."""
+        stepper: Stepper[Any] = model  # type: ignore[assignment]
+        config, tokenizer = self.config, self.target_tokenizer
+        width = config.beam if beam is None else beam
+        alpha = config.length_penalty if length_penalty is None else length_penalty
+        encoded = [np.asarray(ids, np.uint32) for ids in self.source_tokenizer.encode_batch(lines)]
+        out: list[list[Hypothesis]] = [[] for _ in lines]
+        real = [n for n in range(len(lines)) if len(encoded[n])]
+        lengths = np.asarray([len(encoded[n]) + 1 for n in real], np.int64)
+        for rows in Bucketed(lengths, max(EVALUATION_TOKENS // width, 1), 0).epoch(0) if real else ():
+            chosen = [real[n] for n in rows]
+            source, source_lengths = padded([_ended(encoded[n], self.source_tokenizer.stop) for n in chosen], 0)
+            found = beam_search(
+                stepper,
+                Source(torch.from_numpy(source).to(device), torch.from_numpy(source_lengths).to(device)),
+                start=tokenizer.start,
+                stop=tokenizer.stop,
+                beam=width,
+                max_tokens=int(source_lengths.max()) + config.max_extra,
+                alpha=alpha,
+                penalty=config.penalty,
+                n_best=n_best,
+            )
+            for n, hypotheses in zip(chosen, found, strict=True):
+                out[n] = hypotheses
+        return out
+
+
+def _ended(ids: np.ndarray[Any, np.dtype[np.uint32]], stop: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    return np.append(ids, np.uint32(stop))

@@ -1,0 +1,1 @@
+"""The loop, optimisers, schedules, checkpoints and exact resume."""

@@ -1,0 +1,78 @@
+"""Optimisers as configs, and which parameters decay (FACTS §26)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sgd:
+    """Gradient descent with momentum: v = momentum·v + g, θ -= η·v."""
+
+    momentum: float = 0.0
+    decay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adam:
+    """Adam without decay; its defaults are the 2017 transformer's."""
+
+    beta1: float = 0.9
+    beta2: float = 0.98
+    eps: float = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdamW:
+    """Adam with decoupled decay, on matrices only: biases and norms are left alone."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    eps: float = 1e-8
+    decay: float = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Muon:
+    """Orthogonalised momentum on the matrices inside the stack, AdamW (at `adam_share` of the rate) on all else."""
+
+    momentum: float = 0.95
+    decay: float = 0.0
+    adam_share: float = 0.1
+
+
+Optimiser = Sgd | Adam | AdamW | Muon
+
+
+def build_optimisers(config: Optimiser, model: nn.Module) -> list[torch.optim.Optimizer]:
+    """The optimisers that step together; each group's "share" scales the learning rate."""
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    matrices = [p for _, p in named if p.ndim >= 2]
+    others = [p for _, p in named if p.ndim < 2]
+    fused = all(p.device.type in ("cpu", "cuda") for _, p in named)
+    if isinstance(config, Sgd):
+        groups = _groups(matrices, others, config.decay)
+        return [torch.optim.SGD(groups, lr=0.0, momentum=config.momentum)]
+    if isinstance(config, Adam):
+        betas = (config.beta1, config.beta2)
+        return [torch.optim.Adam(_groups(matrices, others, 0.0), lr=0.0, betas=betas, eps=config.eps, fused=fused)]
+    if isinstance(config, AdamW):
+        groups, betas = _groups(matrices, others, config.decay), (config.beta1, config.beta2)
+        return [torch.optim.AdamW(groups, lr=0.0, betas=betas, eps=config.eps, fused=fused)]
+    inside = [p for name, p in named if p.ndim == 2 and ".blocks." in name]
+    held = {id(p) for p in inside}
+    rest = [{"params": [p for _, p in named if id(p) not in held], "weight_decay": 0.0, "share": config.adam_share}]
+    muon = [{"params": inside, "weight_decay": config.decay, "share": 1.0}]
+    return [
+        torch.optim.Muon(muon, lr=0.0, momentum=config.momentum),
+        torch.optim.AdamW(rest, lr=0.0, betas=(0.9, 0.95), fused=fused),
+    ]
+
+
+def _groups(matrices: Sequence[Tensor], others: Sequence[Tensor], decay: float) -> list[dict[str, object]]:
+    groups = ((matrices, decay), (others, 0.0))
+    return [{"params": params, "weight_decay": weight, "share": 1.0} for params, weight in groups if params]

@@ -1,0 +1,23 @@
+"""A run from end to end: what it reads, what it learns, with what, and how."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headway.data.config import DataConfig
+from headway.models import ModelConfig
+from headway.tasks.language import Language
+from headway.tasks.translation import Translation
+from headway.training.config import TrainConfig
+
+TaskConfig = Language | Translation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """Everything `headway train` needs, and what it writes into the run's config.yaml."""
+
+    task: TaskConfig
+    data: DataConfig
+    model: ModelConfig
+    train: TrainConfig

@@ -1,0 +1,79 @@
+"""Learning rates over time: each a function of the step, which begins at 1 (FACTS §26)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """The peak from the end of warm-up on."""
+
+    warmup: int = 0
+
+    def factor(self, step: int, steps: int) -> float:
+        """The learning rate at `step` of `steps`, as a share of the peak."""
+        return min(1.0, step / self.warmup) if self.warmup else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Linear:
+    """Up to the peak over the warm-up, then down to `floor` of it at the end."""
+
+    warmup: int = 0
+    floor: float = 0.0
+
+    def factor(self, step: int, steps: int) -> float:
+        """The learning rate at `step` of `steps`, as a share of the peak."""
+        if step <= self.warmup:
+            return step / self.warmup
+        return self.floor + (1 - self.floor) * _left(step, self.warmup, steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cosine:
+    """Up over the warm-up, then half a cosine down to `floor` of the peak."""
+
+    warmup: int = 0
+    floor: float = 0.1
+
+    def factor(self, step: int, steps: int) -> float:
+        """The learning rate at `step` of `steps`, as a share of the peak."""
+        if step <= self.warmup:
+            return step / self.warmup
+        gone = 1 - _left(step, self.warmup, steps)
+        return self.floor + (1 - self.floor) * 0.5 * (1 + math.cos(math.pi * gone))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InverseSqrt:
+    """Linearly up from `start` of the peak, then peak·√(warmup/step): fairseq's."""
+
+    warmup: int = 4000
+    start: float = 0.0
+
+    def factor(self, step: int, steps: int) -> float:
+        """The learning rate at `step` of `steps`, as a share of the peak."""
+        if step < self.warmup:
+            return self.start + (1 - self.start) * step / self.warmup
+        return math.sqrt(self.warmup / step)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noam:
+    """The 2017 paper's width^-0.5·min(step^-0.5, step·warmup^-1.5); `learning_rate` multiplies it and is 1 there."""
+
+    width: int = 512
+    warmup: int = 4000
+
+    def factor(self, step: int, steps: int) -> float:
+        """The learning rate at `step` of `steps`, as a share of `learning_rate`."""
+        return float(self.width**-0.5 * min(step**-0.5, step * self.warmup**-1.5))
+
+
+Schedule = Constant | Linear | Cosine | InverseSqrt | Noam
+
+
+def _left(step: int, warmup: int, steps: int) -> float:
+    return max(0.0, (steps - step) / max(steps - warmup, 1))

@@ -1,0 +1,317 @@
+"""The training loop. It knows a Task and nothing of text or images, and every step of it can be resumed to the bit."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import signal
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from headway import storage
+from headway.data.batching import Cursor
+from headway.errors import AdviceWarning, ConfigError, HeadwayError, NonFiniteError
+from headway.storage import commit_file, set_weights, sweep
+from headway.tasks.task import Task
+from headway.training.checkpoints import Checkpoints
+from headway.training.config import TrainConfig
+from headway.training.optimisers import build_optimisers
+
+LOG = "log.jsonl"
+
+
+class Interrupted(HeadwayError):  # noqa: N818  # no error: somebody asked
+    """A signal asked for an end; the run was saved first."""
+
+    def __init__(self, number: int, step: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name} and saved at step {step}; --resume goes on")
+        self.exit_code = 128 + number
+
+
+class Watcher(Protocol):
+    """Who wants to see training go by."""
+
+    def step(self, entry: dict[str, Any]) -> None:
+        """After every step: step, loss, learning_rate, tokens."""
+
+    def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
+        """After every evaluation: step, val_loss."""
+
+    def note(self, text: str) -> None:
+        """One line for the user."""
+
+
+class Trainer:
+    """Trains one model on one task into one run folder."""
+
+    def __init__(self, model: nn.Module, task: Task, config: TrainConfig, run: Path, watcher: Watcher) -> None:
+        self.config, self.task, self.run, self.watcher = config, task, run, watcher
+        self.device = pick_device(config.device)
+        self.model = model.to(self.device)
+        self.optimisers = build_optimisers(config.optimiser, self.model)
+        self.checkpoints = Checkpoints(run, watcher.note)
+        self.step, self.cursor = 0, Cursor()
+        self.best, self.best_step, self.stale = math.inf, 0, 0
+        self.ema = {name: p.detach().clone() for name, p in self.model.named_parameters()} if config.ema else {}
+        self.batches = task.order.after(self.cursor)
+        self.forward: nn.Module = _compiled(self.model) if config.compile else self.model
+        self._signal: int | None = None
+        _seed_dropout(config.seed, self.device)
+
+    # --- the loop --------------------------------------------------------------------------------------------------
+
+    def train(self) -> None:
+        """Go on to the last step, validating and saving. Raises Interrupted, NonFiniteError, StorageError."""
+        sweep(self.run)
+        sweep(self.checkpoints.folder)
+        self._trim_log()
+        with self._signals(), (self.run / LOG).open("a") as log:
+            while self.step < self.config.steps and not self._out_of_patience():
+                entry = self.advance()
+                log.write(json.dumps(entry) + "\n")
+                self.watcher.step(entry)
+                ends = self.step == self.config.steps or self._signal
+                if self.step % self.config.evaluate_every == 0 or self.step == self.config.steps:
+                    log.write(json.dumps(self._evaluate()) + "\n")
+                    ends = ends or self._out_of_patience() or self.best_step == self.step
+                if self.step % self.config.save_every == 0 or ends:
+                    log.flush()
+                    storage.DISK.sync(self.run / LOG)  # a checkpoint never knows more than the log
+                    self.save()
+                if self._signal:
+                    raise Interrupted(self._signal, self.step)
+
+    def advance(self) -> dict[str, Any]:
+        """One step of the optimiser over `accumulate` micro-batches."""
+        config, started = self.config, time.perf_counter()
+        self.forward.train()
+        drawn = [next(self.batches) for _ in range(config.accumulate)]
+        batches = [self.task.batch(indices) for indices, _ in drawn]
+        count = sum(batch.count for batch in batches)
+        total = 0.0
+        for batch in batches:
+            with self._autocast():
+                terms = self.task.loss(self.forward, batch.to(self.device), smoothing=config.label_smoothing)
+                # One division by the count of the whole step: k micro-batches equal one large batch.
+                loss = torch.stack([term.weight * term.total / count for term in terms.values()]).sum()
+            loss.backward()
+            total += loss.item()
+        norm = self._clip()
+        self.step, self.cursor = self.step + 1, drawn[-1][1]
+        rate = config.learning_rate * config.schedule.factor(self.step, config.steps)
+        if math.isfinite(total) and math.isfinite(norm):
+            self._update(rate)
+        else:
+            self._not_finite(total, norm)
+        for optimiser in self.optimisers:
+            optimiser.zero_grad(set_to_none=True)
+        seconds = time.perf_counter() - started
+        return {
+            "step": self.step, "loss": total, "learning_rate": rate, "norm": norm, "tokens": count,
+            "seconds": round(seconds, 4),
+        }  # fmt: skip
+
+    def _update(self, rate: float) -> None:
+        for optimiser in self.optimisers:
+            for group in optimiser.param_groups:
+                group["lr"] = rate * group["share"]
+            optimiser.step()
+        if self.ema:
+            with torch.no_grad():
+                for name, parameter in self.model.named_parameters():
+                    self.ema[name].lerp_(parameter, 1 - self.config.ema)
+
+    def _clip(self) -> float:
+        limit = self.config.clip or math.inf
+        return float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+
+    def _autocast(self) -> contextlib.AbstractContextManager[Any]:
+        if self.config.precision == "fp32":
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, torch.bfloat16)
+
+    def _not_finite(self, loss: float, norm: float) -> None:
+        """A step that must not be taken: stop, leave it out, or go back to the last checkpoint and past this batch."""
+        bad = next(
+            (n for n, p in self.model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()), ""
+        )
+        what = f"step {self.step}: loss {loss}, gradient norm {norm}" + (f", first in {bad}" if bad else "")
+        if self.config.non_finite == "stop":
+            raise NonFiniteError(f"{what}; the last checkpoint is sound (train.non_finite: stop, skip or rollback)")
+        self.watcher.note(f"{what}: {'left out' if self.config.non_finite == 'skip' else 'rolled back'}")
+        if self.config.non_finite == "rollback":
+            step, cursor = self.step, self.cursor
+            if not self.resume():
+                raise NonFiniteError(f"{what}; there is no checkpoint yet to go back to")
+            self.step, self.cursor = step, cursor  # the weights of before, and on past the batch that did it
+            self.batches = self.task.order.after(cursor)
+
+    # --- evaluation ------------------------------------------------------------------------------------------------
+
+    def _evaluate(self) -> dict[str, Any]:
+        with self._averaged(), self._own_randomness():
+            self.model.eval()
+            value = self.task.validate(self.model, self.device)
+            samples = self.task.samples(self.model, self.device)
+        entry = {"step": self.step, "val_loss": value}
+        self.stale = 0 if value < self.best else self.stale + 1
+        if value < self.best:
+            self.best, self.best_step = value, self.step
+        self.watcher.evaluated(entry, samples)
+        return entry
+
+    def _out_of_patience(self) -> bool:
+        return bool(self.config.patience) and self.stale >= self.config.patience
+
+    @contextlib.contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """With an EMA, look at the averaged weights instead of the last ones."""
+        if not self.ema:
+            yield
+            return
+        own = {name: p.detach().clone() for name, p in self.model.named_parameters()}
+        _assign(self.model, self.ema)
+        try:
+            yield
+        finally:
+            _assign(self.model, own)
+
+    @contextlib.contextmanager
+    def _own_randomness(self) -> Iterator[None]:
+        """Evaluation draws nothing from the stream that dropout draws from."""
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            yield
+
+    # --- saving and resuming ---------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Commit a checkpoint of everything the next step depends on."""
+        with self._averaged():
+            model = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        tensors = {f"model.{name}": t.detach() for name, t in self.model.state_dict().items()} if self.ema else {}
+        tensors |= {f"ema.{name}": tensor for name, tensor in self.ema.items()}
+        for n, optimiser in enumerate(self.optimisers):
+            for key, state in optimiser.state_dict()["state"].items():
+                tensors |= {f"optimiser.{n}.{key}.{name}": value for name, value in state.items() if value is not None}
+        tensors["random.cpu"] = torch.get_rng_state()
+        if self.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
+        facts = {
+            "step": self.step, "epoch": self.cursor.epoch, "batch": self.cursor.batch, "best": self.best,
+            "best_step": self.best_step, "stale": self.stale,
+        }  # fmt: skip
+        self.checkpoints.save(self.step, model, tensors, facts)
+        self._mark_best()
+        self.checkpoints.prune(self.config.keep)
+
+    def _mark_best(self) -> None:
+        """Point to the best checkpoint, once it is on disk."""
+        if self.best_step and self.best_step != self.checkpoints.best():
+            self.checkpoints.mark_best(self.best_step, self.best)
+
+    def resume(self) -> bool:
+        """Take up the newest sound checkpoint; False if there is none."""
+        step = self.checkpoints.newest_sound()
+        if step is None:
+            return False
+        model, tensors, facts = self.checkpoints.read(step)
+        if self.ema:
+            self.ema = {name: tensors[f"ema.{name}"].to(self.device) for name in self.ema}
+            model = {name.removeprefix("model."): t for name, t in tensors.items() if name.startswith("model.")}
+        set_weights(self.model, model, str(self.checkpoints.path(step)))
+        for n, optimiser in enumerate(self.optimisers):
+            held: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in tensors.items():
+                kind, *path = name.split(".")
+                if kind == "optimiser" and int(path[0]) == n:
+                    held.setdefault(int(path[1]), {})[path[2]] = tensor
+            optimiser.load_state_dict({"state": held, "param_groups": optimiser.state_dict()["param_groups"]})
+        torch.set_rng_state(tensors["random.cpu"])
+        if self.device.type == "cuda" and "random.cuda" in tensors:
+            torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
+        self.step, self.cursor = int(facts["step"]), Cursor(int(facts["epoch"]), int(facts["batch"]))
+        self.best, self.best_step = float(facts["best"]), int(facts["best_step"])
+        self.stale = int(facts["stale"])
+        self._mark_best()  # in case the run ended between the two
+        self.batches = self.task.order.after(self.cursor)
+        return True
+
+    def _trim_log(self) -> None:
+        """Forget what was logged after the checkpoint: those steps will be done again."""
+        path = self.run / LOG
+        kept = [line for line in read_log(path) if line["step"] <= self.step]
+        commit_file(path, "".join(json.dumps(line) + "\n" for line in kept))
+
+    # --- signals ---------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """The first SIGINT or SIGTERM ends training after the step at hand; a second one ends the process at once."""
+
+        def ask(number: int, frame: FrameType | None) -> None:
+            if self._signal:
+                os._exit(128 + number)
+            self._signal = number
+            self.watcher.note("saving at the end of this step; once more to stop at once")
+
+        try:
+            before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not the main thread: signals are somebody else's
+            yield
+            return
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The entries of a log; a last line that a crash cut short is left out."""
+    entries = []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError):
+            entries.append(json.loads(line))
+    return entries
+
+
+def pick_device(wanted: str) -> torch.device:
+    """The device of a config: "auto" takes a GPU if there is one. Raises ConfigError if CUDA is asked for in vain."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("train.device='cuda', but torch sees no GPU; allowed here: auto, cpu")
+    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def _assign(model: nn.Module, values: dict[str, Tensor]) -> None:
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(values[name])
+
+
+def _seed_dropout(seed: int, device: torch.device) -> None:
+    """Dropout draws from torch's default generators: during training they carry this run's own stream."""
+    torch.default_generator.manual_seed(seed + 1)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed + 1)
+
+
+def _compiled(model: nn.Module) -> nn.Module:
+    try:
+        compiled = torch.compile(model, dynamic=True)
+    except RuntimeError as error:
+        warnings.warn(
+            f"train.compile: {str(error).splitlines()[0]}; training goes on uncompiled", AdviceWarning, stacklevel=3
+        )
+        return model
+    assert isinstance(compiled, nn.Module)
+    return compiled

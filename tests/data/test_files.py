@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import gzip
+import os
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headway.data import files
+from headway.data.files import in_lines, read_chunks, read_lines
+from headway.errors import DataError
+
+BOM = b"\xef\xbb\xbf"
+anywhere = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+awkward = st.text(st.sampled_from("aé\u2028\x0b\x85\r\n\ufeff😀 "), max_size=40)
+
+
+def write(path, content):
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+@pytest.fixture(params=["text", "text.gz"])
+def path(request, tmp_path):
+    return tmp_path / request.param
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        (b"", []),
+        (BOM, []),
+        (b"\n", [""]),
+        (b"a\nb\n", ["a", "b"]),
+        (b"a\nb", ["a", "b"]),
+        (b"a\n\nb\n\n", ["a", "", "b", ""]),
+        (BOM + b"a\r\nb\r\n", ["a", "b"]),
+        (b"a\rb\r\r\nc\r", ["a\rb\r", "c\r"]),
+        ("a\u2028b\x0bc\x85d\x0ce\x1cf\n".encode(), ["a\u2028b\x0bc\x85d\x0ce\x1cf"]),
+        ("a\ufeffb\n\ufeffc".encode(), ["a\ufeffb", "\ufeffc"]),
+    ],
+)
+def test_lines_end_at_newlines_and_nowhere_else(path, content, lines):
+    assert list(read_lines(write(path, content))) == lines
+
+
+@anywhere
+@given(text=awkward, size=st.integers(1, 7))
+def test_where_the_file_is_cut_into_blocks_does_not_matter(tmp_path, text, size):
+    file = write(tmp_path / "text", text.encode())
+    plain = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "CHUNK", size)
+        assert "".join(read_chunks(file)) == plain
+        assert "".join(in_lines(read_chunks(file))) == plain
+        lines = plain.split("\n")
+        assert list(read_lines(file)) == (lines if lines[-1] else lines[:-1])
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (b"ok\nab\xffc\n", "line 2, byte 3: invalid UTF-8 (0xFF); --errors replace goes on"),
+        (b"\xff", "line 1, byte 1: invalid UTF-8 (0xFF)"),
+        (b"ok\n\xc3", "line 2, byte 1: invalid UTF-8 (0xC3)"),
+        (BOM + b"a\xed\xa0\x80", "line 1, byte 5: invalid UTF-8 (0xED)"),
+        (b"ok\nok\na\0b\n", "line 3, byte 2: a NUL byte (0x00); --errors replace goes on"),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2, 3, 1 << 20])
+def test_bad_bytes_are_named_by_file_line_and_byte(path, content, place, size, monkeypatch):
+    monkeypatch.setattr(files, "CHUNK", size)
+    with pytest.raises(DataError) as caught:
+        list(read_lines(write(path, content)))
+    assert str(caught.value).startswith(f"{path}: {place}")
+    replaced = "\n".join(read_lines(path, errors="replace"))
+    assert "\ufffd" in replaced
+    assert "\0" not in replaced
+
+
+def test_a_line_of_a_million_characters(path):
+    line = "é" * 10**6
+    assert list(read_lines(write(path, f"a\n{line}\nb".encode()))) == ["a", line, "b"]
+
+
+def test_a_line_without_end_stops_before_it_fills_the_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LONGEST", 3 << 20)
+    bomb = write(tmp_path / "bomb.gz", b"ok\n" + b"a" * (8 << 20))
+    with pytest.raises(DataError, match=r"bomb\.gz: line 2 is longer than the 3,145,728 characters"):
+        list(read_lines(bomb))
+    assert sum(map(len, read_chunks(bomb))) == (8 << 20) + 3
+
+
+def test_chunks_end_with_a_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "CHUNK", 16)
+    file = write(tmp_path / "text", b"one two\nthree\n" * 20 + b"x" * 40 + b"\nend")
+    chunks = list(in_lines(read_chunks(file)))
+    assert all(len(chunk) <= 32 for chunk in chunks)
+    assert [chunk[-1] for chunk in chunks[:15]] == ["\n"] * 15
+
+
+def no_file(folder):
+    return folder / "missing", "missing: no such file"
+
+
+def a_folder(folder):
+    return folder, "a folder, expected a file"
+
+
+def a_pipe(folder):
+    os.mkfifo(folder / "pipe")
+    return folder / "pipe", "pipe: not a regular file"
+
+
+def not_a_gzip(folder):
+    return write(folder / "plain", b"hello").rename(folder / "plain.gz"), "damaged gzip"
+
+
+def truncated_gzip(folder):
+    whole = gzip.compress(os.urandom(5000))
+    (folder / "half.gz").write_bytes(whole[: len(whole) // 2])
+    return folder / "half.gz", "half.gz: a truncated or damaged gzip"
+
+
+def flipped_gzip(folder):
+    whole = bytearray(gzip.compress(b"hello world\n" * 500))
+    whole[20] ^= 255
+    (folder / "bits.gz").write_bytes(whole)
+    return folder / "bits.gz", "damaged gzip"
+
+
+def impossible_name(folder):
+    return folder / "a\0b", "cannot be read"
+
+
+def long_name(folder):
+    return folder / ("a" * 5000), "cannot be read"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [no_file, a_folder, a_pipe, not_a_gzip, truncated_gzip, flipped_gzip, impossible_name, long_name],
+)
+def test_what_cannot_be_read_gets_one_line(tmp_path, make):
+    path, message = make(tmp_path)
+    with pytest.raises(DataError) as caught:
+        list(read_lines(path, errors="replace"))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@anywhere
+@given(content=st.binary(max_size=200), zipped=st.booleans())
+def test_any_bytes_are_read_or_refused_in_one_line(tmp_path, content, zipped):
+    path = tmp_path / ("data.gz" if zipped else "data")
+    path.write_bytes(content)
+    for errors in ("strict", "replace"):
+        said = path.name
+        try:
+            lines = list(read_lines(path, errors=errors))
+            assert not any("\n" in line or "\0" in line for line in lines)
+        except DataError as error:
+            said = str(error)
+        assert path.name in said
+        assert "\n" not in said

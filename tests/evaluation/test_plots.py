@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import math
+import struct
+import subprocess
+import sys
+from io import BytesIO
+
+import numpy as np
+import pytest
+
+from headway.evaluation import plot_by_length, plot_curves
+from headway.evaluation.plots import _points, _smoothed
+
+BOTH = [
+    {"step": step, "loss": 2 + math.exp(-step / 50), "learning_rate": 1e-3, "val_loss": None if step % 50 else 2.5}
+    for step in range(5, 305, 5)
+]
+TRAIN_ONLY = [{"step": entry["step"], "loss": entry["loss"]} for entry in BOTH]
+VAL_ONLY = [{"step": step, "val_loss": 3 - step / 100} for step in (0, 50, 100)]
+BROKEN = [*TRAIN_ONLY, {"step": 400, "loss": math.nan}, {"step": 405, "loss": 1e30}, {"step": 410, "epoch": 3}]
+
+
+def size(png: bytes) -> tuple[int, int]:
+    assert png.startswith(b"\x89PNG\r\n\x1a\n")
+    width, height = struct.unpack(">II", png[16:24])
+    return width, height
+
+
+@pytest.mark.parametrize(
+    ("log", "panels"),
+    [(BOTH, 2), (TRAIN_ONLY, 1), (VAL_ONLY, 1), (BROKEN, 1), (BOTH[:1], 2), (TRAIN_ONLY[:2], 1), ([], 1)],
+    ids=["both", "train-only", "val-only", "broken", "one-entry", "two-entries", "empty"],
+)
+def test_curves_are_drawn_from_whatever_was_logged(log, panels):
+    png = plot_curves(log)
+    width, height = size(png)
+    assert width == 1200
+    assert height == (810 if panels == 2 else 630)
+    assert 5_000 < len(png) < 300_000
+
+
+def test_curves_go_to_a_file_or_a_buffer_as_well(tmp_path):
+    buffer, path = BytesIO(), tmp_path / "curves.png"
+    data = plot_curves(TRAIN_ONLY, buffer)
+    assert plot_curves(iter(TRAIN_ONLY), path) == plot_curves(TRAIN_ONLY, str(path)) == data
+    assert path.read_bytes() == buffer.getvalue() == data
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_step_logged_again_after_a_resume_counts_once():
+    log = [{"step": 1, "loss": 5}, {"step": 2, "loss": 9}, {"step": 2, "loss": 4}, {"step": 3, "loss": math.inf}]
+    assert _points(log, "loss") == ([1, 2], [5, 4])
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 10, 1000])
+def test_smoothing_keeps_length_and_constants_and_follows_a_slope_without_lag(count):
+    np.testing.assert_allclose(_smoothed([3.0] * count), [3.0] * count)
+    slope = np.arange(count, dtype=float)
+    reach = math.ceil(3 * max(1, count / 80))
+    np.testing.assert_allclose(_smoothed(slope)[reach:-reach], slope[reach:-reach])
+    assert len(_smoothed(slope)) == count
+
+
+def test_smoothing_takes_out_noise():
+    noise = np.random.default_rng(0).normal(size=2000)
+    assert _smoothed(noise).std() < 0.2
+
+
+SHARES = {"rnn": {5: 1.0, 10: 0.4, 20: 0.0}, "transformer": {5: 1.0, 10: 1.0, 20: 0.7}}
+
+
+@pytest.mark.parametrize(
+    ("series", "trained"),
+    [(SHARES, None), (SHARES, 10), ({"bleu": {3: 95.2, 4: 12.0}}, 2), ({"one": {4: 0.5}}, 4), ({}, 5)],
+    ids=["shares", "trained", "bleu", "one-point", "empty"],
+)
+def test_accuracy_by_length_is_drawn(series, trained):
+    png = plot_by_length(series, "Reverse", "exactly right", trained=trained)
+    assert size(png) == (1200, 690)
+    assert 5_000 < len(png) < 300_000
+
+
+def test_one_picture_for_one_set_of_figures():
+    assert plot_by_length(SHARES, "a", "b") == plot_by_length(SHARES, "a", "b")
+    assert plot_by_length(SHARES, "a", "b") != plot_by_length(SHARES, "a", "b", trained=10)
+
+
+def test_neither_import_nor_drawing_touches_pyplot():
+    lines = [
+        "import sys",
+        "from headway.evaluation import plot_curves",
+        "assert 'matplotlib' not in sys.modules and 'torch' not in sys.modules",
+        "plot_curves([{'step': 1, 'loss': 2.0}])",
+        "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules",
+    ]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,72 @@
+"""The kernels on a GPU, where FlexAttention is compiled and has gradients. Skipped where there is none."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from headway import ops
+from headway.ops.attend import KERNELS, choose
+from headway.ops.kernels.call import Call
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+
+B, H, G, T, E = 2, 4, 2, 200, 32
+
+
+def masks() -> dict[str, ops.Mask | None]:
+    lengths = torch.tensor([T, 70], device="cuda")
+    segments = (torch.arange(T, device="cuda") // 64).expand(B, T)
+    return {
+        "none": None,
+        "causal": ops.Causal(),
+        "window": ops.Window(20, 5),
+        "lengths": ops.Lengths(lengths),
+        "causal & lengths & packed": ops.Causal() & ops.Lengths(lengths) & ops.Packed(segments),
+        "window | prefix": ops.Window(9) | ops.Prefix(17),
+        "empty rows": ops.Causal() & ops.Window(3) & ops.Lengths(torch.tensor([150, 0], device="cuda")),
+    }
+
+
+def biases() -> dict[str, ops.Bias | None]:
+    return {
+        "no bias": None,
+        "alibi": ops.Alibi(ops.alibi_slopes(H).cuda()),
+        "relative": ops.Relative(torch.randn(1, H, 1, 17, device="cuda")),
+    }
+
+
+def attend(kernel: str, mask: ops.Mask | None, bias: ops.Bias | None, dtype: torch.dtype) -> list[torch.Tensor]:
+    """The output and the gradients of q, k and v."""
+    generator = torch.Generator("cuda").manual_seed(0)
+    shapes = ((B, H, T, E), (B, G, T, E), (B, G, T, E))
+    q, k, v = (torch.randn(s, device="cuda", generator=generator).to(dtype).requires_grad_() for s in shapes)
+    out = ops.attend(q, k, v, mask=mask, bias=bias, kernel=kernel)
+    (out * torch.randn(out.shape, device="cuda", generator=generator).to(dtype)).sum().backward()
+    return [out.detach().float(), *(x.grad.float() for x in (q, k, v))]
+
+
+@pytest.mark.parametrize("bias", ["no bias", "alibi", "relative"])
+@pytest.mark.parametrize("mask", ["none", "causal", "window", "lengths", "causal & lengths & packed",
+                                  "window | prefix", "empty rows"])  # fmt: skip
+@pytest.mark.parametrize("kernel", ["sdpa", "flex", "banded"])
+def test_kernels_meet_the_reference_forward_and_backward(kernel, mask, bias):
+    chosen, added = masks()[mask], biases()[bias]
+    q = torch.zeros(B, H, T, E, device="cuda")
+    k = torch.zeros(B, G, T, E, device="cuda")
+    if KERNELS[kernel].refuses(Call(q, k, k, chosen, added, 1.0)):
+        pytest.skip(f"{kernel} has no form for {mask}")
+    expected = attend("reference", chosen, added, torch.float32)
+    # FlexAttention multiplies in tf32 unless torch is told otherwise: 1e-3 is its stated bound, 1e-5 the others'.
+    bound = 3e-3 if kernel == "flex" else 2e-5
+    for got, want in zip(attend(kernel, chosen, added, torch.float32), expected, strict=True):
+        assert not got.isnan().any()
+        torch.testing.assert_close(got, want, atol=bound, rtol=bound)
+    for got, want in zip(attend(kernel, chosen, added, torch.bfloat16), expected, strict=True):
+        torch.testing.assert_close(got, want, atol=6e-2, rtol=6e-2)
+
+
+def test_auto_takes_flex_for_a_narrow_window():
+    q = torch.zeros(1, 2, 4096, 32, device="cuda")
+    assert choose(Call(q, q, q, ops.Window(128, 0), None, 1.0)) == "flex"
+    assert choose(Call(q, q, q, ops.Causal(), None, 1.0)) == "sdpa"

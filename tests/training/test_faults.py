@@ -1,0 +1,263 @@
+"""What the disk, the data and the numbers can do to a run, and what is left of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from headway import storage
+from headway.errors import ConfigError, NonFiniteError, NoRunError, StorageError
+from headway.storage import Disk, committing, locked, problems
+from headway.training.checkpoints import Checkpoints, mean_of
+from tests.training.small import TRAIN, CountingTask, losses, state_hash, trainer
+
+
+class Crash(BaseException):
+    """The power went."""
+
+
+class FailingDisk(Disk):
+    """Dies before its n-th step. In the power-loss mode everything not yet synced is lost as well."""
+
+    def __init__(self, dies_at: int, *, power_loss: bool = False, error: OSError | None = None) -> None:
+        self.left, self.power_loss, self.error = dies_at, power_loss, error
+        self.unsynced: list = []
+        self.renamed: list = []
+
+    def _tick(self) -> None:
+        if self.left == 0:
+            if self.error:
+                raise self.error
+            if self.power_loss:
+                for old, new in reversed(self.renamed):
+                    if new.exists():
+                        new.rename(old) if not old.exists() else shutil.rmtree(new)
+                for path in self.unsynced:
+                    if path.exists():
+                        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+            raise Crash
+        self.left -= 1
+
+    def make(self, folder):
+        self._tick()
+        super().make(folder)
+
+    def write(self, path, writer):
+        self._tick()
+        super().write(path, writer)
+        self.unsynced.append(path)
+        self._tick()
+
+    def sync(self, path):
+        self._tick()
+        super().sync(path)
+        self.unsynced = [each for each in self.unsynced if each != path]
+        self.renamed = [(old, new) for old, new in self.renamed if new.parent != path]
+
+    def rename(self, old, new):
+        self._tick()
+        super().rename(old, new)
+        self.renamed.append((old, new))
+
+    def remove(self, path):
+        self._tick()
+        super().remove(path)
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_every_crash_point_of_a_save_leaves_a_sound_run_that_ends_the_same(tmp_path, power_loss, monkeypatch):
+    config = replace(TRAIN, steps=4, save_every=2, evaluate_every=2, keep=1)
+    straight = trainer(tmp_path / "straight", config)
+    straight.train()
+    expected = state_hash(straight), losses(tmp_path / "straight")
+    points = 0
+    while True:
+        folder = tmp_path / f"crash-{points}"
+        disk = FailingDisk(points, power_loss=power_loss)
+        monkeypatch.setattr(storage, "DISK", disk)
+        try:
+            made = trainer(folder, config)
+            made.train()
+            survived = True
+        except Crash:
+            survived = False
+        monkeypatch.setattr(storage, "DISK", Disk())
+        if survived:
+            break
+        again = trainer(folder, config)
+        again.resume()
+        again.train()
+        assert (state_hash(again), losses(folder)) == expected, f"crash point {points}"
+        assert not list(folder.rglob(".draft-*"))
+        points += 1
+    assert points > 40
+
+
+@pytest.mark.parametrize("number", [28, 5, 30])  # ENOSPC, EIO, EROFS
+def test_a_failed_save_leaves_the_checkpoint_before_it(tmp_path, number, monkeypatch):
+    made = trainer(tmp_path)
+    for _ in range(2):
+        made.advance()
+    made.save()
+    made.advance()
+    for point in range(14):
+        monkeypatch.setattr(storage, "DISK", FailingDisk(point, error=OSError(number, "no")))
+        with pytest.raises(StorageError, match=r"could not be written .* bytes free") as caught:
+            made.save()
+        assert caught.value.exit_code == 5
+        monkeypatch.setattr(storage, "DISK", Disk())
+        storage.sweep(tmp_path / "checkpoints")
+        assert Checkpoints(tmp_path).newest_sound() in (2, 3)
+        if Checkpoints(tmp_path).newest_sound() == 3:
+            break
+    assert point > 8
+
+
+def damage(folder, chance: random.Random) -> str:
+    """Spoil a committed checkpoint in one of the ways disks and people do."""
+    files = sorted(path for path in folder.iterdir())
+    path = chance.choice(files)
+    data = bytearray(path.read_bytes())
+    kind = chance.choice(["flip", "truncate", "zero page", "missing", "extra", "swap", "empty", "link"])
+    if kind == "flip":
+        data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        path.write_bytes(data)
+    elif kind == "truncate":
+        path.write_bytes(data[: chance.randrange(len(data))])
+    elif kind == "zero page":
+        start = chance.randrange(len(data))
+        part = data[start : start + 4096]
+        data[start : start + 4096] = bytes(b ^ 0xFF for b in part)  # a page of noise: a page of zeros may be no change
+        path.write_bytes(data)
+    elif kind == "missing":
+        path.unlink()
+    elif kind == "extra":
+        (folder / "extra.safetensors").write_bytes(b"x")
+    elif kind == "swap":
+        other = chance.choice([each for each in files if each != path])
+        a, b = path.read_bytes(), other.read_bytes()
+        path.write_bytes(b)
+        other.write_bytes(a)
+    elif kind == "empty":
+        path.write_bytes(b"")
+    else:
+        target = folder.parent / "elsewhere"
+        target.write_bytes(bytes(data))
+        path.unlink()
+        path.symlink_to(target)
+    return f"{kind} {path.name}"
+
+
+def test_five_hundred_damaged_checkpoints_are_all_noticed_and_the_last_good_one_used(tmp_path):
+    made = trainer(tmp_path / "run", replace(TRAIN, keep=3))
+    for _ in range(2):
+        made.advance()
+        made.save()
+    good, chance = made.checkpoints.path(2), random.Random(0)
+    pristine = tmp_path / "pristine"
+    shutil.copytree(good, pristine)
+    for trial in range(500):
+        what = damage(good, chance)
+        notes: list[str] = []
+        assert Checkpoints(tmp_path / "run", notes.append).newest_sound() == 1, f"{trial}: {what}"
+        assert len(notes) == 1
+        assert "damaged" in notes[0]
+        shutil.rmtree(good.with_name("damaged-step-00000002"))
+        shutil.copytree(pristine, good)
+    assert Checkpoints(tmp_path / "run").newest_sound() == 2
+
+
+def test_a_run_without_a_sound_checkpoint_says_so(tmp_path):
+    with pytest.raises(NoRunError, match="no checkpoint that verifies") as caught:
+        Checkpoints(tmp_path).weights()
+    assert caught.value.exit_code == 4
+
+
+def test_only_the_newest_are_kept_and_the_best_always(tmp_path):
+    made = trainer(tmp_path, replace(TRAIN, steps=12, save_every=1, evaluate_every=4, keep=2))
+    made.train()
+    best = json.loads((tmp_path / "best.json").read_text())["step"]
+    assert set(made.checkpoints.steps()) == {11, 12, best}
+    assert json.loads((tmp_path / "latest.json").read_text())["step"] == 12
+
+
+def test_two_trainers_on_one_folder_the_second_refuses(tmp_path):
+    with locked(tmp_path), pytest.raises(ConfigError, match="in use by process"):
+        locked(tmp_path).__enter__()
+    with locked(tmp_path):
+        assert (tmp_path / ".lock").exists()
+
+
+def test_a_folder_is_committed_whole_or_not_at_all(tmp_path):
+    with pytest.raises(ZeroDivisionError), committing(tmp_path / "x") as draft:
+        draft.write("a.txt", lambda path: path.write_text(str(1 / 0)))
+    assert not (tmp_path / "x").exists()
+    with committing(tmp_path / "x") as draft:
+        draft.text("a.txt", "a")
+    assert problems(tmp_path / "x") == []
+    with pytest.raises(ConfigError, match="exists already"):
+        committing(tmp_path / "x").__enter__()
+
+
+# --- numbers that are none -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch", [0, 3, 9])
+def test_a_non_finite_step_stops_by_default_and_is_never_saved(tmp_path, batch):
+    task = CountingTask()
+    task.poison = batch
+    made = trainer(tmp_path, task=task)
+    with pytest.raises(NonFiniteError, match=rf"step {batch // 2 + 1}: loss nan") as caught:
+        made.train()
+    assert caught.value.exit_code == 6
+    for step in made.checkpoints.steps():
+        model, tensors, _ = made.checkpoints.read(step)
+        assert all(t.isfinite().all() for t in (*model.values(), *tensors.values()) if t.is_floating_point())
+
+
+def test_skip_leaves_the_step_out_and_goes_on(tmp_path):
+    task = CountingTask()
+    task.poison = 8
+    made = trainer(tmp_path, replace(TRAIN, non_finite="skip"), task)
+    made.train()
+    assert made.step == 12
+    assert any("step 5" in note and "left out" in note for note in made.watcher.notes)
+    assert all(p.isfinite().all() for p in made.model.parameters())
+
+
+def test_rollback_takes_the_last_checkpoint_and_passes_the_batch(tmp_path):
+    task = CountingTask()
+    task.poison = 9
+    made = trainer(tmp_path, replace(TRAIN, non_finite="rollback"), task)
+    made.train()
+    assert made.step == 12
+    assert any("rolled back" in note for note in made.watcher.notes)
+    assert all(p.isfinite().all() for p in made.model.parameters())
+
+
+def test_patience_ends_a_run_that_gets_no_better(tmp_path):
+    task = CountingTask()
+    task.validate = lambda model, device: 1.0
+    made = trainer(tmp_path, replace(TRAIN, steps=100, evaluate_every=2, patience=3), task)
+    made.train()
+    assert made.step == 8
+    assert made.checkpoints.best() == 2
+
+
+def test_the_mean_of_equal_models_is_that_model():
+    model = trainer.__globals__["build_model"](trainer.__globals__["MODEL"]).state_dict()
+    mean = mean_of([model] * 3)
+    assert all((mean[name] == tensor).all() for name, tensor in model.items())
+
+
+def test_the_loss_goes_down(tmp_path):
+    made = trainer(tmp_path, replace(TRAIN, steps=60, evaluate_every=60, save_every=60))
+    made.train()
+    first, last = losses(tmp_path)[0][1], losses(tmp_path)[-1][2]
+    assert last < first - 0.5
+    assert math.isfinite(last)

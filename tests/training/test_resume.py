@@ -1,0 +1,172 @@
+"""A resumed run is the uninterrupted one, to the bit."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+
+from headway.training.config import TrainConfig
+from headway.training.optimisers import Adam, AdamW, Muon, Sgd
+from headway.training.trainer import Interrupted
+from tests.training.small import TRAIN, CountingTask, losses, state_hash, trainer
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("straight")
+    made = trainer(folder)
+    made.train()
+    return state_hash(made), losses(folder)
+
+
+@pytest.mark.parametrize("stop", range(1, 12))
+@pytest.mark.parametrize("optimiser", [Sgd(momentum=0.9), Adam(), AdamW(), Muon()], ids=lambda o: type(o).__name__)
+def test_stopping_anywhere_and_resuming_is_the_uninterrupted_run(tmp_path, stop, optimiser):
+    config = replace(TRAIN, optimiser=optimiser)
+    straight = trainer(tmp_path / "a", config)
+    straight.train()
+    expected = state_hash(straight)
+    first = trainer(tmp_path / "b", replace(config, save_every=stop))
+    for _ in range(stop):
+        first.advance()
+        if first.step % config.evaluate_every == 0:
+            first._evaluate()
+    first.save()
+    torch.rand(7)  # what happens between two sittings must not matter
+    again = trainer(tmp_path / "b", config)
+    assert again.resume()
+    assert again.step == stop
+    again.train()
+    assert state_hash(again) == expected
+
+
+def test_every_block_is_used_once_an_epoch_also_across_a_resume(tmp_path):
+    task = CountingTask()
+    made = trainer(tmp_path, replace(TRAIN, steps=30), task)
+    made.train()
+    straight = task.handed
+    first, second = CountingTask(), CountingTask()
+    config = replace(TRAIN, steps=30, save_every=7)
+    one = trainer(tmp_path / "r", config, first)
+    for _ in range(7):
+        one.advance()
+    one.save()
+    two = trainer(tmp_path / "r", config, second)
+    two.resume()
+    two.train()
+    assert first.handed + second.handed == straight
+    per_epoch = len(task.order.epoch(0))
+    starts = [start for batch in straight[:per_epoch] for start in batch]
+    assert len(starts) == len(set(starts))
+
+
+def test_micro_batches_equal_one_batch(tmp_path):
+    config = TrainConfig(steps=4, batch_tokens=32, accumulate=1, learning_rate=0.1, optimiser=Sgd(), device="cpu")
+    whole = trainer(tmp_path / "whole", config)
+    parts = trainer(tmp_path / "parts", replace(config, batch_tokens=8, accumulate=4))
+    whole.model.eval()  # dropout draws differently for other shapes; the sums are what is compared
+    parts.model.eval()
+    whole.forward.train = parts.forward.train = lambda mode=True: whole.model  # type: ignore[method-assign]
+    for _ in range(4):
+        big, small = whole.advance(), parts.advance()
+        assert big["tokens"] == small["tokens"]
+        assert big["loss"] == pytest.approx(small["loss"], abs=1e-6)
+    for a, b in zip(whole.model.parameters(), parts.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, atol=1e-6, rtol=0)
+
+
+def test_two_runs_with_one_seed_are_equal_files(tmp_path):
+    for name in ("a", "b"):
+        trainer(tmp_path / name).train()
+    files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*.safetensors"))
+    assert files
+    for path in files:
+        assert (tmp_path / "a" / path).read_bytes() == (tmp_path / "b" / path).read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_saves_at_the_next_step_and_ends_with_its_code(tmp_path, number, uninterrupted):
+    made = trainer(tmp_path)
+    plain = made.advance
+
+    def advance():
+        if made.step == 4:
+            os.kill(os.getpid(), number)
+        return plain()
+
+    made.advance = advance
+    with pytest.raises(Interrupted, match="saved at step 5") as caught:
+        made.train()
+    assert caught.value.exit_code == 128 + number
+    again = trainer(tmp_path)
+    assert again.resume()
+    assert again.step == 5
+    again.train()
+    assert (state_hash(again), losses(tmp_path)) == uninterrupted
+
+
+def kill_until_done(folder, kills: int, seed: int) -> tuple[int, str, float]:
+    """Fork a trainer, kill it with SIGKILL at random moments until it has survived to the end."""
+    chance = random.Random(seed)
+    killed = 0
+    while True:
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                torch.set_num_threads(1)
+                made = trainer(folder)
+                made.resume()
+                made.train()
+                (folder / "hash").write_text(state_hash(made))
+                code = 0
+            finally:
+                os._exit(code)
+        if killed < kills:
+            saving = folder / "checkpoints"
+            if chance.random() < 0.5:  # half of the kills fall into a save
+                deadline = time.monotonic() + 1
+                while not list(saving.glob(".draft-*")) and time.monotonic() < deadline:
+                    if os.waitpid(child, os.WNOHANG)[0]:
+                        child = 0
+                        break
+                    time.sleep(0.0002)
+            else:
+                time.sleep(chance.uniform(0.0, 0.12))
+            if child:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                killed += 1
+                continue
+        else:
+            assert os.waitpid(child, 0)[1] == 0
+        return killed, (folder / "hash").read_text(), 0.0
+
+
+def hunt(tmp_path, uninterrupted, total: int) -> int:
+    """Runs killed again and again until `total` kills are spent; each must end as the uninterrupted one."""
+    killed, attempt = 0, 0
+    while killed < total:
+        folder = tmp_path / f"run-{attempt}"
+        some, found, _ = kill_until_done(folder, total - killed, attempt)
+        assert found == uninterrupted[0]
+        assert losses(folder) == uninterrupted[1]
+        killed, attempt = killed + some, attempt + 1
+    return killed
+
+
+def test_kill_minus_nine_costs_nothing_but_time(tmp_path, uninterrupted):
+    torch.set_num_threads(1)
+    assert hunt(tmp_path, uninterrupted, 12) == 12
+
+
+@pytest.mark.slow  # a hundred and twenty processes
+def test_a_hundred_and_twenty_kills(tmp_path, uninterrupted):
+    torch.set_num_threads(1)
+    assert hunt(tmp_path, uninterrupted, 120) == 120
