@@ -22,6 +22,18 @@ C = TypeVar("C")
 TAG = "type"
 
 
+def positive(name: str, value: int, *, least: int = 1) -> None:
+    """Raise ConfigError unless a size is a whole number of at least `least`."""
+    if not isinstance(value, int) or value < least:
+        raise ConfigError(f"{name}={value!r}, allowed: whole numbers from {least}")
+
+
+def probability(name: str, value: float) -> None:
+    """Raise ConfigError unless a share, such as a dropout, is at least 0 and below 1."""
+    if not 0.0 <= value < 1.0:
+        raise ConfigError(f"{name}={value}, allowed: at least 0 and below 1")
+
+
 def kind(config: Any) -> str:
     """The name a choice goes by."""
     name: str = config.__name__.removesuffix("Config")
@@ -77,6 +89,8 @@ def _read(wanted: Any, value: Any, path: str) -> Any:
     if get_origin(wanted) is tuple:
         each = get_args(wanted)[0]
         parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list | tuple):
+            raise ConfigError(f"{path}={value!r}, expected a list")
         return tuple(_read(each, part, f"{path}[{n}]") for n, part in enumerate(parts))
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted):

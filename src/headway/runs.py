@@ -17,6 +17,7 @@ from headway.errors import ConfigError, DataError, NoRunError
 from headway.models import build_model
 from headway.storage import commit_file, locked, set_weights
 from headway.tasks.language import Language, LanguageTask
+from headway.tasks.masked import Masked, MaskedTask, prepare_masked
 from headway.tasks.prepare import prepare_language, prepare_translation
 from headway.tasks.translation import TranslationTask
 from headway.training.checkpoints import Checkpoints
@@ -54,7 +55,7 @@ def train_run(config: RunConfig, folder: Path, watcher: Watcher, *, resume: bool
 
 def _prepare(
     config: RunConfig, tokenizers: dict[str, Tokenizer], watcher: Watcher
-) -> tuple[RunConfig, LanguageTask | TranslationTask, dict[str, Tokenizer]]:
+) -> tuple[RunConfig, LanguageTask | MaskedTask | TranslationTask, dict[str, Tokenizer]]:
     """The task with its data, the tokenizers, and the config with the vocabulary they gave."""
     train = config.train
     if isinstance(config.task, Language):
@@ -63,6 +64,12 @@ def _prepare(
         )
         model = configs.override(config.model, {"vocab": tokenizer.size})
         return replace(config, model=model), language, {"tokenizer.json": tokenizer}
+    if isinstance(config.task, Masked):
+        masked, tokenizer = prepare_masked(
+            config.task, config.data, tokenizers.get("tokenizer.json"), batch_tokens=train.batch_tokens, seed=train.seed
+        )
+        model = configs.override(config.model, {"bert.vocab": tokenizer.size})
+        return replace(config, model=model), masked, {"tokenizer.json": tokenizer}
     translation, named = prepare_translation(
         config.task, config.data, tokenizers, batch_tokens=train.batch_tokens, seed=train.seed
     )
@@ -80,6 +87,7 @@ def _expect_same(old: RunConfig, new: RunConfig) -> None:
     for key in sorted(before.keys() | after.keys()):
         free = key.removeprefix("train.") in FREE_TO_CHANGE or key in (
             "model.vocab",
+            "model.bert.vocab",
             "model.source_vocab",
             "data.cache",
         )
@@ -130,13 +138,15 @@ class Run:
         """The tokenizer of what the model writes."""
         return self.tokenizers.get("tokenizer-target.json") or self.tokenizers["tokenizer.json"]
 
-    def task(self, spec: str | None = None) -> LanguageTask | TranslationTask:
+    def task(self, spec: str | None = None) -> LanguageTask | MaskedTask | TranslationTask:
         """The task with its data, or with other data."""
         data = self.config.data if spec is None else replace(self.config.data, spec=spec)
         config, tokenizers = self.config, self.tokenizers
         size = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers["tokenizer.json"], **size)[0]
+        if isinstance(config.task, Masked):
+            return prepare_masked(config.task, data, tokenizers["tokenizer.json"], **size)[0]
         return prepare_translation(config.task, data, tokenizers, **size)[0]
 
     def translate(
@@ -149,6 +159,8 @@ class Run:
         """The translation task without its data. Raises ConfigError if the run is something else."""
         if isinstance(self.config.task, Language):
             raise ConfigError(f"{self.folder} is a language model: it generates, it does not translate")
+        if isinstance(self.config.task, Masked):
+            raise ConfigError(f"{self.folder} is a masked model: it guesses hidden tokens, it does not translate")
         source = self.tokenizers.get("tokenizer-source.json", self.tokenizer)
         return TranslationTask(self.config.task, source, self.tokenizer, {}, batch_tokens=1, seed=0)
 
@@ -174,6 +186,10 @@ class Run:
 
     def prompt(self, text: str) -> torch.Tensor:
         """A prompt as tokens (1, T). Raises DataError if the model's vocabulary lacks a part of it."""
+        if isinstance(self.config.task, Masked):
+            raise ConfigError(
+                f"{self.folder} is a masked model: it guesses hidden tokens, it does not continue a prompt"
+            )
         if not isinstance(self.config.task, Language):
             raise ConfigError(f"{self.folder} is a translation model: it translates, it does not continue a prompt")
         ids = self.tokenizer.encode(text)

@@ -76,8 +76,11 @@ def test_benches_are_listed(capsys):
     assert "attend" in capsys.readouterr().out.split()
 
 
-def test_the_demo_trains_samples_and_shows_why_feedback_matters(capsys):
-    assert main(["demo", "--steps", "300"]) == 0
+def test_the_sentences_lab_trains_samples_and_shows_why_feedback_matters(capsys):
+    assert main(["lab"]) == 0
+    assert "sentences" in capsys.readouterr().out
+    assert main(["lab", "nothing"]) == 2
+    assert main(["lab", "sentences", "--steps", "300"]) == 0
     out = capsys.readouterr().out
     assert "fed its own words" in out
     assert "no model can go below 0.1735" in out

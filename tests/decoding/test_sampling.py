@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headway.decoding.sampling import draw, sample
+from headway.decoding.sampling import draw, sample, stream
 from headway.errors import ConfigError
 from headway.models import Source
 from tests.models.tiny import GENERATING, VOCAB, build, outputs, text
@@ -24,6 +24,19 @@ def test_greedy_takes_the_likeliest_token_of_the_parallel_forward_each_time(name
     whole = torch.cat([batch.tokens, torch.tensor(lines)], 1)
     likeliest = outputs(model, type(batch)(whole, None, batch.source))[0].argmax(-1)
     assert torch.equal(likeliest[:, 1:-1], whole[:, 2:])
+
+
+def test_the_last_token_of_a_full_context_is_not_lost():
+    model, prompt = build("gpt-learned"), text("gpt-learned", rows=1, length=31).tokens
+    assert len(sample(model, prompt, stop=-1, max_tokens=2, generator=generator())[0]) == 2
+    assert len(list(stream(model, prompt, max_tokens=2, generator=generator()))) == 2
+
+
+def test_a_stream_is_the_sample_and_outgrows_its_context():
+    model, prompt = build("gpt-learned"), text("gpt-learned", rows=1, length=3).tokens
+    whole = sample(model, prompt, stop=-1, max_tokens=20, generator=generator(3))[0]
+    assert list(stream(model, prompt, max_tokens=20, generator=generator(3), context=32)) == whole
+    assert len(list(stream(model, prompt, max_tokens=90, generator=generator(3), context=32))) == 90
 
 
 def test_one_seed_one_text_and_the_global_stream_is_left_alone():

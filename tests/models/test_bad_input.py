@@ -8,10 +8,24 @@ import pytest
 import torch
 
 from headway.errors import ConfigError, DataError, HeadwayError, ShapeError
-from headway.models import Source, build_model
+from headway.models import RnnLmConfig, Source, build_model
+from headway.nn.norms import BatchNorm
 from headway.nn.positions import Fraction, Learned
 from headway.nn.recurrent import RecurrentConfig
-from tests.models.tiny import ALL, ATTENTIVE, GPT, GRU, SEQ2SEQ, TRANSLATION, VOCAB, Text, build, outputs, text
+from tests.models.tiny import (
+    ALL,
+    ATTENTIVE,
+    GPT,
+    GRU,
+    SEQ2SEQ,
+    TRANSLATION,
+    TRANSLATOR,
+    VOCAB,
+    Text,
+    build,
+    outputs,
+    text,
+)
 
 ONE_OF_EACH = ["gpt-learned", "rnn-lm-gru-one-hot", "transformer-sinusoidal", "seq2seq-gru", "bert", "deck"]
 TABLES = (Learned(), Learned(concat=3))
@@ -96,6 +110,17 @@ def test_a_source_where_none_belongs_and_none_where_one_does():
         (lambda: build_model(replace(GPT, kernel="fast")), "kernel='fast', allowed: auto, reference"),
         (lambda: build_model(replace(GPT, dropout=1.5)), r"dropout=1\.5, allowed"),
         (lambda: build_model(replace(GPT, vocab=0)), "vocab=0"),
+        (lambda: build_model(replace(GPT, width=0)), "width=0, allowed: whole numbers from 1"),
+        (lambda: build_model(replace(GPT, width=-4)), "width=-4"),
+        (lambda: build_model(replace(GPT, context=0)), "context=0"),
+        (lambda: build_model(replace(GPT, layers=-1)), "layers=-1"),
+        (lambda: build_model(replace(GPT, inner=0)), "inner=0"),
+        (lambda: build_model(replace(GPT, norm="rms-norm")), "norm='rms-norm', allowed: None, LayerNorm"),
+        (lambda: build_model(replace(GPT, norm=BatchNorm())), "BatchNorm: in a causal model"),
+        (lambda: build_model(replace(TRANSLATOR, attention_dropout=1.5)), r"dropout=1\.5"),
+        (lambda: build_model("gpt2"), "'gpt2' is no model config"),
+        (lambda: RnnLmConfig(vocab=5, recurrent=GRU, input="onehot"), "input='onehot', allowed: embedding, one-hot"),
+        (lambda: RecurrentConfig(hidden=4, layers=0), "layers=0"),
         (lambda: RecurrentConfig(hidden=4, cell="elman"), "cell='elman', allowed: rnn, gru, lstm"),
         (lambda: replace(SEQ2SEQ, decoder=replace(GRU, bidirectional=True)), "bidirectional"),
         (lambda: replace(SEQ2SEQ, decoder=replace(GRU, cell="lstm")), "'gru' and decoder.cell='lstm' must agree"),
@@ -117,3 +142,23 @@ def test_every_translation_model_checks_its_source():
         batch.source[0, 0] = 99
         with pytest.raises(DataError, match="token id 99"):
             outputs(build(name), batch)
+
+
+@each
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bool])
+def test_tokens_that_are_no_ids(name, dtype):
+    batch = text(name)
+    with pytest.raises(ShapeError, match="expected integer ids"):
+        outputs(build(name), Text(batch.tokens.to(dtype), None, batch.source))
+
+
+def test_a_step_with_other_rows_than_the_cache():
+    model = build("gpt-rotary")
+    _, state = model.extend(torch.zeros(3, 2, dtype=torch.long), model.start())
+    with pytest.raises(ShapeError, match="2 rows of tokens for a cache of 3 rows"):
+        model.extend(torch.zeros(2, 1, dtype=torch.long), state)
+
+
+def test_alibi_keeps_its_slopes_in_a_model_of_sixteen_bits():
+    bias = build("gpt-alibi").bfloat16().stack.attention_positions(torch.arange(3), 0).bias
+    assert bias.slopes.dtype == torch.float32

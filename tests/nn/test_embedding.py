@@ -168,8 +168,10 @@ def test_xavier_reaches_every_matrix_of_attention_and_network():
     xavier_init(parts)
     attention, cross, network = parts
     for weight, fan_out in zip(attention.qkv.weight.split((32, 16, 16)), (32, 16, 16), strict=True):
-        spread(weight, 32, fan_out)
-    for weight in (*cross.kv.weight.chunk(2), cross.q.weight, cross.out.weight, attention.out.weight):
+        spread(weight * 2**0.5, 32, fan_out)  # queries, keys and values start at gain 1/√2
+    for weight in (*cross.kv.weight.chunk(2), cross.q.weight):
+        spread(weight * 2**0.5, 32, 32)
+    for weight in (cross.out.weight, attention.out.weight):
         spread(weight, 32, 32)
     for weight in network.up.weight.chunk(2):
         spread(weight, 32, 48)

@@ -800,3 +800,20 @@ def test_sdpa_is_never_shown_a_row_without_a_key():
     shown, alive = sdpa.dense(Causal(offset=-1), 3, 2, torch.device("cpu"))
     assert shown[0, 0].tolist() == [[True, True], [True, False], [True, True]]
     assert alive[0, 0].tolist() == [[False], [True], [True]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"mask": torch.ones(3, 3, dtype=torch.bool)}, "mask is a Tensor, expected a headway Mask"),
+        ({"bias": torch.zeros(3, 3)}, "bias is a Tensor, expected a headway Bias"),
+    ],
+)
+def test_a_bare_tensor_for_a_mask_or_bias_is_refused_by_name(settings, message):
+    q = torch.zeros(1, 2, 3, 4)
+    with pytest.raises(ShapeError, match=message):
+        attend(q, q, q, **settings)
+    with pytest.raises(ShapeError, match="expected floating point"):
+        attend(q.long(), q.long(), q.long())
+    with pytest.raises(ShapeError, match="cannot be joined with a Tensor"):
+        _ = Causal() & torch.ones(3, 3)

@@ -67,6 +67,8 @@ def test_kernels_meet_the_reference_forward_and_backward(kernel, mask, bias):
 
 
 def test_auto_takes_flex_for_a_narrow_window():
-    q = torch.zeros(1, 2, 4096, 32, device="cuda")
+    q = torch.zeros(1, 2, 4096, 32, device="cuda", dtype=torch.bfloat16)
     assert choose(Call(q, q, q, ops.Window(128, 0), None, 1.0)) == "flex"
     assert choose(Call(q, q, q, ops.Causal(), None, 1.0)) == "sdpa"
+    q = q.float()
+    assert choose(Call(q, q, q, ops.Window(128, 0), None, 1.0)) == "banded"

@@ -20,6 +20,7 @@ EPILOG = """examples:
   headway evaluate runs/en-de --split test            BLEU with its signature, chrF, intervals
   echo "a cute puppy" | headway translate runs/en-de
   headway generate runs/gpt-char --prompt "ROMEO:"
+  headway lab sentences                               deck 002's three-sentence language model
   headway presets gpt2                                source, size, departures from the paper
 """
 
@@ -37,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog = f"example:\n  {example}" if example else None
         return commands.add_parser(name, help=help, description=help, epilog=epilog, formatter_class=raw)
 
-    demo = command("demo", "train a small model on built-in data and use it")
+    demo = command("demo", "the main job on built-in data: train an English-French transformer and use it")
     demo.add_argument("--out", metavar="DIR", default="runs/demo", help="the run folder (default: runs/demo)")
     demo.add_argument("--steps", type=_positive, help="of training (default: the recipe's)")
 
@@ -84,6 +85,11 @@ def _parser() -> argparse.ArgumentParser:
     _run(score)
     score.add_argument("text", nargs="*", metavar="TEXT", help="translation models: SOURCE<tab>TARGET; default: stdin")
     score.add_argument("--tokens", action="store_true", help="each token's share as well")
+
+    lab = command("lab", "the decks' experiments, to run and change", "headway lab sentences")
+    lab.add_argument("name", nargs="?", metavar="NAME", help="without it, which there are")
+    lab.add_argument("--seed", type=int, default=0, help="of the weights and the samples (default: 0)")
+    lab.add_argument("--steps", type=_positive, default=400, help="of training (default: 400)")
 
     presets = command("presets", "the models there are, their size, source and departures")
     presets.add_argument("name", nargs="?", metavar="NAME", help="show this one in full")

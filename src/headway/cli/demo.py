@@ -1,50 +1,56 @@
-"""`headway demo`: until training lands, the decks' three-sentence language model."""
+"""`headway demo`: the main job on built-in data."""
 
 from __future__ import annotations
 
-from collections import Counter
+import time
+from argparse import Namespace
+from pathlib import Path
 
-import torch
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.markup import escape
 
-from headway.labs import sentences
-from headway.models import RnnLm
+from headway.cli.evaluate import evaluate_translation
+from headway.cli.train import train_and_draw
+from headway.config import override
+from headway.presets.recipes import demo
+from headway.runs import load
+from headway.tasks.translation import TranslationTask
 
-COUNT = 1000
-
-
-def run(*, seed: int, steps: int) -> None:
-    """Train with and without feedback, sample from both, say what came out."""
-    torch.set_num_threads(1)  # matrices of 32 × 32: a second thread only waits for the first
-    console = Console(highlight=False)
-    console.print("The whole world of this language model is three sentences:")
-    for sentence in sentences.SENTENCES:
-        console.print(f"  {sentence}")
-    for feed_back in (True, False):
-        title = "fed its own words" if feed_back else "not fed its own words"
-        model, nats = _train(console, title, seed=seed, steps=steps, feed_back=feed_back)
-        lines = sentences.samples(model, COUNT, seed=seed, feed_back=feed_back)
-        share = sentences.share_of_sentences(lines)
-        console.print(f"\n[bold]{title}[/bold]: {nats:.4f} nats per token", end="")
-        console.print(f" (no model can go below {sentences.FLOOR:.4f})" if feed_back else "")
-        console.print(f"  {share:.1%} of {COUNT:,} samples are one of the three sentences; the most frequent:")
-        for line, count in Counter(lines).most_common(5):
-            console.print(f"  {count:4d} × {line or '(nothing)'}")
-    console.print("\nPast outputs must influence future outputs: that is what feeding back does.")
+SENTENCES = (
+    "a cute puppy",
+    "the old horse is not in the garden.",
+    "my aunt bought a red car.",
+    "do the children like this film?",
+    "we are going to eat the beautiful apples.",
+    "she has three small cats.",
+    "where is the key?",
+    "i never drink coffee in the evening.",
+    "his sister is taller than her father.",
+    "there is a bird on the white house.",
+    "these women work at the hospital.",
+    "why do you not open the window?",
+)
 
 
-def _train(console: Console, title: str, *, seed: int, steps: int, feed_back: bool) -> tuple[RnnLm, float]:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[loss]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(f"training, {title}", total=steps, loss="")
-
-        def progress(step: int, nats: float) -> None:
-            bar.update(task, completed=step, loss=f"loss {nats:.4f}")
-
-        return sentences.train(steps=steps, seed=seed, feed_back=feed_back, progress=progress)
+def run(arguments: Namespace) -> None:
+    """Train English to French on `phrases`, report both held-out splits, translate a dozen sentences."""
+    console, folder = Console(highlight=False), Path(arguments.out)
+    config = demo()
+    if arguments.steps:
+        every = max(arguments.steps // 4, 1)
+        changes = {"train.steps": arguments.steps, "train.evaluate_every": every, "train.save_every": every}
+        config = override(config, changes)
+    console.print("Training a small transformer from English to French on generated phrases.")
+    started = time.perf_counter()
+    train_and_draw(config, folder, resume=(folder / "checkpoints").exists())
+    console.print(f"Trained in {time.perf_counter() - started:.0f} s, into {escape(str(folder))}.\n")
+    found = load(folder)
+    task = found.task()
+    assert isinstance(task, TranslationTask)
+    for split, what in (("test", "sentences never seen"), ("unseen", "words never seen together")):
+        values, _ = evaluate_translation(found, task, split)
+        console.print(f"{split:7} ({what}): BLEU {values['bleu']:.1f}, {values['exact_match']:.1%} exactly right")
+    console.print()
+    for line, said in zip(SENTENCES, found.translate(SENTENCES), strict=True):
+        console.print(f"  {line}\n    [bold]{escape(said)}[/bold]")
+    console.print(f"\nYours to try: headway translate {escape(str(folder))} 'the small cat sleeps.'")

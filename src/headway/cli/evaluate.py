@@ -8,11 +8,13 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from headway.errors import DataError
 from headway.evaluation.translation import TranslationReport, translation_report
 from headway.runs import Run, load
 from headway.tasks.language import LanguageTask
+from headway.tasks.masked import MaskedTask
 from headway.tasks.translation import TranslationTask
 
 
@@ -27,6 +29,8 @@ def run(arguments: Namespace) -> None:
     if isinstance(task, LanguageTask):
         report = task.evaluate(found.model, found.device, split).to_json()
         _print({**facts, **report}, None, as_json=arguments.json)
+    elif isinstance(task, MaskedTask):
+        _print({**facts, **task.evaluate(found.model, found.device, split)}, None, as_json=arguments.json)
     else:
         values, translations = evaluate_translation(found, task, split, beam=arguments.beam)
         _print({**facts, **values}, translations, as_json=arguments.json)
@@ -51,7 +55,8 @@ def _print(values: dict[str, Any], report: TranslationReport | None, *, as_json:
         return
     table = Table(box=None, show_header=False, pad_edge=False)
     for key, value in values.items():
-        table.add_row(key, f"{value:.4f}" if isinstance(value, float) else str(value))
+        shown = "\n".join(value) if isinstance(value, list) else str(value)
+        table.add_row(key, f"{value:.4f}" if isinstance(value, float) else Text(shown))
     Console(highlight=False).print(table)
     if report is not None:
         print("\nbleu is sacreBLEU on the text as it is; bleu_tokenized_lower is what papers of 2014-2018 report.")

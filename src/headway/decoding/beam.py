@@ -45,6 +45,8 @@ def beam_search(
 
     A row ends when `beam` of its lines have ended (fairseq's rule); lines still open at `max_tokens` end there.
     """
+    if max_tokens < 1 or penalty not in ("gnmt", "mean"):
+        raise ConfigError(f"max_tokens={max_tokens}, penalty={penalty!r}: at least 1, and gnmt or mean")
     if beam < 1 or not 1 <= n_best <= beam:
         raise ConfigError(f"beam={beam} and n_best={n_best}: beam must be >= 1 and n_best between 1 and beam")
     rows, device = len(source.tokens), source.tokens.device

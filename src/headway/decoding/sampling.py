@@ -36,11 +36,11 @@ def sample(
     logits, state = model.extend(prompt_BT, state)
     drawn: list[Tensor] = []
     done = torch.zeros(rows, dtype=torch.bool, device=prompt_BT.device)
-    for _ in range(max_tokens):
+    for left in range(max_tokens, 0, -1):
         token = draw(logits[:, -1], temperature, generator)
         drawn.append(token)
         done |= token == stop
-        if done.all():
+        if left == 1 or done.all():
             break
         fed = token if feed_back else prompt_BT[:, -1]
         logits, state = model.extend(fed.unsqueeze(1), state)
@@ -70,9 +70,11 @@ def stream(
         raise ConfigError(f"temperature={temperature}, allowed: 0 (greedy) and above")
     known = prompt_1T if context is None else prompt_1T[:, -context:]
     logits, state = model.extend(known, model.start(capacity=known.shape[1] + max_tokens))
-    for _ in range(max_tokens):
+    for left in range(max_tokens, 0, -1):
         token = draw(logits[:, -1], temperature, generator)
         yield int(token)
+        if left == 1:
+            return
         fresh = token.unsqueeze(1)
         known = torch.cat([known, fresh], 1)
         if context is not None and known.shape[1] > context:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from headway.errors import ConfigError
 from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretrainingConfig
 from headway.models.deck import Deck, DeckConfig
 from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
@@ -30,9 +31,11 @@ MODELS: dict[type, type[nn.Module]] = {
 
 def build_model(config: ModelConfig, *, seed: int = 0, device: torch.device | str = "cpu") -> nn.Module:
     """The model a config describes, its parameters drawn from `seed` alone; device "meta" allocates nothing."""
+    if type(config) not in MODELS:
+        raise ConfigError(f"{config!r} is no model config; a preset is built by its name with headway.build")
     where = torch.device("meta") if torch.device(device).type == "meta" else torch.device("cpu")
     with torch.random.fork_rng(devices=[]), where:  # drawn on the CPU, so that every device starts alike
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which would reach for every GPU
         model = MODELS[type(config)](config)
     return model.to(device)
 

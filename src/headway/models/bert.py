@@ -130,6 +130,9 @@ class BertPretraining(nn.Module):
     ) -> PretrainingLogits:
         """(B, T) -> logits of both heads."""
         hidden_BTD = self.bert(tokens_BT, lengths_B, segments_BT=segments_BT)
-        x = self.transform_norm(self.transform_function(self.transform(hidden_BTD)))
+        keep_BT = None
+        if lengths_B is not None:
+            keep_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < lengths_B.unsqueeze(-1)
+        x = self.transform_norm(self.transform_function(self.transform(hidden_BTD)), keep_BT)
         tokens = self.token_head(x, self.bert.embedding.weight)
         return PretrainingLogits(tokens, self.follows(self.bert.pool(hidden_BTD)))

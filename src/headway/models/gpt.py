@@ -41,10 +41,6 @@ class GptConfig:
     init_std: float = 0.02
     kernel: str = "auto"
 
-    def __post_init__(self) -> None:
-        if self.vocab < 1 or self.context < 1 or self.layers < 0:
-            raise ConfigError(f"vocab={self.vocab}, context={self.context} must be >= 1, layers={self.layers} >= 0")
-
     @property
     def stack(self) -> StackConfig:
         """The stack these sizes describe."""
@@ -94,7 +90,11 @@ class Gpt(nn.Module):
     def forward(
         self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
     ) -> Tensor:
-        """(B, T) -> logits (B, T, V). Rows may be padded on the right, or hold several documents marked by segment."""
+        """(B, T) -> logits (B, T, V). Rows may be padded on the right, or hold several documents marked by segment.
+
+        Positions count from the start of the row: what a document sees of others is nothing, but a position that is
+        joined to the input is the row's, not the document's. Rotary, ALiBi and relative ones do not mind.
+        """
         check_lengths(lengths_B, tokens_BT)
         mask = Causal() if segments_BT is None else Causal() & Packed(segments_BT)
         logits: Tensor = self.head(self.stack(self.embedding(tokens_BT), mask=mask), self.embedding.weight)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
+from headway.config import probability
 from headway.errors import ConfigError
 from headway.models.stepper import Source
 from headway.nn.embedding import Head, OneHot, TokenEmbedding, TokenEmbeddingConfig, TokenInput, check_lengths
@@ -25,6 +27,9 @@ class RnnLmConfig:
     dropout: float = 0.0  # on what enters and leaves the recurrent layers
 
     def __post_init__(self) -> None:
+        probability("dropout", self.dropout)
+        if self.input not in get_args(TokenInput):
+            raise ConfigError(f"input={self.input!r}, allowed: {', '.join(get_args(TokenInput))}")
         if self.recurrent.bidirectional:
             raise ConfigError("recurrent.bidirectional=True: a language model must not read what it predicts")
         if self.tied and (self.input != "embedding" or self.width != self.recurrent.hidden):

@@ -8,6 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from headway.config import probability
 from headway.errors import ConfigError
 from headway.models.rnn_lm import select_hidden
 from headway.models.stepper import Source
@@ -33,6 +34,7 @@ class RnnSeq2SeqConfig:
     dropout: float = 0.0  # on the embeddings and before the readout
 
     def __post_init__(self) -> None:
+        probability("dropout", self.dropout)
         if self.decoder.bidirectional:
             raise ConfigError("decoder.bidirectional=True: a decoder must not read what it predicts")
         if self.encoder.cell != self.decoder.cell:

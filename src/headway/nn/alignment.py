@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway.config import positive
 from headway.errors import ConfigError
 from headway.nn.taps import Tap
 from headway.ops import masked_softmax
@@ -33,6 +34,7 @@ class AlignmentConfig:
     hard: bool = False
 
     def __post_init__(self) -> None:
+        positive("attention width", self.width)
         if self.kind not in get_args(AlignmentKind):
             raise ConfigError(f"attention kind={self.kind!r}, allowed: {', '.join(get_args(AlignmentKind))}")
 

@@ -9,13 +9,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway import ops
+from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.nn.cache import LayerCache
 from headway.nn.linear import FusedLinear
 from headway.nn.positions import Geometry, Shaw
 from headway.nn.taps import Tap
 from headway.ops import Bias, Mask, Offset
-
 
 GAIN = 2**-0.5  # of a Xavier start, for what makes queries, keys and values
 
@@ -35,7 +35,10 @@ class AttentionConfig:
     kernel: str = "auto"
 
     def __post_init__(self) -> None:
-        if self.heads < 1 or self.width % self.heads:
+        positive("width", self.width)
+        positive("heads", self.heads)
+        probability("dropout", self.dropout)
+        if self.width % self.heads:
             raise ConfigError(f"width={self.width} is not divisible by heads={self.heads}")
         if self.kv_heads is not None and (self.kv_heads < 1 or self.heads % self.kv_heads):
             raise ConfigError(f"kv_heads={self.kv_heads} does not divide heads={self.heads}")

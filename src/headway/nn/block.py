@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 from torch import Tensor, nn
 
+from headway.config import probability
 from headway.errors import ConfigError
 from headway.nn.attention import AttentionConfig, CrossAttention, SelfAttention
 from headway.nn.cache import LayerCache
@@ -38,8 +39,10 @@ class BlockConfig:
             raise ConfigError(f"place={self.place!r}, allowed: {', '.join(get_args(Place))}")
         if self.residual not in get_args(Residual):
             raise ConfigError(f"residual={self.residual!r}, allowed: {', '.join(get_args(Residual))}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(f"dropout={self.dropout}, allowed: at least 0 and below 1")
+        probability("dropout", self.dropout)
+        norm: object = self.norm  # whoever writes Python may hand in anything
+        if norm is not None and not isinstance(norm, Norm):
+            raise ConfigError(f"norm={norm!r}, allowed: None, LayerNorm, RMSNorm, BatchNorm")
 
 
 class Block(nn.Module):

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from headway.errors import ShapeError
 from headway.ops import Offset
 
 
@@ -31,6 +32,8 @@ class LayerCache:
 
     def _put(self, buffer: Tensor | None, new: Tensor, at: Offset, end: int) -> Tensor:
         rows, groups, count, width = new.shape
+        if buffer is not None and rows != buffer.shape[0]:
+            raise ShapeError(f"{rows} rows of tokens for a cache of {buffer.shape[0]} rows; `select` changes the rows")
         if buffer is None or end > buffer.shape[2]:
             while self.capacity < end:
                 self.capacity *= 2

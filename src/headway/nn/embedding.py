@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway.config import positive
 from headway.errors import DataError, ShapeError
 
 TokenInput = Literal["embedding", "one-hot"]
@@ -17,20 +18,26 @@ TokenInput = Literal["embedding", "one-hot"]
 def check_tokens(tokens: Tensor, vocab: int) -> None:
     """Raise DataError if an id lies outside the vocabulary, ShapeError if tokens are not (B, T).
 
-    On a GPU the ids are checked on the device without waiting for it; a compiled graph does not check.
+    On a GPU a look at the ids waits for the device: single steps, whose token the model chose itself, are trusted
+    there, as they are in a compiled or captured graph.
     """
     if tokens.ndim != 2:
         raise ShapeError(f"tokens have shape {tuple(tokens.shape)}, expected (B, T)")
-    if torch.compiler.is_compiling() or not tokens.numel() or tokens.is_meta:
+    if tokens.dtype not in (torch.long, torch.int):
+        raise ShapeError(f"tokens are {tokens.dtype}, expected integer ids (torch.long)")
+    if not tokens.numel() or _unseen(tokens) or (tokens.is_cuda and tokens.shape[1] == 1):
         return
     low, high = torch.aminmax(tokens)
-    if tokens.device.type != "cpu":
-        torch._assert_async((low >= 0) & (high < vocab))
-        return
     if low < 0 or high >= vocab:
         wrong = low if low < 0 else high
         row, column = (tokens == wrong).nonzero()[0].tolist()
         raise DataError(f"token id {int(wrong)} in row {row}, position {column}: allowed are 0 to {vocab - 1}")
+
+
+def _unseen(tensor: Tensor) -> bool:
+    """Whether values cannot be looked at now: while a graph is compiled or captured, or where there are none."""
+    captured = tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+    return torch.compiler.is_compiling() or tensor.is_meta or captured
 
 
 def check_lengths(lengths: Tensor | None, tokens: Tensor, what: str = "sequence") -> None:
@@ -44,7 +51,9 @@ def check_lengths(lengths: Tensor | None, tokens: Tensor, what: str = "sequence"
         raise ShapeError(f"{what} lengths have shape {tuple(lengths.shape)}, the batch needs ({rows},)")
     if lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ShapeError(f"{what} lengths are {lengths.dtype}, expected integers")
-    if lengths.device.type != "cpu" or torch.compiler.is_compiling():
+    if lengths.device != tokens.device:
+        raise ShapeError(f"{what} lengths are on {lengths.device}, the tokens on {tokens.device}")
+    if _unseen(lengths):
         return
     for row, length in enumerate(lengths.tolist()):
         if not 1 <= length <= longest:
@@ -58,6 +67,10 @@ class TokenEmbeddingConfig:
     vocab: int
     width: int
     scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("vocab", self.vocab)
+        positive("width", self.width)
 
 
 class TokenEmbedding(nn.Module):
@@ -109,4 +122,4 @@ class OneHot(nn.Module):
         """(B, T) -> (B, T, V)."""
         check_tokens(tokens_BT, self.vocab)
         assert isinstance(self._like, Tensor)
-        return F.one_hot(tokens_BT, self.vocab).to(self._like.dtype)
+        return F.one_hot(tokens_BT.long(), self.vocab).to(self._like.dtype)

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.nn.linear import FusedLinear
 
@@ -37,6 +38,8 @@ class FeedForwardConfig:
     dropout: float = 0.0  # after the activation; the 2017 paper has none there
 
     def __post_init__(self) -> None:
+        positive("inner", self.inner)
+        probability("dropout", self.dropout)
         if self.activation not in get_args(Activation):
             raise ConfigError(f"activation={self.activation!r}, allowed: {', '.join(get_args(Activation))}")
 

@@ -40,8 +40,10 @@ def xavier_init(module: nn.Module) -> None:
     for part in module.modules():
         if not isinstance(part, nn.Linear):
             continue
-        fused = isinstance(part, FusedLinear)
-        for weight in part.weight.split(part.parts) if fused else (part.weight,):
-            nn.init.xavier_uniform_(weight, part.gain if fused else 1.0)
+        if isinstance(part, FusedLinear):
+            for weight in part.weight.split(part.parts):
+                nn.init.xavier_uniform_(weight, part.gain)
+        else:
+            nn.init.xavier_uniform_(part.weight)
         if part.bias is not None:
             nn.init.zeros_(part.bias)

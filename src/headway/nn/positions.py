@@ -225,15 +225,12 @@ class Geometry:
 class AttentionPositions(nn.Module):
     """What all layers share of a position that acts inside attention. (Shaw's tables live in each layer.)"""
 
-    slopes: Tensor | None
-
     def __init__(self, position: AttentionPosition, heads: int, head_width: int, *, causal: bool) -> None:
         super().__init__()
-        self.position, self.head_width, self.causal = position, head_width, causal
+        self.position, self.causal = position, causal
+        self.heads, self.head_width = heads, head_width
         if isinstance(position, Rotary):
             _expect_even("rotary", head_width)
-        slopes = ops.alibi_slopes(heads) if isinstance(position, Alibi) else None
-        self.register_buffer("slopes", slopes, persistent=False)
         self.table = nn.Parameter(torch.zeros(heads, position.buckets)) if isinstance(position, T5) else None
 
     def forward(self, positions: Tensor, offset: Offset) -> Geometry:
@@ -242,8 +239,10 @@ class AttentionPositions(nn.Module):
         if isinstance(position, Rotary):
             angles = ops.rotary_angles(positions, self.head_width, position.base)
             return Geometry(offset, angles, position.layout)
-        if self.slopes is not None:
-            return Geometry(offset, bias=ops.Alibi(self.slopes, offset))
+        if isinstance(
+            position, Alibi
+        ):  # computed each time: in a buffer the slopes would be rounded to a model's 16 bits
+            return Geometry(offset, bias=ops.Alibi(ops.alibi_slopes(self.heads).to(positions.device), offset))
         if self.table is not None and isinstance(position, T5):
             distances = torch.arange(-position.distance, position.distance + 1, device=positions.device)
             buckets = t5_buckets(distances, position.buckets, position.distance, causal=self.causal)

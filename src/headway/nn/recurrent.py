@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+from headway.config import positive, probability
 from headway.errors import ConfigError
 
 Cell = Literal["rnn", "gru", "lstm"]
@@ -31,6 +32,9 @@ class RecurrentConfig:
     dropout: float = 0.0  # between layers
 
     def __post_init__(self) -> None:
+        positive("hidden", self.hidden)
+        positive("layers", self.layers)
+        probability("dropout", self.dropout)
         if self.cell not in get_args(Cell):
             raise ConfigError(f"cell={self.cell!r}, allowed: {', '.join(get_args(Cell))}")
 

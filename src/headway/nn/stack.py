@@ -8,9 +8,11 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
+from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.nn.block import Block, BlockConfig
 from headway.nn.cache import Cache
+from headway.nn.norms import BatchNorm
 from headway.nn.positions import (
     T5,
     Alibi,
@@ -42,6 +44,11 @@ class StackConfig:
         if position is not None and not isinstance(position, EncoderPosition):
             allowed = ", ".join(kind.__name__ for kind in get_args(EncoderPosition))
             raise ConfigError(f"position={position!r}, allowed: None, {allowed}")
+        positive("layers", self.layers, least=0)
+        positive("context", self.context)
+        probability("dropout", self.dropout)
+        if self.causal and isinstance(self.block.norm, BatchNorm):
+            raise ConfigError("norm=BatchNorm: in a causal model its statistics would look at the future")
         if self.causal and isinstance(self.position, Fraction):
             raise ConfigError("position=Fraction: a causal model cannot know the length of a text it has not finished")
 

@@ -70,10 +70,14 @@ def choose(call: Call) -> str:
         low, high = call.mask.reach()
         # Strips cost about twice the window per query; a dense kernel costs every key but is fused.
         if 4 * (high - low + 1) <= call.keys:
-            if call.q.is_cuda and flex.refuses(call) is None:
-                return "flex"
-            return "banded"
+            return "flex" if _flex_is_worth_it(call) else "banded"
     return "sdpa"
+
+
+def _flex_is_worth_it(call: Call) -> bool:
+    """On a GPU, in 16 bits (in 32 it multiplies in tf32), with heads wide enough for it, where it can be compiled."""
+    fits = call.q.is_cuda and call.q.element_size() == 2 and call.q.shape[-1] >= 16
+    return fits and flex.refuses(call) is None and flex.compiler_missing("cuda") is None
 
 
 def _checked(
@@ -86,6 +90,9 @@ def _checked(
     dropout: float,
     generator: torch.Generator | None,
 ) -> Call:
+    for name, value, kind in (("mask", mask, Mask), ("bias", bias, Bias)):
+        if value is not None and not isinstance(value, kind):
+            raise ShapeError(f"{name} is a {type(value).__name__}, expected a headway {kind.__name__} such as Causal()")
     sizes: dict[str, int] = {}
     expect(q, "q", "B H T E", sizes)
     expect(k, "k", "B G S E", sizes)
@@ -97,6 +104,10 @@ def _checked(
         raise ShapeError(f"q has H={heads} heads, k and v have G={groups}: G must divide H")
     if not q.dtype == k.dtype == v.dtype:
         raise ShapeError(f"q, k and v must share one dtype, got {q.dtype}, {k.dtype}, {v.dtype}")
+    if not q.is_floating_point():
+        raise ShapeError(f"q, k and v are {q.dtype}, expected floating point")
+    if generator is not None and generator.device.type != q.device.type:
+        raise ShapeError(f"generator is on {generator.device.type}, q on {q.device.type}: dropout needs one device")
     if not 0.0 <= dropout < 1.0:
         raise ShapeError(f"dropout={dropout}, allowed: at least 0 and below 1")
     if mask is not None:

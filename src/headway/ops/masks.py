@@ -140,6 +140,9 @@ class Mask:
 
 
 def _parts(mask: Mask, kind: type[And] | type[Or]) -> tuple[Mask, ...]:
+    value: object = mask  # whoever writes Python may join anything
+    if not isinstance(value, Mask):
+        raise ShapeError(f"a mask cannot be joined with a {type(value).__name__}, only with another mask")
     return mask.parts if isinstance(mask, kind) else (mask,)
 
 

@@ -1,11 +1,14 @@
-"""How the presets are trained: the papers' settings, as FACTS §8, §10, §12, §24 and §25 give them."""
+"""How the presets are trained: the papers' settings, as FACTS §8, §10, §12, §13, §24 and §25 give them."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Bpe, ByteBpe, Characters, Word
-from headway.models import EncoderDecoderConfig, ModelConfig
+from headway.models import BertConfig, BertPretrainingConfig, EncoderDecoderConfig, ModelConfig
 from headway.tasks.language import Language
+from headway.tasks.masked import Masked
 from headway.tasks.translation import Translation
 from headway.training.config import TrainConfig
 from headway.training.optimisers import Adam, AdamW, Sgd
@@ -64,6 +67,26 @@ def rnn_language(model: ModelConfig) -> RunConfig:
             optimiser=Sgd(),
             schedule=Cosine(floor=0.01),
             clip=0.25,
+            evaluate_every=1000,
+            save_every=1000,
+        ),
+    )
+
+
+def masked(model: ModelConfig) -> RunConfig:
+    """BERT's: a million steps of 256 rows of 128 tokens, Adam with decay, linear warm-up and decay."""
+    assert isinstance(model, BertConfig)
+    return RunConfig(
+        task=Masked(),
+        data=DataConfig(tokenizer=Bpe(vocab=model.vocab)),
+        model=BertPretrainingConfig(bert=replace(model, pooler=True)),  # the next-sentence head reads the pooler
+        train=TrainConfig(
+            steps=1_000_000,
+            batch_tokens=32 * 128,
+            accumulate=8,
+            learning_rate=1e-4,
+            optimiser=AdamW(eps=1e-6),
+            schedule=Linear(warmup=10_000),
             evaluate_every=1000,
             save_every=1000,
         ),
@@ -140,16 +163,16 @@ def demo() -> RunConfig:
     )
     return RunConfig(
         task=Translation(beam=4),
-        data=DataConfig(spec="phrases", tokenizer=Word()),
+        data=DataConfig(spec="phrases", tokenizer=Bpe(vocab=2500)),
         model=model,
         train=TrainConfig(
-            steps=1600,
+            steps=1100,
             batch_tokens=2048,
             learning_rate=4e-3,
             optimiser=Adam(eps=1e-8),
             schedule=Linear(warmup=150),
             label_smoothing=0.1,
-            evaluate_every=400,
-            save_every=400,
+            evaluate_every=275,
+            save_every=275,
         ),
     )

@@ -113,9 +113,14 @@ _GPT2 = "Radford et al. 2019, Language Models are Unsupervised Multitask Learner
 _GPT2_DEPARTURES = ("dropout 0.1 as in the released config; the paper gives none",)
 _NANO = "Karpathy, nanoGPT, character-level Shakespeare"
 _BERT = "Devlin et al. 2019, BERT"
+_MASKED_DEPARTURES = (
+    "trained on rows of 128 tokens throughout; the paper's last tenth of steps has 512",
+    "trained with byte-pair pieces, not WordPiece, and Adam's bias correction, which BERT's own optimiser leaves out",
+)
 _BERT_DEPARTURES = (
     "initial weights from a normal distribution, not a truncated one",
     "counted with the pooler and without the two pretraining heads, which `BertPretraining` adds",
+    *_MASKED_DEPARTURES,
 )
 
 
@@ -217,6 +222,7 @@ TEXT = (
         parameters=109_482_240,
         departures=_BERT_DEPARTURES,
         config=lambda: bert(layers=12, width=768, heads=12),
+        run=recipes.masked,
     ),
     Preset(
         name="bert-large",
@@ -225,6 +231,7 @@ TEXT = (
         parameters=335_141_888,
         departures=_BERT_DEPARTURES,
         config=lambda: bert(layers=24, width=1024, heads=16),
+        run=recipes.masked,
     ),
     Preset(
         name="roformer",
@@ -234,9 +241,12 @@ TEXT = (
         departures=(
             "initial weights from a normal distribution, not a truncated one",
             "rotation angles are computed, not stored: a count with a fixed 1,536 × 64 table of them gives 123,555,840",
-            "no pooler, as in the released model",
+            "no pooler, as in the released model; `headway train` adds one, which next-sentence training reads",
+            "trained by BERT's recipe, next sentence included; the paper has its own, on masked tokens alone",
+            *_MASKED_DEPARTURES,
         ),
         config=roformer,
+        run=recipes.masked,
     ),
     Preset(
         name="rnn-lm",

@@ -38,10 +38,14 @@ def _advise(reason: str) -> None:
 
 @functools.cache
 def _compiled() -> Callable[..., Any]:
-    return torch.compile(flex_attention, dynamic=False)
+    return torch.compile(flex_attention)  # lengths and offsets that vary become dynamic, not a compilation each
 
 
-def _block_mask(mask: Mask, rows: int | None, queries: int, keys: int, device: torch.device) -> BlockMask:
+def _block_mask(
+    mask: Mask, rows: int | None, queries: int, keys: int, device: torch.device, inference: bool
+) -> BlockMask:
+    """`inference` is whether inference mode is on: autograd cannot save what was made under it."""
+
     def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:  # torch wants a function, not a method
         return mask.allowed(b, h, i, j)
 
@@ -56,7 +60,7 @@ def block_mask(call: Call) -> BlockMask | None:
     """The mask as FlexAttention takes it."""
     if call.mask is None:
         return None
-    size = (call.queries, call.keys, call.q.device)
+    size = (call.queries, call.keys, call.q.device, torch.is_inference_mode_enabled())
     if not call.mask.tensors:
         return _shared_block_mask(call.mask, None, *size)
     mask = call.mask
