@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         attention_weights,
     )
     from headway.presets import build
+    from headway.runs import load
 
 _HOME = {
     "headway.ops": (
@@ -33,6 +34,7 @@ _HOME = {
         "NotSelf", "Alibi", "Relative",
     ),
     "headway.presets": ("build",),
+    "headway.runs": ("load",),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 
@@ -50,6 +52,7 @@ __all__ = [
     "attend",
     "attention_weights",
     "build",
+    "load",
 ]
 
 
