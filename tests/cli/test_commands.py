@@ -46,18 +46,6 @@ def train_words(data: Path, out: Path, cache: list[str]) -> list[str]:
 @pytest.fixture
 def translator(tmp_path, cache, capsys):
     data, out = parallel(tmp_path / "data"), tmp_path / "run"
-    arguments = [
-        "train",
-        "transformer-tiny",
-        "--data",
-        str(data),
-        "--source",
-        "en",
-        "--target",
-        "fr",
-        "--out",
-        str(out),
-    ]
     assert main(train_words(data, out, cache)) == 0
     assert capsys.readouterr().out.strip() == str(out)
     return out
@@ -197,18 +185,6 @@ def test_bad_data_gets_one_line_and_its_code(tmp_path, cache, capsys, spoil, cod
     data = parallel(tmp_path / "data")
     spoil(data)
     out = tmp_path / "run"
-    arguments = [
-        "train",
-        "transformer-tiny",
-        "--data",
-        str(data),
-        "--source",
-        "en",
-        "--target",
-        "fr",
-        "--out",
-        str(out),
-    ]
     assert main(train_words(data, out, cache)) == code
     error = capsys.readouterr().err.strip()
     assert "\n" not in error
@@ -221,18 +197,6 @@ def test_data_with_a_bom_and_windows_line_ends_is_read(tmp_path, cache):
     for path in data.iterdir():
         path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
     out = tmp_path / "run"
-    arguments = [
-        "train",
-        "transformer-tiny",
-        "--data",
-        str(data),
-        "--source",
-        "en",
-        "--target",
-        "fr",
-        "--out",
-        str(out),
-    ]
     assert main(train_words(data, out, cache)) == 0
     assert "\r" not in (out / "tokenizer.json").read_text()
     assert "\ufeff" not in (out / "tokenizer.json").read_text()

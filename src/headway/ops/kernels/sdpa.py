@@ -23,15 +23,17 @@ def is_causal(mask: Mask | None, queries: int, keys: int) -> bool:
     return isinstance(mask, Causal) and isinstance(mask.offset, int) and mask.offset == 0 and queries == keys
 
 
-def dense(mask: Mask, queries: int, keys: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """The mask as SDPA takes it, and which rows may look anywhere at all.
+def dense(mask: Mask, queries: int, keys: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
+    """The mask as SDPA takes it, and which rows may look anywhere at all; None where it is known that all do.
 
     Backends differ in what they give for a row that may look nowhere: it looks everywhere here, and is erased after.
     """
 
-    def make() -> tuple[Tensor, Tensor]:
+    def make() -> tuple[Tensor, Tensor | None]:
         allowed = mask.dense(queries, keys, device)
         alive = allowed.any(-1, keepdim=True)
+        if device.type == "cpu" and not torch.compiler.is_compiling() and alive.all():  # elsewhere a look would wait
+            return allowed, None
         return allowed | ~alive, alive
 
     return mask.once(("sdpa", queries, keys, device), make)
