@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from headway.errors import AdviceWarning
 from headway.training.config import TrainConfig
 from headway.training.optimisers import Adam, AdamW, Muon, Sgd
 from headway.training.trainer import Interrupted
@@ -170,3 +171,24 @@ def test_kill_minus_nine_costs_nothing_but_time(tmp_path, uninterrupted):
 def test_a_hundred_and_twenty_kills(tmp_path, uninterrupted):
     torch.set_num_threads(1)
     assert hunt(tmp_path, uninterrupted, 120) == 120
+
+
+def test_without_a_compiler_training_goes_on_and_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr("headway.training.trainer.compiler_missing", lambda device: "no C++ compiler")
+    with pytest.warns(AdviceWarning, match="train.compile: no C.. compiler; training goes on uncompiled"):
+        made = trainer(tmp_path, replace(TRAIN, compile=True))
+    assert made.forward is made.model
+
+
+@pytest.mark.slow  # compiling takes half a minute
+def test_a_compiled_step_is_the_plain_one(tmp_path):
+    config = replace(TRAIN, compile=True)
+    made, plain = trainer(tmp_path / "compiled", config), trainer(tmp_path / "plain")
+    for each in (made, plain):
+        for module in each.model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+            if hasattr(module, "dropout") and isinstance(module.dropout, float):
+                module.dropout = 0.0
+    for _ in range(3):
+        assert made.advance()["loss"] == pytest.approx(plain.advance()["loss"], abs=1e-5)

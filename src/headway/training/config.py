@@ -22,7 +22,6 @@ class TrainConfig:
     schedule: Schedule = Constant()
     clip: float = 1.0  # the largest norm of a step's gradient; 0 leaves it alone
     label_smoothing: float = 0.0  # ε spread over all classes, the right one included
-    scheduled_sampling: float = 0.0  # the share of inputs that are the model's own words at the end of training
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -39,7 +38,7 @@ class TrainConfig:
         for name in ("steps", "batch_tokens", "accumulate", "evaluate_every", "save_every", "keep"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"train.{name}={getattr(self, name)}, allowed: 1 and above")
-        for name in ("label_smoothing", "scheduled_sampling", "ema"):
+        for name in ("label_smoothing", "ema"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ConfigError(f"train.{name}={getattr(self, name)}, allowed: at least 0 and below 1")
         if self.average > self.keep:

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from headway import storage
 from headway.data.batching import Cursor
 from headway.errors import AdviceWarning, ConfigError, HeadwayError, NonFiniteError
+from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, set_weights, sweep
 from headway.tasks.task import Task
 from headway.training.checkpoints import Checkpoints
@@ -63,7 +64,7 @@ class Trainer:
         self.best, self.best_step, self.stale = math.inf, 0, 0
         self.ema = {name: p.detach().clone() for name, p in self.model.named_parameters()} if config.ema else {}
         self.batches = task.order.after(self.cursor)
-        self.forward: nn.Module = _compiled(self.model) if config.compile else self.model
+        self.forward: nn.Module = _compiled(self.model, self.device) if config.compile else self.model
         self._signal: int | None = None
         _seed_dropout(config.seed, self.device)
 
@@ -305,13 +306,11 @@ def _seed_dropout(seed: int, device: torch.device) -> None:
         torch.cuda.manual_seed(seed + 1)
 
 
-def _compiled(model: nn.Module) -> nn.Module:
-    try:
-        compiled = torch.compile(model, dynamic=True)
-    except RuntimeError as error:
-        warnings.warn(
-            f"train.compile: {str(error).splitlines()[0]}; training goes on uncompiled", AdviceWarning, stacklevel=3
-        )
+def _compiled(model: nn.Module, device: torch.device) -> nn.Module:
+    missing = compiler_missing(device.type)
+    if missing is not None:
+        warnings.warn(f"train.compile: {missing}; training goes on uncompiled", AdviceWarning, stacklevel=3)
         return model
+    compiled = torch.compile(model, dynamic=True)
     assert isinstance(compiled, nn.Module)
     return compiled
