@@ -93,9 +93,9 @@ def test_only_kinds_that_meet_the_unknown_get_unk_unasked():
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (Bpe(vocab=500), "bpe: a vocabulary of 500 is more than the training text gives: "),
-        (ByteBpe(vocab=500), "byte-bpe: a vocabulary of 500 is more than the training text gives: "),
-        (Unigram(vocab=500), "unigram: a vocabulary of 500 is more than the training text gives: "),
+        (Bpe(vocab=500), "bpe: a vocabulary of 500 is more than the training text gives "),
+        (ByteBpe(vocab=500), "byte-bpe: a vocabulary of 500 is more than the training text gives "),
+        (Unigram(vocab=500), "unigram: a vocabulary of 500 is more than the training text gives "),
         (Bpe(vocab=10), "bpe: a vocabulary of 10 is too small for the training text: its characters and the special"),
         (ByteBpe(vocab=259), "byte-bpe: a vocabulary of 259 is too small for the training text: 256 bytes and the"),
         (Unigram(vocab=10), "unigram: a vocabulary of 10 has no room for the text's characters"),

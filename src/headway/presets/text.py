@@ -242,7 +242,7 @@ TEXT = (
             "initial weights from a normal distribution, not a truncated one",
             "rotation angles are computed, not stored: a count with a fixed 1,536 × 64 table of them gives 123,555,840",
             "no pooler, as in the released model; `headway train` adds one, which next-sentence training reads",
-            "trained by BERT's recipe, next sentence included; the paper has its own, on masked tokens alone",
+            "`headway train` uses BERT's recipe, next sentence included, not the paper's own",
             *_MASKED_DEPARTURES,
         ),
         config=roformer,
