@@ -194,7 +194,8 @@ def _filled(kind: str, library: Tokenizer, asked: int, least: str) -> Tokenizer:
         raise DataError(f"{kind}: a vocabulary of {asked} is too small for the training text: {least} are {reached}")
     if reached < asked:
         raise DataError(
-            f"{kind}: a vocabulary of {asked} is more than the training text gives (data.tokenizer.vocab): {reached} at most"
+            f"{kind}: a vocabulary of {asked} is more than the training text gives "
+            f"(data.tokenizer.vocab): {reached} at most"
         )
     return library
 
