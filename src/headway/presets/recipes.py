@@ -166,13 +166,13 @@ def demo() -> RunConfig:
         data=DataConfig(spec="phrases", tokenizer=Bpe(vocab=2500)),
         model=model,
         train=TrainConfig(
-            steps=1100,
+            steps=1240,
             batch_tokens=2048,
             learning_rate=4e-3,
             optimiser=Adam(eps=1e-8),
             schedule=Linear(warmup=150),
             label_smoothing=0.1,
-            evaluate_every=275,
-            save_every=275,
+            evaluate_every=310,
+            save_every=310,
         ),
     )
