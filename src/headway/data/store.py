@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,13 +32,6 @@ class TokenStore:
     def lengths(self) -> NDArray[np.int64]:
         """Tokens in each sequence."""
         return np.diff(self.starts)
-
-
-def in_memory(sequences: Iterable[list[int]]) -> TokenStore:
-    """A store of sequences that fit in memory."""
-    arrays = [np.asarray(sequence, dtype=np.uint32) for sequence in sequences]
-    starts = np.concatenate([[0], np.cumsum([len(array) for array in arrays], dtype=np.int64)])
-    return TokenStore(np.concatenate(arrays) if arrays else np.zeros(0, np.uint32), starts)
 
 
 def stored(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:
@@ -71,10 +64,3 @@ def fingerprint(parts: Iterable[str | bytes]) -> str:
         digest.update(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
         digest.update(b"\0")
     return digest.hexdigest()[:20]
-
-
-def file_fingerprints(paths: Iterable[Path]) -> Iterator[str]:
-    """The content of files, as digests that never hold a whole file in memory."""
-    for path in paths:
-        with path.open("rb") as file:
-            yield hashlib.file_digest(file, "sha256").hexdigest()

@@ -281,7 +281,7 @@ def prepare_masked(
     splits = {}
     for name in text.splits:
         key = fingerprint([*text.fingerprint(name), tokenizer.content_hash])
-        splits[name] = stored(cache / f"sentences-{key}", _encoded(_sentences(text.chunks(name)), tokenizer))
+        splits[name] = stored(cache / f"sentences-{key}", tokenizer.encode_lines(_sentences(text.chunks(name))))
     return MaskedTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer
 
 
@@ -295,14 +295,3 @@ def _sentences(chunks: Iterable[str]) -> Iterator[str]:
                 yield line
             else:
                 yield from (part for part in _SENTENCE_END.split(line) if part)
-
-
-def _encoded(sentences: Iterable[str], tokenizer: Tokenizer) -> Iterator[list[int]]:
-    """Sentence by sentence in batches: the tokenizer is quicker on many at once."""
-    some: list[str] = []
-    for sentence in sentences:
-        some.append(sentence)
-        if len(some) == 1000:
-            yield from tokenizer.encode_batch(some)
-            some = []
-    yield from tokenizer.encode_batch(some)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -65,15 +64,4 @@ def _train(text: ParallelText, data: DataConfig) -> dict[str, Tokenizer]:
 
 def _sentences(cache: Path, text: ParallelText, split: str, tokenizer: Tokenizer, side: int) -> TokenStore:
     key = fingerprint([*text.fingerprint(split), str(side), tokenizer.content_hash])
-    return stored(cache / f"lines-{key}", _encoded((pair[side] for pair in text.pairs(split)), tokenizer))
-
-
-def _encoded(lines: Iterable[str], tokenizer: Tokenizer) -> Iterator[list[int]]:
-    """Line by line in batches: the tokenizer is quicker on many at once."""
-    batch: list[str] = []
-    for line in lines:
-        batch.append(line)
-        if len(batch) == 1000:
-            yield from tokenizer.encode_batch(batch)
-            batch = []
-    yield from tokenizer.encode_batch(batch)
+    return stored(cache / f"lines-{key}", tokenizer.encode_lines(pair[side] for pair in text.pairs(split)))
