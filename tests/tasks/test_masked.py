@@ -121,16 +121,17 @@ def test_rows_hold_the_pair_they_say_with_segments_to_match(data):
 
 
 def test_blank_lines_may_be_mere_layout(data):
-    paragraphs, one = task_of(data), task_of(data, Masked(length=16, documents="whole"))
+    paragraphs, one = task_of(data), task_of(data, Masked(length=16, documents="files"))
     assert len(paragraphs.sentences["train"].places) == 50
     assert len(one.sentences["train"].places) == 59
 
 
 def test_long_lines_are_divided_at_sentence_ends():
     line = "One is here. " * 20 + "Is it? Yes"
-    assert list(_sentences(["short one. same line\n\n", line + "\n"])) == [
-        "short one. same line", "", *["One is here."] * 20, "Is it?", "Yes"
-    ]  # fmt: skip
+    texts = [["short one. same line\n\n", line + "\n"], ["another file\n"]]
+    divided = [*["One is here."] * 20, "Is it?", "Yes", "", "another file", ""]
+    assert list(_sentences(texts, paragraphs=True)) == ["short one. same line", "", *divided]
+    assert list(_sentences(texts, paragraphs=False)) == ["short one. same line", *divided]
 
 
 def test_only_chosen_positions_and_the_first_token_give_the_heads_a_gradient(data):
@@ -164,7 +165,7 @@ def test_the_step_s_loss_is_the_mean_of_tokens_plus_the_mean_of_rows(data):
 
 
 def test_micro_batches_of_full_rows_equal_one_batch(data):
-    task = task_of(data, Masked(length=9, documents="whole"))
+    task = task_of(data, Masked(length=9, documents="files"))
     model, indices = model_of(task).eval(), task.order.epoch(0)[0][:6]
     indices = indices[(indices[:, 0] > 2) & (indices[:, 0] < 55)][:4]  # away from the text's ends, where rows are short
     parts = [task.batch(indices), task.batch(indices[:2]), task.batch(indices[2:])]

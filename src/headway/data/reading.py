@@ -8,7 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice, zip_longest
+from itertools import groupby, islice, zip_longest
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -72,11 +73,15 @@ class TextFiles:
     errors: Errors = "strict"
 
     def __iter__(self) -> Iterator[str]:
+        return (chunk for _, chunk in self.pieces())
+
+    def pieces(self) -> Iterator[tuple[int, str]]:
+        """The text in chunks, each with the number of the file it is from."""
         at, empty = 0, True
-        for chunk in self._whole():
+        for file, chunk in self._whole():
             stop = len(chunk) if self.stop is None else self.stop - at
             if part := chunk[max(self.start - at, 0) : max(stop, 0)]:
-                yield part
+                yield file, part
                 empty = False
             at += len(chunk)
             if self.stop is not None and at >= self.stop:
@@ -84,14 +89,14 @@ class TextFiles:
         if empty:
             raise DataError(f"{names(self.paths)} in {self.paths[0].parent}: no text, expected at least 1 character")
 
-    def _whole(self) -> Iterator[str]:
+    def _whole(self) -> Iterator[tuple[int, str]]:
         last = "\n"
-        for path in self.paths:
+        for file, path in enumerate(self.paths):
             if last != "\n":  # or the last word of a file and the first of the next would become one
-                yield "\n"
+                yield file - 1, "\n"
             last = "\n"
             for chunk in read_chunks(path, errors=self.errors):
-                yield chunk
+                yield file, chunk
                 last = chunk[-1]
 
 
@@ -127,6 +132,12 @@ class PlainText:
     def chunks(self, split: str) -> Iterator[str]:
         """The text of a split in pieces of a MiB or two, each ending with a line where its lines are not longer."""
         return in_lines(_chosen(self.name, self.splits, split))
+
+    def documents(self, split: str) -> Iterator[Iterator[str]]:
+        """The same text by document, a file or a built-in set's topic each; read one to its end before the next."""
+        held = _chosen(self.name, self.splits, split)
+        pieces = held.pieces() if isinstance(held, TextFiles) else enumerate(held)
+        return (in_lines(chunk for _, chunk in group) for _, group in groupby(pieces, key=itemgetter(0)))
 
     def count(self, split: str) -> int:
         """How many characters a split has, which reads it once."""

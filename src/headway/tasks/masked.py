@@ -42,7 +42,7 @@ class Masked:
     mask: float = 0.15  # share of a row's tokens to be guessed, rounded, at least one
     hidden: float = 0.8  # of those: shown as `<mask>`
     replaced: float = 0.1  # of those: shown as a random token; the rest are shown as they are
-    documents: Literal["paragraphs", "whole"] = "paragraphs"  # does a blank line end a document, or is it but layout?
+    documents: Literal["paragraphs", "files"] = "paragraphs"  # does a blank line end a document, or only a file's end?
 
     def __post_init__(self) -> None:
         if self.length < 5:
@@ -59,11 +59,10 @@ class Masked:
 class Sentences:
     """Where a text of sentences, an empty one between documents, may be cut into what comes before and what follows."""
 
-    def __init__(self, store: TokenStore, *, documents: Literal["paragraphs", "whole"]) -> None:
+    def __init__(self, store: TokenStore) -> None:
         self.ids = store.ids
         filled = store.lengths > 0
-        ends = store.starts[:-1][~filled] if documents == "paragraphs" else store.starts[:0]
-        self.breaks = np.unique(np.concatenate([[0], ends, store.starts[-1:]]))
+        self.breaks = np.unique(np.concatenate([[0], store.starts[:-1][~filled], store.starts[-1:]]))
         begins = np.asarray(store.starts[:-1][filled])
         self.places = begins[~np.isin(begins, self.breaks)]  # of what can be a B: the first of a document follows none
 
@@ -109,7 +108,7 @@ class MaskedTask:
         self.mask = tokenizer.id(MASK)
         self.specials = sorted({tokenizer.id(token) for token in (*SPECIALS, MASK)})
         self.ordinary = np.setdiff1d(np.arange(tokenizer.size), self.specials)  # what a random token may be
-        self.sentences = {name: Sentences(store, documents=config.documents) for name, store in splits.items()}
+        self.sentences = {name: Sentences(store) for name, store in splits.items()}
         if "train" in splits:
             places = len(self._split("train").places)
             self.order = Draws(places, max(batch_tokens // config.length, 1), seed)
@@ -144,15 +143,18 @@ class MaskedTask:
     ) -> tuple[NDArray[np.uint32], NDArray[np.uint32], bool]:
         """What stands before a place and what stands after it, or after another one, each within its document.
 
-        The other place lies outside what the true pair could show, and is drawn from the same places, so that A and B
-        have to be compared: neither alone says which it is.
+        The other place lies in another document, as in the paper; where a few draws find none, as in a text of one
+        document, outside what the true pair could show. It is drawn from the same places, so that A and B have to be
+        compared: neither alone says which it is.
         """
         room = self.config.length - 3
         cut = int(sentences.places[place])
-        begin, end = sentences.document(cut)
-        begin, end = max(begin, cut - room // 2), min(end, cut + room)
-        others = sentences.places[random.integers(0, len(sentences.places), ATTEMPTS)]
-        others = others[(others < begin) | (others >= end)]
+        document = sentences.document(cut)
+        begin, end = max(document[0], cut - room // 2), min(document[1], cut + room)
+        drawn = sentences.places[random.integers(0, len(sentences.places), ATTEMPTS)]
+        others = drawn[(drawn < document[0]) | (drawn >= document[1])]
+        if not len(others):
+            others = drawn[(drawn < begin) | (drawn >= end)]
         first = sentences.ids[begin:cut]
         if follows or not len(others):
             return first, sentences.ids[cut : min(end, cut + room - len(first))], True
@@ -280,18 +282,22 @@ def prepare_masked(
     cache = Path(data.cache).expanduser()
     splits = {}
     for name in text.splits:
-        key = fingerprint([*text.fingerprint(name), tokenizer.content_hash])
-        splits[name] = stored(cache / f"sentences-{key}", tokenizer.encode_lines(_sentences(text.chunks(name))))
+        key = fingerprint([*text.fingerprint(name), config.documents, tokenizer.content_hash])
+        sentences = _sentences(text.documents(name), paragraphs=config.documents == "paragraphs")
+        splits[name] = stored(cache / f"sentences-{key}", tokenizer.encode_lines(sentences))
     return MaskedTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer
 
 
-def _sentences(chunks: Iterable[str]) -> Iterator[str]:
-    """Lines, a long one divided at its sentence ends; a blank line gives one empty sentence."""
-    for chunk in chunks:
-        for line in chunk.removesuffix("\n").split("\n"):
-            if not line.strip():
-                yield ""
-            elif len(line) <= LONG_LINE:
-                yield line
-            else:
-                yield from (part for part in _SENTENCE_END.split(line) if part)
+def _sentences(documents: Iterable[Iterable[str]], *, paragraphs: bool) -> Iterator[str]:
+    """Lines, a long one divided at its sentence ends; an empty one ends a document, where wanted each paragraph."""
+    for document in documents:
+        for chunk in document:
+            for line in chunk.removesuffix("\n").split("\n"):
+                if not line.strip():
+                    if paragraphs:
+                        yield ""
+                elif len(line) <= LONG_LINE:
+                    yield line
+                else:
+                    yield from (part for part in _SENTENCE_END.split(line) if part)
+        yield ""
