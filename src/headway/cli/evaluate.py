@@ -72,7 +72,7 @@ def run(arguments: Namespace) -> None:
         outcome = _masked(found, task, split)
     else:
         outcome = _translation(found, task, split, arguments)
-    _write(outcome, arguments)
+    _write(outcome, arguments, title=f"{Path(arguments.run).name}, {split}: right tokens by position")
     steps = ",".join(map(str, found.steps))
     if arguments.json:
         print(json.dumps(_strict({"split": split, "steps": steps, **outcome.values}), allow_nan=False))
@@ -158,7 +158,7 @@ def _language(found: Run, task: LanguageTask, split: str, *, stride: int | None)
         [key, *(show.NONE if value is None else f"{value:.4f}" for value in (values[key], values[f"sliding_{key}"]))]
         for key in ("loss", "perplexity", "bits_per_byte")
     ]
-    told = f"{blocks.tokens:,} tokens; blocks do not overlap, sliding windows do: more text before each token."
+    told = f"{blocks.tokens:,} tokens. Blocks do not overlap; sliding windows do."
     tables = [Text(), show.figures(header, rows), show.note(told, "dim"), show.by_position(positions)]
     return Outcome(values=values, shown=[*tables, _continued(task, continued)], positions=positions)
 
@@ -201,14 +201,14 @@ def _kind(found: Run) -> str:
     return KINDS[type(found.config.task)]
 
 
-def _write(outcome: Outcome, arguments: Namespace) -> None:
+def _write(outcome: Outcome, arguments: Namespace, *, title: str) -> None:
     """The files that were asked for; what was written is said on stderr."""
     if arguments.out is not None:
         # splitlines knows more line ends than a scorer does; each hypothesis must stay one line for all of them.
         commit_file(Path(arguments.out), "".join(" ".join(line.splitlines()) + "\n" for line in outcome.said))
         print(f"headway: {len(outcome.said):,} lines in {arguments.out}", file=sys.stderr)
     if arguments.plot is not None and outcome.positions is not None:
-        commit_file(Path(arguments.plot), plot_positions(outcome.positions, title=str(arguments.run)))
+        commit_file(Path(arguments.plot), plot_positions(outcome.positions, title))
         print(f"headway: a picture in {arguments.plot}", file=sys.stderr)
 
 

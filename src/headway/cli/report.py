@@ -34,7 +34,7 @@ def facts(rows: Mapping[str, str]) -> RenderableType:
 
 def section(title: str, body: RenderableType) -> RenderableType:
     """A part of the report under its name."""
-    return Group(Text(), Text(title, style="bold"), Padding(body, (0, 0, 0, 2)))
+    return Group(Text(), Text(title, style="bold"), Padding(body, (0, 0, 0, 2), expand=False))
 
 
 def note(text: str, style: str = "") -> RenderableType:
@@ -95,11 +95,11 @@ def by_position(report: PositionReport) -> RenderableType:
     forced, free = report.forced_accuracy, report.free_accuracy
     rows.append(["all", f"{forced:.1%}", f"{free:.1%}", f"{forced - free:+.1%}", f"{sum(report.counts):,}"])
     differing = [index for index in report.divergence if index is not None]
-    told = f"{len(report.divergence) - len(differing):,} of {len(report.divergence):,} free runs equal the gold"
+    told = f"{len(report.divergence) - len(differing):,} of {len(report.divergence):,} free runs are right throughout"
     if report.mean_divergence is not None:
-        told += f"; the others part from it after {report.mean_divergence:.1f} tokens on average"
+        told += f"; the others for {report.mean_divergence:.1f} tokens"
     body = Group(figures(["position", "forced", "free", "gap", "tokens"], rows), Text(f"{told}.", style="dim"))
-    return section("right tokens by position: teacher-forced (after the gold) and free-running (greedy)", body)
+    return section("right tokens by position: teacher-forced beside free-running (greedy)", body)
 
 
 def samples(title: str, blocks: Iterable[Lines]) -> RenderableType:
@@ -131,9 +131,10 @@ def sentence_lines(source: str, reference: str, output: str) -> Lines:
 def running_lines(prompt: str, gold: tuple[str, str], free: tuple[str, str]) -> Lines:
     """A continuation beside the text, each as what comes before they part and what after."""
     yield "prompt", Text(_one_line(_end(prompt)))
+    same = not gold[1] and not free[1]
     for name, (before, after) in (("text", gold), ("output", free)):
-        after = after if len(after) <= AROUND else f"{after[:AROUND]}…"
-        yield name, marked(_one_line(_end(before)), _one_line(after))
+        before, after = _one_line(_end(before)), _one_line(after if len(after) <= AROUND else f"{after[:AROUND]}…")
+        yield name, Text(before) if same else marked(before, after)
 
 
 def marked(before: str, after: str) -> Text:
