@@ -12,6 +12,7 @@ import yaml
 from torch import nn
 
 from headway import config as configs
+from headway.data.builtin import load_parallel
 from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, DataError, NoRunError
 from headway.models import build_model
@@ -148,6 +149,16 @@ class Run:
         if isinstance(config.task, Masked):
             return prepare_masked(config.task, data, tokenizers["tokenizer.json"], **size)[0]
         return prepare_translation(config.task, data, tokenizers, **size)[0]
+
+    def pairs(self, split: str, spec: str | None = None) -> tuple[list[str], list[str]]:
+        """Sources and references of a split as they are written: decoded tokens would lack what is not in a vocabulary.
+
+        Raises DataError if there is no such split.
+        """
+        data = self.config.data
+        text = load_parallel(data.spec if spec is None else spec, data.source, data.target, errors=data.errors)
+        pairs = list(text.pairs(split))
+        return [source for source, _ in pairs], [target for _, target in pairs]
 
     def translate(
         self, lines: Iterable[str], *, beam: int | None = None, length_penalty: float | None = None

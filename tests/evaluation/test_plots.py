@@ -9,7 +9,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from headway.evaluation import plot_by_length, plot_curves
+from headway.evaluation import plot_by_length, plot_curves, plot_positions, position_report
 from headway.evaluation.plots import _points, _smoothed
 
 BOTH = [
@@ -96,3 +96,16 @@ def test_neither_import_nor_drawing_touches_pyplot():
     ]
     done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("lengths", "height"),
+    [([5, 9, 9], 810), ([6, 6], 690), ([1], 690), ([100, 100], 690), ([100, 90], 810), ([*[3] * 99, 50], 810)],
+    ids=["uneven", "even", "one-token", "smoothed", "smoothed-uneven", "one-long-line"],
+)
+def test_positions_are_drawn_with_how_many_lines_get_there_where_that_differs(lengths, height):
+    gold = [[1] * length for length in lengths]
+    free = [[1] * (length // 2) for length in lengths]
+    png = plot_positions(position_report(gold, forced=gold, free=free), "$run, test: [bold]_x^")
+    assert size(png) == (1200, height)
+    assert png == plot_positions(position_report(gold, forced=gold, free=free), "$run, test: [bold]_x^")

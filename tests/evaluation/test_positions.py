@@ -34,10 +34,18 @@ def test_each_position_counts_the_sentences_that_reach_it():
 
 @pytest.mark.parametrize(
     ("gold", "free", "index"),
-    [([1, 2], [1, 2], None), ([1, 2], [1], 1), ([1, 2], [1, 2, 3], 2), ([1, 2], [3, 2], 0), ([], [], None)],
+    [
+        ([1, 2], [1, 2], None),
+        ([1, 2], [1], 1),
+        ([1, 2], [1, 2, 3], 2),
+        ([1, 2], [3, 2], 0),
+        ([], [], None),
+        (["un", "chat"], ["un"], 1),
+    ],
 )
 def test_first_divergence(gold, free, index):
     assert first_divergence(gold, free) == index
+    assert first_divergence([str(n) for n in gold], [str(n) for n in free]) == index
 
 
 LINES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), min_size=1, max_size=6)
@@ -68,6 +76,32 @@ def test_up_to_the_first_divergence_free_and_forced_agree(gold, table):
         end = len(right) if index is None else index + 1
         assert guess[:end] == own[:end]
     assert report.forced[0] == report.free[0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 400), st.integers(1, 400))
+def test_ranges_hold_every_position_once_and_keep_the_mean(first, second):
+    gold = [[1] * first, [1] * second]
+    free = [[1] * (first // 2), [0] * second]
+    report = position_report(gold, forced=gold, free=free)
+    ranges = report.ranges()
+    assert [n for each in ranges for n in range(each.low, each.high + 1)] == list(range(1, max(first, second) + 1))
+    assert len(ranges) <= 10
+    assert sum(each.tokens for each in ranges) == first + second
+    assert sum(each.free * each.tokens for each in ranges) == pytest.approx(first // 2)
+    assert all(each.forced == 1 for each in ranges)
+
+
+def test_ranges_are_narrow_at_the_start():
+    report = position_report([[1] * 12], [[1] * 12], [[1] * 12])
+    assert [each.label for each in report.ranges()] == ["1", "2", "3", "4-5", "6-10", "11-12"]
+    assert [each.label for each in position_report([[1]], [[1]], [[]]).ranges()] == ["1"]
+
+
+def test_json_has_null_where_nothing_diverged():
+    assert position_report([[1]], [[1]], [[1]]).to_json() == {
+        "forced_accuracy": 1, "free_accuracy": 1, "mean_divergence": None
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

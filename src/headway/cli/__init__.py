@@ -34,8 +34,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
 
-    def command(name: str, help: str, example: str = "") -> argparse.ArgumentParser:
-        epilog = f"example:\n  {example}" if example else None
+    def command(name: str, help: str, *examples: str) -> argparse.ArgumentParser:
+        title = "examples" if len(examples) > 1 else "example"
+        epilog = "\n  ".join([f"{title}:", *examples]) if examples else None
         return commands.add_parser(name, help=help, description=help, epilog=epilog, formatter_class=raw)
 
     demo = command("demo", "the main job on built-in data: train an English-French transformer and use it")
@@ -57,13 +58,30 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--resume", action="store_true", help="go on from the newest sound checkpoint")
     train.add_argument("--print_config", action="store_true", help="show the resolved config and stop")
 
-    evaluate = command("evaluate", "the metrics of the run's task on a split", "headway evaluate runs/demo --json")
+    evaluate = command(
+        "evaluate",
+        "the metrics of the run's task on a split",
+        "headway evaluate runs/en-de                                BLEU, chrF, by length, by position, samples",
+        "headway evaluate runs/en-de --split val --beam 1 --json    one flat object for machines",
+        "headway evaluate runs/en-de --compare runs/other           is the other one really better?",
+        "headway evaluate runs/en-de --out said.txt --plot gap.png",
+        "headway evaluate runs/gpt-char --data book.txt --stride 1  each token after a full context",
+    )
     _run(evaluate)
     evaluate.add_argument("--data", metavar="SPEC", help="other data than the run's own")
     evaluate.add_argument("--split", metavar="NAME", help="default: test if there is one, else val")
     evaluate.add_argument("--beam", type=_positive, help="of translations (default: the recipe's)")
     evaluate.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
-    evaluate.add_argument("--json", action="store_true", help="for machines")
+    evaluate.add_argument(
+        "--stride",
+        type=_positive,
+        metavar="N",
+        help="of a language model's sliding windows (default: half a window)",
+    )
+    evaluate.add_argument("--compare", metavar="RUN2", help="paired bootstrap with another translation run")
+    evaluate.add_argument("--out", metavar="FILE", help="write the translations, one a line")
+    evaluate.add_argument("--plot", metavar="FILE.png", help="draw forced and free accuracy by position")
+    evaluate.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")
 
     translate = command(
         "translate", "one output line for each input line", "headway translate runs/demo 'a cute puppy'"

@@ -9,12 +9,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from headway.cli.evaluate import evaluate_translation
+from headway.cli.evaluate import translate_split
 from headway.cli.train import train_and_draw
 from headway.config import override
 from headway.presets.recipes import demo
 from headway.runs import load
-from headway.tasks.translation import TranslationTask
 
 SENTENCES = (
     "a cute puppy",
@@ -45,11 +44,9 @@ def run(arguments: Namespace) -> None:
     train_and_draw(config, folder, resume=(folder / "checkpoints").exists())
     console.print(f"Trained in {time.perf_counter() - started:.0f} s, into {escape(str(folder))}.\n")
     found = load(folder)
-    task = found.task()
-    assert isinstance(task, TranslationTask)
     for split, what in (("test", "sentences never seen"), ("unseen", "words never seen together")):
-        values, _ = evaluate_translation(found, task, split)
-        console.print(f"{split:7} ({what}): BLEU {values['bleu']:.1f}, {values['exact_match']:.1%} exactly right")
+        report = translate_split(found, split).report
+        console.print(f"{split:7} ({what}): BLEU {report.bleu:.1f}, {report.exact_match:.1%} exactly right")
     console.print()
     for line, said in zip(SENTENCES, found.translate(SENTENCES), strict=True):
         console.print(f"  {line}\n    [bold]{escape(said)}[/bold]")

@@ -3,60 +3,222 @@
 from __future__ import annotations
 
 import json
+import math
+import sys
 from argparse import Namespace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+import numpy as np
+from rich.console import Console, RenderableType
 from rich.text import Text
 
-from headway.errors import DataError
-from headway.evaluation.translation import TranslationReport, translation_report
+from headway.cli import report as show
+from headway.errors import ConfigError, DataError
+from headway.evaluation.plots import plot_positions
+from headway.evaluation.positions import PositionReport
+from headway.evaluation.translation import TranslationReport, paired_bootstrap, translation_report
 from headway.runs import Run, load
-from headway.tasks.language import LanguageTask
-from headway.tasks.masked import MaskedTask
-from headway.tasks.translation import TranslationTask
+from headway.storage import commit_file
+from headway.tasks.language import Continuations, Language, LanguageTask
+from headway.tasks.masked import Masked, MaskedTask
+from headway.tasks.translation import Translation, TranslationTask
+
+SAMPLES = 3
+KINDS = {Language: "language model", Masked: "masked model", Translation: "translation model"}
+# Options that say nothing about some runs are refused there: ignored, they would seem to have been heeded.
+MEANT_FOR = {
+    "stride": ("language model",),
+    "compare": ("translation model",),
+    "out": ("translation model",),
+    "plot": ("language model", "translation model"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """An evaluation: flat values for machines, parts to show people, and what there is to plot or to write."""
+
+    values: dict[str, Any]
+    shown: list[RenderableType]
+    positions: PositionReport | None = None
+    said: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translated:
+    """A split as it is written, what a run made of it, and what that is worth."""
+
+    sources: list[str]
+    references: list[str]
+    said: list[str]
+    tokens: list[list[int]]
+    report: TranslationReport
 
 
 def run(arguments: Namespace) -> None:
     """Print the metrics of a split."""
     found = load(arguments.run, device=arguments.device, average=arguments.average)
+    _check(arguments, _kind(found))
     task = found.task(arguments.data)
     split = arguments.split or next((name for name in ("test", "val") if name in task.splits), "train")
     if split not in task.splits:
         raise DataError(f"no split {split!r}, there are {', '.join(task.splits)}")
-    facts = {"split": split, "steps": ",".join(map(str, found.steps))}
     if isinstance(task, LanguageTask):
-        report = task.evaluate(found.model, found.device, split).to_json()
-        _print({**facts, **report}, None, as_json=arguments.json)
+        outcome = _language(found, task, split, stride=arguments.stride)
     elif isinstance(task, MaskedTask):
-        _print({**facts, **task.evaluate(found.model, found.device, split)}, None, as_json=arguments.json)
+        outcome = _masked(found, task, split)
     else:
-        values, translations = evaluate_translation(found, task, split, beam=arguments.beam)
-        _print({**facts, **values}, translations, as_json=arguments.json)
-
-
-def evaluate_translation(
-    found: Run, task: TranslationTask, split: str, *, beam: int | None = None
-) -> tuple[dict[str, Any], TranslationReport]:
-    """Translate a split and compare: the flat figures and the whole report."""
-    nats, tokens = task.score_split(found.model, found.device, split)
-    pairs = task.splits[split]
-    sources = [task.source_tokenizer.decode(pairs.source[n].tolist()) for n in range(len(pairs.source))]
-    references = [task.target_tokenizer.decode(pairs.target[n].tolist()) for n in range(len(pairs.target))]
-    said = task.translate(found.model, found.device, sources, beam=beam)
-    report = translation_report(said, references, sources)
-    return {"loss": nats, "tokens": tokens, **report.to_json()}, report
-
-
-def _print(values: dict[str, Any], report: TranslationReport | None, *, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(values))
+        outcome = _translation(found, task, split, arguments)
+    _write(outcome, arguments, title=f"{Path(arguments.run).name}, {split}: right tokens by position")
+    steps = ",".join(map(str, found.steps))
+    if arguments.json:
+        print(json.dumps(_strict({"split": split, "steps": steps, **outcome.values}), allow_nan=False))
         return
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for key, value in values.items():
-        shown = "\n".join(value) if isinstance(value, list) else str(value)
-        table.add_row(key, f"{value:.4f}" if isinstance(value, float) else Text(shown))
-    Console(highlight=False).print(table)
-    if report is not None:
-        print("\nbleu is sacreBLEU on the text as it is; bleu_tokenized_lower is what papers of 2014-2018 report.")
+    mean = f"the mean of steps {steps}" if len(found.steps) > 1 else f"step {steps}"
+    console = Console(highlight=False)
+    console.print(show.facts({"run": f"{arguments.run} ({_kind(found)})", "split": split, "checkpoint": mean}))
+    console.print(*outcome.shown, sep="\n")
+
+
+def translate_split(found: Run, split: str, *, spec: str | None = None, beam: int | None = None) -> Translated:
+    """Translate a split of the run's data, or of other data, and compare it with its references."""
+    sources, references = found.pairs(split, spec)
+    task = found.translator()
+    tokens = task.outputs(found.model, found.device, sources, beam=beam)
+    said = [task.target_tokenizer.decode(line) for line in tokens]
+    report = translation_report(said, references, sources)
+    return Translated(sources=sources, references=references, said=said, tokens=tokens, report=report)
+
+
+def _translation(found: Run, task: TranslationTask, split: str, arguments: Namespace) -> Outcome:
+    rival = None if arguments.compare is None else _rival(found, split, arguments)
+    done = translate_split(found, split, spec=arguments.data, beam=arguments.beam)
+    forced = task.forced(found.model, found.device, split)
+    greedy = done.tokens
+    if (arguments.beam or task.config.beam) > 1:
+        greedy = task.outputs(found.model, found.device, done.sources, beam=1)
+    positions = forced.beside(greedy)
+    score = forced.score
+    values = {"loss": score.loss, "perplexity": score.perplexity, "tokens": score.tokens, **done.report.to_json()}
+    shown = [show.translation_figures(done.report, score.loss, score.perplexity)]
+    if rival is not None:
+        compared, part = _compare(
+            done, translate_split(rival, split, spec=arguments.data, beam=arguments.beam), arguments
+        )
+        values |= compared
+        shown.append(part)
+    lines = [show.sentence_lines(done.sources[n], done.references[n], done.said[n]) for n in _spread(len(done.sources))]
+    shown += [show.by_length(done.report), show.by_position(positions), show.samples("samples", lines)]
+    return Outcome(values={**values, **positions.to_json()}, shown=shown, positions=positions, said=done.said)
+
+
+def _rival(found: Run, split: str, arguments: Namespace) -> Run:
+    """The run to compare with. Raises ConfigError unless it translates the same references."""
+    rival = load(arguments.compare, device=arguments.device, average=arguments.average)
+    named = f"--compare {arguments.compare}"
+    if _kind(rival) != _kind(found):
+        raise ConfigError(f"{named}: a {_kind(rival)}, expected another translation model")
+    try:
+        same = rival.pairs(split, arguments.data)[1] == found.pairs(split, arguments.data)[1]
+    except DataError as error:
+        raise ConfigError(f"{named}: no references to compare on ({error})") from error
+    if not same:
+        whose = " and ".join(
+            f"{each.config.data.spec if arguments.data is None else arguments.data} ({each.config.data.target})"
+            for each in (found, rival)
+        )
+        raise ConfigError(f"{named}: other references on split {split!r}, {whose}; expected the same data and target")
+    return rival
+
+
+def _compare(first: Translated, second: Translated, arguments: Namespace) -> tuple[dict[str, Any], RenderableType]:
+    """Paired bootstrap of two runs on the same sentences: values and a table."""
+    delta, p = paired_bootstrap(first.said, second.said, first.references)
+    values = {"bleu_compared": second.report.bleu, "bleu_delta": delta, "bleu_p": p}
+    rows = {
+        str(arguments.run): f"{first.report.bleu:.2f}",
+        str(arguments.compare): f"{second.report.bleu:.2f}  {delta:+.2f}, p = {p:.3f}",
+    }
+    return values, show.section("bleu compared (paired bootstrap, 1,000 resamples)", show.facts(rows))
+
+
+def _language(found: Run, task: LanguageTask, split: str, *, stride: int | None) -> Outcome:
+    stride = max(task.config.context // 2, 1) if stride is None else stride
+    sliding = task.evaluate(found.model, found.device, split, stride=stride)
+    blocks = task.evaluate(found.model, found.device, split)
+    continued = task.continuations(found.model, found.device, split)
+    positions = continued.report
+    named = {f"sliding_{key}": value for key, value in sliding.to_json().items() if key != "tokens"}
+    values = {**blocks.to_json(), **named, "sliding_stride": stride, **positions.to_json()}
+    header = ["", f"blocks of {task.config.context}", f"sliding by {stride}"]
+    rows = [
+        [key, *(show.NONE if value is None else f"{value:.4f}" for value in (values[key], values[f"sliding_{key}"]))]
+        for key in ("loss", "perplexity", "bits_per_byte")
+    ]
+    told = f"{blocks.tokens:,} tokens. Blocks do not overlap; sliding windows do."
+    tables = [Text(), show.figures(header, rows), show.note(told, "dim"), show.by_position(positions)]
+    return Outcome(values=values, shown=[*tables, _continued(task, continued)], positions=positions)
+
+
+def _continued(task: LanguageTask, found: Continuations) -> RenderableType:
+    decode = task.tokenizer.decode
+    divergence = found.report.divergence
+    blocks = []
+    for n in _spread(len(found.gold)):
+        at = len(found.gold[n]) if divergence[n] is None else divergence[n]
+        gold, free = ((decode(line[:at]), decode(line[at:])) for line in (found.gold[n], found.free[n]))
+        blocks.append(show.running_lines(decode(found.prompts[n]), gold, free))
+    return show.samples(f"samples, {show.MARK} where the greedy output leaves the text", blocks)
+
+
+def _masked(found: Run, task: MaskedTask, split: str) -> Outcome:
+    values = task.evaluate(found.model, found.device, split)
+    rows = {
+        "loss": f"{values['loss']:.4f}  nats a hidden token",
+        "perplexity": f"{values['perplexity']:.4g}",
+        "tokens": f"{values['tokens']:,}  hidden",
+        "next_sentence_accuracy": f"{values['next_sentence_accuracy']:.1%}",
+        "unigram_entropy": f"{values['unigram_entropy']:.4f}  the loss of knowing frequencies alone",
+    }
+    halves = (line.rpartition(" | ") for line in values["samples"])
+    lines = [[("text", Text(text)), ("guesses", Text(guesses))] for text, _, guesses in halves]
+    return Outcome(values=values, shown=[Text(), show.facts(rows), show.samples("samples: token → guess", lines)])
+
+
+def _check(arguments: Namespace, kind: str) -> None:
+    """Raise ConfigError for an option that this kind of run cannot heed."""
+    for name, kinds in MEANT_FOR.items():
+        if getattr(arguments, name) is not None and kind not in kinds:
+            raise ConfigError(f"--{name} is for a {' or a '.join(kinds)}, {arguments.run} is a {kind}")
+    if arguments.plot is not None and Path(arguments.plot).suffix.lower() != ".png":
+        raise ConfigError(f"--plot {arguments.plot}, allowed: a name that ends in .png")
+
+
+def _kind(found: Run) -> str:
+    return KINDS[type(found.config.task)]
+
+
+def _write(outcome: Outcome, arguments: Namespace, *, title: str) -> None:
+    """The files that were asked for; what was written is said on stderr."""
+    if arguments.out is not None:
+        # splitlines knows more line ends than a scorer does; each hypothesis must stay one line for all of them.
+        commit_file(Path(arguments.out), "".join(" ".join(line.splitlines()) + "\n" for line in outcome.said))
+        print(f"headway: {len(outcome.said):,} lines in {arguments.out}", file=sys.stderr)
+    if arguments.plot is not None and outcome.positions is not None:
+        commit_file(Path(arguments.plot), plot_positions(outcome.positions, title))
+        print(f"headway: a picture in {arguments.plot}", file=sys.stderr)
+
+
+def _spread(count: int) -> list[int]:
+    """A few indices, evenly spaced."""
+    return sorted({int(n) for n in np.linspace(0, count - 1, min(SAMPLES, count))})
+
+
+def _strict(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with null for what JSON has no number for."""
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in values.items()
+    }

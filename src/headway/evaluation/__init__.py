@@ -1,8 +1,8 @@
 """The metrics: what a model's outputs are worth, on plain strings, ids and arrays."""
 
 from headway.evaluation.language import LanguageReport, ngram_baseline, unigram_entropy
-from headway.evaluation.plots import plot_by_length, plot_curves
-from headway.evaluation.positions import PositionReport, first_divergence, position_report
+from headway.evaluation.plots import plot_by_length, plot_curves, plot_positions
+from headway.evaluation.positions import PositionRange, PositionReport, first_divergence, position_report
 from headway.evaluation.translation import (
     Bucket,
     TokenizedBleu,
@@ -14,6 +14,7 @@ from headway.evaluation.translation import (
 __all__ = [
     "Bucket",
     "LanguageReport",
+    "PositionRange",
     "PositionReport",
     "TokenizedBleu",
     "TranslationReport",
@@ -22,6 +23,7 @@ __all__ = [
     "paired_bootstrap",
     "plot_by_length",
     "plot_curves",
+    "plot_positions",
     "position_report",
     "translation_report",
     "unigram_entropy",

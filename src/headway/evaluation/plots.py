@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.evaluation.positions import PositionReport
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -21,6 +23,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, GRID = "#333333", "#E3E3E3"
 DPI = 150
+FEW = 50  # accuracies are drawn where at least one in this many lines gets: a lone line is wholly right or wrong
 SMOOTHING = 80  # the smoothed line looks about this fraction of the run to either side
 
 Points = tuple[list[int], list[float]]
@@ -80,6 +83,43 @@ def plot_by_length(
         # Beside the picture: inside it would cover some line or other.
         axes.legend(frameon=False, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
     return _png(figure, None)
+
+
+def plot_positions(report: PositionReport, title: str) -> bytes:
+    """Teacher-forced and free-running accuracy at each position, the gap between them, and how many lines get there."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
+
+    uneven = len(set(report.counts)) > 1
+    figure = _figure(8, 5.4 if uneven else 4.6)
+    top, *rest = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1)) if uneven else [figure.subplots()]
+    _draw_gap(top, report)
+    top.set(ylim=(-0.03, 1.03), xlim=(0.4, len(report.counts) + 0.6))
+    top.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
+    top.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=10, parse_math=False)
+    _dress(top, "" if rest else "position", "right tokens")
+    for bottom in rest:
+        bottom.bar(range(1, len(report.counts) + 1), report.counts, width=0.8, color="#BBBBBB")
+        bottom.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        bottom.yaxis.set_major_locator(MaxNLocator(3, integer=True))
+        _dress(bottom, "position", "lines so long")
+    top.legend(frameon=False, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+    return _png(figure, None)
+
+
+def _draw_gap(axes: Axes, report: PositionReport) -> None:
+    """Two lines and what lies between; many positions are noisy, so there the lines are smoothed."""
+    positions = range(1, sum(FEW * count >= report.counts[0] for count in report.counts) + 1)
+    noisy = len(positions) > 40
+    heights = []
+    for number, (name, all_of_it) in enumerate((("teacher-forced", report.forced), ("free-running", report.free))):
+        colour, values = COLOURS[number], all_of_it[: len(positions)]
+        if noisy:
+            axes.plot(positions, values, color=colour, linewidth=0.6, alpha=0.45)
+        drawn = _smoothed(values) if noisy else np.array(values)
+        marks: dict[str, Any] = {} if noisy else {"marker": MARKERS[number], "markersize": 7.5 - 2.5 * number}
+        axes.plot(positions, drawn, color=colour, label=f"{name}, smoothed" if noisy else name, **marks, **_LINE)
+        heights.append(drawn)
+    axes.fill_between(positions, heights[0], heights[1], color=COLOURS[1], alpha=0.12, linewidth=0, label="gap")
 
 
 _LINE: dict[str, Any] = {"linewidth": 1.8, "markeredgecolor": "white", "markeredgewidth": 0.8, "clip_on": False}
@@ -161,7 +201,7 @@ def _dress(axes: Axes, xlabel: str, ylabel: str) -> None:
     axes.margins(x=0.02)
     axes.set_xlabel(xlabel, color=INK, fontsize=10)
     axes.set_ylabel(ylabel, color=INK, fontsize=10)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # a lone position has one tick
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +12,24 @@ from numpy.typing import NDArray
 from headway.errors import DataError
 
 Tokens = list[list[int]]
+RANGES = (1, 2, 3, 5, 10, 20, 50, 100, 200)  # the last position of each range of a table; one more holds the rest
 NOTHING = -1  # below every token id: where an output has ended, it agrees with no gold token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionRange:
+    """Accuracies over the `tokens` gold tokens at positions `low` to `high`, counted from 1."""
+
+    low: int
+    high: int
+    forced: float
+    free: float
+    tokens: int
+
+    @property
+    def label(self) -> str:
+        """The range for a table."""
+        return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +62,29 @@ class PositionReport:
         indices = [index for index in self.divergence if index is not None]
         return float(np.mean(indices)) if indices else None
 
+    def to_json(self) -> dict[str, float | None]:
+        """What `headway evaluate --json` prints of it."""
+        return {
+            "forced_accuracy": self.forced_accuracy,
+            "free_accuracy": self.free_accuracy,
+            "mean_divergence": self.mean_divergence,
+        }
+
+    def ranges(self) -> tuple[PositionRange, ...]:
+        """Every position in a few ranges, narrow at the start, where the two part."""
+        edges = [0, *(edge for edge in RANGES if edge < len(self.counts)), len(self.counts)]
+        return tuple(self._range(low, high) for low, high in pairwise(edges))
+
+    def _range(self, low: int, high: int) -> PositionRange:
+        forced, free, counts = self.forced[low:high], self.free[low:high], self.counts[low:high]
+        return PositionRange(
+            low=low + 1,
+            high=high,
+            forced=float(np.average(forced, weights=counts)),
+            free=float(np.average(free, weights=counts)),
+            tokens=sum(counts),
+        )
+
 
 def position_report(gold: Tokens, forced: Tokens, free: Tokens) -> PositionReport:
     """Compare the argmax under the gold prefix (`forced`) and the model's own outputs (`free`) with the gold tokens.
@@ -71,7 +113,7 @@ def position_report(gold: Tokens, forced: Tokens, free: Tokens) -> PositionRepor
     )
 
 
-def first_divergence(gold: list[int], free: list[int]) -> int | None:
+def first_divergence(gold: Sequence[object], free: Sequence[object]) -> int | None:
     """The first index at which two lines differ, an early or late end included; None when they are equal."""
     for index, (right, own) in enumerate(zip(gold, free, strict=False)):  # the lengths may differ: see below
         if right != own:

@@ -15,6 +15,8 @@ from headway.data.store import TokenStore
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.beam import Hypothesis, Penalty, beam_search
 from headway.errors import DataError
+from headway.evaluation.language import LanguageReport
+from headway.evaluation.positions import PositionReport, position_report
 from headway.models.stepper import Source, Stepper
 from headway.tasks.task import IGNORED, Batch, Term, cross_entropy
 
@@ -38,6 +40,21 @@ class Pairs:
 
     source: TokenStore
     target: TokenStore
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """A split under the gold prefix: how likely it is, and for each line its tokens, stop token last, and guesses."""
+
+    score: LanguageReport
+    gold: list[list[int]]
+    guesses: list[list[int]]
+
+    def beside(self, free: list[list[int]]) -> PositionReport:
+        """These guesses beside the model's own outputs, which come without their stop token."""
+        # An output cut off for its length gets one too; its gold would have to end at just that place to notice.
+        stop = self.gold[0][-1]
+        return position_report(self.gold, self.guesses, [[*line, stop] for line in free])
 
 
 class TranslationTask:
@@ -83,24 +100,32 @@ class TranslationTask:
 
     def validate(self, model: nn.Module, device: torch.device) -> float:
         """Nats per target token over the validation pairs, each with its stop token."""
-        return self.score_split(model, device, "val")[0]
+        return self.forced(model, device, "val").score.loss
 
     @torch.no_grad()
-    def score_split(self, model: nn.Module, device: torch.device, split: str) -> tuple[float, int]:
-        """Nats per target token of a split under the gold prefix, and how many tokens that is."""
-        nats, count = 0.0, 0
+    def forced(self, model: nn.Module, device: torch.device, split: str) -> Forced:
+        """What the model thinks of every target token of a split after the ones before it, lines in their order."""
+        stop, target = self.target_tokenizer.stop, self._pairs(split).target
+        gold = [_ended(target[n], stop).tolist() for n in range(len(target))]
+        guesses: list[list[int]] = [[] for _ in gold]
+        nats = 0.0
         for rows in self._evaluation_batches(split):
             batch = self._batch(split, rows).to(device)
-            nats += float(cross_entropy(model(*batch.inputs), batch.targets))
-            count += batch.count
-        return nats / count, count
+            logits = model(*batch.inputs)
+            nats += float(cross_entropy(logits, batch.targets))
+            for n, guessed in zip(rows.tolist(), logits.argmax(-1).tolist(), strict=True):
+                guesses[n] = guessed[: len(gold[n])]
+        return Forced(LanguageReport(nats, sum(map(len, gold))), gold, guesses)
 
     def _evaluation_batches(self, split: str) -> Iterator[Indices]:
-        if split not in self.splits:
-            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
-        pairs = self.splits[split]
+        pairs = self._pairs(split)
         lengths = np.stack([pairs.source.lengths, pairs.target.lengths], 1) + 1
         yield from Bucketed(lengths, EVALUATION_TOKENS, 0).epoch(0)
+
+    def _pairs(self, split: str) -> Pairs:
+        if split not in self.splits:
+            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
+        return self.splits[split]
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """The first validation sentences, their reference and what the model says."""
@@ -112,8 +137,12 @@ class TranslationTask:
 
     def translate(self, model: nn.Module, device: torch.device, lines: Iterable[str], **settings: Any) -> list[str]:
         """One translation a line, in the order of the lines."""
-        best = self.hypotheses(model, device, list(lines), **settings)
-        return [self.target_tokenizer.decode(found[0].tokens) if found else "" for found in best]
+        return [self.target_tokenizer.decode(ids) for ids in self.outputs(model, device, list(lines), **settings)]
+
+    def outputs(self, model: nn.Module, device: torch.device, lines: list[str], **settings: Any) -> list[list[int]]:
+        """The tokens of the best translation of each line, without the stop token; none for an empty source."""
+        best = self.hypotheses(model, device, lines, **settings)
+        return [found[0].tokens if found else [] for found in best]
 
     def hypotheses(
         self,
