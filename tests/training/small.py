@@ -12,7 +12,7 @@ from torch import nn
 
 from headway.data.batching import Blocks, Indices
 from headway.models import GptConfig, build_model
-from headway.tasks.task import Batch, Term, cross_entropy
+from headway.tasks.task import Batch, Term, cross_entropy, next_token_loss
 from headway.training.config import TrainConfig
 from headway.training.schedules import Cosine
 from headway.training.trainer import LOG, Trainer, read_log
@@ -58,8 +58,8 @@ class CountingTask:
         ids = torch.from_numpy(self.ids[indices[:, None] + np.arange(MODEL.context + 1)].astype(np.int64))
         return Batch((ids[:, :-1],), ids[:, 1:].contiguous(), ids[:, 1:].numel())
 
-    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0) -> dict[str, Term]:
-        total = cross_entropy(model(*batch.inputs), batch.targets, smoothing)
+    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
+        total = next_token_loss(model, batch, smoothing)
         self.scored += 1
         if self.scored - 1 == self.poison:
             total = total * float("nan")

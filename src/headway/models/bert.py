@@ -129,10 +129,20 @@ class BertPretraining(nn.Module):
         self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
     ) -> PretrainingLogits:
         """(B, T) -> logits of both heads."""
+        x_BTD, follows = self.features(tokens_BT, lengths_B, segments_BT=segments_BT)
+        return PretrainingLogits(self.token_head(x_BTD, self.bert.embedding.weight), follows)
+
+    def features(
+        self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """(B, T) -> what the token head's matrix reads (B, T, D), and the logits of the other head (B, 2)."""
         hidden_BTD = self.bert(tokens_BT, lengths_B, segments_BT=segments_BT)
         keep_BT = None
         if lengths_B is not None:
             keep_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < lengths_B.unsqueeze(-1)
         x = self.transform_norm(self.transform_function(self.transform(hidden_BTD)), keep_BT)
-        tokens = self.token_head(x, self.bert.embedding.weight)
-        return PretrainingLogits(tokens, self.follows(self.bert.pool(hidden_BTD)))
+        return x, self.follows(self.bert.pool(hidden_BTD))
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """The token head's matrix (V, D) and bias."""
+        return self.token_head.matrix(self.bert.embedding.weight), self.token_head.bias

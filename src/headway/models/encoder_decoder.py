@@ -116,11 +116,26 @@ class EncoderDecoder(nn.Module):
         target_lengths_B: Tensor | None = None,
     ) -> Tensor:
         """Source (B, S), target prefix (B, T) -> logits (B, T, V); both may be padded on the right."""
-        check_lengths(target_lengths_B, target_BT, "target")
-        memory = self.encode(Source(source_BS, source_lengths_B))
-        x_BTD = self.decoder(self.target_embedding(target_BT), mask=Causal(), memory=memory)
+        x_BTD = self.features(source_BS, target_BT, source_lengths_B, target_lengths_B)
         logits: Tensor = self.head(x_BTD, self.target_embedding.weight)
         return logits
+
+    def features(
+        self,
+        source_BS: Tensor,
+        target_BT: Tensor,
+        source_lengths_B: Tensor | None = None,
+        target_lengths_B: Tensor | None = None,
+    ) -> Tensor:
+        """Source (B, S), target prefix (B, T) -> (B, T, D), what the output layer reads."""
+        check_lengths(target_lengths_B, target_BT, "target")
+        memory = self.encode(Source(source_BS, source_lengths_B))
+        x_BTD: Tensor = self.decoder(self.target_embedding(target_BT), mask=Causal(), memory=memory)
+        return x_BTD
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """The output layer's matrix (V, D) and bias."""
+        return self.head.matrix(self.target_embedding.weight), self.head.bias
 
     @torch.no_grad()
     def start(self, source: Source | None = None, *, capacity: int = 64) -> DecoderState:

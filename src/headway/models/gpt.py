@@ -90,15 +90,26 @@ class Gpt(nn.Module):
     def forward(
         self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
     ) -> Tensor:
-        """(B, T) -> logits (B, T, V). Rows may be padded on the right, or hold several documents marked by segment.
+        """(B, T) -> logits (B, T, V)."""
+        logits: Tensor = self.head(self.features(tokens_BT, lengths_B, segments_BT=segments_BT), self.embedding.weight)
+        return logits
+
+    def features(
+        self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
+    ) -> Tensor:
+        """(B, T) -> (B, T, D). Rows may be padded on the right, or hold several documents marked by segment.
 
         Positions count from the start of the row: what a document sees of others is nothing, but a position that is
         joined to the input is the row's, not the document's. Rotary, ALiBi and relative ones do not mind.
         """
         check_lengths(lengths_B, tokens_BT)
         mask = Causal() if segments_BT is None else Causal() & Packed(segments_BT)
-        logits: Tensor = self.head(self.stack(self.embedding(tokens_BT), mask=mask), self.embedding.weight)
-        return logits
+        x_BTD: Tensor = self.stack(self.embedding(tokens_BT), mask=mask)
+        return x_BTD
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """The output layer's matrix (V, D) and bias."""
+        return self.head.matrix(self.embedding.weight), self.head.bias
 
     def start(self, source: Source | None = None, *, capacity: int = 64) -> Cache:
         """An empty cache; a language model reads no source."""

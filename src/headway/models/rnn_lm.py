@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from headway.config import probability
 from headway.errors import ConfigError
 from headway.models.stepper import Source
+from headway.nn.dropout import Dropout
 from headway.nn.embedding import Head, OneHot, TokenEmbedding, TokenEmbeddingConfig, TokenInput, check_lengths
 from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig
 
@@ -67,12 +68,21 @@ class RnnLm(nn.Module):
         for table in (self.embedding.weight, self.head.weight):
             if table is not None:
                 nn.init.uniform_(table, -0.1, 0.1)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
         """(B, T) -> logits (B, T, V); padding on the right is read, and changes nothing before it."""
+        logits: Tensor = self.head(self.features(tokens_BT, lengths_B), self.embedding.weight)
+        return logits
+
+    def features(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
+        """(B, T) -> (B, T, D), what the output layer reads."""
         check_lengths(lengths_B, tokens_BT)
         return self._run(tokens_BT, None, None)[0]
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """The output layer's matrix (V, D) and bias."""
+        return self.head.matrix(self.embedding.weight), self.head.bias
 
     def start(self, source: Source | None = None, *, capacity: int = 64) -> RnnState:
         """Nothing read yet; a language model takes no source, and a recurrent one needs no capacity."""
@@ -84,8 +94,8 @@ class RnnLm(nn.Module):
     def extend(self, tokens_BK: Tensor, state: RnnState, counts_B: Tensor | None = None) -> tuple[Tensor, RnnState]:
         """(B, K) -> logits (B, K, V) and the state after each row's last real token."""
         check_lengths(counts_B, tokens_BK)
-        logits, hidden = self._run(tokens_BK, state.hidden, counts_B)
-        return logits, RnnState(hidden)
+        x_BKD, hidden = self._run(tokens_BK, state.hidden, counts_B)
+        return self.head(x_BKD, self.embedding.weight), RnnState(hidden)
 
     def select(self, state: RnnState, rows_B: Tensor) -> RnnState:
         """These rows, in this order."""
@@ -97,4 +107,4 @@ class RnnLm(nn.Module):
         x = self.dropout(self.embedding(tokens_BT))
         hidden = self.recurrent.start(x, len(x)) if hidden is None else hidden
         x, hidden = self.recurrent(x, hidden, lengths_B)
-        return self.head(self.dropout(x), self.embedding.weight), hidden
+        return self.dropout(x), hidden

@@ -13,6 +13,7 @@ from headway.errors import ConfigError
 from headway.models.rnn_lm import select_hidden
 from headway.models.stepper import Source
 from headway.nn.alignment import Aligned, Alignment, AlignmentConfig
+from headway.nn.dropout import Dropout
 from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig, RecurrentLayer, reverse_padded
 
@@ -83,8 +84,8 @@ class RnnSeq2Seq(nn.Module):
         )
         self.combine = nn.Linear(decoder.hidden + encoder.width, decoder.hidden) if self.to_readout else None
         self.head = nn.Linear(decoder.hidden, config.vocab)
-        self.dropout = nn.Dropout(config.dropout)
-        self.between = nn.Dropout(decoder.dropout)
+        self.dropout = Dropout(config.dropout)
+        self.between = Dropout(decoder.dropout)
         for table in (self.source_embedding, self.target_embedding):
             nn.init.uniform_(table.weight, -0.1, 0.1)
 
@@ -110,8 +111,23 @@ class RnnSeq2Seq(nn.Module):
         target_lengths_B: Tensor | None = None,
     ) -> Tensor:
         """Source (B, S), target prefix (B, T) -> logits (B, T, V); both may be padded on the right."""
+        logits: Tensor = self.head(self.features(source_BS, target_BT, source_lengths_B, target_lengths_B))
+        return logits
+
+    def features(
+        self,
+        source_BS: Tensor,
+        target_BT: Tensor,
+        source_lengths_B: Tensor | None = None,
+        target_lengths_B: Tensor | None = None,
+    ) -> Tensor:
+        """Source (B, S), target prefix (B, T) -> (B, T, D), what the output layer reads."""
         check_lengths(target_lengths_B, target_BT, "target")
         return self._decode(target_BT, self.encode(Source(source_BS, source_lengths_B)), None)[0]
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """The output layer's matrix (V, D) and bias."""
+        return self.head.weight, self.head.bias
 
     @torch.no_grad()
     def start(self, source: Source | None = None, *, capacity: int = 64) -> Seq2SeqState:
@@ -126,7 +142,8 @@ class RnnSeq2Seq(nn.Module):
     ) -> tuple[Tensor, Seq2SeqState]:
         """(B, K) -> logits (B, K, V) and the state after each row's last real token."""
         check_lengths(counts_B, tokens_BK, "target")
-        return self._decode(tokens_BK, state, counts_B)
+        x_BKD, state = self._decode(tokens_BK, state, counts_B)
+        return self.head(x_BKD), state
 
     def select(self, state: Seq2SeqState, rows_B: Tensor) -> Seq2SeqState:
         """These rows, in this order."""
@@ -154,7 +171,7 @@ class RnnSeq2Seq(nn.Module):
                 context_BTW = self._look(top, state)
         if self.combine is not None and context_BTW is not None:
             top = self.combine(torch.cat([top, context_BTW], -1)).tanh()
-        return self.head(self.dropout(top)), state
+        return self.dropout(top), state
 
     def _look(self, states_BTW: Tensor, state: Seq2SeqState) -> Tensor:
         assert self.attention is not None

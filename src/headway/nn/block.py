@@ -12,6 +12,7 @@ from headway.config import probability
 from headway.errors import ConfigError
 from headway.nn.attention import AttentionConfig, CrossAttention, SelfAttention
 from headway.nn.cache import LayerCache
+from headway.nn.dropout import Dropout
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
 from headway.nn.norms import LayerNorm, Norm
 from headway.nn.positions import Geometry
@@ -67,7 +68,7 @@ class Block(nn.Module):
         self.attention_norm = norm(self.attention)
         self.cross_norm = norm(self.cross)
         self.feedforward_norm = norm(self.feedforward)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.tap_resid_in, self.tap_resid_out = Tap(), Tap()
         self.tap_attn_out, self.tap_cross_out, self.tap_mlp_out = Tap(), Tap(), Tap()
 

@@ -104,9 +104,13 @@ class Head(nn.Module):
 
     def forward(self, x_BTD: Tensor, embedding_VD: Tensor | None) -> Tensor:
         """(B, T, D) and the embedding's table -> (B, T, V)."""
+        return F.linear(x_BTD, self.matrix(embedding_VD), self.bias)
+
+    def matrix(self, embedding_VD: Tensor | None) -> Tensor:
+        """The matrix (V, D) that is used: its own or the embedding's."""
         matrix = embedding_VD if self.weight is None else self.weight
         assert matrix is not None
-        return F.linear(x_BTD, matrix, self.bias)
+        return matrix
 
 
 class OneHot(nn.Module):

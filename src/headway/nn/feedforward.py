@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from headway.config import positive, probability
 from headway.errors import ConfigError
+from headway.nn.dropout import Dropout
 from headway.nn.linear import FusedLinear
 
 Activation = Literal["relu", "leaky_relu", "gelu", "gelu_tanh", "swiglu"]
@@ -54,7 +55,7 @@ class FeedForward(nn.Module):
         parts = (config.inner, config.inner) if self.gated else (config.inner,)
         self.up = FusedLinear(width, parts, bias=config.bias)  # swiglu: gate, then value
         self.down = nn.Linear(config.inner, width, bias=config.bias)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, D) -> (…, D)."""

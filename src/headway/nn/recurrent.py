@@ -11,6 +11,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from headway.config import positive, probability
 from headway.errors import ConfigError
+from headway.nn.dropout import Dropout
 
 Cell = Literal["rnn", "gru", "lstm"]
 Hidden = tuple[Tensor, ...]  # (directions, B, hidden) each: h, and for an LSTM c beside it
@@ -77,7 +78,7 @@ class Recurrent(nn.Module):
         super().__init__()
         widths = [inputs, *[config.width] * (config.layers - 1)]
         self.layers = nn.ModuleList(RecurrentLayer(width, config) for width in widths)
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
 
     def start(self, like: Tensor, rows: int) -> tuple[Hidden, ...]:
         """The state of every layer before the first token."""

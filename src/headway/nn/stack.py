@@ -12,6 +12,7 @@ from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.nn.block import Block, BlockConfig
 from headway.nn.cache import Cache
+from headway.nn.dropout import Dropout
 from headway.nn.norms import BatchNorm
 from headway.nn.positions import (
     T5,
@@ -83,7 +84,7 @@ class Stack(nn.Module):
         if isinstance(position, Shaw):
             block = replace(block, attention=replace(block.attention, shaw=position))
         self.input_norm = block.norm.build(width) if config.input_norm and block.norm else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(Block(block) for _ in range(config.layers))
         # DenseNet: block k reads the input and everything the k blocks before it gave, mixed back to the width.
         dense = block.residual == "dense"

@@ -1,9 +1,10 @@
-"""Functions on tensors, without parameters: attention and its kernels, masks, biases, position formulas."""
+"""Functions on tensors, without parameters: attention and its kernels, masks, biases, position formulas, a loss."""
 
 from headway.ops.alibi import alibi_slopes
 from headway.ops.attend import KERNELS, attend, attention_weights
 from headway.ops.biases import Alibi, Bias, Relative
 from headway.ops.kernels.reference import masked_softmax
+from headway.ops.linear_cross_entropy import linear_cross_entropy
 from headway.ops.masks import Causal, Global, Lengths, Mask, NotSelf, Offset, Packed, Prefix, Window
 from headway.ops.rotary import rotary_angles, rotate
 from headway.ops.shapes import expect
@@ -27,6 +28,7 @@ __all__ = [
     "attend",
     "attention_weights",
     "expect",
+    "linear_cross_entropy",
     "masked_softmax",
     "rotary_angles",
     "rotate",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -16,7 +16,8 @@ from headway.decoding.sampling import sample
 from headway.errors import ConfigError, DataError
 from headway.evaluation.language import LanguageReport
 from headway.evaluation.positions import PositionReport, position_report
-from headway.tasks.task import IGNORED, Batch, Term, cross_entropy
+from headway.tasks.scheduled import ScheduledSampling
+from headway.tasks.task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 
 EVALUATION_TOKENS = 16384  # in one forward pass of an evaluation
 CONTINUED = 64  # blocks of a split that are continued freely
@@ -29,6 +30,7 @@ class Language:
     """A text as one stream of tokens."""
 
     context: int = 64  # targets in a block; a transformer's own context is the natural choice
+    scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +64,13 @@ class LanguageTask:
         ids = torch.from_numpy(self.splits["train"].ids[window].astype(np.int64))
         return Batch((ids[:, :-1],), ids[:, 1:].contiguous(), ids[:, 1:].numel())
 
-    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0) -> dict[str, Term]:
+    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
         """Next-token cross-entropy."""
-        return {"next_token": Term(cross_entropy(model(*batch.inputs), batch.targets, smoothing), batch.count)}
+        if self.config.scheduled is not None:
+            (tokens,) = batch.inputs
+            assert tokens is not None
+            batch = replace(batch, inputs=(self.config.scheduled.mixed(model, None, tokens, None, step=step),))
+        return {"next_token": Term(next_token_loss(model, batch, smoothing), batch.count)}
 
     def validate(self, model: nn.Module, device: torch.device) -> float:
         """Nats per token over the whole validation text."""

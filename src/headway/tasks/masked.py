@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -22,8 +22,8 @@ from headway.data.store import TokenStore, fingerprint, stored
 from headway.data.tokenizers import SPECIALS, Tokenizer
 from headway.errors import ConfigError, DataError
 from headway.evaluation.language import unigram_entropy
-from headway.models.bert import PretrainingLogits
-from headway.tasks.task import IGNORED, Batch, Term, cross_entropy
+from headway.models.bert import BertPretraining, PretrainingLogits
+from headway.tasks.task import IGNORED, Batch, Term, chosen_loss, cross_entropy
 
 MASK = "<mask>"  # beside these, `<s>` stands for BERT's [CLS] and `</s>` for its [SEP]
 FOLLOWS, RANDOM = 0, 1  # the classes of the next-sentence head, in the order of the released weights
@@ -176,7 +176,7 @@ class MaskedTask:
         shown[chosen[swapped]] = drawn[swapped]
         return shown, targets
 
-    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0) -> dict[str, Term]:
+    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
         """Cross-entropy of the chosen tokens and of the next sentence; smoothing is for the tokens.
 
         The trainer divides every term by the step's `batch.count`, here the chosen tokens. The weight turns the second
@@ -184,10 +184,13 @@ class MaskedTask:
         their chosen tokens, so that k of them equal one large batch to the bit of rounding where rows are full, and
         nearly where they are not.
         """
-        logits, rows = _logits(model, batch), len(batch.targets)
+        pretraining, rows = cast(BertPretraining, model), len(batch.targets)
+        shown, lengths, segments = _inputs(batch)
+        x_BTD, follows = pretraining.features(shown, lengths, segments_BT=segments)
+        tokens = chosen_loss(x_BTD[:, 1:], pretraining.output(), batch.targets[:, 1:], batch.count, smoothing)
         return {
-            "masked_token": Term(cross_entropy(logits.tokens[:, 1:], batch.targets[:, 1:], smoothing), batch.count),
-            "next_sentence": Term(cross_entropy(logits.follows, batch.targets[:, 0]), rows, batch.count / rows),
+            "masked_token": Term(tokens, batch.count),
+            "next_sentence": Term(cross_entropy(follows, batch.targets[:, 0]), rows, batch.count / rows),
         }
 
     def validate(self, model: nn.Module, device: torch.device) -> float:
@@ -244,9 +247,7 @@ class MaskedTask:
         chosen = np.unique(np.linspace(0, places - 1, rows + 2)[1:-1].astype(np.int64))
         batch = self._batch(split, np.stack([chosen, np.arange(len(chosen))], 1)).to(device)
         logits = _logits(model, batch)
-        shown, lengths, _ = batch.inputs
-        assert shown is not None
-        assert lengths is not None
+        shown, lengths, _ = _inputs(batch)
         lines = []
         for n, length in enumerate(lengths.tolist()):
             text = self.tokenizer.decode(shown[n, :length].tolist(), specials=True)
@@ -266,8 +267,16 @@ def _padded(rows: list[NDArray[np.int64]], value: int) -> Tensor:
     return pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True, padding_value=value)
 
 
-def _logits(model: nn.Module, batch: Batch) -> PretrainingLogits:
+def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     tokens, lengths, segments = batch.inputs
+    assert tokens is not None
+    assert lengths is not None
+    assert segments is not None
+    return tokens, lengths, segments
+
+
+def _logits(model: nn.Module, batch: Batch) -> PretrainingLogits:
+    tokens, lengths, segments = _inputs(batch)
     logits: PretrainingLogits = model(tokens, lengths, segments_BT=segments)
     return logits
 

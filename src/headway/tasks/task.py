@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.data.batching import Indices, Order
+from headway.ops import linear_cross_entropy
 
 IGNORED = -100  # targets with this value carry no loss
 
@@ -49,8 +50,8 @@ class Task(Protocol):
         """The training batch of these sequences."""
         ...
 
-    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0) -> dict[str, Term]:
-        """The loss of a batch, in named terms."""
+    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
+        """The loss of a batch, in named terms; `step` counts the steps taken, for what changes as training goes on."""
         ...
 
     def validate(self, model: nn.Module, device: torch.device) -> float:
@@ -60,6 +61,34 @@ class Task(Protocol):
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A few lines that show what the model can do."""
         ...
+
+
+class Predictor(Protocol):
+    """A model whose output layer stands apart, so that a loss need not make every logit."""
+
+    def features(self, *inputs: Tensor | None) -> Tensor:
+        """What the output layer reads (B, T, D)."""
+        ...
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """The output layer's matrix (V, D) and bias."""
+        ...
+
+
+def next_token_loss(model: nn.Module, batch: Batch, smoothing: float = 0.0) -> Tensor:
+    """The summed loss in nats of a batch's targets; the output layer sees no position without one."""
+    predictor: Predictor = model  # type: ignore[assignment]
+    return chosen_loss(predictor.features(*batch.inputs), predictor.output(), batch.targets, batch.count, smoothing)
+
+
+def chosen_loss(
+    x_BTD: Tensor, output: tuple[Tensor, Tensor | None], targets_BT: Tensor, count: int, smoothing: float
+) -> Tensor:
+    """The summed cross-entropy of the `count` targets that are not IGNORED."""
+    if count == targets_BT.numel():
+        return linear_cross_entropy(x_BTD.flatten(0, 1), *output, targets_BT.flatten(), smoothing=smoothing)
+    chosen = targets_BT != IGNORED
+    return linear_cross_entropy(x_BTD[chosen], *output, targets_BT[chosen], smoothing=smoothing)
 
 
 def cross_entropy(logits: Tensor, targets: Tensor, smoothing: float = 0.0) -> Tensor:

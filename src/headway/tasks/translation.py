@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,8 @@ from headway.errors import DataError
 from headway.evaluation.language import LanguageReport
 from headway.evaluation.positions import PositionReport, position_report
 from headway.models.stepper import Source, Stepper
-from headway.tasks.task import IGNORED, Batch, Term, cross_entropy
+from headway.tasks.scheduled import ScheduledSampling
+from headway.tasks.task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 
 EVALUATION_TOKENS = 8192
 
@@ -32,6 +33,7 @@ class Translation:
     length_penalty: float = 0.6
     penalty: Penalty = "gnmt"
     max_extra: int = 50  # a translation may be this much longer than its source
+    scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,16 @@ class TranslationTask:
         tensors = tuple(torch.from_numpy(array) for array in (source, inputs, source_lengths, lengths))
         return Batch(tensors, torch.from_numpy(target), int(lengths.sum()))
 
-    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0) -> dict[str, Term]:
+    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
         """Next-token cross-entropy on the target."""
-        return {"next_token": Term(cross_entropy(model(*batch.inputs), batch.targets, smoothing), batch.count)}
+        if self.config.scheduled is not None:
+            source, target, source_lengths, lengths = batch.inputs
+            assert source is not None
+            assert target is not None
+            read = Source(source, source_lengths)
+            mixed = self.config.scheduled.mixed(model, read, target, lengths, step=step)
+            batch = replace(batch, inputs=(source, mixed, source_lengths, lengths))
+        return {"next_token": Term(next_token_loss(model, batch, smoothing), batch.count)}
 
     def validate(self, model: nn.Module, device: torch.device) -> float:
         """Nats per target token over the validation pairs, each with its stop token."""

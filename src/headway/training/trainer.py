@@ -64,7 +64,8 @@ class Trainer:
         self.best, self.best_step, self.stale = math.inf, 0, 0
         self.ema = {name: p.detach().clone() for name, p in self.model.named_parameters()} if config.ema else {}
         self.batches = task.order.after(self.cursor)
-        self.forward: nn.Module = _compiled(self.model, self.device) if config.compile else self.model
+        if config.compile:
+            _compile(self.model, self.device)
         self._signal: int | None = None
         _seed_dropout(config.seed, self.device)
 
@@ -94,14 +95,15 @@ class Trainer:
     def advance(self) -> dict[str, Any]:
         """One step of the optimiser over `accumulate` micro-batches."""
         config, started = self.config, time.perf_counter()
-        self.forward.train()
+        self.model.train()
         drawn = [next(self.batches) for _ in range(config.accumulate)]
         batches = [self.task.batch(indices) for indices, _ in drawn]
         count = sum(batch.count for batch in batches)
         total = 0.0
         for batch in batches:
             with self._autocast():
-                terms = self.task.loss(self.forward, batch.to(self.device), smoothing=config.label_smoothing)
+                moved = batch.to(self.device)
+                terms = self.task.loss(self.model, moved, smoothing=config.label_smoothing, step=self.step)
                 # One division by the count of the whole step: k micro-batches equal one large batch.
                 loss = torch.stack([term.weight * term.total / count for term in terms.values()]).sum()
             loss.backward()
@@ -306,11 +308,10 @@ def _seed_dropout(seed: int, device: torch.device) -> None:
         torch.cuda.manual_seed(seed + 1)
 
 
-def _compiled(model: nn.Module, device: torch.device) -> nn.Module:
+def _compile(model: nn.Module, device: torch.device) -> None:
+    """Compile all but the output layer, which the loss takes in hand."""
     missing = compiler_missing(device.type)
     if missing is not None:
         warnings.warn(f"train.compile: {missing}; training goes on uncompiled", AdviceWarning, stacklevel=3)
-        return model
-    compiled = torch.compile(model, dynamic=True)
-    assert isinstance(compiled, nn.Module)
-    return compiled
+        return
+    model.features = torch.compile(model.features, dynamic=True)  # type: ignore[assignment, arg-type]
