@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import yaml
 from headway.cli import overrides_of
 from headway.cli.progress import TrainingBar
 from headway.config import override, plain
-from headway.errors import ConfigError
+from headway.errors import ConfigError, StorageError
 from headway.evaluation.plots import plot_curves
 from headway.presets import preset
 from headway.runs import train_run
@@ -38,10 +39,17 @@ def train_and_draw(config: RunConfig, folder: Path, *, resume: bool) -> None:
     with TrainingBar(folder.name, config.train.steps) as bar:
         try:
             train_run(config, folder, bar, resume=resume)
-        finally:
-            entries = read_log(folder / LOG)
-            if entries:
-                commit_file(folder / "curves.png", plot_curves(entries))
+        except BaseException:
+            with contextlib.suppress(StorageError):  # why training ended is what the user must hear
+                _draw(folder)
+            raise
+        _draw(folder)
+
+
+def _draw(folder: Path) -> None:
+    entries = read_log(folder / LOG)
+    if entries:
+        commit_file(folder / "curves.png", plot_curves(entries))
 
 
 def resolve(arguments: Namespace) -> RunConfig:
