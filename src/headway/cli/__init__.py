@@ -55,6 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--out", metavar="DIR", help="the run folder (default: runs/PRESET)")
     train.add_argument("--config", metavar="FILE", help="YAML with keys to set, below those given here")
     train.add_argument("--resume", action="store_true", help="go on from the newest sound checkpoint")
+    train.add_argument("--tensorboard", action="store_true", help="event files as well, into DIR/tensorboard")
     train.add_argument("--print_config", action="store_true", help="show the resolved config and stop")
 
     evaluate = command("evaluate", "the metrics of the run's task on a split", "headway evaluate runs/demo --json")
