@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import time
 from pathlib import Path
 
 import pytest
+import torch
 
+import headway.cli.train  # noqa: F401  # before a fork, not in every child
 from headway.cli import main
 from tests.cli.test_commands import QUICK, parallel, train_words
 
@@ -101,3 +105,30 @@ def test_a_split_is_read_for_its_digest_once_a_start(tmp_path, cache, monkeypatc
     monkeypatch.setattr(reading, "_digest", lambda parts: digested.append(1) or plain(parts))
     assert main(train_words(parallel(tmp_path / "data"), tmp_path / "run", cache)) == 0
     assert len(digested) == 3  # train, val, test
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_of_trainers_started_at_once_one_trains_and_the_others_refuse_at_once(tmp_path, cache, count):
+    command = text_run(tmp_path, cache)
+    torch.set_num_threads(1)  # what is forked must not wait for threads that stayed behind
+    waiting, start = os.pipe()
+    children = []
+    for n in range(count):
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                os.close(start)
+                os.read(waiting, 1)  # returns when the last writer closes its end
+                began = time.monotonic()
+                code = main(command)
+                (tmp_path / f"seconds-{n}").write_text(str(time.monotonic() - began))
+            finally:
+                os._exit(code)
+        children.append(child)
+    os.close(start)
+    codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    os.close(waiting)
+    assert sorted(codes) == [0] + [2] * (count - 1)
+    assert all(float((tmp_path / f"seconds-{n}").read_text()) < 2 for n in range(count) if codes[n] == 2)
+    assert json.loads((tmp_path / "run" / "latest.json").read_text()) == {"step": 6}

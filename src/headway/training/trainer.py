@@ -79,14 +79,16 @@ class Trainer:
                 entry = self.advance()
                 log.line(json.dumps(entry))
                 self.watcher.step(entry)
-                ends = self.step == self.config.steps or self._signal
-                if self.step % self.config.evaluate_every == 0 or self.step == self.config.steps:
+                ends = self.step == self.config.steps
+                if self.step % self.config.evaluate_every == 0 or ends:
                     log.line(json.dumps(self._evaluate()))
                     ends = ends or self._out_of_patience() or self.best_step == self.step
-                if self.step % self.config.save_every == 0 or ends:
+                # Asked after the evaluation, which may take long; a signal that comes later waits for the next step.
+                saves = self.step % self.config.save_every == 0 or ends or self._signal is not None
+                if saves:
                     log.sync()  # a checkpoint never knows more than the log
                     self.save()
-                if self._signal:
+                if saves and self._signal is not None:
                     raise Interrupted(self._signal, self.step)
 
     def advance(self) -> dict[str, Any]:
