@@ -35,11 +35,9 @@ class SmallDisk:
 def mounted(place: Path) -> Iterator[SmallDisk]:
     """A tmpfs at this place; the test is skipped, loudly, where mounting is not permitted."""
     place.mkdir()
-    made = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64m", "headway-test", place], capture_output=True, text=True
-    )
-    if made.returncode:
-        reason = f"no full disk tested: mounting a small file system is not permitted ({made.stderr.strip()})"
+    reason = _mount(place)
+    if reason:
+        reason = f"no full disk tested: mounting a small file system is not permitted ({reason})"
         warnings.warn(reason, stacklevel=1)  # a skip alone is one letter among a thousand dots
         pytest.skip(reason)
     try:
@@ -47,3 +45,13 @@ def mounted(place: Path) -> Iterator[SmallDisk]:
     finally:
         # Lazily: after a failure the traceback may still hold tensors that are mapped from a file there.
         subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def _mount(place: Path) -> str:
+    """Mount, and say why not where it fails."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "headway-test", place]
+    try:
+        made = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        return str(error)
+    return (made.stderr.strip() or f"exit code {made.returncode}") if made.returncode else ""
