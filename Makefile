@@ -17,7 +17,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 venv: $(INSTALLED)  ## .venv with headway and every extra
 
-demo: $(INSTALLED)  ## train the decks' three-sentence language model and sample from it
+demo: $(INSTALLED)  ## train an English-French transformer, score it, translate (about four minutes)
 	$(BIN)/headway demo
 
 # One torch thread per worker: two workers with two threads each fight over two cores.

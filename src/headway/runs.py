@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from torch import nn
 
 from headway import config as configs
 from headway.data.builtin import load_parallel
+from headway.data.contents import TRAINED_ON
 from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, DataError, NoRunError
 from headway.models import build_model
@@ -26,6 +28,8 @@ from headway.training.run_config import RunConfig
 from headway.training.trainer import Trainer, Watcher, pick_device
 
 CONFIG = "config.yaml"
+ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
+DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
 FREE_TO_CHANGE = ("steps", "evaluate_every", "save_every", "keep", "device", "patience", "non_finite", "compile")
 
@@ -38,48 +42,56 @@ def train_run(config: RunConfig, folder: Path, watcher: Watcher, *, resume: bool
             raise ConfigError(
                 f"{folder} holds a run already (step {before[-1]}); --resume goes on, --out goes elsewhere"
             )
+        expected = None
         if resume and (folder / CONFIG).exists():
             _expect_same(read_config(folder), config)
+            expected = _trained_on(folder, watcher)
         tokenizers = read_tokenizers(folder) if resume else {}
-        config, task, tokenizers = _prepare(config, tokenizers, watcher)
+        config, task, tokenizers, found = _prepare(config, tokenizers, expected, watcher)
+        kept = {split: found[split] for split in TRAINED_ON if split in found}
+        commit_file(folder / DATA, json.dumps(kept, indent=2) + "\n")
         for name, tokenizer in tokenizers.items():
             commit_file(folder / name, tokenizer.to_json())
         commit_file(folder / CONFIG, yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True))
         model = build_model(config.model, seed=config.train.seed)
         trainer = Trainer(model, task, config.train, folder, watcher)
         if resume:
-            found = trainer.resume()
-            watcher.note(f"resuming at step {trainer.step}" if found else "no checkpoint yet: starting at step 0")
+            at = trainer.resume()
+            watcher.note(f"resuming at step {trainer.step}" if at else "no checkpoint yet: starting at step 0")
         trainer.train()
         return trainer
 
 
 def _prepare(
-    config: RunConfig, tokenizers: dict[str, Tokenizer], watcher: Watcher
-) -> tuple[RunConfig, LanguageTask | MaskedTask | TranslationTask, dict[str, Tokenizer]]:
-    """The task with its data, the tokenizers, and the config with the vocabulary they gave."""
-    train = config.train
+    config: RunConfig, tokenizers: dict[str, Tokenizer], expected: dict[str, str] | None, watcher: Watcher
+) -> tuple[RunConfig, LanguageTask | MaskedTask | TranslationTask, dict[str, Tokenizer], dict[str, str]]:
+    """The config with the vocabulary its tokenizers gave, the task with its data, the tokenizers, the contents."""
+    size, only = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}, tokenizers.get(ONE)
     if isinstance(config.task, Language):
-        language, tokenizer = prepare_language(
-            config.task, config.data, tokenizers.get("tokenizer.json"), batch_tokens=train.batch_tokens, seed=train.seed
-        )
+        language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)
         model = configs.override(config.model, {"vocab": tokenizer.size})
-        return replace(config, model=model), language, {"tokenizer.json": tokenizer}
+        return replace(config, model=model), language, {ONE: tokenizer}, found
     if isinstance(config.task, Masked):
-        masked, tokenizer = prepare_masked(
-            config.task, config.data, tokenizers.get("tokenizer.json"), batch_tokens=train.batch_tokens, seed=train.seed
-        )
+        masked, tokenizer, found = prepare_masked(config.task, config.data, only, expected=expected, **size)
         model = configs.override(config.model, {"bert.vocab": tokenizer.size})
-        return replace(config, model=model), masked, {"tokenizer.json": tokenizer}
-    translation, named = prepare_translation(
-        config.task, config.data, tokenizers, batch_tokens=train.batch_tokens, seed=train.seed
-    )
+        return replace(config, model=model), masked, {ONE: tokenizer}, found
+    translation, named, found = prepare_translation(config.task, config.data, tokenizers, expected=expected, **size)
     left_out = len(translation.splits["train"].source) - len(translation.kept)
     if left_out:
         watcher.note(f"{left_out:,} training pairs are longer than task.max_length={config.task.max_length}: left out")
     source, target = translation.source_tokenizer, translation.target_tokenizer
     sizes: dict[str, object] = {"vocab": target.size, "source_vocab": None if source is target else source.size}
-    return replace(config, model=configs.override(config.model, sizes)), translation, named
+    return replace(config, model=configs.override(config.model, sizes)), translation, named, found
+
+
+def _trained_on(folder: Path, watcher: Watcher) -> dict[str, str] | None:
+    """The digests of the data a run was begun with; None, and a note, where it keeps none."""
+    try:
+        return {split: str(digest) for split, digest in json.loads((folder / DATA).read_text()).items()}
+    except (OSError, ValueError, AttributeError) as error:
+        reason = "missing" if isinstance(error, FileNotFoundError) else f"unreadable ({type(error).__name__})"
+        watcher.note(f"{folder / DATA} is {reason}: whether the data is still the same is not known")
+        return None
 
 
 def _expect_same(old: RunConfig, new: RunConfig) -> None:
@@ -137,7 +149,7 @@ class Run:
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of what the model writes."""
-        return self.tokenizers.get("tokenizer-target.json") or self.tokenizers["tokenizer.json"]
+        return self.tokenizers.get("tokenizer-target.json") or self.tokenizers[ONE]
 
     def task(self, spec: str | None = None) -> LanguageTask | MaskedTask | TranslationTask:
         """The task with its data, or with other data."""
@@ -145,10 +157,10 @@ class Run:
         config, tokenizers = self.config, self.tokenizers
         size = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}
         if isinstance(config.task, Language):
-            return prepare_language(config.task, data, tokenizers["tokenizer.json"], **size)[0]
+            return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):
-            return prepare_masked(config.task, data, tokenizers["tokenizer.json"], **size)[0]
-        return prepare_translation(config.task, data, tokenizers, **size)[0]
+            return prepare_masked(config.task, data, tokenizers[ONE], expected=None, **size)[0]
+        return prepare_translation(config.task, data, tokenizers, expected=None, **size)[0]
 
     def pairs(self, split: str, spec: str | None = None) -> tuple[list[str], list[str]]:
         """Sources and references of a split as they are written: decoded tokens would lack what is not in a vocabulary.

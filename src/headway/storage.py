@@ -31,6 +31,12 @@ DRAFT = ".draft-"  # what a writer that died may leave behind begins with this
 class Disk:
     """The few steps that writing is made of, one method each, so that a test can fail at every one of them."""
 
+    def expect_room(self, folder: Path, needs: int) -> None:
+        """Raise OSError where a disk that tells its size has no room for as many bytes."""
+        usage = shutil.disk_usage(folder)
+        if usage.total and usage.free < needs:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     def make(self, folder: Path) -> None:
         """Create a folder."""
         folder.mkdir()
@@ -96,17 +102,28 @@ def _put(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
+def size_of(tensors: Mapping[str, Tensor]) -> int:
+    """The bytes of a safetensors file: a length, a header in JSON filled up to a multiple of eight, the numbers."""
+    header, at = {}, 0
+    for name, tensor in tensors.items():
+        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + tensor.nbytes]}
+        at += tensor.nbytes
+    return 8 + (len(json.dumps(header, separators=(",", ":"))) + 7) // 8 * 8 + at
+
+
 @contextlib.contextmanager
-def committing(folder: Path, *, shared: bool = False) -> Iterator[Draft]:
+def committing(folder: Path, *, shared: bool = False, needs: int | None = None) -> Iterator[Draft]:
     """Write a folder that appears whole or not at all. Raises StorageError; the folder must not exist yet.
 
-    A `shared` one may appear meanwhile, made by another process from the same things: then that one stays.
+    A `shared` one may appear meanwhile, made by another process from the same things: then that one stays. Where it is
+    known what the folder `needs` in bytes, a disk without room for it is not filled up first.
     """
     draft = folder.with_name(f"{DRAFT}{os.getpid()}-{folder.name}")
-    with _storage_errors(folder):
+    with storage_errors(folder, needs), _no_litter(draft):
         if folder.exists() and not shared:
             raise ConfigError(f"{folder} exists already")
         folder.parent.mkdir(parents=True, exist_ok=True)
+        DISK.expect_room(folder.parent, needs or 0)
         DISK.remove(draft)
         DISK.make(draft)
         yield Draft(draft)
@@ -122,32 +139,91 @@ def committing(folder: Path, *, shared: bool = False) -> Iterator[Draft]:
         DISK.sync(folder.parent)
 
 
+@contextlib.contextmanager
+def _no_litter(draft: Path) -> Iterator[None]:
+    """What could not be finished is taken away again: on a full disk it would keep the room it lacked."""
+    try:
+        yield
+    except Exception:
+        with contextlib.suppress(OSError):
+            DISK.remove(draft)
+        raise
+
+
 def discard(path: Path) -> None:
-    """Remove a file or folder, if it is there."""
-    DISK.remove(path)
+    """Remove a file or folder, if it is there. Raises StorageError."""
+    with storage_errors(path, doing="removed"):
+        DISK.remove(path)
+
+
+def set_aside(path: Path, aside: Path) -> None:
+    """Give a folder another name, in place of what has that name. Raises StorageError."""
+    with storage_errors(path, doing="renamed"):
+        DISK.remove(aside)
+        DISK.rename(path, aside)
 
 
 def commit_file(path: Path, content: str | bytes) -> None:
     """Write or replace one file: a reader sees the old one or the new one, never a part."""
     draft = path.with_name(f"{DRAFT}{os.getpid()}-{path.name}")
-    with _storage_errors(path):
+    data = content if isinstance(content, bytes) else content.encode()
+    with storage_errors(path, len(data)), _no_litter(draft):
         path.parent.mkdir(parents=True, exist_ok=True)
-        DISK.write(draft, lambda place: _put(place, content if isinstance(content, bytes) else content.encode()))
+        DISK.write(draft, lambda place: _put(place, data))
         DISK.sync(draft)
         DISK.rename(draft, path)
         DISK.sync(path.parent)
 
 
+class Appending:
+    """A file that grows by whole lines, each handed over at once. Use as a context manager. Raises StorageError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with storage_errors(path):
+            self.file = path.open("ab", buffering=0)  # a buffer would fail later, and once more when it is closed
+
+    def __enter__(self) -> Appending:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+    def line(self, text: str) -> None:
+        """Add a line; one that does not fit leaves nothing behind."""
+        data, before = f"{text}\n".encode(), self.file.tell()
+        with storage_errors(self.path, len(data)):
+            try:
+                while data:
+                    data = data[self.file.write(data) :]
+            except OSError:
+                with contextlib.suppress(OSError):
+                    self.file.truncate(before)
+                raise
+
+    def sync(self) -> None:
+        """Wait until every line is on disk."""
+        with storage_errors(self.path):
+            DISK.sync(self.path)
+
+
 @contextlib.contextmanager
-def _storage_errors(path: Path) -> Iterator[None]:
+def storage_errors(path: Path, needs: int | None = None, *, doing: str = "written") -> Iterator[None]:
+    """What the disk refuses, as one StorageError with the path, the bytes it needs and the bytes that are free."""
     try:
         yield
     except (OSError, SafetensorError) as error:
-        place = next((parent for parent in path.parents if parent.exists()), Path("/"))
-        free = shutil.disk_usage(place).free
         full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
         reason = "no space left" if full else str(error)
-        raise StorageError(f"{path}: could not be written ({reason}; {free:,} bytes free there)") from error
+        needed = "" if needs is None else f"needs {needs:,} bytes, "
+        raise StorageError(
+            f"{path}: could not be {doing} ({reason}; {needed}{_free(path):,} bytes free there)"
+        ) from error
+
+
+def _free(path: Path) -> int:
+    place = next((parent for parent in path.parents if parent.exists()), Path("/"))
+    return shutil.disk_usage(place).free
 
 
 def _fingerprint(path: Path) -> dict[str, Any]:
@@ -184,26 +260,28 @@ def problems(folder: Path) -> list[str]:
 
 
 def sweep(folder: Path) -> None:
-    """Remove what writers that died left behind."""
+    """Remove what writers that died left behind. Raises StorageError."""
     for path in folder.glob(f"{DRAFT}*") if folder.is_dir() else ():
-        DISK.remove(path)
+        discard(path)
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Hold a run folder alone. The lock ends with its process, however that dies. Raises ConfigError if it is held."""
-    with _storage_errors(folder):
+    path = folder / ".lock"
+    with storage_errors(path):
         folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / ".lock").open("a+")
+        file = path.open("a+b", buffering=0)
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             file.seek(0)
-            raise ConfigError(f"{folder} is in use by process {file.read().strip() or 'unknown'}") from error
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+            holder = file.read().decode(errors="replace").strip()
+            raise ConfigError(f"{folder} is in use by process {holder or 'unknown'}") from error
+        with storage_errors(path):
+            file.truncate(0)
+            file.write(str(os.getpid()).encode())
         yield
 
 

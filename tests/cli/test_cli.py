@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +65,15 @@ def test_a_mistake_is_one_line_and_exit_code_two(capsys):
         main(["demo", "--steps", "0"])
     assert caught.value.code == 2
     assert main(["bench", "nothing"]) == 2
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full, as Linux has it")
+def test_output_that_the_disk_does_not_take_is_one_line_and_exit_code_five():
+    code = "import sys; from headway.cli import main; sys.exit(main(['presets']))"
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 5
+    assert done.stderr == "headway: standard output: could not be written (no space left)\n"
 
 
 def test_no_command_prints_the_help(capsys):

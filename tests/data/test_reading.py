@@ -44,6 +44,8 @@ def test_a_folder_has_every_split_with_both_sides(tmp_path):
 
 def test_unequal_line_counts_name_both_files_and_both_counts(tmp_path):
     folder = fill(tmp_path, train_en="a\n" * 5, train_de="x\n" * 3)
+    assert "train.en has 5 lines and" in error(load_parallel, folder, "en", "de")  # dividing reads them
+    fill(tmp_path, val_en="c\n", val_de="z\n")
     message = f"{folder / 'train.en'} has 5 lines and {folder / 'train.de'} has 3"
     assert message in error(load_parallel(folder, "en", "de").count, "train")
     reverse = load_parallel(folder, "de", "en").pairs("train")
@@ -52,7 +54,9 @@ def test_unequal_line_counts_name_both_files_and_both_counts(tmp_path):
 
 
 def test_pairs_are_read_as_they_are_asked_for(tmp_path):
-    folder = fill(tmp_path, train_en="a sentence\n" * 400_000, train_de="ein Satz\n" * 400_000)
+    folder = fill(
+        tmp_path, train_en="a sentence\n" * 400_000, train_de="ein Satz\n" * 400_000, val_en="a\n", val_de="b\n"
+    )
     tracemalloc.start()
     assert load_parallel(folder, "en", "de").count("train") == 400_000
     peak = tracemalloc.get_traced_memory()[1]
@@ -97,6 +101,26 @@ def test_a_lone_table_gives_its_last_tenth(tmp_path, count, val):
     assert list(text.pairs("val")) == pairs[count - val :]
 
 
+@pytest.mark.parametrize("table", [False, True])
+def test_a_folder_without_val_gives_the_last_tenth_of_train(tmp_path, table):
+    lines = [(f"word {n}", f"Wort {n}") for n in range(25)]
+    if table:
+        fill(tmp_path, train_tsv="".join(f"{a}\t{b}\n" for a, b in lines), test_tsv="a\tb\n")
+    else:
+        fill(tmp_path, train_en="".join(f"{a}\n" for a, _ in lines), train_de="".join(f"{b}\n" for _, b in lines))
+        fill(tmp_path, test_en="a\n", test_de="b\n")
+    text = load_parallel(tmp_path, "en", "de")
+    assert set(text.splits) == {"train", "val", "test"}
+    assert list(text.pairs("train")) == lines[:23]
+    assert list(text.pairs("val")) == lines[23:]
+    assert list(text.pairs("test")) == [("a", "b")]
+
+
+def test_a_folder_of_texts_without_val_gives_the_last_tenth_of_train(tmp_path):
+    text = load_text(fill(tmp_path, train_txt="0123456789" * 2, test_txt="test"))
+    assert ["".join(text.chunks(split)) for split in ("train", "val", "test")] == ["012345678901234567", "89", "test"]
+
+
 def test_one_pair_cannot_be_divided(tmp_path):
     (tmp_path / "x.tsv").write_text("a\tb\n")
     assert "x.tsv: 1 pair, expected at least 2" in error(load_parallel, tmp_path / "x.tsv", "en", "de")
@@ -111,9 +135,9 @@ def test_a_folder_of_tables(tmp_path):
 
 
 def test_fingerprints_go_by_content(tmp_path):
-    plain = load_parallel(fill(tmp_path / "a", train_en="a\nb\n", train_de="x\ny\n"), "en", "de")
-    table = load_parallel(fill(tmp_path / "b", train_tsv="a\tx\nb\ty\n"), "en", "de")
-    other = load_parallel(fill(tmp_path / "c", train_en="a\nbx\n", train_de="x\ny\n"), "en", "de")
+    plain = load_parallel(fill(tmp_path / "a", train_en="a\nb\nc\n", train_de="x\ny\nz\n"), "en", "de")
+    table = load_parallel(fill(tmp_path / "b", train_tsv="a\tx\nb\ty\nc\tz\n"), "en", "de")
+    other = load_parallel(fill(tmp_path / "c", train_en="a\nbx\nc\n", train_de="x\ny\nz\n"), "en", "de")
     assert plain.fingerprint("train") == table.fingerprint("train") != other.fingerprint("train")
 
 

@@ -193,3 +193,103 @@ def test_a_compiled_step_is_the_plain_one(tmp_path):
                 module.dropout = 0.0
     for _ in range(3):
         assert made.advance()["loss"] == pytest.approx(plain.advance()["loss"], abs=1e-5)
+
+
+def interrupted_in(tmp_path, made, name: str, where: object) -> Interrupted:
+    """A run that gets SIGTERM in the middle of a method of `where`, the second time it is called."""
+    plain, calls = getattr(where, name), []
+
+    def method(*arguments, **settings):
+        calls.append(made.step)
+        if len(calls) == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return plain(*arguments, **settings)
+
+    setattr(where, name, method)
+    with pytest.raises(Interrupted) as caught:
+        made.train()
+    assert made.step == calls[1], "the step at hand is the last one"
+    return caught.value
+
+
+@pytest.mark.parametrize("place", ["validate", "samples", "save", "mark_best", "prune"])
+def test_a_signal_during_an_evaluation_or_a_save_loses_nothing(tmp_path, place, uninterrupted):
+    made = trainer(tmp_path)
+    worse = iter([1.0, 2.0, 3.0])
+    if place == "validate":  # an evaluation that is no better asks for no save of its own
+        made.task.validate = lambda model, device: next(worse)
+    where = made.task if place in ("validate", "samples") else made.checkpoints
+    stopped = interrupted_in(tmp_path, made, place, where)
+    assert stopped.exit_code == 143
+    assert f"saved at step {made.step};" in str(stopped)
+    again = trainer(tmp_path)
+    assert again.resume()
+    assert again.step == made.step
+    again.train()
+    if place != "validate":
+        assert (state_hash(again), losses(tmp_path)) == uninterrupted
+
+
+def in_child(folder, ready: int) -> int:
+    """Fork a trainer that says when it listens to signals; its exit code is that of the command."""
+    child = os.fork()
+    if child:
+        return child
+    code = 1
+    try:
+        torch.set_num_threads(1)
+        made = trainer(folder)
+        made.resume()
+        plain = made.advance
+        made.advance = lambda: (os.write(ready, b"."), plain())[1]
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)  # what comes after the last step comes too late
+        made.train()
+        (folder / "hash").write_text(state_hash(made))
+        code = 0
+    except Interrupted as stopped:
+        code = stopped.exit_code
+    finally:
+        os._exit(code)
+
+
+def test_fifty_signals_at_random_times_each_end_in_a_sound_checkpoint(tmp_path, uninterrupted):
+    chance, stopped, attempt = random.Random(0), 0, 0
+    while stopped < 50:
+        folder, attempt = tmp_path / f"run-{attempt}", attempt + 1
+        while True:
+            reading, ready = os.pipe()
+            child = in_child(folder, ready)
+            os.close(ready)
+            os.read(reading, 1)
+            time.sleep(chance.uniform(0.0, 0.06))
+            asked = time.monotonic()
+            number = chance.choice([signal.SIGTERM, signal.SIGINT])
+            os.kill(child, number)
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            os.close(reading)
+            assert time.monotonic() - asked < 10
+            if code == 0:
+                break
+            assert code == 128 + number
+            assert trainer(folder).resume()
+            stopped += 1
+        assert (folder / "hash").read_text() == uninterrupted[0]
+        assert losses(folder) == uninterrupted[1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_second_signal_ends_the_process_at_once(tmp_path, number):
+    child = os.fork()
+    if not child:
+        try:
+            made = trainer(tmp_path)
+            made.task.validate = lambda model, device: [os.kill(os.getpid(), number), time.sleep(60)]
+            signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), number))
+            signal.setitimer(signal.ITIMER_REAL, 0.5)
+            made.train()
+        finally:
+            os._exit(1)
+    started = time.monotonic()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 128 + number
+    assert time.monotonic() - started < 10

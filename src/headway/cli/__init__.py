@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from headway import __version__
-from headway.errors import AdviceWarning, ConfigError, HeadwayError
+from headway.errors import AdviceWarning, ConfigError, HeadwayError, StorageError
 
 EPILOG = """examples:
   headway demo                                        the main job on built-in data, in minutes
@@ -56,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--out", metavar="DIR", help="the run folder (default: runs/PRESET)")
     train.add_argument("--config", metavar="FILE", help="YAML with keys to set, below those given here")
     train.add_argument("--resume", action="store_true", help="go on from the newest sound checkpoint")
+    train.add_argument("--tensorboard", action="store_true", help="event files as well, into DIR/tensorboard")
     train.add_argument("--print_config", action="store_true", help="show the resolved config and stop")
 
     evaluate = command(
@@ -144,6 +146,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.showwarning = _one_line
     try:
         importlib.import_module(f"headway.cli.{arguments.command}").run(arguments)
+        sys.stdout.flush()  # here, where what goes wrong with it can still be told
     except HeadwayError as error:
         if arguments.debug:
             raise
@@ -153,8 +156,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("headway: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # `headway presets | head`: the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
+    except OSError as error:
+        if arguments.debug or error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _drop_output()
+        print(f"headway: {error.filename or 'standard output'}: could not be written (no space left)", file=sys.stderr)
+        return StorageError.exit_code
     return 0
+
+
+def _drop_output() -> None:
+    """Nobody takes what is left to print: let it go, or Python stumbles over it once more at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def overrides_of(words: Sequence[str]) -> dict[str, str]:

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from headway.training.trainer import Watcher
+
 
 class TrainingBar:
     """A live bar with loss, speed and time left. Use as a context manager."""
@@ -49,3 +51,25 @@ class TrainingBar:
     def note(self, text: str) -> None:
         """One line."""
         self.console.print(escape(text))
+
+
+class Everyone:
+    """Several watchers as one."""
+
+    def __init__(self, *watchers: Watcher) -> None:
+        self.watchers = watchers
+
+    def step(self, entry: dict[str, Any]) -> None:
+        """After every step."""
+        for watcher in self.watchers:
+            watcher.step(entry)
+
+    def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
+        """After every evaluation."""
+        for watcher in self.watchers:
+            watcher.evaluated(entry, samples)
+
+    def note(self, text: str) -> None:
+        """One line for the user."""
+        for watcher in self.watchers:
+            watcher.note(text)

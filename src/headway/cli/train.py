@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import yaml
 
 from headway.cli import overrides_of
-from headway.cli.progress import TrainingBar
+from headway.cli.progress import Everyone, TrainingBar
+from headway.cli.tensorboard import Tensorboard
 from headway.config import override, plain
-from headway.errors import ConfigError
+from headway.errors import ConfigError, StorageError
 from headway.evaluation.plots import plot_curves
 from headway.presets import preset
 from headway.runs import train_run
@@ -29,19 +31,28 @@ def run(arguments: Namespace) -> None:
     if not config.data.spec:
         raise ConfigError("no data: --data takes a built-in name (phrases, pydocs, reverse, …), a file or a folder")
     folder = Path(arguments.out or f"runs/{arguments.preset}")
-    train_and_draw(config, folder, resume=arguments.resume)
+    train_and_draw(config, folder, resume=arguments.resume, tensorboard=arguments.tensorboard)
     print(folder)
 
 
-def train_and_draw(config: RunConfig, folder: Path, *, resume: bool) -> None:
+def train_and_draw(config: RunConfig, folder: Path, *, resume: bool, tensorboard: bool = False) -> None:
     """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
-    with TrainingBar(folder.name, config.train.steps) as bar:
+    with contextlib.ExitStack() as stack:
+        events = [stack.enter_context(Tensorboard(folder / "tensorboard"))] if tensorboard else []
+        bar = stack.enter_context(TrainingBar(folder.name, config.train.steps))
         try:
-            train_run(config, folder, bar, resume=resume)
-        finally:
-            entries = read_log(folder / LOG)
-            if entries:
-                commit_file(folder / "curves.png", plot_curves(entries))
+            train_run(config, folder, Everyone(bar, *events), resume=resume)
+        except BaseException:
+            with contextlib.suppress(StorageError):  # why training ended is what the user must hear
+                _draw(folder)
+            raise
+        _draw(folder)
+
+
+def _draw(folder: Path) -> None:
+    entries = read_log(folder / LOG)
+    if entries:
+        commit_file(folder / "curves.png", plot_curves(entries))
 
 
 def resolve(arguments: Namespace) -> RunConfig:

@@ -22,24 +22,36 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFiles:
-    """Two files aligned by line. Raises DataError when they end at different lines, or hold none."""
+    """Two files aligned by line, from line `start` up to `stop`. Raises DataError when they hold none."""
 
     source: Path
     target: Path
+    start: int = 0
+    stop: int | None = None
     errors: Errors = "strict"
 
     def __iter__(self) -> Iterator[Pair]:
+        empty = True
+        for pair in islice(self._aligned(), self.start, self.stop):
+            yield pair
+            empty = False
+        if empty:
+            raise DataError(f"{self.name}: no lines, expected at least 1 pair")
+
+    @property
+    def name(self) -> str:
+        """What errors call the files."""
+        return f"{self.source} and {self.target}"
+
+    def _aligned(self) -> Iterator[Pair]:
+        """All pairs. Raises DataError when the files end at different lines."""
         sources, targets = (read_lines(path, errors=self.errors) for path in (self.source, self.target))
-        count = 0
-        for source, target in zip_longest(sources, targets):
+        for count, (source, target) in enumerate(zip_longest(sources, targets)):
             if source is None or target is None:
                 left, right = count + (source is not None), count + (target is not None)
                 left, right = left + sum(1 for _ in sources), right + sum(1 for _ in targets)
                 raise DataError(f"{self.source} has {left} lines and {self.target} has {right}; expected as many")
             yield source, target
-            count += 1
-        if not count:
-            raise DataError(f"{self.source} and {self.target}: no lines, expected at least 1 pair")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +73,11 @@ class TableRows:
             empty = False
         if empty:
             raise DataError(f"{self.path}: no pairs, expected at least 1")
+
+    @property
+    def name(self) -> str:
+        """What errors call the table."""
+        return str(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,18 +166,22 @@ class PlainText:
 
 
 def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors = "strict") -> ParallelText:
-    """Parallel text from a folder (`train.en`, `train.de`, `val.en` …, or `train.tsv` …) or from one table."""
+    """Parallel text from a folder (`train.en`, `train.de`, `val.en` …, or `train.tsv` …) or from one table.
+
+    Where there is no val, it is the last tenth of the training pairs.
+    """
     path = Path(spec).expanduser()
     if source == target:
         raise DataError(f"{path}: source and target are both {source!r}, expected two")
     if path.is_dir():
-        splits = _pair_files(path, source, target, errors) or _tables(path, source, target, errors)
+        files = _pair_files(path, source, target, errors) or _tables(path, source, target, errors)
         found = names(listing(path))
-        if not splits:
+        if not files:
             wanted = f"train.{source} and train.{target}, or train{{{','.join(SUFFIXES)}}}"
             raise DataError(f"{path}: no {wanted}; there are: {found}")
-        if "train" not in splits:
-            raise DataError(f"{path}: no train split; splits: {', '.join(splits)}; files: {found}")
+        if "train" not in files:
+            raise DataError(f"{path}: no train split; splits: {', '.join(files)}; files: {found}")
+        splits = files if "val" in files else {**files, **_divided(files["train"])}
     elif not path.exists():
         raise DataError(f"{path}: no such file or folder")
     elif suffix(path):
@@ -171,7 +192,7 @@ def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors 
 
 
 def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
-    """Plain text from a file or a folder of .txt[.gz]; without `train.txt` the last tenth of the characters is val."""
+    """Plain text from a file or a folder of .txt[.gz]; where there is no val, it is the last tenth of the text."""
     path = Path(spec).expanduser()
     if not path.is_dir():
         return PlainText(name=str(path), splits=_last_tenth(TextFiles(paths=(path,), errors=errors)))
@@ -182,11 +203,12 @@ def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
     by_name = _by_stem(path, files, ".txt")
     if "train" not in by_name:
         return PlainText(name=str(path), splits=_last_tenth(TextFiles(paths=tuple(files), errors=errors)))
-    splits = {split: TextFiles(paths=(file,), errors=errors) for split, file in by_name.items()}
+    texts = {split: TextFiles(paths=(file,), errors=errors) for split, file in by_name.items()}
+    splits = texts if "val" in texts else {**texts, **_last_tenth(texts["train"])}
     return PlainText(name=str(path), splits=splits)
 
 
-def _pair_files(folder: Path, source: str, target: str, errors: Errors) -> dict[str, Iterable[Pair]]:
+def _pair_files(folder: Path, source: str, target: str, errors: Errors) -> dict[str, PairFiles | TableRows]:
     """The splits that have both sides; of train and val both or neither must be there."""
     files = listing(folder)
     sources, targets = (_by_stem(folder, files, f".{side}") for side in (source, target))
@@ -202,7 +224,7 @@ def _pair_files(folder: Path, source: str, target: str, errors: Errors) -> dict[
     }
 
 
-def _tables(folder: Path, source: str, target: str, errors: Errors) -> dict[str, Iterable[Pair]]:
+def _tables(folder: Path, source: str, target: str, errors: Errors) -> dict[str, PairFiles | TableRows]:
     files = [path for path in listing(folder) if suffix(path)]
     by_name = {split: path for each in SUFFIXES for split, path in _by_stem(folder, files, each).items()}
     if len(by_name) != len(files):
@@ -224,17 +246,17 @@ def _by_stem(folder: Path, files: Iterable[Path], ending: str) -> dict[str, Path
     return found
 
 
-def _divided(rows: TableRows) -> dict[str, Iterable[Pair]]:
-    """A lone table: its last tenth of pairs is val."""
-    count = sum(1 for _ in rows)
+def _divided(pairs: PairFiles | TableRows) -> dict[str, PairFiles | TableRows]:
+    """Pairs without any held out: the last tenth is val."""
+    count = sum(1 for _ in pairs)
     if count < 2:
-        raise DataError(f"{rows.path}: {count} pair, expected at least 2: the last tenth is val")
+        raise DataError(f"{pairs.name}: {count} pair, expected at least 2: the last tenth is val")
     cut = count - max(1, count // 10)
-    return {"train": replace(rows, stop=cut), "val": replace(rows, start=cut)}
+    return {"train": replace(pairs, stop=cut), "val": replace(pairs, start=cut)}
 
 
-def _last_tenth(files: TextFiles) -> dict[str, Iterable[str]]:
-    """A lone text: the characters after the first nine tenths are val, cut where nanoGPT cuts."""
+def _last_tenth(files: TextFiles) -> dict[str, TextFiles]:
+    """A text without any held out: the characters after the first nine tenths are val, cut where nanoGPT cuts."""
     count = sum(map(len, files))
     if count < 2:
         raise DataError(f"{names(files.paths)}: {count} character, expected at least 2: the last tenth is val")

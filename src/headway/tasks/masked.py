@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 from headway.data.batching import Indices, Order
 from headway.data.builtin import load_text
 from headway.data.config import DataConfig
+from headway.data.contents import contents
 from headway.data.store import TokenStore, fingerprint, stored
 from headway.data.tokenizers import SPECIALS, Tokenizer
 from headway.errors import ConfigError, DataError
@@ -282,19 +283,26 @@ def _logits(model: nn.Module, batch: Batch) -> PretrainingLogits:
 
 
 def prepare_masked(
-    config: Masked, data: DataConfig, tokenizer: Tokenizer | None, *, batch_tokens: int, seed: int
-) -> tuple[MaskedTask, Tokenizer]:
-    """A text as a masked task, and its tokenizer: the one given, else one trained on the training text."""
+    config: Masked,
+    data: DataConfig,
+    tokenizer: Tokenizer | None,
+    *,
+    batch_tokens: int,
+    seed: int,
+    expected: Mapping[str, str] | None = None,
+) -> tuple[MaskedTask, Tokenizer, dict[str, str]]:
+    """A text as a masked task, its tokenizer (the one given, else one trained on it) and its contents by split."""
     text = load_text(data.spec, errors=data.errors)
+    found = contents(text, expected)
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=(*SPECIALS, MASK))
     cache = Path(data.cache).expanduser()
     splits = {}
     for name in text.splits:
-        key = fingerprint([*text.fingerprint(name), config.documents, tokenizer.content_hash])
+        key = fingerprint([found[name], config.documents, tokenizer.content_hash])
         sentences = _sentences(text.documents(name), paragraphs=config.documents == "paragraphs")
         splits[name] = stored(cache / f"sentences-{key}", tokenizer.encode_lines(sentences))
-    return MaskedTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer
+    return MaskedTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer, found
 
 
 def _sentences(documents: Iterable[Iterable[str]], *, paragraphs: bool) -> Iterator[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 
 from headway.data.builtin import load_parallel, load_text
 from headway.data.config import DataConfig
+from headway.data.contents import contents
 from headway.data.reading import ParallelText, PlainText
 from headway.data.store import TokenStore, fingerprint, stored
 from headway.data.tokenizers import Tokenizer
@@ -16,27 +18,41 @@ from headway.tasks.translation import Pairs, Translation, TranslationTask
 
 
 def prepare_language(
-    config: Language, data: DataConfig, tokenizer: Tokenizer | None, *, batch_tokens: int, seed: int
-) -> tuple[LanguageTask, Tokenizer]:
-    """A text as a language task, and its tokenizer: the one given, else one trained on the training text."""
+    config: Language,
+    data: DataConfig,
+    tokenizer: Tokenizer | None,
+    *,
+    batch_tokens: int,
+    seed: int,
+    expected: Mapping[str, str] | None = None,
+) -> tuple[LanguageTask, Tokenizer, dict[str, str]]:
+    """A text as a language task, its tokenizer (the one given, else one trained on it) and its contents by split."""
     text = load_text(data.spec, errors=data.errors)
+    found = contents(text, expected)
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=())
     cache = Path(data.cache).expanduser()
-    splits = {name: _stream(cache, text, name, tokenizer) for name in text.splits}
-    return LanguageTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer
+    splits = {name: _stream(cache, text, name, tokenizer, found[name]) for name in text.splits}
+    return LanguageTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer, found
 
 
-def _stream(cache: Path, text: PlainText, split: str, tokenizer: Tokenizer) -> TokenStore:
-    key = fingerprint([*text.fingerprint(split), tokenizer.content_hash])
+def _stream(cache: Path, text: PlainText, split: str, tokenizer: Tokenizer, content: str) -> TokenStore:
+    key = fingerprint([content, tokenizer.content_hash])
     return stored(cache / f"text-{key}", (tokenizer.encode(chunk) for chunk in text.chunks(split)))
 
 
 def prepare_translation(
-    config: Translation, data: DataConfig, tokenizers: dict[str, Tokenizer], *, batch_tokens: int, seed: int
-) -> tuple[TranslationTask, dict[str, Tokenizer]]:
-    """Parallel text as a translation task, and its tokenizers by file name."""
+    config: Translation,
+    data: DataConfig,
+    tokenizers: dict[str, Tokenizer],
+    *,
+    batch_tokens: int,
+    seed: int,
+    expected: Mapping[str, str] | None = None,
+) -> tuple[TranslationTask, dict[str, Tokenizer], dict[str, str]]:
+    """Parallel text as a translation task, its tokenizers by file name and its contents by split."""
     text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
+    found = contents(text, expected)
     tokenizers = tokenizers or _train(text, data)
     source = tokenizers.get("tokenizer-source.json") or tokenizers["tokenizer.json"]
     target = tokenizers.get("tokenizer-target.json") or tokenizers["tokenizer.json"]
@@ -44,13 +60,14 @@ def prepare_translation(
     splits = {}
     for name in text.splits:
         sides = (
-            _sentences(cache, text, name, source, 0),
-            _sentences(cache, text, name, target, 1),
+            _sentences(cache, text, name, source, 0, found[name]),
+            _sentences(cache, text, name, target, 1, found[name]),
         )
         if len(sides[0]) != len(sides[1]):
             raise DataError(f"{data.spec}, split {name}: {len(sides[0])} source and {len(sides[1])} target lines")
         splits[name] = Pairs(*sides)
-    return TranslationTask(config, source, target, splits, batch_tokens=batch_tokens, seed=seed), tokenizers
+    task = TranslationTask(config, source, target, splits, batch_tokens=batch_tokens, seed=seed)
+    return task, tokenizers, found
 
 
 def _train(text: ParallelText, data: DataConfig) -> dict[str, Tokenizer]:
@@ -62,6 +79,8 @@ def _train(text: ParallelText, data: DataConfig) -> dict[str, Tokenizer]:
     }
 
 
-def _sentences(cache: Path, text: ParallelText, split: str, tokenizer: Tokenizer, side: int) -> TokenStore:
-    key = fingerprint([*text.fingerprint(split), str(side), tokenizer.content_hash])
+def _sentences(
+    cache: Path, text: ParallelText, split: str, tokenizer: Tokenizer, side: int, content: str
+) -> TokenStore:
+    key = fingerprint([content, str(side), tokenizer.content_hash])
     return stored(cache / f"lines-{key}", tokenizer.encode_lines(pair[side] for pair in text.pairs(split)))

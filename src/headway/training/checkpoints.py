@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway import storage
 from headway.errors import NoRunError
-from headway.storage import commit_file, committing, problems, read_tensors
+from headway.storage import commit_file, committing, discard, problems, read_tensors, set_aside, size_of
 
+SMALL_FILES = 1024  # bytes: the facts and the manifest, about
 Note = Callable[[str], None]
 
 
@@ -34,7 +34,7 @@ class Checkpoints:
     def save(self, step: int, model: dict[str, Tensor], trainer: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Commit a checkpoint; one that is there already stays as it is."""
         if not self.path(step).exists():
-            with committing(self.path(step)) as draft:
+            with committing(self.path(step), needs=size_of(model) + size_of(trainer) + SMALL_FILES) as draft:
                 draft.tensors("model.safetensors", model)
                 draft.tensors("trainer.safetensors", trainer)
                 draft.json("trainer.json", facts)
@@ -44,7 +44,7 @@ class Checkpoints:
         """Drop the oldest checkpoints beyond `keep`; the best one always stays."""
         for old in self.steps()[:-keep]:
             if old != self.best():
-                storage.DISK.remove(self.path(old))
+                discard(self.path(old))
 
     def mark_best(self, step: int, score: float) -> None:
         """Remember which checkpoint is the best so far."""
@@ -64,8 +64,7 @@ class Checkpoints:
             if not wrong:
                 return step
             aside = self.path(step).with_name(f"damaged-{self.path(step).name}")
-            storage.DISK.remove(aside)
-            storage.DISK.rename(self.path(step), aside)
+            set_aside(self.path(step), aside)
             self.note(f"{self.path(step)} is damaged ({'; '.join(wrong)}); set aside as {aside.name}")
         return None
 

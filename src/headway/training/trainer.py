@@ -17,11 +17,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from headway import storage
 from headway.data.batching import Cursor
 from headway.errors import AdviceWarning, ConfigError, HeadwayError, NonFiniteError
 from headway.ops.kernels.flex import compiler_missing
-from headway.storage import commit_file, set_weights, sweep
+from headway.storage import Appending, commit_file, set_weights, sweep
 from headway.tasks.task import Task
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
@@ -76,20 +75,21 @@ class Trainer:
         sweep(self.run)
         sweep(self.checkpoints.folder)
         self._trim_log()
-        with self._signals(), (self.run / LOG).open("a") as log:
+        with self._signals(), Appending(self.run / LOG) as log:
             while self.step < self.config.steps and not self._out_of_patience():
                 entry = self.advance()
-                log.write(json.dumps(entry) + "\n")
+                log.line(json.dumps(entry))
                 self.watcher.step(entry)
-                ends = self.step == self.config.steps or self._signal
-                if self.step % self.config.evaluate_every == 0 or self.step == self.config.steps:
-                    log.write(json.dumps(self._evaluate()) + "\n")
+                ends = self.step == self.config.steps
+                if self.step % self.config.evaluate_every == 0 or ends:
+                    log.line(json.dumps(self._evaluate()))
                     ends = ends or self._out_of_patience() or self.best_step == self.step
-                if self.step % self.config.save_every == 0 or ends:
-                    log.flush()
-                    storage.DISK.sync(self.run / LOG)  # a checkpoint never knows more than the log
+                # Asked after the evaluation, which may take long; a signal that comes later waits for the next step.
+                saves = self.step % self.config.save_every == 0 or ends or self._signal is not None
+                if saves:
+                    log.sync()  # a checkpoint never knows more than the log
                     self.save()
-                if self._signal:
+                if saves and self._signal is not None:
                     raise Interrupted(self._signal, self.step)
 
     def advance(self) -> dict[str, Any]:

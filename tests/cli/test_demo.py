@@ -1,0 +1,35 @@
+"""`headway demo` from end to end, trained for a few steps only."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from headway.cli import main
+from headway.cli.demo import SENTENCES
+from headway.tasks.translation import TranslationTask
+
+
+def test_the_demo_trains_scores_translates_and_goes_on_when_asked_again(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))  # where tokenised text is kept
+    monkeypatch.setenv("COLUMNS", "200")
+    out = tmp_path / "run"
+    assert main(["demo", "--steps", "8", "--out", str(out)]) == 0
+    first = capsys.readouterr()
+    splits = re.findall(r"^(\w+) +\(.*\): BLEU (\d+\.\d), (\d+\.\d)% exactly right$", first.out, re.MULTILINE)
+    assert [name for name, *_ in splits] == ["test", "unseen"]
+    lines = first.out.splitlines()
+    assert all(f"  {sentence}" in lines for sentence in SENTENCES)
+    assert len(SENTENCES) == 12
+    translations = [lines[lines.index(f"  {sentence}") + 1] for sentence in SENTENCES]
+    assert all(line.startswith("    ") for line in translations)
+    assert f"headway translate {out}" in first.out
+    assert json.loads((out / "latest.json").read_text()) == {"step": 8}
+
+    # Decoding both splits again would take as long again.
+    monkeypatch.setattr(TranslationTask, "hypotheses", lambda task, model, device, lines, **_: [[] for _ in lines])
+    assert main(["demo", "--steps", "10", "--out", str(out)]) == 0
+    second = capsys.readouterr()
+    assert "resuming at step 8" in second.err
+    assert "BLEU 0.0, 0.0% exactly right" in second.out
+    assert json.loads((out / "latest.json").read_text()) == {"step": 10}

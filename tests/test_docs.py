@@ -1,0 +1,374 @@
+"""What the documents tell a user to type is typed here, on small data and for a few steps.
+
+A command that stands in a document and in neither table below fails the test: none can slip through untested.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import doctest
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tomllib
+import traceback
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+import torch
+
+import headway
+from headway.bench import BENCHES
+from headway.cli import EPILOG, _parser, main, overrides_of
+from headway.cli.lab import LABS
+from headway.cli.train import resolve
+from headway.config import override
+from headway.errors import ConfigError
+from headway.presets import PRESETS
+from headway.training.config import TrainConfig
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = (
+    "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
+)  # fmt: skip
+RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
+
+SHORT = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.device cpu"
+TRANSLATOR = (
+    "--model.width 16 --model.inner 32 --model.heads 2 --model.encoder_layers 1 --model.decoder_layers 1 "
+    f"--data.tokenizer.vocab 60 {SHORT}"
+)
+WRITER = f"--model.width 16 --model.layers 1 --model.heads 2 {SHORT}"
+
+# A documented command, and what is appended to it here. Trainings come first, the others find their runs.
+RUN = {
+    "headway train transformer-tiny --data corpus --source en --target de --out runs/en-de": TRANSLATOR,
+    "headway train gpt-char --data book.txt": WRITER,
+    "headway train gpt-char --data book.txt --out runs/book": WRITER,
+    "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary": f"{WRITER} --out runs/rotary",
+    'headway translate runs/en-de "a man is sleeping on a couch ."': "",
+    "headway translate runs/en-de < new.en > new.de": "",
+    "headway translate runs/demo 'a cute puppy'": "",
+    'echo "a cute puppy" | headway translate runs/en-de': "",
+    "headway evaluate runs/en-de": "",
+    "headway evaluate runs/en-de --split test": "",
+    "headway evaluate runs/demo --json": "",
+    "headway evaluate runs/en-de --split val --beam 1 --json": "",
+    "headway evaluate runs/en-de --compare runs/other": "",
+    "headway evaluate runs/en-de --out said.txt --plot gap.png": "",
+    "headway evaluate runs/gpt-char --data book.txt --stride 1": "--stride 32",
+    'headway generate runs/book --prompt "It was "': "--max-tokens 5",
+    'headway generate runs/gpt-char --prompt "ROMEO:"': "--max-tokens 5",
+    "headway generate runs/gpt-char --prompt 'ROMEO:' --seed 1": "--max-tokens 5",
+    "headway score runs/gpt-char 'to be or not to be'": "",
+    "headway lab sentences": "--steps 5",
+    "headway presets": "",
+    "headway presets gpt2": "",
+    "headway --version": "",
+    "headway --help": "",
+}
+COPIES = {"runs/demo": "runs/en-de", "runs/other": "runs/en-de"}  # runs a document has from elsewhere
+
+NOT_RUN = {
+    "headway demo": "tests/cli/test_demo.py does",
+    "headway bench attend": "takes minutes and reads a clock",
+    "source .venv/bin/activate": "changes a shell and nothing else; `make venv` makes the file",
+    ".venv/bin/pre-commit install": "would put a hook into this clone",
+}  # `make …` is asked for what it would do, and that is looked up here again
+
+
+def read(document: str) -> str:
+    return (ROOT / document).read_text()
+
+
+def fences(text: str) -> list[tuple[str, str]]:
+    """The fenced blocks of a document: language and body."""
+    return re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def spans(text: str) -> list[str]:
+    """Code within the lines of a document."""
+    without = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return [" ".join(span.replace("\\|", "|").split()) for span in re.findall(r"`([^`]+)`", without)]
+
+
+TYPED = re.compile(r"(headway|make|echo|cat|source|pip|python3?|\.venv/bin/\S+) ")
+
+
+def typed_lines(block: str) -> list[str]:
+    """The commands of a block; a block is commands or none, so that no line is passed over."""
+    lines = [re.sub(r"\s+# .*", "", line).strip() for line in block.splitlines() if line.strip()]
+    if not any(TYPED.match(line) for line in lines):
+        return []
+    for line in lines:
+        assert TYPED.match(line), f"{line!r} stands among commands and is none that this test knows"
+    return lines
+
+
+def subparsers() -> dict[str, ArgumentParser]:
+    return _parser()._subparsers._group_actions[0].choices
+
+
+def examples() -> list[str]:
+    """What `--help` shows, of headway and of each command: the words before two spaces."""
+    texts = [EPILOG, *(parser.epilog or "" for parser in subparsers().values())]
+    return [re.split(r"\s{2,}", line.strip())[0] for text in texts for line in text.splitlines()[1:] if line.strip()]
+
+
+def is_pattern(command: str) -> bool:
+    """Whether a command has places to fill in (PRESET, […], …), or is only the name of one that needs more."""
+    bare = re.sub(r"'[^']*'|\"[^\"]*\"", "", command)
+    if re.search(r"[\[…]|(?<![\w./-])[A-Z][A-Z0-9]*\b", bare):
+        return True
+    words, known = command.split(), subparsers()
+    if command in RUN or len(words) != 2 or words[1] not in known:
+        return False
+    return any(not action.option_strings and action.nargs != "?" for action in known[words[1]]._actions)
+
+
+def commands() -> list[str]:
+    """Every command of every document and every `--help`, once."""
+    found = []
+    for document in DOCUMENTS:
+        text = read(document)
+        found += [line for language, block in fences(text) if not language for line in typed_lines(block)]
+        found += [span for span in spans(text) if TYPED.match(span)]
+    return list(dict.fromkeys([*found, *examples()]))
+
+
+def patterns() -> list[str]:
+    return [command for command in commands() if is_pattern(command)]
+
+
+# --- commands that are run -----------------------------------------------------------------------------------------
+
+
+def write_data(folder: Path) -> None:
+    """What the documents call the user's own files: no `val`, as in the README."""
+    english = [f"a man is sleeping on couch number {n} ." for n in range(40)]
+    german = [f"ein mann schläft auf sofa nummer {n} ." for n in range(40)]
+    (folder / "corpus").mkdir()
+    for split, part in (("train", slice(0, 34)), ("test", slice(34, 40))):
+        (folder / "corpus" / f"{split}.en").write_text("\n".join(english[part]) + "\n")
+        (folder / "corpus" / f"{split}.de").write_text("\n".join(german[part]) + "\n")
+    (folder / "new.en").write_text("a man is sleeping .\na couch .\n")
+    (folder / "book.txt").write_text("It was late.\nROMEO: to be or not to be a cute puppy.\n" * 40)
+
+
+def type_in(command: str, more: str = "") -> tuple[int, str]:
+    """Run a line as a shell would, in this process: the exit code and what was said."""
+    words, given = shlex.split(command), ""
+    if "|" in words:
+        at = words.index("|")
+        assert words[0] == "echo", command
+        words, given = words[at + 1 :], " ".join(words[1:at]) + "\n"
+    streams = {sign: words[words.index(sign) + 1] for sign in "<>" if sign in words}
+    words = words[: min([words.index(sign) for sign in streams], default=len(words))]
+    given = Path(streams["<"]).read_text() if "<" in streams else given
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdin", io.StringIO(given))
+        try:
+            code = main([*words[1:], *shlex.split(more)])
+        except SystemExit as ended:  # argparse: --help, --version, and what it refuses
+            code = int(ended.code or 0)
+        except Exception:
+            code = 1
+            err.write(traceback.format_exc())
+    if ">" in streams:
+        Path(streams[">"]).write_text(out.getvalue())
+    return code, out.getvalue() + err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    """A folder with the user's files and the documents' trainings done."""
+    folder = tmp_path_factory.mktemp("desk")
+    write_data(folder)
+    before = Path.cwd()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder))  # where tokenised text is kept
+        patch.setenv("COLUMNS", "200")
+        patch.chdir(folder)
+        for command in (command for command in RUN if command.startswith("headway train")):
+            code, said = type_in(command, RUN[command])
+            assert code == 0, f"{command}: {said}"
+        for copy, original in COPIES.items():
+            shutil.copytree(original, copy)
+        yield folder
+    assert Path.cwd() == before
+
+
+def would_do(target: str) -> list[str]:
+    """The headway commands a make target would run."""
+    if not shutil.which("make"):
+        pytest.skip("make is not installed")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
+    done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, f"make {target}: {done.stderr}"
+    return [f"headway {words}" for words in re.findall(r"\.venv/bin/headway (.*)", done.stdout)]
+
+
+def test_every_documented_command_is_in_a_table():
+    documented = [command for command in commands() if not is_pattern(command)]
+    made = [line for command in documented if command.startswith("make ") for line in would_do(command.split()[1])]
+    assert "headway demo" in made
+    unknown = [c for c in [*documented, *made] if c not in RUN and c not in NOT_RUN and not c.startswith("make ")]
+    assert not unknown, f"add to RUN, with what keeps it short, or to NOT_RUN, with the reason: {unknown}"
+
+
+def test_every_documented_command_runs(desk):
+    documented = set(commands())
+    failed = []
+    for command, more in RUN.items():
+        if command in documented and not command.startswith("headway train"):
+            code, said = type_in(command, more)
+            if code or not (said.strip() or ">" in command):
+                failed.append(f"{command}: exit code {code}, said: {said[-2000:]}")
+    assert not failed, "\n".join(failed)
+    assert len((desk / "new.de").read_text().splitlines()) == 2
+
+
+def test_the_readme_goes_from_two_files_to_a_translation_in_four_commands():
+    _, block = next((language, block) for language, block in fences(read("README.md")) if "headway train" in block)
+    lines = typed_lines(block)
+    assert len(lines) == 4
+    assert lines[2] in RUN
+    assert lines[3].startswith("headway translate runs/en-de ")
+
+
+# --- Python --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, RESULTS])
+def test_every_python_block_runs(document, desk):
+    for language, block in fences(read(document)):
+        assert language in ("", "python"), f"{document}: a block in {language!r} that nothing tests"
+        if ">>>" in block:
+            test = doctest.DocTestParser().get_doctest(block, {"headway": headway, "torch": torch}, document, None, 0)
+            assert doctest.DocTestRunner().run(test).failed == 0
+        elif language == "python":
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(block, document, "exec"), {})
+
+
+def test_every_call_within_a_line_runs(desk):
+    calls = [span for document in DOCUMENTS for span in spans(read(document)) if re.match(r"headway\.\w+\(", span)]
+    assert len(calls) >= 2
+    for call in dict.fromkeys(calls):
+        assert eval(call, {"headway": headway}) is not None
+
+
+# --- patterns, flags and settings ----------------------------------------------------------------------------------
+
+
+def flags_of(parser: ArgumentParser) -> set[str]:
+    return {flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
+
+
+def flags_in(text: str) -> set[str]:
+    return set(re.findall(r"--[a-z][\w-]*(?![\w.-])", text))
+
+
+def test_every_flag_a_pattern_names_is_there():
+    known = subparsers()
+    assert len(patterns()) > 8
+    for pattern in patterns():
+        words = pattern.split()
+        if words[0] != "headway" or words[1].startswith("-"):
+            continue
+        assert words[1] in known, pattern
+        assert flags_in(pattern) <= flags_of(known[words[1]]), pattern
+
+
+def test_every_flag_and_argument_there_is_stands_in_the_table_of_commands():
+    text = read("docs/commands.md")
+    rows = {span.split()[1]: span for span in reversed(spans(text)) if span.startswith("headway ")}
+    common = {"--help", "--device"}
+    assert common <= flags_in(text)
+    assert flags_of(_parser()) <= flags_in(text)
+    for name, parser in subparsers().items():
+        assert name in rows, f"headway {name} is not in docs/commands.md"
+        missing = flags_of(parser) - common - flags_in(rows[name])
+        assert not missing, f"docs/commands.md, headway {name}: {missing}"
+        for action in parser._actions:
+            assert action.option_strings or action.metavar in rows[name], f"headway {name}: no {action.metavar}"
+
+
+def with_recipe() -> list[str]:
+    return [name for name, preset in PRESETS.items() if preset.run is not None]
+
+
+def parses_somewhere(words: list[str], *, first: str | None = None) -> bool:
+    """Whether these settings are settings of some preset."""
+    for name in [first] if first else with_recipe():
+        try:
+            override(PRESETS[name].recipe(), overrides_of(words))
+        except ConfigError:
+            continue
+        return True
+    return False
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, RESULTS])
+def test_every_setting_and_flag_within_a_line_is_one(document):
+    known = set().union(*map(flags_of, [_parser(), *subparsers().values()]))
+    for span in spans(read(document)):
+        if not span.startswith("--") or re.search(r"\b[A-Z]{2,}\b", span):
+            continue
+        assert flags_in(span) <= known, f"{document}: {span}"
+        if "." in span.split()[0]:
+            assert parses_somewhere(shlex.split(span)), f"{document}: {span}"
+
+
+def parses(command: str) -> None:
+    """Hold a command to the parser, and a training's settings to its preset. `N` stands for a number."""
+    words = [re.sub(r"^N$", "1", word) for word in shlex.split(command)][1:]
+    arguments, rest = _parser().parse_known_args(words)
+    arguments.overrides = rest
+    if arguments.command == "train":
+        resolve(arguments)
+        return
+    assert not rest, command
+    there = {"lab": LABS, "bench": BENCHES}.get(arguments.command)
+    assert there is None or arguments.name in there, command
+
+
+def test_the_commands_of_the_results_parse():
+    found = []
+    for span in spans(read(RESULTS)):
+        if span.split()[0] in PRESETS and " --" in span:
+            found.append(f"headway train {span}")
+        elif span.startswith("headway ") and len(span.split()) > 2:
+            found.append(span)
+        elif span.startswith("make "):
+            would_do(span.split()[1])
+    assert len(found) > 10
+    for command in found:
+        parses(command)
+
+
+def test_a_wrong_setting_in_a_document_would_be_noticed():
+    with pytest.raises(ConfigError, match="did you mean width"):
+        parses("headway train gpt-char --data S --model.widht 3")
+    assert not parses_somewhere(["--model.widht", "3"])
+    with pytest.raises(AssertionError, match="is none that this test knows"):
+        typed_lines("headway presets\nrm -rf runs\n")
+
+
+def test_every_training_setting_is_documented():
+    text = " ".join(spans(read("docs/training.md")))
+    missing = [field.name for field in dataclasses.fields(TrainConfig) if field.name not in text]
+    assert not missing
+
+
+def test_every_extra_that_is_named_exists():
+    extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
+    sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r"headway\[(\w+)\]", sources + "".join(map(read, DOCUMENTS))))
+    assert {"parquet", "tensorboard"} <= named <= set(extras)
