@@ -50,7 +50,7 @@ class TrainingBar:
 
     def note(self, text: str) -> None:
         """One line."""
-        self.console.print(escape(text))
+        self.console.print(escape(text), soft_wrap=True)
 
 
 class Everyone:
