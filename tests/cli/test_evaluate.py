@@ -85,6 +85,11 @@ def shown(arguments: list[object], capsys, code: int = 0) -> str:
     return captured.out
 
 
+def unwrapped(arguments: list[object], capsys) -> str:
+    """The same as one line, wherever it was broken."""
+    return " ".join(shown(arguments, capsys).split())
+
+
 def test_translations_for_machines(translator, capsys):
     values = flat([translator], capsys)
     assert set(values) == {
@@ -179,7 +184,7 @@ def test_positions_go_to_a_picture(name, request, tmp_path, capsys):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_two_runs_are_compared_on_the_same_sentences(translator, rival, capsys):
+def test_two_runs_are_compared_on_the_same_sentences(translator, rival, capsys, monkeypatch):
     first, second = flat([translator], capsys), flat([rival], capsys)
     values = flat([translator, "--compare", rival], capsys)
     assert set(values) - set(first) == {"bleu_compared", "bleu_delta", "bleu_p"}
@@ -188,7 +193,9 @@ def test_two_runs_are_compared_on_the_same_sentences(translator, rival, capsys):
     assert 0 < values["bleu_p"] <= 1
     itself = flat([translator, "--compare", translator], capsys)
     assert (itself["bleu_delta"], itself["bleu_p"]) == (0, 1)
-    out = shown([translator, "--compare", rival], capsys)
+    monkeypatch.setenv("COLUMNS", "200")  # a long path of a temporary folder would break the line
+    assert main(["evaluate", str(translator), "--compare", str(rival)]) == 0
+    out = capsys.readouterr().out
     assert f"{values['bleu_delta']:+.2f}, p = {values['bleu_p']:.3f}" in out
 
 
@@ -252,7 +259,7 @@ def test_language_models_for_people(writer, capsys):
 def test_masked_models(guesser, capsys):
     values = flat([guesser], capsys)
     assert all(isinstance(line, str) for line in values["samples"])
-    out = shown([guesser], capsys)
+    out = unwrapped([guesser], capsys)
     assert out.count("guesses") == len(values["samples"]) > 0
     for part in ("(masked model)", "next_sentence_accuracy", "unigram_entropy", "[that]"):
         assert part in out
