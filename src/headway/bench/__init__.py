@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
-from headway.bench.attend import bench_attend
-from headway.bench.result import Result
+from headway.bench.result import Options, Report, Result
 
-BENCHES: dict[str, Callable[[], list[Result]]] = {"attend": bench_attend}
+# By name, each in a module of its own that is imported when it is asked for: peers are heavy, and not always there.
+BENCHES = {"attend": "headway.bench.attend", "train-text": "headway.bench.train_text"}
 
-__all__ = ["BENCHES", "Result"]
+
+def bench(name: str) -> Callable[[Options], Report]:
+    """The comparison of this name."""
+    found: Callable[[Options], Report] = import_module(BENCHES[name]).run
+    return found
+
+
+__all__ = ["BENCHES", "Options", "Report", "Result", "bench"]

@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway import ops
-from headway.bench.result import Result, compare
+from headway.bench.result import Options, Report, compare
 
 
 def _there_and_back(attention: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor) -> None:
     attention(q, k, v).sum().backward()
 
 
-def bench_attend() -> list[Result]:
+def run(options: Options) -> Report:
     """`attend` against plain scaled_dot_product_attention, forward and backward, on the CPU."""
     torch.manual_seed(0)
     window = ops.Window(128, 0)
@@ -33,4 +33,4 @@ def bench_attend() -> list[Result]:
             ours = partial(_there_and_back, partial(ops.attend, mask=mask), *qkv)
             peer = partial(_there_and_back, partial(F.scaled_dot_product_attention, **settings), *qkv)
             results.append(compare(name.format(length), ours, peer))
-    return results
+    return Report(results)

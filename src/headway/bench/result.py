@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 
@@ -20,6 +20,27 @@ class Result:
     def ratio(self) -> float:
         """How many times faster than the peer."""
         return self.peer / self.ours
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The lines of a comparison, and figures that have no peer."""
+
+    results: list[Result]
+    figures: dict[str, float] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, float]:
+        """The flat object that `headway bench --json` prints."""
+        return {**{result.name: round(result.ratio, 3) for result in self.results}, **self.figures}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a comparison may be told: other data than its own."""
+
+    data: str | None = None
+    source: str = "en"
+    target: str = "de"
 
 
 def compare(name: str, ours: Callable[[], object], peer: Callable[[], object], *, rounds: int = 7) -> Result:

@@ -117,6 +117,9 @@ def _parser() -> argparse.ArgumentParser:
 
     bench = command("bench", "headway beside its peers, in one run")
     bench.add_argument("name", nargs="?", metavar="NAME", help="which comparison; without it, what there is")
+    bench.add_argument("--data", metavar="SPEC", help="parallel text to take batches of (default: generated, as long)")
+    bench.add_argument("--source", metavar="LANG", default="en", help="default: en")
+    bench.add_argument("--target", metavar="LANG", default="de", help="default: de")
     bench.add_argument("--json", action="store_true", help="for machines")
     return parser
 

@@ -62,9 +62,12 @@ class Bucketed(Order):
         """Batches of sequence numbers."""
         random = self.random(number)
         shuffled = random.permutation(len(self.lengths))
-        # Sorted by target, then source, ties in the shuffled order: batches differ from epoch to epoch.
-        order = shuffled[np.lexsort([self.lengths[shuffled, side] for side in range(self.lengths.shape[1])])]
-        longest = self.lengths.max(1)[order]
+        # Sorted by the longer side, within it by how much longer, up and down in turn, so that neighbours are alike
+        # also where the longer side changes; ties in the shuffled order: batches differ from epoch to epoch.
+        sides = self.lengths[shuffled]
+        longest, lead = sides.max(1), sides[:, 0] - sides[:, -1]
+        ranks = np.lexsort([np.where(longest % 2, lead, -lead), longest])
+        order, longest = shuffled[ranks], longest[ranks]
         batches, start = [], 0
         widest = 0
         for n, length in enumerate(longest):

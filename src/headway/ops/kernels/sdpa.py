@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -58,6 +59,15 @@ def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
 
 def run(call: Call) -> Tensor:
     """(B, H, T, W)."""
+    if call.q.device.type == "cpu" and call.q.element_size() == 2:
+        # torch's 16-bit kernels for the CPU are no faster than its 32-bit ones, and six times slower backwards on
+        # short sequences; autocast would turn the tensors back.
+        with torch.autocast("cpu", enabled=False):
+            return _run(replace(call, q=call.q.float(), k=call.k.float(), v=call.v.float())).to(call.q.dtype)
+    return _run(call)
+
+
+def _run(call: Call) -> Tensor:
     causal = call.bias is None and is_causal(call.mask, call.queries, call.keys)
     mask: Tensor | None = None
     alive: Tensor | None = None
