@@ -111,6 +111,20 @@ def test_selecting_the_same_number_of_rows_allocates_once():
     assert len(addresses) == 2
 
 
+@pytest.mark.parametrize("rows", [[0, 1, 2], [1, 1, 1], [0, 2, 1], [2, 0, 1], [2, 1, 0]])
+def test_only_rows_that_change_places_are_moved(rows):
+    cache, chosen = Cache.empty(2, 8), torch.tensor(rows)
+    parts = pieces(3, 3)
+    for layer, part in zip(cache.layers, parts, strict=True):
+        layer.write(*part, 0, 0)
+    before = [layer.k.data_ptr() for layer in cache.layers]
+    cache = cache.advanced(3).select(chosen)
+    for layer, (k, v), address in zip(cache.layers, parts, before, strict=True):
+        assert torch.equal(layer.k[:, :, :3], k[chosen])
+        assert torch.equal(layer.v[:, :, :3], v[chosen])
+        assert layer.k.data_ptr() == address
+
+
 def test_selecting_from_an_empty_cache_is_nothing():
     cache = Cache.empty(2, 4).select(torch.tensor([0, 0, 1]))
     assert cache.length == cache.used == 0

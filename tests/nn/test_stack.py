@@ -13,7 +13,7 @@ from headway.nn.feedforward import FeedForward, FeedForwardConfig
 from headway.nn.norms import LayerNorm
 from headway.nn.positions import Learned, Shaw
 from headway.nn.recurrent import Recurrent, RecurrentConfig
-from headway.nn.stack import Stack, StackConfig
+from headway.nn.stack import Memory, Stack, StackConfig
 from headway.ops import Causal, Lengths
 from tests.nn.tiny import (
     CAUSAL,
@@ -128,6 +128,36 @@ def test_a_remembered_source_keeps_the_rows_it_is_asked_for():
         memory = stack.remember(tokens(count=4), lengths)
         whole = stack(x, mask=Causal(), memory=memory)
         torch.testing.assert_close(stack(x[rows], mask=Causal(), memory=memory.select(rows)), whole[rows])
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        [[0, 0, 1, 1, 2, 2], [1, 0, 3, 2, 5, 5], [0, 1, 4, 5], [3, 3, 3, 2, 2, 2]],  # a beam, then two sources of it
+        [[0, 0, 0, 2, 2, 2], [0, 1, 2], [2, 2, 2, 1, 1, 1]],
+        [[1, 1, 0, 0], [3, 0, 1, 2], [0, 0, 0, 0]],  # lines no longer side by side
+        [[2, 2], [1], [0, 0, 0]],
+    ],
+)
+@pytest.mark.parametrize("heard", [False, True])
+def test_lines_share_the_source_they_read(choices, heard):
+    stack = tiny_stack(CAUSAL["alibi"], causal=True, cross=True)
+    seen = []
+    if heard:
+        stack.blocks[0].cross.tap_weights.register_forward_hook(lambda tap, given, out: seen.append(out.shape[0]))
+    for lengths in (torch.tensor([4, 1, 2]), None):
+        memory = plain = stack.remember(tokens(count=4), lengths)
+        at = torch.arange(3)
+        for rows in choices:
+            memory, at = memory.select(torch.tensor(rows)), at[rows]
+            x = tokens()[:1].expand(len(rows), -1, -1)
+            own = Memory(
+                tuple((k[at], v[at]) for k, v in plain.layers), None if lengths is None else Lengths(lengths[at])
+            )
+            torch.testing.assert_close(stack(x, mask=Causal(), memory=memory), stack(x, mask=Causal(), memory=own))
+            assert not heard or seen[-2:] == [len(rows)] * 2
+    if choices[0] == [0, 0, 1, 1, 2, 2]:
+        assert stack.remember(tokens(count=4), None).select(torch.tensor(choices[0])).layers[0][0].shape[0] == 3
 
 
 def test_padding_of_a_remembered_source_is_out_of_sight():

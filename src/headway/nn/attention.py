@@ -15,7 +15,7 @@ from headway.nn.cache import LayerCache
 from headway.nn.linear import FusedLinear
 from headway.nn.positions import Geometry, Shaw
 from headway.nn.taps import Tap
-from headway.ops import Bias, Mask, Offset
+from headway.ops import Bias, Lengths, Mask, Offset
 
 GAIN = 2**-0.5  # of a Xavier start, for what makes queries, keys and values
 
@@ -58,8 +58,8 @@ class AttentionConfig:
 
 def split_heads(x_BTD: Tensor, heads: int) -> Tensor:
     """(B, T, D) -> (B, H, T, E)."""
-    heads_BTHE: Tensor = x_BTD.unflatten(-1, (heads, -1))
-    return heads_BTHE.transpose(1, 2)
+    rows, steps, width = x_BTD.shape
+    return x_BTD.view(rows, steps, heads, width // heads).transpose(1, 2)
 
 
 class _Attention(nn.Module):
@@ -95,6 +95,9 @@ class _Attention(nn.Module):
         x = self.tap_heads(x)
         out: Tensor = self.out(x.transpose(1, 2).flatten(2))
         return out
+
+    def _heard(self) -> bool:
+        return any(tap.listening for tap in (self.tap_q, self.tap_k, self.tap_v, self.tap_weights, self.tap_heads))
 
     def _combine(self, weights_BHTS: Tensor, v_BGSE: Tensor, offset: Offset) -> Tensor:
         """Σ_j weight_ij·v_j, and Shaw's vectors beside the values -> (B, H, T, E)."""
@@ -148,9 +151,18 @@ class CrossAttention(_Attention):
         k, v = self.kv.split(self.kv(memory_BSD))
         return split_heads(k, self.groups), split_heads(v, self.groups)
 
-    def forward(self, x_BTD: Tensor, kv: tuple[Tensor, Tensor], *, mask: Mask | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
-        return self._attend(split_heads(self.q(x_BTD), self.heads), *kv, mask, None, 0)
+    def forward(self, x_BTD: Tensor, kv: tuple[Tensor, Tensor], *, mask: Mask | None = None, lines: int = 1) -> Tensor:
+        """(B, T, D) -> (B, T, D); each source's keys and values serve `lines` rows side by side."""
+        q_BHTE = split_heads(self.q(x_BTD), self.heads)
+        if lines == 1:
+            return self._attend(q_BHTE, *kv, mask, None, 0)
+        if self._heard():  # whoever listens sees one row a line, as without lines
+            rows = tuple(each.repeat_interleave(lines, 0) for each in kv)
+            mask = Lengths(mask.lengths.repeat_interleave(lines)) if isinstance(mask, Lengths) else mask
+            return self._attend(q_BHTE, rows[0], rows[1], mask, None, 0)
+        # The lines of a source are queries of one attention: (N·lines, H, T, E) -> (N, H, lines·T, E).
+        together = q_BHTE.unflatten(0, (-1, lines)).transpose(1, 2).flatten(2, 3)
+        return self._attend(together, *kv, mask, None, 0).view(x_BTD.shape)
 
 
 class ShawTables(nn.Module):

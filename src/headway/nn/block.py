@@ -82,9 +82,10 @@ class Block(nn.Module):
         used: int = 0,
         memory: tuple[Tensor, Tensor] | None = None,
         memory_mask: Mask | None = None,
+        lines: int = 1,
         keep_BT: Tensor | None = None,
     ) -> Tensor:
-        """(B, T, D) -> (B, T, D); `memory` holds the cross-attention's keys and values (B, G, S, E)."""
+        """(B, T, D) -> (B, T, D); `memory` holds the cross-attention's keys and values (B / lines, G, S, E)."""
 
         def attention(y: Tensor) -> Tensor:
             return self.tap_attn_out(self.attention(y, mask=mask, geometry=geometry, cache=cache, used=used))
@@ -95,7 +96,11 @@ class Block(nn.Module):
             if memory is None:
                 raise ConfigError("a block with cross-attention was given no memory to look at")
             look = self.cross
-            x = self._join(x, lambda y: self.tap_cross_out(look(y, memory, mask=memory_mask)), self.cross_norm, keep_BT)
+
+            def cross(y: Tensor) -> Tensor:
+                return self.tap_cross_out(look(y, memory, mask=memory_mask, lines=lines))
+
+            x = self._join(x, cross, self.cross_norm, keep_BT)
         if self.feedforward is not None:
             think = self.feedforward
             x = self._join(x, lambda y: self.tap_mlp_out(think(y)), self.feedforward_norm, keep_BT)

@@ -50,11 +50,18 @@ class LayerCache:
             buffer[row, :, slot] = new.transpose(1, 2)
         return buffer
 
-    def select(self, rows_B: Tensor) -> None:
-        """Keep these rows, in this order: through a second buffer when the number of rows stays."""
+    def select(self, rows_B: Tensor, *, used: int | None = None, moved: Tensor | None = None) -> None:
+        """Keep these rows, in this order; the first `used` positions (None: all) hold something.
+
+        Where the number of rows stays, either only the rows `moved` change places, or all go through a second buffer.
+        """
         if self.k is None or self.v is None:
             return
-        if len(rows_B) == self.k.shape[0]:
+        if moved is not None:
+            for buffer in (self.k, self.v):
+                filled = buffer[:, :, :used]
+                filled.index_copy_(0, moved, filled.index_select(0, rows_B[moved]))
+        elif len(rows_B) == self.k.shape[0]:
             old = [self.k, self.v]
             spare = self.spare or [torch.empty_like(self.k), torch.empty_like(self.v)]
             self.k, self.v = (torch.index_select(a, 0, rows_B, out=b) for a, b in zip(old, spare, strict=True))
@@ -82,7 +89,16 @@ class Cache:
 
     def select(self, rows_B: Tensor) -> Cache:
         """These rows, in this order."""
-        for layer in self.layers:
-            layer.select(rows_B)
+        moved = self._moved(rows_B)
+        if moved is None or len(moved):
+            for layer in self.layers:
+                layer.select(rows_B, used=self.used, moved=moved)
         ragged = isinstance(self.length, Tensor) and self.length.ndim > 0
         return replace(self, length=self.length[rows_B]) if ragged else self  # type: ignore[index]
+
+    def _moved(self, rows_B: Tensor) -> Tensor | None:
+        """The places that get another row, where the rest may stay; not on a GPU, where to look is to wait."""
+        held = self.layers[0].k if self.layers else None
+        if held is None or rows_B.device.type != "cpu" or len(rows_B) != held.shape[0]:
+            return None
+        return (rows_B != torch.arange(len(rows_B))).nonzero().squeeze(-1)

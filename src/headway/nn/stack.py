@@ -60,12 +60,21 @@ class Memory:
 
     layers: tuple[tuple[Tensor, Tensor], ...]
     mask: Mask | None
+    lines: int = 1  # decoder rows a source, side by side: what a beam's lines share is held, and read, once
 
     def select(self, rows_B: Tensor) -> Memory:
-        """These rows, in this order."""
-        layers = tuple((k[rows_B], v[rows_B]) for k, v in self.layers)
-        mask = Lengths(self.mask.lengths[rows_B]) if isinstance(self.mask, Lengths) else self.mask
-        return Memory(layers, mask)
+        """These decoder rows, in this order."""
+        sources = rows_B if self.lines == 1 else rows_B // self.lines
+        lines = 1
+        if rows_B.device.type == "cpu":  # on a GPU a look at the rows would wait
+            kept, counts = torch.unique_consecutive(sources, return_counts=True)
+            if len(kept) and bool((counts == counts[0]).all()):
+                sources, lines = kept, int(counts[0])
+        if len(sources) == len(self.layers[0][0]) and lines > 1 and bool((sources == torch.arange(len(sources))).all()):
+            return Memory(self.layers, self.mask, lines)
+        layers = tuple((k[sources], v[sources]) for k, v in self.layers)
+        mask = Lengths(self.mask.lengths[sources]) if isinstance(self.mask, Lengths) else self.mask
+        return Memory(layers, mask, lines)
 
 
 class Stack(nn.Module):
@@ -132,6 +141,7 @@ class Stack(nn.Module):
                 used=used,
                 memory=memory.layers[k] if memory else None,
                 memory_mask=memory.mask if memory else None,
+                lines=memory.lines if memory else 1,
                 keep_BT=keep_BT,
             )
             if self.mixes is not None:

@@ -6,6 +6,8 @@ F inner, V vocabulary.
 
 from __future__ import annotations
 
+from functools import cache
+
 from torch import Tensor
 
 from headway.errors import ShapeError
@@ -16,11 +18,16 @@ def expect(tensor: Tensor, name: str, layout: str, sizes: dict[str, int]) -> Non
 
     Raises ShapeError naming the tensor, the dimension, the size it has and the size it should have.
     """
-    letters = layout.split()
-    shape = tuple(tensor.shape)
+    letters, shape = _letters(layout), tensor.shape
     if len(shape) != len(letters):
-        raise ShapeError(f"{name} has {len(shape)} dimensions {shape}, expected {len(letters)}: ({layout})")
+        raise ShapeError(f"{name} has {len(shape)} dimensions {tuple(shape)}, expected {len(letters)}: ({layout})")
     for letter, size in zip(letters, shape, strict=True):
         known = sizes.setdefault(letter, size)
         if size != known:
-            raise ShapeError(f"{name} has {letter}={size} in shape {shape}, expected {letter}={known} ({layout})")
+            given = f"{name} has {letter}={size} in shape {tuple(shape)}"
+            raise ShapeError(f"{given}, expected {letter}={known} ({layout})")
+
+
+@cache
+def _letters(layout: str) -> tuple[str, ...]:
+    return tuple(layout.split())
