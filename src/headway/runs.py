@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 import yaml
-from torch import nn
 
 from headway import config as configs
 from headway.data.builtin import load_parallel
@@ -18,7 +17,7 @@ from headway.data.contents import TRAINED_ON
 from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, DataError, NoRunError
 from headway.models import build_model
-from headway.storage import commit_file, locked, set_weights
+from headway.storage import commit_file, locked
 from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
 from headway.tasks.prepare import prepare_language, prepare_translation
@@ -26,6 +25,7 @@ from headway.tasks.translation import TranslationTask
 from headway.training.checkpoints import Checkpoints
 from headway.training.run_config import RunConfig
 from headway.training.trainer import Trainer, Watcher, pick_device
+from headway.training.weights import Precision, load_model, pick_precision
 
 CONFIG = "config.yaml"
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
@@ -134,16 +134,17 @@ def read_tokenizers(folder: Path) -> dict[str, Tokenizer]:
 class Run:
     """A finished (or growing) run: its config, its model and what it can do."""
 
-    def __init__(self, folder: Path, *, device: str = "auto", average: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, device: str = "auto", average: int | None = None, precision: Precision = "fp32"
+    ) -> None:
         self.folder, self.config = folder, read_config(folder)
         self.device = pick_device(device)
+        self.precision = pick_precision(precision, self.device)
         self.tokenizers = read_tokenizers(folder)
         if not self.tokenizers:
             raise NoRunError(f"{folder}: the run has no tokenizer")
         mean = self.config.train.average if average is None else average
-        weights, self.steps = Checkpoints(folder).weights(average=mean)
-        self.model: nn.Module = build_model(self.config.model)
-        set_weights(self.model, weights, str(folder))
+        self.model, self.steps = load_model(folder, self.config.model, average=mean, precision=self.precision)
         self.model.to(self.device).eval()
 
     @property
@@ -221,6 +222,6 @@ class Run:
         return torch.tensor([ids], device=self.device)
 
 
-def load(folder: str | Path, *, device: str = "auto", average: int | None = None) -> Run:
+def load(folder: str | Path, *, device: str = "auto", average: int | None = None, precision: Precision = "fp32") -> Run:
     """Take up a run: its best checkpoint, or the mean of the last ones where its recipe says so."""
-    return Run(Path(folder), device=device, average=average)
+    return Run(Path(folder), device=device, average=average, precision=precision)

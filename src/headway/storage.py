@@ -315,4 +315,5 @@ def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) ->
     ]
     if wrong:
         raise DataError(f"{origin}: {'; '.join(wrong)}")
-    model.load_state_dict(dict(tensors))
+    # A model without memory of its own, as it is built on "meta", takes the tensors as they are.
+    model.load_state_dict(dict(tensors), assign=any(tensor.is_meta for tensor in own.values()))

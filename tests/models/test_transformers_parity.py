@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway.interop import names as hf_weights
+from headway.interop.names import named_parameters, translate, unsettle
 from headway.models import (
     Bert,
     BertConfig,
@@ -21,8 +23,6 @@ from headway.models import (
 from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.positions import Rotary, SinusoidalHalves
 from headway.presets import PRESETS, build
-from tests.models import hf_weights
-from tests.models.hf_weights import named_parameters, translate, unsettle
 
 hf = pytest.importorskip("transformers")
 hf.logging.set_verbosity_error()

@@ -146,7 +146,7 @@ def agree(one: Case, kernel: str) -> None:
     assert_same(single, want, SINGLE)
 
 
-@pytest.mark.parametrize("kernel", ["sdpa", "flex", "banded"])
+@pytest.mark.parametrize("kernel", ["sdpa", "flex", "banded", "few"])
 @pytest.mark.parametrize(("name", "bias"), list(product(["everything", *MASKS], BIASES)))
 def test_every_kernel_agrees_for_every_mask_and_bias(kernel, name, bias):
     seed = [*MASKS, "everything"].index(name)
@@ -158,7 +158,7 @@ def test_every_kernel_agrees_for_every_mask_and_bias(kernel, name, bias):
     agree(case(pick, sizes, rule, bias), kernel)
 
 
-@pytest.mark.parametrize("kernel", ["sdpa", "flex", "banded"])
+@pytest.mark.parametrize("kernel", ["sdpa", "flex", "banded", "few"])
 @pytest.mark.parametrize(("a", "sign", "b"), PAIRS)
 def test_every_kernel_agrees_for_every_pair_of_masks(kernel, a, sign, b):
     seed = PAIRS.index((a, sign, b))
@@ -166,7 +166,7 @@ def test_every_kernel_agrees_for_every_pair_of_masks(kernel, a, sign, b):
     agree(paired(a, sign, b, sweep_sizes(seed), near), kernel)
 
 
-@pytest.mark.parametrize("kernel", ["sdpa", "flex", "banded"])
+@pytest.mark.parametrize("kernel", ["sdpa", "flex", "banded", "few"])
 @pytest.mark.parametrize(("name", "bias"), list(product(MASKS, BIASES)))
 def test_every_kernel_agrees_on_the_square_of_self_attention(kernel, name, bias):
     pick, sizes = picker(8), Sizes(queries=18, keys=18)
@@ -204,7 +204,7 @@ def test_banded_agrees_where_the_band_leaves_the_keys_on_either_side(offset, que
 
 
 @pytest.mark.parametrize("name", ["everything", *MASKS])
-@pytest.mark.parametrize("kernel", ["reference", "sdpa", "flex", "banded"])
+@pytest.mark.parametrize("kernel", ["reference", "sdpa", "flex", "banded", "few"])
 def test_bfloat16_stays_within_its_precision_of_a_float32_reference(kernel, name):
     seed = [*MASKS, "everything"].index(name)
     pick, sizes = picker(seed), sweep_sizes(seed)
@@ -262,7 +262,7 @@ NOWHERE = {
 }
 
 
-@pytest.mark.parametrize("kernel", ["reference", "sdpa", "banded", "flex"])
+@pytest.mark.parametrize("kernel", ["reference", "sdpa", "banded", "flex", "few"])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("name", NOWHERE)
 def test_a_query_that_may_look_nowhere_gets_zeros_and_gives_no_gradient(kernel, biased, name):
@@ -430,12 +430,14 @@ def test_flex_block_mask_of_a_0d_offset_fits_every_batch_size():
         (64, 64, Window(2) | Lengths(torch.tensor([9, 9])), "sdpa"),
         (64, 64, Window(2) & Lengths(torch.tensor([9, 9])), "banded"),
         (64, 64, Window(2, offset=torch.tensor([0, 1])), "sdpa"),
-        (1, 64, Window(2, offset=63), "sdpa"),  # a single step has no band
+        (1, 64, Window(2, offset=63), "few"),  # a single step has no band
+        (16, 64, Causal(), "few"),
+        (17, 64, Causal(), "sdpa"),
         (0, 64, Window(2), "reference"),
         (64, 0, None, "reference"),
     ],
 )
-def test_auto_takes_banded_for_a_narrow_band_and_sdpa_otherwise(queries, keys, mask, taken):
+def test_auto_takes_few_for_a_step_banded_for_a_narrow_band_and_sdpa_otherwise(queries, keys, mask, taken):
     q, k, v = qkv(queries=queries, keys=keys)
     assert choose(call_of(q, k, v, mask)) == taken
     out = attend(q, k, v, mask=mask)
@@ -720,7 +722,7 @@ def test_global_marks_that_are_not_boolean_are_refused_at_the_door():
 # --- weights ---
 
 
-@pytest.mark.parametrize("kernel", ["reference", "sdpa", "flex", "banded"])
+@pytest.mark.parametrize("kernel", ["reference", "sdpa", "flex", "banded", "few"])
 @pytest.mark.parametrize("bias", BIASES)
 @pytest.mark.parametrize("name", ["window", "window_dilated", "lengths_with_empty_row", "packed"])
 def test_weights_sum_to_one_or_zero_and_times_v_are_the_output(kernel, name, bias):

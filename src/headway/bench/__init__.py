@@ -8,7 +8,11 @@ from importlib import import_module
 from headway.bench.result import Options, Report, Result
 
 # By name, each in a module of its own that is imported when it is asked for: peers are heavy, and not always there.
-BENCHES = {"attend": "headway.bench.attend", "train-text": "headway.bench.train_text"}
+BENCHES = {
+    "attend": "headway.bench.attend",
+    "decode-cpu": "headway.bench.decode_cpu",
+    "train-text": "headway.bench.train_text",
+}
 
 
 def bench(name: str) -> Callable[[Options], Report]:

@@ -64,14 +64,13 @@ class Memory:
 
     def select(self, rows_B: Tensor) -> Memory:
         """These decoder rows, in this order."""
-        sources = rows_B if self.lines == 1 else rows_B // self.lines
-        lines = 1
+        sources, lines = rows_B // self.lines, 1
         if rows_B.device.type == "cpu":  # on a GPU a look at the rows would wait
             kept, counts = torch.unique_consecutive(sources, return_counts=True)
             if len(kept) and bool((counts == counts[0]).all()):
                 sources, lines = kept, int(counts[0])
-        if len(sources) == len(self.layers[0][0]) and lines > 1 and bool((sources == torch.arange(len(sources))).all()):
-            return Memory(self.layers, self.mask, lines)
+                if torch.equal(kept, torch.arange(len(self.layers[0][0]))):
+                    return replace(self, lines=lines)
         layers = tuple((k[sources], v[sources]) for k, v in self.layers)
         mask = Lengths(self.mask.lengths[sources]) if isinstance(self.mask, Lengths) else self.mask
         return Memory(layers, mask, lines)

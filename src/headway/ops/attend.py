@@ -7,7 +7,7 @@ from torch import Tensor
 
 from headway.errors import KernelError, ShapeError
 from headway.ops.biases import Bias
-from headway.ops.kernels import banded, flex, reference, sdpa
+from headway.ops.kernels import banded, few, flex, reference, sdpa
 from headway.ops.kernels.call import Call, Kernel
 from headway.ops.masks import Mask
 from headway.ops.shapes import expect
@@ -17,6 +17,7 @@ KERNELS: dict[str, Kernel] = {
     "sdpa": Kernel(sdpa.run, sdpa.refuses),
     "flex": Kernel(flex.run, flex.refuses),
     "banded": Kernel(banded.run, banded.refuses),
+    "few": Kernel(few.run, few.refuses),
 }
 
 
@@ -66,6 +67,8 @@ def choose(call: Call) -> str:
     """The kernel `auto` takes for this call."""
     if not call.queries or not call.keys:
         return "reference"
+    if call.queries <= few.MOST and call.q.device.type == "cpu" and not (call.needs_gradient or call.dropout):
+        return "few"
     if call.mask is not None and call.queries > 1:
         low, high = call.mask.reach()
         # Strips cost about twice the window per query; a dense kernel costs every key but is fused.

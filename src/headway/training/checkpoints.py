@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import NoRunError
-from headway.storage import commit_file, committing, discard, problems, read_tensors, set_aside, size_of
+from headway.storage import MANIFEST, commit_file, committing, discard, problems, read_tensors, set_aside, size_of
 
 SMALL_FILES = 1024  # bytes: the facts and the manifest, about
 Note = Callable[[str], None]
@@ -79,13 +80,23 @@ class Checkpoints:
         newest = self.newest_sound()
         if newest is None:
             raise NoRunError(f"{self.folder}: no checkpoint that verifies")
-        if average:
-            steps = [step for step in self.steps() if not problems(self.path(step))][-average:]
-        else:
-            best = self.best()
-            steps = [best if best is not None and best in self.steps() else newest]
-        models = [read_tensors(self.path(step) / "model.safetensors") for step in steps]
-        return mean_of(models), steps
+        steps = [step for step in self.steps() if not average or not problems(self.path(step))]
+        chosen = self._chosen(steps, average)
+        models = [read_tensors(self.path(step) / "model.safetensors") for step in chosen]
+        return mean_of(models), chosen
+
+    def key(self, *, average: int = 0) -> tuple[list[int], str]:
+        """The steps `weights` would take were all of them sound, and a digest of what their manifests say."""
+        chosen = self._chosen(self.steps(), average) if self.steps() else []
+        try:
+            texts = [(self.path(step) / MANIFEST).read_bytes() for step in chosen]
+        except OSError:
+            return chosen, ""
+        return chosen, hashlib.sha256(b"".join(texts)).hexdigest()
+
+    def _chosen(self, steps: list[int], average: int) -> list[int]:
+        best = self.best()
+        return steps[-average:] if average else [best if best is not None and best in steps else steps[-1]]
 
 
 def mean_of(models: list[dict[str, Tensor]]) -> dict[str, Tensor]:

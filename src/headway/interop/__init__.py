@@ -1,0 +1,1 @@
+"""Others' checkpoints: their names beside ours."""

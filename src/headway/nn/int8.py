@@ -1,0 +1,124 @@
+"""Linear layers in 8 bits: weights quantised once, a scale an output; activations as they come, a scale a call.
+
+Everything that knows how torch multiplies in 8 bits is in this file. torch has announced that its quantised tensors
+will go; where they are gone, or the processor is another, the same 8-bit weights are multiplied in float32.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway.nn.embedding import Head
+from headway.nn.linear import FusedLinear
+
+MANY_ROWS = 160  # from here on oneDNN is faster than FBGEMM; below, with its pass over the input, slower
+LEVELS = 127
+
+
+class Int8Linear(nn.Module):
+    """x·(weight·scale)ᵀ + bias with an 8-bit weight (N, K) and a scale (N,)."""
+
+    weight: Tensor
+    scale: Tensor
+    bias: Tensor | None
+
+    def __init__(self, weight_NK: Tensor, bias_N: Tensor | None, parts: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        largest = weight_NK.detach().float().abs().amax(1).clamp(min=1e-12)
+        scale = largest / LEVELS
+        self.register_buffer("weight", (weight_NK.detach().float() / scale[:, None]).round().to(torch.int8))
+        self.register_buffer("scale", scale)
+        self.register_buffer("bias", None if bias_N is None else bias_N.detach().float())
+        self.parts = parts or (weight_NK.shape[0],)
+        self._packed: dict[str, Any] = {}
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, K) -> (…, N)."""
+        engine = _engine(x)
+        if engine is None:
+            return F.linear(x.float(), self.weight.float() * self.scale[:, None], self.bias).to(x.dtype)
+        packed = self._packed.get(engine)
+        if packed is None:
+            packed = self._packed[engine] = _pack(self.weight, self.scale, self.bias, engine)
+        y: Tensor = torch.ops.quantized.linear_dynamic(x, packed, _reduced())
+        return y
+
+    def split(self, x: Tensor) -> tuple[Tensor, ...]:
+        """(…, sum of parts) -> one tensor a part, as a fused layer gives them."""
+        parts: tuple[Tensor, ...] = x.split(self.parts, -1)
+        return parts
+
+
+class Int8Head(Int8Linear):
+    """The output layer, with a matrix of its own also where it was tied: the embedding stays as it is."""
+
+    def forward(self, x_BTD: Tensor, embedding_VD: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, V); the embedding is not needed."""
+        return super().forward(x_BTD)
+
+
+def quantise(model: nn.Module) -> None:
+    """Put an 8-bit layer in the place of every linear one, under the same names; all else stays in float32."""
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, Head):
+                matrix, bias = model.output()  # type: ignore[operator]
+                setattr(parent, name, Int8Head(matrix, bias))
+            elif isinstance(child, nn.Linear):
+                parts = child.parts if isinstance(child, FusedLinear) else ()
+                setattr(parent, name, Int8Linear(child.weight, child.bias, parts))
+
+
+def supported() -> bool:
+    """Can this machine multiply in 8 bits, faster than in 32?"""
+    return "fbgemm" in _engines()
+
+
+def _engine(x: Tensor) -> str | None:
+    if x.device.type != "cpu" or x.dtype != torch.float32 or not _engines():
+        return None
+    many = x.numel() >= MANY_ROWS * x.shape[-1]
+    return "onednn" if many and "onednn" in _engines() else "fbgemm"
+
+
+def _pack(weight: Tensor, scale: Tensor, bias: Tensor | None, engine: str) -> Any:
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = engine
+    try:
+        with warnings.catch_warnings(), torch.inference_mode(False):  # the warning says that all this will go
+            warnings.simplefilter("ignore")
+            zeros = torch.zeros(len(scale), dtype=torch.long)
+            whole = torch._make_per_channel_quantized_tensor(weight, scale.double(), zeros, 0)
+            return torch.ops.quantized.linear_prepack(whole, bias)
+    finally:
+        torch.backends.quantized.engine = before
+
+
+@cache
+def _engines() -> tuple[str, ...]:
+    """The engines that really work here, tried on a small product."""
+    found = []
+    for engine in ("fbgemm", "onednn"):
+        try:
+            if engine in torch.backends.quantized.supported_engines:
+                packed = _pack(torch.ones(8, 8, dtype=torch.int8), torch.ones(8), None, engine)
+                if torch.equal(
+                    torch.ops.quantized.linear_dynamic(torch.ones(1, 8), packed, False).round(), torch.full((1, 8), 8.0)
+                ):
+                    found.append(engine)
+        except (RuntimeError, AttributeError, NotImplementedError):
+            continue
+    return tuple(found) if "fbgemm" in found else ()
+
+
+@cache
+def _reduced() -> bool:
+    """Without VNNI two products are summed in 16 bits, which only seven-bit inputs never overflow."""
+    known = getattr(torch.cpu, "_is_vnni_supported", None)
+    return not (known and known())

@@ -1,0 +1,40 @@
+"""A few queries, as a decoder's step has them: two batched products and a softmax between.
+
+A fused kernel saves writing T × S scores, which for one query are nothing; on a CPU it then costs twice what it does.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from headway.ops.kernels.call import Call
+from headway.ops.kernels.sdpa import dense, hides_nothing
+
+MOST = 16  # queries, beyond which fusing pays
+
+
+def run(call: Call) -> Tensor:
+    """(B, H, T, W)."""
+    rows, heads, queries, width = call.q.shape
+    groups = call.k.shape[1]
+    # Heads that share keys are further queries of them; a cache's rows and heads lie so that joining them is a view.
+    q = (call.q * call.scale).reshape(rows * groups, -1, width)
+    scores = torch.bmm(q, call.k.flatten(0, 1).mT)
+    alive: Tensor | None = None
+    if call.bias is not None or not hides_nothing(call.mask, call.keys):
+        apart = scores.view(rows, heads, queries, call.keys)
+        if call.bias is not None:
+            apart = apart + call.bias.dense(rows, heads, queries, call.keys, scores.device).to(scores.dtype)
+        if call.mask is not None:
+            allowed, alive = dense(call.mask, queries, call.keys, scores.device)
+            apart = apart.masked_fill(~allowed, float("-inf"))
+        scores = apart.view_as(scores)
+    weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(call.v.dtype)
+    out = torch.bmm(weights, call.v.flatten(0, 1)).view(rows, heads, queries, -1)
+    return out if alive is None else out.masked_fill(~alive, 0.0)
+
+
+def refuses(call: Call) -> str | None:
+    """Dropout."""
+    return "few has no dropout; use kernel='sdpa'" if call.dropout else None

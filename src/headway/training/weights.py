@@ -1,0 +1,71 @@
+"""A run's weights as a model, in the precision it is to be used in."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from headway.errors import ConfigError, StorageError
+from headway.models import ModelConfig, build_model
+from headway.nn.int8 import quantise, supported
+from headway.storage import committing, discard, problems, read_tensors, set_weights
+from headway.training.checkpoints import Checkpoints
+
+Precision = Literal["auto", "fp32", "bf16", "int8"]
+
+
+def load_model(folder: Path, config: ModelConfig, *, average: int, precision: Precision) -> tuple[nn.Module, list[int]]:
+    """The model of a run and the steps it is of: the mean of the last `average` checkpoints, else the best."""
+    if precision == "int8":
+        return _int8_model(folder, config, average)
+    weights, steps = Checkpoints(folder).weights(average=average)
+    model = _model(config, weights, str(folder))
+    return (model.bfloat16() if precision == "bf16" else model), steps
+
+
+def _model(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *, int8: bool = False) -> nn.Module:
+    """The model of a config with these weights; nothing is drawn at random first."""
+    model = build_model(config, device="meta")
+    if int8:
+        quantise(model)
+    set_weights(model, weights, origin)
+    for part in model.modules():  # what is no weight, and so is in no file
+        for name, buffer in part.named_buffers(recurse=False):
+            if buffer.is_meta:
+                setattr(part, name, torch.zeros_like(buffer, device="cpu"))
+    return model
+
+
+def _int8_model(folder: Path, config: ModelConfig, average: int) -> tuple[nn.Module, list[int]]:
+    """The run's model in 8 bits, kept in the run's folder so that the next start need not quantise again."""
+    kept, checkpoints = folder / "int8", Checkpoints(folder)
+    steps, key = checkpoints.key(average=average)
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        if key and json.loads((kept / "facts.json").read_text())["checkpoints"] == key and not problems(kept):
+            return _model(config, read_tensors(kept / "model.safetensors"), str(kept), int8=True), steps
+    weights, steps = checkpoints.weights(average=average)
+    model = _model(config, weights, str(folder))
+    quantise(model)
+    with contextlib.suppress(StorageError):  # a folder that cannot be written only costs the next start its time
+        discard(kept)
+        with committing(kept, shared=True) as draft:
+            draft.tensors("model.safetensors", {name: t.contiguous() for name, t in model.state_dict().items()})
+            draft.json("facts.json", {"checkpoints": checkpoints.key(average=average)[1]})
+    return model, steps
+
+
+def pick_precision(wanted: Precision, device: torch.device) -> Precision:
+    """What `auto` means on a device: the fastest that it has. Raises ConfigError for what a device cannot do."""
+    if wanted == "auto":
+        if device.type != "cpu":
+            return "bf16"
+        return "int8" if supported() else "fp32"
+    if wanted == "int8" and device.type != "cpu":
+        raise ConfigError(f"precision='int8' is for a CPU, this is {device.type}; allowed: auto, fp32, bf16")
+    return wanted
