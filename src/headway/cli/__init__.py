@@ -73,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--data", metavar="SPEC", help="other data than the run's own")
     evaluate.add_argument("--split", metavar="NAME", help="default: test if there is one, else val")
     evaluate.add_argument("--beam", type=_positive, help="of translations (default: the recipe's)")
+    _precision(evaluate)
     evaluate.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
     evaluate.add_argument(
         "--stride",
@@ -127,6 +128,15 @@ def _parser() -> argparse.ArgumentParser:
 def _run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="a run folder, as `headway train` writes it")
     parser.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto", help="default: auto")
+
+
+def _precision(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--precision",
+        choices=("auto", "fp32", "bf16", "int8"),
+        default="fp32",
+        help="auto: the fastest here, int8 on most CPUs, bf16 on a GPU (default: fp32)",
+    )
 
 
 def _positive(text: str) -> int:

@@ -60,7 +60,7 @@ class Translated:
 
 def run(arguments: Namespace) -> None:
     """Print the metrics of a split."""
-    found = load(arguments.run, device=arguments.device, average=arguments.average)
+    found = load(arguments.run, device=arguments.device, average=arguments.average, precision=arguments.precision)
     _check(arguments, _kind(found))
     task = found.task(arguments.data)
     split = arguments.split or next((name for name in ("test", "val") if name in task.splits), "train")

@@ -109,6 +109,8 @@ class Block(nn.Module):
     def _join(
         self, x: Tensor, part: Callable[[Tensor], Tensor], norm: nn.Module | None, keep_BT: Tensor | None
     ) -> Tensor:
-        y: Tensor = self.dropout(part(norm(x, keep_BT) if norm is not None and self.pre else x))
+        y = part(norm(x, keep_BT) if norm is not None and self.pre else x)
+        if self.training:
+            y = self.dropout(y)
         x = x + y if self.adds else y
         return norm(x, keep_BT) if norm is not None and not self.pre else x

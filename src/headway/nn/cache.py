@@ -26,9 +26,11 @@ class LayerCache:
     def write(self, k: Tensor, v: Tensor, at: Offset, used: int) -> tuple[Tensor, Tensor]:
         """Put new keys and values (B, G, K, E) at position `at`; all of them up to `used` + K come back."""
         end = used + k.shape[2]
-        self.k = self._put(self.k, k.detach(), at, end)
-        self.v = self._put(self.v, v.detach(), at, end)
-        return self.k[:, :, :end], self.v[:, :, :end]
+        if k.requires_grad or v.requires_grad:
+            k, v = k.detach(), v.detach()
+        self.k = self._put(self.k, k, at, end)
+        self.v = self._put(self.v, v, at, end)
+        return self.k.narrow(2, 0, end), self.v.narrow(2, 0, end)
 
     def _put(self, buffer: Tensor | None, new: Tensor, at: Offset, end: int) -> Tensor:
         rows, groups, count, width = new.shape
@@ -43,7 +45,7 @@ class LayerCache:
                 grown[:, :, : buffer.shape[2]] = buffer
             buffer, self.spare = grown, []
         if isinstance(at, int):
-            buffer[:, :, at : at + count] = new
+            buffer.narrow(2, at, count).copy_(new)
         else:
             row = torch.arange(rows, device=new.device).unsqueeze(-1)
             slot = at.unsqueeze(-1) + torch.arange(count, device=new.device)

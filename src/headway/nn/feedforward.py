@@ -65,5 +65,5 @@ class FeedForward(nn.Module):
             x = self.function(gate) * x
         else:
             x = self.function(x)
-        x = self.down(self.dropout(x))
+        x = self.down(self.dropout(x) if self.training else x)
         return x

@@ -19,6 +19,7 @@ from headway.nn.linear import FusedLinear
 
 MANY_ROWS = 160  # from here on oneDNN is faster than FBGEMM; below, with its pass over the input, slower
 LEVELS = 127
+_MULTIPLY: Any = torch.ops.quantized.linear_dynamic.default if hasattr(torch.ops.quantized, "linear_dynamic") else None
 
 
 class Int8Linear(nn.Module):
@@ -46,13 +47,12 @@ class Int8Linear(nn.Module):
         packed = self._packed.get(engine)
         if packed is None:
             packed = self._packed[engine] = _pack(self.weight, self.scale, self.bias, engine)
-        y: Tensor = torch.ops.quantized.linear_dynamic(x, packed, _reduced())
+        y: Tensor = _MULTIPLY(x, packed, _reduced())
         return y
 
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
         """(…, sum of parts) -> one tensor a part, as a fused layer gives them."""
-        parts: tuple[Tensor, ...] = x.split(self.parts, -1)
-        return parts
+        return torch.split_with_sizes(x, self.parts, -1)
 
 
 class Int8Head(Int8Linear):

@@ -19,8 +19,7 @@ class FusedLinear(nn.Linear):
 
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
         """(…, sum of parts) -> one tensor a part."""
-        parts: tuple[Tensor, ...] = x.split(self.parts, -1)
-        return parts
+        return torch.split_with_sizes(x, self.parts, -1)
 
 
 @torch.no_grad()

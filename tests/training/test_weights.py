@@ -1,0 +1,89 @@
+"""A run's model in every precision, and the 8-bit copy that is kept beside it."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+import torch
+
+from headway.cli import main
+from headway.errors import ConfigError
+from headway.nn.int8 import Int8Linear, supported
+from headway.runs import load
+from headway.training.weights import pick_precision
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    home = tmp_path_factory.mktemp("weights")
+    words = home / "words.txt"
+    words.write_text("the cat sat on the mat and the dog sat on the log\n" * 60)
+    out = home / "run"
+    command = ["train", "gpt-char", "--data", str(words), "--out", str(out), "--data.cache", str(home / "cache")]
+    model = {"model.width": 32, "model.layers": 2, "model.heads": 2, "model.context": 16, "task.context": 16}
+    train = {"train.steps": 30, "train.save_every": 15, "train.evaluate_every": 15, "train.batch_tokens": 128}
+    assert main(command + [word for key, value in (model | train).items() for word in (f"--{key}", str(value))]) == 0
+    return out
+
+
+def test_precisions_differ_little(run):
+    prompt = load(run).prompt("the cat")
+    exact = load(run).model(prompt)
+    assert torch.equal(exact, load(run, precision="fp32").model(prompt))
+    half = load(run, precision="bf16").model(prompt)
+    assert half.dtype == torch.bfloat16
+    assert (half.float() - exact).norm() < 0.05 * exact.norm()
+    eight = load(run, precision="int8").model(prompt)
+    assert (eight - exact).norm() < 0.1 * exact.norm()
+
+
+def test_the_copy_is_kept_and_used(run, monkeypatch):
+    first = load(run, precision="int8")
+    kept = run / "int8"
+    assert {path.name for path in kept.iterdir()} == {"MANIFEST.json", "facts.json", "model.safetensors"}
+    stamp = (kept / "model.safetensors").stat().st_mtime_ns
+    monkeypatch.setattr("headway.training.checkpoints.read_tensors", lambda path: pytest.fail("the checkpoint is read"))
+    second = load(run, precision="int8")
+    assert (kept / "model.safetensors").stat().st_mtime_ns == stamp
+    assert first.steps == second.steps
+    prompt = first.prompt("the dog")
+    assert torch.equal(first.model(prompt), second.model(prompt))
+    assert any(isinstance(part, Int8Linear) for part in second.model.modules())
+
+
+@pytest.mark.parametrize("harm", ["damage", "another", "no facts"])
+def test_a_copy_that_is_damaged_or_of_other_checkpoints_is_made_again(run, harm):
+    load(run, precision="int8")
+    kept, time_before = run / "int8", time.time_ns()
+    if harm == "damage":
+        path = kept / "model.safetensors"
+        path.write_bytes(path.read_bytes()[:-3] + b"abc")
+    elif harm == "another":
+        (kept / "facts.json").write_text(json.dumps({"checkpoints": "0" * 64}))
+    else:
+        (kept / "facts.json").unlink()
+    prompt = load(run).prompt("the log")
+    logits = load(run, precision="int8").model(prompt)
+    assert (logits - load(run).model(prompt)).norm() < 0.1 * logits.norm()
+    assert (kept / "model.safetensors").stat().st_mtime_ns >= time_before - 10**9
+    assert json.loads((kept / "facts.json").read_text())["checkpoints"] != "0" * 64
+
+
+def test_auto_is_the_fastest_there_is():
+    assert pick_precision("auto", torch.device("cpu")) == ("int8" if supported() else "fp32")
+    assert pick_precision("auto", torch.device("cuda")) == "bf16"
+    assert pick_precision("bf16", torch.device("cpu")) == "bf16"
+    with pytest.raises(ConfigError, match="precision='int8' is for a CPU, this is cuda"):
+        pick_precision("int8", torch.device("cuda"))
+
+
+def test_evaluating_in_eight_bits(run, capsys):
+    losses = []
+    for precision in ("fp32", "int8", "bf16"):
+        capsys.readouterr()
+        assert main(["evaluate", str(run), "--precision", precision, "--json"]) == 0
+        losses.append(json.loads(capsys.readouterr().out)["loss"])
+    assert losses[1] == pytest.approx(losses[0], abs=0.05)
+    assert losses[2] == pytest.approx(losses[0], abs=0.05)
