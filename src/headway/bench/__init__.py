@@ -11,6 +11,7 @@ from headway.bench.result import Options, Report, Result
 BENCHES = {
     "attend": "headway.bench.attend",
     "decode-cpu": "headway.bench.decode_cpu",
+    "decode-gpu": "headway.bench.decode_gpu",
     "train-text": "headway.bench.train_text",
 }
 

@@ -46,6 +46,8 @@ class LayerCache:
             buffer, self.spare = grown, []
         if isinstance(at, int):
             buffer.narrow(2, at, count).copy_(new)
+        elif not at.ndim:
+            buffer.index_copy_(2, at + torch.arange(count, device=new.device), new)
         else:
             row = torch.arange(rows, device=new.device).unsqueeze(-1)
             slot = at.unsqueeze(-1) + torch.arange(count, device=new.device)
@@ -79,14 +81,29 @@ class Cache:
     layers: tuple[LayerCache, ...]
     length: Offset = 0  # tokens seen: a number while all rows agree, (B,) once they differ
     used: int = 0  # an upper bound on `length` that needs no look at the device
+    fixed: bool = False  # shapes that never change, as a captured graph needs: the whole buffer is always attended to
 
     @classmethod
     def empty(cls, layers: int, capacity: int) -> Cache:
         """A cache for this many layers; its buffers are made by the first write."""
         return cls(tuple(LayerCache(max(capacity, 1)) for _ in range(layers)))
 
+    def before(self, count: int) -> int:
+        """How many positions of the buffers lie before `count` new ones."""
+        return self.layers[0].capacity - count if self.fixed and self.layers else self.used
+
+    def fix(self, rows: int, groups: int, width: int, like: Tensor) -> Cache:
+        """The same with room for its whole capacity from the start and the length, one for all rows, on the device."""
+        for layer in self.layers:
+            layer.k, layer.v = (like.new_zeros(rows, groups, layer.capacity, width) for _ in range(2))
+        return Cache(self.layers, torch.zeros((), dtype=torch.long, device=like.device), 0, fixed=True)
+
     def advanced(self, count: int, counts_B: Tensor | None = None) -> Cache:
         """After `count` more tokens, of which only `counts_B` are real where rows differ."""
+        if self.fixed:
+            assert isinstance(self.length, Tensor)
+            self.length.add_(count)
+            return self
         return replace(self, length=self.length + (count if counts_B is None else counts_B), used=self.used + count)
 
     def select(self, rows_B: Tensor) -> Cache:

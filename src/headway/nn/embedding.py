@@ -36,8 +36,9 @@ def check_tokens(tokens: Tensor, vocab: int) -> None:
 
 def _unseen(tensor: Tensor) -> bool:
     """Whether values cannot be looked at now: while a graph is compiled or captured, or where there are none."""
-    captured = tensor.is_cuda and torch.cuda.is_current_stream_capturing()
-    return torch.compiler.is_compiling() or tensor.is_meta or captured
+    if torch.compiler.is_compiling() or tensor.is_meta:
+        return True
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def check_lengths(lengths: Tensor | None, tokens: Tensor, what: str = "sequence") -> None:

@@ -119,8 +119,8 @@ class Stack(nn.Module):
     ) -> Tensor:
         """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen."""
         offset: Offset = cache.length if cache else 0
-        used = cache.used if cache else 0
         count = x_BTD.shape[1]
+        used = cache.before(count) if cache else 0
         steps = torch.arange(count, device=x_BTD.device)
         positions = steps + (offset.unsqueeze(-1) if isinstance(offset, Tensor) and offset.ndim else offset)
         if self.input_positions is not None:

@@ -6,11 +6,11 @@ F inner, V vocabulary.
 
 from __future__ import annotations
 
-from functools import cache
-
 from torch import Tensor
 
 from headway.errors import ShapeError
+
+_LAYOUTS: dict[str, tuple[str, ...]] = {}  # read once: a decoder's step checks dozens of shapes
 
 
 def expect(tensor: Tensor, name: str, layout: str, sizes: dict[str, int]) -> None:
@@ -18,7 +18,7 @@ def expect(tensor: Tensor, name: str, layout: str, sizes: dict[str, int]) -> Non
 
     Raises ShapeError naming the tensor, the dimension, the size it has and the size it should have.
     """
-    letters, shape = _letters(layout), tensor.shape
+    letters, shape = _LAYOUTS.get(layout) or _LAYOUTS.setdefault(layout, tuple(layout.split())), tensor.shape
     if len(shape) != len(letters):
         raise ShapeError(f"{name} has {len(shape)} dimensions {tuple(shape)}, expected {len(letters)}: ({layout})")
     for letter, size in zip(letters, shape, strict=True):
@@ -26,8 +26,3 @@ def expect(tensor: Tensor, name: str, layout: str, sizes: dict[str, int]) -> Non
         if size != known:
             given = f"{name} has {letter}={size} in shape {tuple(shape)}"
             raise ShapeError(f"{given}, expected {letter}={known} ({layout})")
-
-
-@cache
-def _letters(layout: str) -> tuple[str, ...]:
-    return tuple(layout.split())

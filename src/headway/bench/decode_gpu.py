@@ -1,0 +1,85 @@
+"""GPT-2 124M on a GPU beside transformers with its static cache and compiler, greedy, bf16, the same weights."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from statistics import median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headway.bench.peers import peer
+from headway.bench.result import Options, Report, Result
+from headway.decoding.graphs import GraphDecoder
+from headway.errors import ConfigError
+from headway.interop.names import GPT2, named_parameters, translate
+from headway.models import Gpt, GptConfig, build_model
+from headway.storage import set_weights
+
+PROMPT, GOES_ON, ROUNDS = 16, 240, 5
+
+
+def run(options: Options) -> Report:
+    """Batch 1 beside the peer; batch 32 and 256 as tokens a second, share of the bandwidth limit, peak memory."""
+    if not torch.cuda.is_available():
+        raise ConfigError("decode-gpu needs a GPU, torch sees none")
+    transformers = peer("transformers")
+    theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
+    model = build_model(GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12)).eval()
+    set_weights(model, translate({n: p.detach() for n, p in named_parameters(theirs).items()}, GPT2), "the peer")
+    theirs, model = theirs.to("cuda", torch.bfloat16), model.to("cuda", torch.bfloat16)
+    assert isinstance(model, Gpt)
+    figures: dict[str, float] = {"read_bandwidth_tb_per_second": round(_bandwidth() / 1e12, 2)}
+    seconds = 0.0
+    for batch in (1, 32, 256):
+        torch.cuda.reset_peak_memory_stats()
+        decoder = GraphDecoder(model, rows=batch, capacity=PROMPT + GOES_ON)
+        prompt = _prompt(batch)
+        took = _seconds(partial(decoder.write, prompt, GOES_ON))
+        seconds = took if batch == 1 else seconds
+        figures |= {
+            f"batch{batch}_tokens_per_second": round(batch * GOES_ON / took),
+            f"batch{batch}_share_of_bandwidth_limit": round(_bytes(model, batch) / _bandwidth() * GOES_ON / took, 3),
+            f"batch{batch}_peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2),
+        }
+        del decoder
+    settings = {"cache_implementation": "static", "do_sample": False, "pad_token_id": 0}
+    prompt = _prompt(1)
+
+    def other() -> Any:
+        lengths = {"min_new_tokens": GOES_ON, "max_new_tokens": GOES_ON}
+        return theirs.generate(prompt, attention_mask=torch.ones_like(prompt), **lengths, **settings)
+
+    return Report([Result("batch1_transformers", seconds, _seconds(other))], figures)
+
+
+def _prompt(batch: int) -> Tensor:
+    return torch.randint(3, 50257, (batch, PROMPT), generator=torch.Generator().manual_seed(batch)).cuda()
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    times = []
+    for round_ in range(ROUNDS + 2):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        if round_ > 1:  # the first ones compile
+            times.append(time.perf_counter() - start)
+    return median(times)
+
+
+def _bytes(model: Gpt, batch: int) -> float:
+    """What a step must read at least: every weight once (of the embedding, the output layer's use), half the cache."""
+    weights = sum(p.numel() * p.element_size() for name, p in model.named_parameters() if "table" not in name)
+    layers, width = len(model.stack.blocks), model.embedding.weight.shape[1]
+    return weights + batch * layers * 2 * width * 2 * (PROMPT + GOES_ON / 2)
+
+
+def _bandwidth() -> float:
+    """Bytes a second of a plain sum over a gibibyte."""
+    block = torch.ones(2**29, dtype=torch.bfloat16, device="cuda")
+    return block.numel() * 2 / _seconds(lambda: block.sum())

@@ -1,0 +1,99 @@
+"""Decoding on a GPU without waiting for Python: a step of fixed shapes, compiled, captured once and replayed.
+
+The cache is allocated whole, the length and the last token live on the device, and the next token is chosen there: a
+step is one launch. A text of a few hundred tokens is written without the device being asked anything.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headway.errors import AdviceWarning, ConfigError
+from headway.models.gpt import Gpt
+from headway.nn.block import Block
+from headway.nn.cache import Cache
+from headway.ops.kernels.flex import compiler_missing
+
+
+class GraphDecoder:
+    """Writes with a GPT on fixed shapes: `rows` texts of up to `capacity` tokens, the prompt included.
+
+    `temperature` 0 takes the likeliest token; otherwise one is drawn, from the device's own generator.
+    """
+
+    def __init__(
+        self, model: Gpt, *, rows: int, capacity: int, temperature: float = 0.0, compiled: bool = True
+    ) -> None:
+        if temperature < 0:
+            raise ConfigError(f"temperature={temperature}, allowed: 0 (greedy) and above")
+        self.model, self.rows, self.capacity, self.temperature = model, rows, capacity, temperature
+        weight = model.embedding.weight
+        block = model.stack.blocks[0]
+        assert isinstance(block, Block)
+        heads = block.attention.groups, block.attention.head_width
+        self.cache: Cache = model.start(capacity=capacity).fix(rows, *heads, weight)
+        self.token = torch.zeros(rows, 1, dtype=torch.long, device=weight.device)
+        self.written = torch.zeros(rows, capacity, dtype=torch.long, device=weight.device)
+        self.step: Callable[[], None] = self._step
+        if weight.is_cuda:
+            self.step = self._captured(compiled)
+
+    @torch.inference_mode()
+    def write(self, prompt_BT: Tensor, count: int) -> Tensor:
+        """Go on from prompts (B, T) by `count` tokens -> (B, count)."""
+        known = prompt_BT.shape[1]
+        if prompt_BT.shape[0] != self.rows or known + count > self.capacity:
+            asked = f"{prompt_BT.shape[0]} prompts of {known} tokens and {count} more"
+            raise ConfigError(f"{asked}; this decoder is for {self.rows} texts of up to {self.capacity} tokens")
+        self._length().zero_()
+        logits, _ = self.model.extend(prompt_BT, self.cache)
+        self.token.copy_(self._choose(logits[:, -1]))
+        self.written.index_copy_(1, self._length().view(1), self.token)
+        for _ in range(count - 1):
+            self.step()
+        return self.written[:, known : known + count].clone()
+
+    def _length(self) -> Tensor:
+        assert isinstance(self.cache.length, Tensor)
+        return self.cache.length
+
+    def _step(self) -> None:
+        """The last token in, the next one out, all of it where the model is."""
+        logits, _ = self.model.extend(self.token, self.cache)
+        self.token.copy_(self._choose(logits[:, -1]))
+        self.written.index_copy_(1, self._length().view(1), self.token)
+
+    def _choose(self, logits_BV: Tensor) -> Tensor:
+        if self.temperature == 0:
+            return logits_BV.argmax(-1, keepdim=True)
+        share = (logits_BV.float() / self.temperature).softmax(-1)
+        # The largest of p/e with exponential noise e is a draw from p, and needs no look at the device.
+        return (share / torch.empty_like(share).exponential_()).argmax(-1, keepdim=True)
+
+    @torch.inference_mode()
+    def _captured(self, compiled: bool) -> Callable[[], None]:
+        step: Callable[[], Any] = self._step
+        if compiled:
+            missing = compiler_missing("cuda")
+            if missing is None:
+                step = torch.compile(step, fullgraph=True, options=TUNED)
+            else:
+                warnings.warn(f"{missing}; the step is captured uncompiled", AdviceWarning, stacklevel=3)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):  # compile, tune, settle
+                step()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            step()
+        return graph.replay
+
+
+TUNED: dict[str, Any] = {"max_autotune": True, "coordinate_descent_tuning": True}
