@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from functools import partial
 from statistics import median
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,28 +32,27 @@ def run(options: Options) -> Report:
     set_weights(model, translate({n: p.detach() for n, p in named_parameters(theirs).items()}, GPT2), "the peer")
     theirs, model = theirs.to("cuda", torch.bfloat16), model.to("cuda", torch.bfloat16)
     assert isinstance(model, Gpt)
-    figures: dict[str, float] = {"read_bandwidth_tb_per_second": round(_bandwidth() / 1e12, 2)}
-    seconds = 0.0
-    for batch in (1, 32, 256):
+    bandwidth = _bandwidth()
+    figures: dict[str, float] = {"read_bandwidth_tb_per_second": round(bandwidth / 1e12, 2)}
+
+    def measured(batch: int) -> float:
         torch.cuda.reset_peak_memory_stats()
         decoder = GraphDecoder(model, rows=batch, capacity=PROMPT + GOES_ON)
-        prompt = _prompt(batch)
-        took = _seconds(partial(decoder.write, prompt, GOES_ON))
-        seconds = took if batch == 1 else seconds
-        figures |= {
-            f"batch{batch}_tokens_per_second": round(batch * GOES_ON / took),
-            f"batch{batch}_share_of_bandwidth_limit": round(_bytes(model, batch) / _bandwidth() * GOES_ON / took, 3),
-            f"batch{batch}_peak_gib": round(torch.cuda.max_memory_allocated() / 2**30, 2),
-        }
-        del decoder
-    settings = {"cache_implementation": "static", "do_sample": False, "pad_token_id": 0}
-    prompt = _prompt(1)
+        took = _seconds(partial(decoder.write, _prompt(batch), GOES_ON))
+        figures[f"batch{batch}_tokens_per_second"] = round(batch * GOES_ON / took)
+        figures[f"batch{batch}_share_of_bandwidth_limit"] = round(_bytes(model, batch) / bandwidth * GOES_ON / took, 3)
+        figures[f"batch{batch}_peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+        print(f"batch {batch}: {batch * GOES_ON / took:,.0f} tokens/s", file=sys.stderr)
+        return took
 
-    def other() -> Any:
-        lengths = {"min_new_tokens": GOES_ON, "max_new_tokens": GOES_ON}
-        return theirs.generate(prompt, attention_mask=torch.ones_like(prompt), **lengths, **settings)
-
-    return Report([Result("batch1_transformers", seconds, _seconds(other))], figures)
+    ours, prompt = measured(1), _prompt(1)
+    lengths = {"min_new_tokens": GOES_ON, "max_new_tokens": GOES_ON}
+    settings = {"cache_implementation": "static", "do_sample": False, "pad_token_id": 0, **lengths}
+    other = _seconds(partial(theirs.generate, prompt, attention_mask=torch.ones_like(prompt), **settings))
+    print(f"transformers, batch 1: {GOES_ON / other:,.0f} tokens/s", file=sys.stderr)
+    for batch in (32, 256):
+        measured(batch)
+    return Report([Result("batch1_transformers", ours, other)], figures)
 
 
 def _prompt(batch: int) -> Tensor:

@@ -32,6 +32,8 @@ def dense(mask: Mask, queries: int, keys: int, device: torch.device) -> tuple[Te
 
     def make() -> tuple[Tensor, Tensor | None]:
         allowed = mask.dense(queries, keys, device)
+        if isinstance(mask, Causal) and isinstance(mask.offset, Tensor) and not mask.offset.ndim:
+            return allowed, None  # the length of a cache, never below 0: every query sees at least the first key
         alive = allowed.any(-1, keepdim=True)
         if device.type == "cpu" and not torch.compiler.is_compiling() and alive.all():  # elsewhere a look would wait
             return allowed, None
