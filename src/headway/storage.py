@@ -208,6 +208,26 @@ class Appending:
 
 
 @contextlib.contextmanager
+def growing(path: Path) -> Iterator[Appending]:
+    """Write or replace a file line by line; it has its name when all of it is on disk. Raises StorageError."""
+    draft = path.with_name(f"{DRAFT}{os.getpid()}-{path.name}")
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        DISK.remove(draft)
+    try:
+        with Appending(draft) as file:
+            yield file
+            file.sync()
+        with storage_errors(path):
+            DISK.rename(draft, path)
+            DISK.sync(path.parent)
+    except BaseException:  # an interrupted one as well: nobody would know what the rest is good for
+        with contextlib.suppress(OSError):
+            DISK.remove(draft)
+        raise
+
+
+@contextlib.contextmanager
 def storage_errors(path: Path, needs: int | None = None, *, doing: str = "written") -> Iterator[None]:
     """What the disk refuses, as one StorageError with the path, the bytes it needs and the bytes that are free."""
     try:
