@@ -93,7 +93,7 @@ class TraceRecorder:
 def quantised(weights: Floats) -> tuple[Levels, Floats]:
     """Rows (P, S) as 255ths of their largest weight, and these weights (P,): off by at most half a level."""
     scales: Floats = weights.max(1, initial=0).astype(np.float32)
-    levels = np.rint(weights * (255 / np.maximum(scales, np.finfo(np.float32).tiny))[:, None])
+    levels = np.rint(weights * (255 / np.maximum(scales, np.float32(1e-30)))[:, None])  # a row of zeros stays one
     return levels.astype(np.uint8), scales
 
 

@@ -186,8 +186,8 @@ def _walk(trace: Trace) -> tuple[list[Node], list[Line]]:
             text = trace.texts[len(found)] if trace.texts else ""
             found.append(_line(nodes, index, step, trace.stop, text))
         slots, before = [made[n] for n in step.kept.tolist()], step.length
-        for index in slots:
-            if index is not None:
+        for index in slots:  # a beam wider than its candidates keeps the ended ones too, without a probability
+            if index is not None and nodes[index].status != "ended":
                 nodes[index] = replace(nodes[index], status="kept")
     return nodes, found
 
