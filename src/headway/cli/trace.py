@@ -35,7 +35,7 @@ def run(arguments: Namespace) -> None:
     if arguments.json:
         print(json.dumps(_values(trace, found, alpha), ensure_ascii=False, allow_nan=False))
     else:
-        console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+        console = Console(highlight=False)
         for part in _shown(trace, found, alpha):
             console.print(part)
     if kind is not None:

@@ -12,7 +12,8 @@ import numpy as np
 FONT = 9.5  # points, of the words
 LONGEST = 16  # letters of a piece that are shown
 GAP, LABEL = 0.62, 0.3  # inches between two columns, and how much of that a number on an edge takes
-SCORE = 0.72  # inches for a finished line's rank and score
+SCORE = 0.8  # inches for a finished line's rank and score
+AFTER = 0.1  # inches between a word and what follows it on its row
 WEIGHT = {"won": 1e9, "ended": 10.0, "kept": 10.0, "pruned": 1.0}  # who may stay level with its parent
 
 
@@ -41,7 +42,7 @@ class Layout:
         steps = max((node.step for node in nodes), default=-1) + 1
         widths = [0.0] * steps
         for index, node in enumerate(nodes):
-            wide = text_width(node.piece) + (SCORE if index in finished else 0)
+            wide = text_width(node.piece) + (SCORE if index in finished else AFTER)
             widths[node.step] = max(widths[node.step], wide)
         x: list[float] = []
         for step in range(steps):
@@ -77,7 +78,7 @@ class Layout:
 
     def after(self, node: Any) -> float:
         """Where what follows a word on its row begins."""
-        return float(self.x[node.step] + text_width(node.piece) + 0.1)
+        return float(self.x[node.step] + text_width(node.piece) + AFTER)
 
     def end_of(self, step: int) -> float:
         """The right edge of a step's column."""
@@ -99,7 +100,10 @@ def _inches(text: str) -> float:
 
 
 def _rows(nodes: Sequence[Any], steps: int) -> list[float]:
-    """A row for each node, column by column: in the order of their parents, level with them where there is room."""
+    """A row for each node, column by column: in the order of their parents, level with them where there is room.
+
+    The winner comes first and stays on row 0.
+    """
     y = [0.0] * len(nodes)
     columns: list[list[int]] = [[] for _ in range(steps)]
     for index, node in enumerate(nodes):
@@ -118,7 +122,7 @@ def _rows(nodes: Sequence[Any], steps: int) -> list[float]:
 
 
 def spread(wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Places in this order and at least 1 apart, as near to the wanted ones as can be (weighted least squares)."""
+    """Places from 0 on, in this order and at least 1 apart, as near to the wanted ones as can be (least squares)."""
     blocks: list[tuple[float, float, int]] = []  # mean, weight, members: pooled where neighbours would cross
     for n, (place, weight) in enumerate(zip(wanted, weights, strict=True)):
         blocks.append((place - n, weight, 1))
@@ -126,4 +130,4 @@ def spread(wanted: Sequence[float], weights: Sequence[float]) -> list[float]:
             (a, v, k), (b, w, m) = blocks[-2:]
             blocks[-2:] = [((a * v + b * w) / (v + w), v + w, k + m)]
     level = np.repeat([mean for mean, _, _ in blocks], [members for _, _, members in blocks])
-    return [float(value) for value in level + np.arange(len(wanted))]
+    return [float(value) for value in np.maximum(level, 0) + np.arange(len(wanted))]

@@ -60,6 +60,10 @@ class BeamPicture:
 
 def plot_beam(picture: BeamPicture, *, kind: Literal["png", "svg"] = "png") -> bytes:
     """The tree, its winner in bold, what was pruned faint, log-probabilities on the edges; the alignment below."""
+    return _bytes(_composed(picture), kind)
+
+
+def _composed(picture: BeamPicture) -> Figure:
     layout = Layout.of(picture.nodes, picture.finished)
     drawn = picture.alignment is not None and len(picture.alignment) > 0
     left = 0.35 + (max(map(text_width, picture.source_pieces)) if drawn else 0)
@@ -78,7 +82,7 @@ def plot_beam(picture: BeamPicture, *, kind: Literal["png", "svg"] = "png") -> b
     _draw_tree(panel(BOTTOM + below, tree_height), picture, layout)
     if picture.alignment is not None and drawn:
         _draw_alignment(panel(BOTTOM, below - BETWEEN), picture, picture.alignment, layout)
-    return _bytes(figure, kind)
+    return figure
 
 
 _PLAIN: dict[str, Any] = {"parse_math": False}  # a dollar sign in a text is a dollar sign
