@@ -71,6 +71,16 @@ def test_people_see_winner_lines_and_steps(file, capsys, monkeypatch):
     assert "was" in again
 
 
+def test_no_escape_sequence_reaches_the_terminal(translator, tmp_path, capsys):
+    path = tmp_path / "beam.jsonl"
+    assert main(["translate", str(translator), "the \x1b[31m cat [bold]", "--trace", str(path)]) == 0
+    capsys.readouterr()
+    assert main(["trace", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "\x1b" not in said
+    assert "the ·[31m cat [bold]" in said
+
+
 def test_machines_get_one_object(file, capsys):
     assert main(["trace", str(file), "--json"]) == 0
     values = json.loads(capsys.readouterr().out)

@@ -13,7 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.decoding.beam import Hypothesis, beam_search, length_penalty
+from headway.decoding.beam import Hypothesis, Step, beam_search, length_penalty
 from headway.decoding.recording import TraceRecorder, added, quantised
 from headway.decoding.trace import Trace, alignment, finished, lines, replay, rerank, tree
 from headway.decoding.trace_format import _compact, _sum, from_json, read_traces, to_json
@@ -157,6 +157,34 @@ def test_another_penalty_crowns_another_line():
     for alpha in (0.0, 3.0):
         found = tree(long, alpha)
         assert [n for n, node in enumerate(found.nodes) if node.status == "won"] == sorted(found.lines[0].nodes)
+
+
+def by_hand(*steps: Step) -> Trace:
+    recorder = TraceRecorder(torch.nn.Module(), [2])
+    for step in steps:
+        recorder.step(step)
+    return as_trace(recorder, 0, [5, 6], beam=2, n_best=2, alpha=0.0, penalty="gnmt")
+
+
+def by_hand_step(length: int, totals, parents, words, ended, kept) -> Step:
+    whole = [torch.tensor([part], dtype=torch.long) for part in (parents, words)]
+    kept = torch.tensor([kept], dtype=torch.long)
+    return Step(torch.tensor([0]), length, torch.tensor([totals]), *whole, torch.tensor([ended]), kept, 1.0)
+
+
+def test_lines_may_be_cut_in_a_step_of_their_own_or_in_the_last_one():
+    first = by_hand_step(1, [-1.0, -2.0, -3.0], [0, 0, 0], [8, 9, STOP], [False, False, False], [0, 1])
+    words = ([-1.5, -2.5, -2.6], [0, 1, 0], [4, STOP, 7])
+    own = by_hand(
+        first,
+        by_hand_step(2, *words, [False, True, False], [0, 2]),
+        by_hand_step(2, [-1.5, -2.6], [0, 1], [4, 7], [True, True], []),
+    )
+    last = by_hand(first, by_hand_step(2, *words, [True, True, True], [0, 2]))
+    expected = [([8, 4], -1.5), ([9], -2.5), ([8, 7], -2.6)]
+    for trace in (own, from_json(to_json(own)), last, from_json(to_json(last))):
+        assert [(list(line.tokens), round(line.score, 6)) for line in lines(trace)] == expected
+        assert [node.status for node in tree(trace).nodes] == ["won", "kept", "pruned", "won", "ended", "ended"]
 
 
 # --- attention -----------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from headway.errors import AdviceWarning
 from headway.evaluation.beam_layout import LONGEST, Layout, shown, spread
 from headway.evaluation.beam_plot import BeamPicture, _composed, plot_beam
 
@@ -98,6 +99,12 @@ def test_places_are_apart_in_order_and_where_they_want_to_be_if_there_is_room(se
     assert (np.diff(places) >= 1 - 1e-9).all()
     assert spread([0, 2, 5], [1, 1, 1]) == [0, 2, 5]
     np.testing.assert_allclose(spread([0, 0], [1e9, 1]), [0, 1], atol=1e-6)
+
+
+def test_letters_the_font_lacks_are_told_once():
+    with pytest.warns(AdviceWarning, match="lacks some letters") as heard:
+        plot_beam(picture(1, 2, source_pieces=["马", "花园"], alignment=np.full((2, 2), 0.5, np.float32)))
+    assert len(heard) == 1
 
 
 def test_pieces_are_shown_in_one_line_and_never_empty():

@@ -17,7 +17,7 @@ from headway.cli import report as show
 from headway.decoding.trace import Node, Trace, Tree, alignment, tree
 from headway.decoding.trace_format import read_traces
 from headway.errors import ConfigError, DataError
-from headway.evaluation.beam_layout import shown
+from headway.evaluation.beam_layout import shown, visible
 from headway.evaluation.beam_plot import BeamPicture, plot_beam
 from headway.storage import commit_file
 
@@ -98,15 +98,15 @@ def _values(trace: Trace, found: Tree, alpha: float) -> dict[str, Any]:
 
 
 def _shown(trace: Trace, found: Tree, alpha: float) -> list[RenderableType]:
-    winner = found.lines[0].text if found.lines else "(nothing: the line is empty)"
-    facts = show.facts({"source": trace.source, "winner": winner, "search": _settings(trace, alpha)})
+    winner = _whole(found.lines[0].text) if found.lines else "(nothing: the line is empty)"
+    facts = show.facts({"source": _whole(trace.source), "winner": winner, "search": _settings(trace, alpha)})
     if not found.lines:
         return [facts]
     before = {line.nodes: rank for rank, line in enumerate(tree(trace).lines, 1)}
     moved = alpha != trace.alpha
     rows = [
         [str(rank), *([str(before[line.nodes])] if moved else []), f"{line.score:.4f}", f"{line.log_probability:.4f}",
-         f"{line.norm:.4f}", str(line.length), line.text]
+         f"{line.norm:.4f}", str(line.length), _whole(line.text)]
         for rank, line in enumerate(found.lines, 1)
     ]  # fmt: skip
     header = ["rank", *(["was"] if moved else []), "score", "log-probability", "penalty", "tokens", "text"]
@@ -119,6 +119,10 @@ def _shown(trace: Trace, found: Tree, alpha: float) -> list[RenderableType]:
         show.section("steps", _steps(trace, found)),
         show.note(told, "dim"),
     ]
+
+
+def _whole(text: str) -> str:
+    return visible(text, len(text) + 1)
 
 
 def _steps(trace: Trace, found: Tree) -> Table:
@@ -149,16 +153,10 @@ def _words(nodes: list[Node]) -> Text:
 def _picture(trace: Trace, found: Tree, alpha: float) -> BeamPicture:
     told = "on an edge the log-probability of its word, in a box rank and score; faint: pruned"
     return BeamPicture(
-        title=f"{shown_line(trace.source)}  →  {shown_line(found.lines[0].text)}",
+        title=f"{visible(trace.source, 60)}  →  {visible(found.lines[0].text, 60)}",
         subtitle=f"{_settings(trace, alpha)}; {told}",
         nodes=found.nodes,
         finished={line.nodes[-1]: (rank, line.score) for rank, line in enumerate(found.lines, 1)},
         source_pieces=trace.source_pieces,
         alignment=alignment(trace, found.lines[0]),
     )
-
-
-def shown_line(text: str) -> str:
-    """A text as a title: one line, not too long."""
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else f"{line[:59]}…"

@@ -19,9 +19,13 @@ WEIGHT = {"won": 1e9, "ended": 10.0, "kept": 10.0, "pruned": 1.0}  # who may sta
 
 def shown(piece: str) -> str:
     """A piece as it is drawn: in one line, not too long, never nothing."""
-    text = " ".join(piece.split()) or "␣"
-    text = "".join(letter if letter.isprintable() else "·" for letter in text)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return visible(piece, LONGEST) or "␣"
+
+
+def visible(text: str, most: int) -> str:
+    """A text in one line of at most so many letters; what is no letter (an escape sequence's first) is a dot."""
+    line = "".join(letter if letter.isprintable() else "·" for letter in " ".join(text.split()))
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 @dataclass(frozen=True, slots=True)

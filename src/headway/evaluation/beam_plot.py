@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.errors import AdviceWarning
 from headway.evaluation.beam_layout import FONT, Layout, shown, text_width
 from headway.evaluation.plots import COLOURS, DPI, INK
 
@@ -60,7 +62,12 @@ class BeamPicture:
 
 def plot_beam(picture: BeamPicture, *, kind: Literal["png", "svg"] = "png") -> bytes:
     """The tree, its winner in bold, what was pruned faint, log-probabilities on the edges; the alignment below."""
-    return _bytes(_composed(picture), kind)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        data = _bytes(_composed(picture), kind)
+    if any("missing from" in str(each.message) for each in heard):  # matplotlib says it of each letter, many times
+        warnings.warn("the picture's font lacks some letters: they are drawn as boxes", AdviceWarning, stacklevel=2)
+    return data
 
 
 def _composed(picture: BeamPicture) -> Figure:
