@@ -109,7 +109,7 @@ def test_a_rerank_is_a_fresh_search_with_that_penalty(name, alpha, penalty):
     for trace, other, found in zip(traces, others, fresh, strict=True):
         again = rerank(trace, alpha, penalty)
         assert again[: trace.beam] == found
-        assert again == [Hypothesis(list(x.tokens), x.log_probability, x.score) for x in lines(other)]
+        assert again == [Hypothesis(list(x.tokens), x.log_probability, x.score, x.stopped) for x in lines(other)]
         assert rerank(trace, trace.alpha, trace.penalty)[: trace.n_best] == replay(trace)
 
 
@@ -287,7 +287,7 @@ def test_thirty_tokens_with_a_beam_of_five_are_small():
     found, (trace,) = traced(model, read, beam=5, max_tokens=30)
     assert len(trace.steps) == 31  # the last one cuts
     assert replay(from_json(to_json(trace))) == found[0]
-    assert {len(line.tokens) for line in lines(trace)} == {30}
+    assert {(len(line.tokens), line.stopped) for line in lines(trace)} == {(30, False)}
     assert len(to_json(trace).encode()) < 20_000
 
 

@@ -21,6 +21,7 @@ class Hypothesis:
     tokens: list[int]
     log_probability: float
     score: float
+    stopped: bool = True  # by the stop token; False: cut at the greatest length
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ def beam_search(
         base = torch.arange(count, device=device).unsqueeze(-1) * width
         ends = stops & (best > -torch.inf)
         ends[:, beam:] = False  # only candidates among the first `beam` may end
-        _collect(finished, open_rows, lines, base + parent, best, ends, norm)
+        _collect(finished, open_rows, lines, base + parent, best, ends, norm, stopped=True)
         keep = best.masked_fill(stops, -torch.inf).topk(min(beam, best.shape[1])).indices
         scores = best.masked_fill(stops, -torch.inf).gather(1, keep)
         if recorder is not None:
@@ -114,7 +115,7 @@ def beam_search(
         if length == max_tokens:
             everything = torch.arange(scores.numel(), device=device).view_as(scores)
             ends, slots = scores > -torch.inf, everything - everything[:, :1]
-            _collect(finished, open_rows, lines, everything, scores, ends, norm)
+            _collect(finished, open_rows, lines, everything, scores, ends, norm, stopped=False)
             if recorder is not None:
                 recorder.step(Step(open_rows, length, scores, slots, word, ends, slots[:, :0], norm))
     return [sorted(row, key=lambda line: -line.score)[:n_best] for row in finished]
@@ -128,9 +129,11 @@ def _collect(
     totals: Tensor,
     ends: Tensor,
     norm: float,
+    *,
+    stopped: bool,
 ) -> None:
     """Move lines that end here to their row's finished ones."""
     for row, candidate in ends.nonzero().tolist():
         total = float(totals[row, candidate])
         tokens = lines[int(which[row, candidate])].tolist()
-        finished[int(open_rows[row])].append(Hypothesis(tokens, total, total / norm))
+        finished[int(open_rows[row])].append(Hypothesis(tokens, total, total / norm, stopped))

@@ -51,7 +51,8 @@ class TraceRecorder:
         looks = self._looks(len(rows))
         for n, row in enumerate(rows):
             before = self._open[row]
-            levels, scales = (None, None) if looks is None else self._levels(looks[n], row)
+            # Groups that begin side by side look alike at first, and are one open line.
+            levels, scales = (None, None) if looks is None else self._levels(looks[n, : len(before)], row)
             self._steps[row].append(
                 TraceStep(
                     length=step.length,

@@ -93,6 +93,7 @@ class Line:
     length: int
     log_probability: float
     norm: float
+    stopped: bool  # by the stop token; False: cut at the greatest length
 
     @property
     def score(self) -> float:
@@ -102,15 +103,16 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Every candidate of a search as a node, and the finished lines as paths, best first."""
+    """Every candidate of a search as a node, and the finished lines as paths, each once, best first."""
 
     nodes: tuple[Node, ...]
     lines: tuple[Line, ...]
 
 
 def replay(trace: Trace) -> list[Hypothesis]:
-    """What the search gave, token for token and score for score."""
-    return [_hypothesis(line) for line in lines(trace)][: trace.n_best]
+    """What the search gave, token for token and score for score; where nothing could follow the source, nothing."""
+    found = [_hypothesis(line) for line in lines(trace)][: trace.n_best]
+    return found or [Hypothesis([], -math.inf, -math.inf, False) for _ in trace.steps[:1]]
 
 
 def rerank(trace: Trace, alpha: float, penalty: Penalty) -> list[Hypothesis]:
@@ -134,10 +136,13 @@ def tree(trace: Trace, alpha: float | None = None, penalty: Penalty | None = Non
     if alpha is not None or penalty is not None:
         new_alpha, kind = trace.alpha if alpha is None else alpha, penalty or trace.penalty
         found = [replace(line, norm=checked_penalty(line.length, new_alpha, kind)) for line in found]
-    ranked = tuple(sorted(found, key=lambda line: -line.score))  # stable, as the search's own sort is
-    for index in ranked[0].nodes if ranked else ():
+    ranked: dict[tuple[int, ...], Line] = {}
+    for line in sorted(found, key=lambda line: -line.score):  # stable, as the search's own sort is
+        ranked.setdefault(line.tokens, line)  # groups of lines may find the same one
+    best = tuple(ranked.values())
+    for index in best[0].nodes if best else ():
         nodes[index] = replace(nodes[index], status="won")
-    return Tree(tuple(nodes), ranked)
+    return Tree(tuple(nodes), best)
 
 
 def alignment(trace: Trace, line: Line) -> Floats | None:
@@ -166,7 +171,7 @@ def checked_penalty(length: int, alpha: float, penalty: Penalty) -> float:
 
 
 def _hypothesis(line: Line) -> Hypothesis:
-    return Hypothesis(list(line.tokens), line.log_probability, line.score)
+    return Hypothesis(list(line.tokens), line.log_probability, line.score, line.stopped)
 
 
 def _walk(trace: Trace) -> tuple[list[Node], list[Line]]:
@@ -213,6 +218,6 @@ def _line(nodes: list[Node], last: int, step: TraceStep, stop: int, text: str) -
         index = nodes[index].parent
     path.reverse()
     words = [nodes[index].word for index in path]
-    if words[-1] == stop:
-        del words[-1]
-    return Line(tuple(path), tuple(words), text, step.length, nodes[last].total, step.norm)
+    stopped = words[-1] == stop
+    tokens = tuple(words[:-1] if stopped else words)
+    return Line(tuple(path), tokens, text, step.length, nodes[last].total, step.norm, stopped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headway.data.tokenizers import Tokenizer
@@ -20,6 +21,7 @@ class Readers:
 def readable(
     readers: Readers,
     line: str,
+    ids: Sequence[int],
     steps: tuple[TraceStep, ...],
     *,
     beam: int,
@@ -28,9 +30,9 @@ def readable(
     penalty: Penalty,
     model_steps: tuple[int, ...],
 ) -> Trace:
-    """The trace of the search for this line; `steps` is empty for an empty line."""
+    """The trace of the search for this line, read as these ids; `steps` is empty for an empty line."""
     source, target = readers.source, readers.target
-    read = [*source.encode(line), source.stop] if steps else []
+    read = [*ids, source.stop] if steps else []
     words = {target.start, target.stop}.union(*(step.words.tolist() for step in steps))
     trace = Trace(
         source=line,

@@ -227,9 +227,10 @@ class TranslationTask:
         recorded = {n: recorder.steps(k) for rows, recorder in searches for k, n in enumerate(rows)}
         readers = Readers(self.source_tokenizer, self.target_tokenizer)
         how: dict[str, Any] = {"beam": width, "n_best": n_best, "alpha": alpha, "penalty": self.config.penalty}
-        made_of = tuple(steps)
+        made_of, encoded = tuple(steps), self.source_tokenizer.encode_batch(lines)
         return [
-            readable(readers, line, recorded.get(n, ()), model_steps=made_of, **how) for n, line in enumerate(lines)
+            readable(readers, line, encoded[n], recorded.get(n, ()), model_steps=made_of, **how)
+            for n, line in enumerate(lines)
         ]
 
 
