@@ -35,6 +35,7 @@ from headway.training.config import TrainConfig
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
+    "docs/decoding.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -55,6 +56,11 @@ RUN = {
     "headway translate runs/en-de < new.en > new.de": "",
     "headway translate runs/demo 'a cute puppy'": "",
     'echo "a cute puppy" | headway translate runs/en-de': "",
+    'headway translate runs/en-de "a cute puppy" --trace beam.jsonl': "",
+    'headway translate runs/demo "the old horse is not in the garden." --beam 4 --trace beam.jsonl': "",
+    "headway trace beam.jsonl": "",
+    "headway trace beam.jsonl --length-penalty 1.5": "",
+    "headway trace beam.jsonl --plot beam.png": "",
     "headway evaluate runs/en-de": "",
     "headway evaluate runs/en-de --split test": "",
     "headway evaluate runs/demo --json": "",
@@ -76,6 +82,7 @@ COPIES = {"runs/demo": "runs/en-de", "runs/other": "runs/en-de"}  # runs a docum
 
 NOT_RUN = {
     "headway demo": "tests/cli/test_demo.py does",
+    "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",
     "source .venv/bin/activate": "changes a shell and nothing else; `make venv` makes the file",
     ".venv/bin/pre-commit install": "would put a hook into this clone",

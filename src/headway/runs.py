@@ -15,6 +15,7 @@ from headway import config as configs
 from headway.data.builtin import load_parallel
 from headway.data.contents import TRAINED_ON
 from headway.data.tokenizers import Tokenizer
+from headway.decoding.trace import Trace
 from headway.errors import ConfigError, DataError, NoRunError
 from headway.models import build_model
 from headway.storage import commit_file, locked
@@ -178,6 +179,13 @@ class Run:
     ) -> list[str]:
         """One translation a line."""
         return self.translator().translate(self.model, self.device, lines, beam=beam, length_penalty=length_penalty)
+
+    def trace(
+        self, lines: Iterable[str], *, beam: int | None = None, length_penalty: float | None = None, n_best: int = 1
+    ) -> list[Trace]:
+        """The search behind each line's translation, to replay, re-rank or draw."""
+        settings: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "n_best": n_best}
+        return self.translator().traces(self.model, self.device, list(lines), steps=self.steps, **settings)
 
     def translator(self) -> TranslationTask:
         """The translation task without its data. Raises ConfigError if the run is something else."""

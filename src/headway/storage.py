@@ -176,11 +176,14 @@ def commit_file(path: Path, content: str | bytes) -> None:
 
 
 class Appending:
-    """A file that grows by whole lines, each handed over at once. Use as a context manager. Raises StorageError."""
+    """A file that grows by whole lines, each handed over at once. Use as a context manager. Raises StorageError.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        with storage_errors(path):
+    Errors name the file as it is `called`: a draft by what it will be.
+    """
+
+    def __init__(self, path: Path, *, called: Path | None = None) -> None:
+        self.path, self.called = path, called or path
+        with storage_errors(self.called):
             self.file = path.open("ab", buffering=0)  # a buffer would fail later, and once more when it is closed
 
     def __enter__(self) -> Appending:
@@ -192,7 +195,7 @@ class Appending:
     def line(self, text: str) -> None:
         """Add a line; one that does not fit leaves nothing behind."""
         data, before = f"{text}\n".encode(), self.file.tell()
-        with storage_errors(self.path, len(data)):
+        with storage_errors(self.called, len(data)):
             try:
                 while data:
                     data = data[self.file.write(data) :]
@@ -203,8 +206,28 @@ class Appending:
 
     def sync(self) -> None:
         """Wait until every line is on disk."""
-        with storage_errors(self.path):
+        with storage_errors(self.called):
             DISK.sync(self.path)
+
+
+@contextlib.contextmanager
+def growing(path: Path) -> Iterator[Appending]:
+    """Write or replace a file line by line; it has its name when all of it is on disk. Raises StorageError."""
+    draft = path.with_name(f"{DRAFT}{os.getpid()}-{path.name}")
+    with storage_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        DISK.remove(draft)
+    try:
+        with Appending(draft, called=path) as file:
+            yield file
+            file.sync()
+        with storage_errors(path):
+            DISK.rename(draft, path)
+            DISK.sync(path.parent)
+    except BaseException:  # an interrupted one as well: nobody would know what the rest is good for
+        with contextlib.suppress(OSError):
+            DISK.remove(draft)
+        raise
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import torch
 from headway import storage
 from headway.cli import main
 from headway.errors import StorageError
-from headway.storage import Appending, Disk, problems
+from headway.storage import Appending, Disk, growing, problems
 from headway.training.checkpoints import Checkpoints
 from headway.training.trainer import Trainer
 from tests.training import small
@@ -124,6 +124,21 @@ def test_a_line_that_does_not_fit_leaves_nothing_behind(disk):
         with pytest.raises(StorageError, match="no space left"):
             log.line("y" * 3 * PAGE)
     assert (disk.place / "log").read_text() == "x" * 100 + "\n"
+
+
+def test_a_growing_file_that_does_not_fit_leaves_the_old_one(disk):
+    path = disk.place / "beam.jsonl"
+    path.write_text("old\n")
+    disk.leave(3 * PAGE)
+
+    def write(pages: int) -> None:
+        with growing(path) as file:
+            file.line("x" * PAGE)
+            file.line("x" * pages * PAGE)
+
+    with pytest.raises(StorageError, match=r"/beam\.jsonl: could not be written \(no space left"):
+        write(9)
+    assert [(each.name, each.read_text()) for each in disk.place.iterdir()] == [("beam.jsonl", "old\n")]
 
 
 def test_the_command_ends_with_five_and_one_line_and_goes_on_when_there_is_room(tmp_path, disk):

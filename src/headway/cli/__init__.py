@@ -20,6 +20,8 @@ EPILOG = """examples:
   headway train transformer-tiny --data corpus --source en --target de --out runs/en-de
   headway evaluate runs/en-de --split test            BLEU with its signature, chrF, intervals
   echo "a cute puppy" | headway translate runs/en-de
+  headway translate runs/en-de "a cute puppy" --trace beam.jsonl
+  headway trace beam.jsonl                            what the beam kept, what it let go, and why
   headway generate runs/gpt-char --prompt "ROMEO:"
   headway lab sentences                               deck 002's three-sentence language model
   headway presets gpt2                                source, size, departures from the paper
@@ -94,6 +96,20 @@ def _parser() -> argparse.ArgumentParser:
     translate.add_argument("--beam", type=_positive, help="default: the recipe's")
     translate.add_argument("--length-penalty", type=float, metavar="A", help="default: the recipe's")
     translate.add_argument("--n-best", type=_positive, default=1, metavar="N", help="best N with their scores")
+    translate.add_argument("--trace", metavar="FILE", help="keep each step of the search for `headway trace`")
+
+    trace = command(
+        "trace",
+        "a search that `translate --trace` kept: its lines, its tree, another length penalty; no model needed",
+        "headway trace beam.jsonl                              winner, finished lines, each step's words",
+        "headway trace beam.jsonl --length-penalty 1.5         the same lines, ranked anew",
+        "headway trace beam.jsonl --plot beam.png              the tree and the alignment as a picture",
+    )
+    trace.add_argument("file", metavar="FILE", help="what `headway translate --trace FILE` wrote")
+    trace.add_argument("--line", type=_positive, default=1, metavar="N", help="which input line (default: 1)")
+    trace.add_argument("--length-penalty", type=float, metavar="A", help="rank the finished lines with it instead")
+    trace.add_argument("--plot", metavar="FILE.png", help="draw the tree and the alignment, as .png or .svg")
+    trace.add_argument("--json", action="store_true", help="for machines: lines, nodes and attention in one object")
 
     generate = command("generate", "go on from a prompt", "headway generate runs/gpt-char --prompt 'ROMEO:' --seed 1")
     _run(generate)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -21,6 +21,33 @@ class Hypothesis:
     tokens: list[int]
     log_probability: float
     score: float
+    stopped: bool = True  # by the stop token; False: cut at the greatest length
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step of a search looked at and chose: R rows still open, C candidates each, best first.
+
+    Lines cut at the greatest length come in one step more, of the same `length`: its candidates are the open lines
+    themselves, each with its last word once again.
+    """
+
+    rows: Tensor  # (R,) which source rows these are
+    length: int  # tokens in a candidate, this step's included
+    totals: Tensor  # (R, C) log-probability of each candidate line
+    parents: Tensor  # (R, C) which of the row's open lines (slot of the step before) it goes on from
+    words: Tensor  # (R, C)
+    ended: Tensor  # (R, C) bool: collected as finished here
+    kept: Tensor  # (R, W) index into C of the lines that stay open, in slot order
+    norm: float  # what a line that ends here is divided by
+
+
+class Recorder(Protocol):
+    """Whoever wants to see a search step by step."""
+
+    def step(self, step: Step) -> None:
+        """Called once a step, after the model and before the lines are moved."""
+        ...
 
 
 def length_penalty(length: int, alpha: float, kind: Penalty) -> float:
@@ -40,6 +67,7 @@ def beam_search(
     alpha: float = 0.6,
     penalty: Penalty = "gnmt",
     n_best: int = 1,
+    recorder: Recorder | None = None,
 ) -> list[list[Hypothesis]]:
     """The `n_best` lines for each source row, best first; beam 1 is greedy search.
 
@@ -68,9 +96,13 @@ def beam_search(
         stops = word == stop
         norm = length_penalty(length, alpha, penalty)
         base = torch.arange(count, device=device).unsqueeze(-1) * width
-        _collect(finished, open_rows, lines, base + parent, best, stops & (best > -torch.inf), norm, beam)
+        ends = stops & (best > -torch.inf)
+        ends[:, beam:] = False  # only candidates among the first `beam` may end
+        _collect(finished, open_rows, lines, base + parent, best, ends, norm, stopped=True)
         keep = best.masked_fill(stops, -torch.inf).topk(min(beam, best.shape[1])).indices
         scores = best.masked_fill(stops, -torch.inf).gather(1, keep)
+        if recorder is not None:
+            recorder.step(Step(open_rows, length, best, parent, word, ends, keep, norm))
         chosen, word = (base + parent).gather(1, keep), word.gather(1, keep)
         going = [n for n, row in enumerate(open_rows.tolist()) if len(finished[row]) < beam]
         if not going:
@@ -82,7 +114,10 @@ def beam_search(
         last = word.flatten().unsqueeze(-1)
         if length == max_tokens:
             everything = torch.arange(scores.numel(), device=device).view_as(scores)
-            _collect(finished, open_rows, lines, everything, scores, scores > -torch.inf, norm, beam)
+            ends, slots = scores > -torch.inf, everything - everything[:, :1]
+            _collect(finished, open_rows, lines, everything, scores, ends, norm, stopped=False)
+            if recorder is not None:
+                recorder.step(Step(open_rows, length, scores, slots, word, ends, slots[:, :0], norm))
     return [sorted(row, key=lambda line: -line.score)[:n_best] for row in finished]
 
 
@@ -94,10 +129,11 @@ def _collect(
     totals: Tensor,
     ends: Tensor,
     norm: float,
-    beam: int,
+    *,
+    stopped: bool,
 ) -> None:
-    """Move lines that end here to their row's finished ones; only candidates among the first `beam` may end."""
-    for row, candidate in ends[:, :beam].nonzero().tolist():
+    """Move lines that end here to their row's finished ones."""
+    for row, candidate in ends.nonzero().tolist():
         total = float(totals[row, candidate])
         tokens = lines[int(which[row, candidate])].tolist()
-        finished[int(open_rows[row])].append(Hypothesis(tokens, total, total / norm))
+        finished[int(open_rows[row])].append(Hypothesis(tokens, total, total / norm, stopped))

@@ -18,6 +18,7 @@ from headway.nn.linear import xavier_init
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.positions import CausalPosition, Sinusoidal
 from headway.nn.stack import Memory, Stack, StackConfig
+from headway.nn.taps import Tap
 from headway.ops import Causal, Lengths
 
 
@@ -136,6 +137,11 @@ class EncoderDecoder(nn.Module):
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The output layer's matrix (V, D) and bias."""
         return self.head.matrix(self.target_embedding.weight), self.head.bias
+
+    @property
+    def source_tap(self) -> Tap | None:
+        """Where the last decoder layer's weights (B, H, T, S) over the source pass; None without a layer."""
+        return self.decoder.blocks[-1].cross.tap_weights if len(self.decoder.blocks) else None  # type: ignore[union-attr, return-value]
 
     @torch.no_grad()
     def start(self, source: Source | None = None, *, capacity: int = 64) -> DecoderState:

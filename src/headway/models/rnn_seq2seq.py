@@ -16,6 +16,7 @@ from headway.nn.alignment import Aligned, Alignment, AlignmentConfig
 from headway.nn.dropout import Dropout
 from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig, RecurrentLayer, reverse_padded
+from headway.nn.taps import Tap
 
 ContextUse = Literal["readout", "next_layer", "input"]
 
@@ -128,6 +129,14 @@ class RnnSeq2Seq(nn.Module):
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The output layer's matrix (V, D) and bias."""
         return self.head.weight, self.head.bias
+
+    @property
+    def source_tap(self) -> Tap | None:
+        """Where its weights (B, T, S) over the source pass, in the order the encoder read it; None without attention.
+
+        A step may look more than once; the last look is the one beside its word.
+        """
+        return None if self.attention is None else self.attention.tap_weights
 
     @torch.no_grad()
     def start(self, source: Source | None = None, *, capacity: int = 64) -> Seq2SeqState:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,14 +14,18 @@ from torch import nn
 from headway.data.batching import Bucketed, Indices, padded
 from headway.data.store import TokenStore
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.beam import Hypothesis, Penalty, beam_search
+from headway.decoding.beam import Hypothesis, Penalty, Recorder, beam_search
+from headway.decoding.recording import TraceRecorder
+from headway.decoding.trace import Trace
 from headway.errors import DataError
 from headway.evaluation.language import LanguageReport
 from headway.evaluation.positions import PositionReport, position_report
 from headway.models.stepper import Source, Stepper
 from headway.tasks.scheduled import ScheduledSampling
 from headway.tasks.task import IGNORED, Batch, Term, cross_entropy, next_token_loss
+from headway.tasks.tracing import Readers, readable
 
+Recording = Callable[[list[int], Source], AbstractContextManager[Recorder]]  # for these lines, read as this source
 EVALUATION_TOKENS = 8192
 
 
@@ -162,6 +167,7 @@ class TranslationTask:
         beam: int | None = None,
         length_penalty: float | None = None,
         n_best: int = 1,
+        recording: Recording | None = None,
     ) -> list[list[Hypothesis]]:
         """The best lines for each source, best first; an empty source has none. Like lengths are decoded together."""
         stepper: Stepper[Any] = model  # type: ignore[assignment]
@@ -175,20 +181,57 @@ class TranslationTask:
         for rows in Bucketed(lengths, max(EVALUATION_TOKENS // width, 1), 0).epoch(0) if real else ():
             chosen = [real[n] for n in rows]
             source, source_lengths = padded([_ended(encoded[n], self.source_tokenizer.stop) for n in chosen], 0)
-            found = beam_search(
-                stepper,
-                Source(torch.from_numpy(source).to(device), torch.from_numpy(source_lengths).to(device)),
-                start=tokenizer.start,
-                stop=tokenizer.stop,
-                beam=width,
-                max_tokens=int(source_lengths.max()) + config.max_extra,
-                alpha=alpha,
-                penalty=config.penalty,
-                n_best=n_best,
-            )
+            read = Source(torch.from_numpy(source).to(device), torch.from_numpy(source_lengths).to(device))
+            with nullcontext() if recording is None else recording(chosen, read) as recorder:
+                found = beam_search(
+                    stepper,
+                    read,
+                    start=tokenizer.start,
+                    stop=tokenizer.stop,
+                    beam=width,
+                    max_tokens=int(source_lengths.max()) + config.max_extra,
+                    alpha=alpha,
+                    penalty=config.penalty,
+                    n_best=n_best,
+                    recorder=recorder,
+                )
             for n, hypotheses in zip(chosen, found, strict=True):
                 out[n] = hypotheses
         return out
+
+    def traces(
+        self,
+        model: nn.Module,
+        device: torch.device,
+        lines: list[str],
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int = 1,
+        steps: Iterable[int] = (),
+        **settings: Any,
+    ) -> list[Trace]:
+        """The search behind each line's `hypotheses`; `steps` says which checkpoints the model is made of."""
+        width = self.config.beam if beam is None else beam
+        alpha = self.config.length_penalty if length_penalty is None else length_penalty
+        searches: list[tuple[list[int], TraceRecorder]] = []
+
+        def recording(rows: list[int], source: Source) -> TraceRecorder:
+            assert source.lengths is not None
+            searches.append((rows, TraceRecorder(model, source.lengths.tolist())))
+            return searches[-1][1]
+
+        self.hypotheses(
+            model, device, lines, beam=width, length_penalty=alpha, n_best=n_best, recording=recording, **settings
+        )
+        recorded = {n: recorder.steps(k) for rows, recorder in searches for k, n in enumerate(rows)}
+        readers = Readers(self.source_tokenizer, self.target_tokenizer)
+        how: dict[str, Any] = {"beam": width, "n_best": n_best, "alpha": alpha, "penalty": self.config.penalty}
+        made_of, encoded = tuple(steps), self.source_tokenizer.encode_batch(lines)
+        return [
+            readable(readers, line, encoded[n], recorded.get(n, ()), model_steps=made_of, **how)
+            for n, line in enumerate(lines)
+        ]
 
 
 def _ended(ids: np.ndarray[Any, np.dtype[np.uint32]], stop: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
