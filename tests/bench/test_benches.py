@@ -1,0 +1,81 @@
+"""The comparisons run and give what they promise; how fast they find anything is no test."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from headway.bench import BENCHES, Options, bench, train_text
+from headway.bench.result import Report, Result
+from headway.cli import main
+from headway.config import override
+from headway.presets import PRESETS
+
+
+@pytest.fixture
+def small(monkeypatch):
+    preset = PRESETS["transformer-tiny"]
+    sizes = {"vocab": 200, "width": 32, "inner": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
+    smaller = replace(
+        preset,
+        config=lambda: override(preset.config(), sizes),
+        run=lambda model: override(preset.run(model), {"train.batch_tokens": 256}),
+    )
+    monkeypatch.setattr(train_text, "PRESETS", {"transformer-tiny": smaller})
+    monkeypatch.setattr(train_text, "STEPS", 1)
+    monkeypatch.setattr(train_text, "ROUNDS", 1)
+
+
+def test_training_beside_marian(small, capsys):
+    assert main(["bench", "train-text", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert set(values) == {"fp32", "bf16", "best", "loading_share", "padding"}
+    assert all(value > 0 for value in values.values())
+    assert values["padding"] < 0.1
+
+
+def test_training_on_own_data(small, tmp_path):
+    for side, line in (("en", "one two three"), ("de", "eins zwei drei vier")):
+        (tmp_path / f"train.{side}").write_text(f"{line}\n" * 60)
+    options = Options(data=str(tmp_path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path))
+        preset = train_text.PRESETS["transformer-tiny"]
+        smaller = replace(preset, run=lambda model, run=preset.run: override(run(model), {"data.tokenizer.vocab": 30}))
+        patch.setattr(train_text, "PRESETS", {"transformer-tiny": smaller})
+        report = bench("train-text")(options)
+    assert report.figures["padding"] == 0  # every line is as long as the others
+    assert [result.name for result in report.results] == ["fp32", "bf16", "best"]
+
+
+def test_generated_batches_are_as_long_as_multi30ks():
+    task = train_text._task(PRESETS["transformer-tiny"].recipe(), Options())
+    train = task.splits["train"]
+    assert train.source.lengths.mean() == pytest.approx(13.77, abs=0.1)
+    assert train.target.lengths.mean() == pytest.approx(13.99, abs=0.15)
+    assert train_text.padding(task.order) < 0.1
+
+
+def test_a_report_is_flat():
+    report = Report([Result("a", 2.0, 3.0)], {"b": 0.5})
+    assert report.to_json() == {"a": 1.5, "b": 0.5}
+
+
+def test_what_cannot_run_here_says_so(capsys, monkeypatch):
+    assert main(["bench", "decode-gpu"]) == 2
+    assert "decode-gpu needs a GPU" in capsys.readouterr().err
+    assert main(["bench", "nothing"]) == 2
+    assert ", ".join(BENCHES) in capsys.readouterr().err
+    monkeypatch.setattr("headway.bench.peers.import_module", lambda name: (_ for _ in ()).throw(ImportError))
+    assert main(["bench", "train-text"]) == 2
+    assert "pip install 'headway[peers]'" in capsys.readouterr().err
+
+
+@pytest.mark.slow  # full-size models
+def test_decoding_beside_ctranslate2(capsys):
+    assert main(["bench", "decode-cpu", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert {"base_greedy_ctranslate2", "base_beam4_ctranslate2", "gpt2_batch1_share_of_linears"} <= set(values)
+    assert all(value > 0 for value in values.values())
