@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 
-import torch
-
-from headway.decoding.sampling import stream
+from headway.decoding.sampling import Sampling, stream
 from headway.runs import load
 
 
@@ -15,7 +13,6 @@ def run(arguments: Namespace) -> None:
     """Go on from a prompt, token by token as they come."""
     found = load(arguments.run, device=arguments.device)
     prompt = found.prompt(arguments.prompt)
-    generator = torch.Generator(found.device).manual_seed(arguments.seed)
     context = getattr(found.config.model, "context", None)
     shown, ids = arguments.prompt, prompt[0].tolist()
     sys.stdout.write(shown)
@@ -23,8 +20,8 @@ def run(arguments: Namespace) -> None:
         found.model,  # type: ignore[arg-type]
         prompt,
         max_tokens=arguments.max_tokens,
-        generator=generator,
-        temperature=arguments.temperature,
+        sampling=Sampling(temperature=arguments.temperature),
+        seed=arguments.seed,
         context=context,
     ):
         ids.append(token)
