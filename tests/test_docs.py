@@ -35,6 +35,7 @@ from headway.training.config import TrainConfig
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
+    "docs/decoding.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -54,6 +55,9 @@ RUN = {
     'headway translate runs/en-de "a man is sleeping on a couch ."': "",
     "headway translate runs/en-de < new.en > new.de": "",
     "headway translate runs/demo 'a cute puppy'": "",
+    'headway translate runs/en-de "a man is sleeping on a couch ." --must sofa --ban mann --no-repeat 3': "",
+    'headway translate runs/en-de "a man is sleeping on a couch ." --beam 6 --groups 3 --n-best 6': "",
+    'headway generate runs/book --prompt "It was " --top-p 0.9 --num 2 --stop "."': "--max-tokens 5",
     'echo "a cute puppy" | headway translate runs/en-de': "",
     "headway evaluate runs/en-de": "",
     "headway evaluate runs/en-de --split test": "",
