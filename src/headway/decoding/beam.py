@@ -198,9 +198,10 @@ class _Search:
     def _words(self) -> Tensor:
         """The log-probability of each next word of each line (N, V)."""
         logits, self.state = self.model.extend(self.last, self.state, self.real)
-        at = -1 if self.real is None else self.real - 1
-        self.real = None  # only prompts differ in length
-        return logits[torch.arange(len(logits), device=logits.device), at].float().log_softmax(-1)
+        if self.real is None:
+            return logits[:, -1].float().log_softmax(-1)
+        last, self.real = self.real - 1, None  # only prompts differ in length
+        return logits[torch.arange(len(logits), device=logits.device), last].float().log_softmax(-1)
 
     def _guarded(self, words_NV: Tensor, constraints: Constraints) -> Tensor:
         if self.guard is None:

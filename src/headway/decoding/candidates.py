@@ -40,7 +40,7 @@ def candidates(
     width, vocab = totals_RWV.shape[1] // groups, totals_RWV.shape[2]
     nearer = guard.nearer().view(totals_RWV.shape) if guard is not None and guard.required else None
     found: list[Candidates] = []
-    taken = totals_RWV.new_zeros(len(totals_RWV), vocab)
+    taken = totals_RWV.new_zeros(len(totals_RWV), vocab if groups > 1 else 0)
     for group in range(groups):
         mine = slice(group * width, (group + 1) * width)
         ranks = totals_RWV[:, mine] - diversity * taken.unsqueeze(1) if group else totals_RWV[:, mine]
@@ -54,7 +54,8 @@ def candidates(
             kept = ranks.masked_fill(stops, -torch.inf).topk(min(share, index.shape[1])).indices
         else:
             kept = _banked(guard, parents, words, ~stops & (totals > -torch.inf), totals_RWV.shape[1], share)
-        taken.scatter_add_(1, words.gather(1, kept), torch.ones_like(kept, dtype=taken.dtype))
+        if group + 1 < groups:
+            taken.scatter_add_(1, words.gather(1, kept), torch.ones_like(kept, dtype=taken.dtype))
         offset = sum(part.totals.shape[1] for part in found)
         names = torch.full((index.shape[1],), group, device=index.device)
         found.append(Candidates(totals, parents, words, ended, kept + offset, names))

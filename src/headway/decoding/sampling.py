@@ -16,6 +16,7 @@ from headway.errors import ConfigError
 from headway.models.stepper import Source, Stepper
 
 LEAVE = 4  # finished rows leave the batch once they are one in this many: moving the others costs a copy
+FIRST_LOOK = 512  # of the likeliest tokens, among which top_p mostly ends
 CHECK = 8  # steps between two looks at a GPU for rows that have finished
 
 
@@ -167,12 +168,19 @@ def kept(logits_BV: Tensor, sampling: Sampling) -> Tensor:
         keep &= logits_BV >= logits_BV.topk(sampling.top_k).values[:, -1:]
     if sampling.top_p < 1:
         chances = logits_BV.masked_fill(~keep, -torch.inf).softmax(-1)
-        chances, order = chances.sort(stable=True, dim=-1, descending=True)
-        before = chances.cumsum(-1) - chances
-        keep &= torch.zeros_like(keep).scatter(1, order, before < sampling.top_p)
+        keep &= chances >= _least(chances, sampling.top_p)
     if sampling.min_p > 0:
         keep &= (logits_BV - logits_BV.amax(-1, keepdim=True)).exp() >= sampling.min_p
     return keep
+
+
+def _least(chances_BV: Tensor, share: float) -> Tensor:
+    """(B, 1): the probability of the last of the fewest likeliest tokens that hold this share."""
+    ranked = chances_BV.topk(min(FIRST_LOOK, chances_BV.shape[1])).values
+    if chances_BV.is_cuda or bool((ranked.sum(-1) < share).any()):  # rare: a sort of all is what costs on a CPU
+        ranked = chances_BV.sort(descending=True).values
+    before = ranked.cumsum(-1) - ranked
+    return ranked.gather(1, (before < share).sum(-1, keepdim=True) - 1)
 
 
 @torch.no_grad()
