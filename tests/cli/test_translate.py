@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import signal
@@ -210,6 +211,40 @@ def test_an_interrupt_leaves_whole_lines(translator, home):
     if process.returncode:
         assert process.returncode == 130
         assert b"interrupted" in err
+
+
+def test_who_watches_sees_how_far_it_is(translator, home):
+    """On a terminal as stderr, and only there."""
+    (home / "few.txt").write_text("the cat\n" * 1100)
+    ours, theirs = os.openpty()
+    with (home / "few.txt").open() as given:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headway", "translate", str(translator), "--max-extra", "2"],
+            stdin=given, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
+        )  # fmt: skip
+    os.close(theirs)
+    out, _ = process.communicate(timeout=60)
+    shown = b""
+    with contextlib.suppress(OSError):  # the terminal is gone once all is read
+        while part := os.read(ours, 4096):
+            shown += part
+    os.close(ours)
+    assert len(out.splitlines()) == 1100
+    assert b"lines/s" in shown
+    process = run_headway(["translate", translator, "--max-extra", "2"])
+    assert process.communicate(b"the cat\n")[1] == b""
+
+
+def test_an_interrupted_text_keeps_what_was_written(writer):
+    process = run_headway(["generate", writer, "--prompt", "to be", "--max-tokens", "10000000"])
+    assert process.stdout is not None
+    first = process.stdout.read(60)
+    process.send_signal(signal.SIGINT)
+    rest, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert (first + rest).startswith(b"to be")
+    assert rest.endswith(b"\n")
+    assert err == b"headway: interrupted\n"
 
 
 @pytest.mark.slow

@@ -69,7 +69,9 @@ class LineCounter:
     def __init__(self) -> None:
         watched = is_terminal(sys.stderr) and not is_terminal(sys.stdin) and not is_terminal(sys.stdout)
         columns = (SpinnerColumn(), TextColumn("{task.completed:,} lines"), TextColumn("{task.fields[speed]}"))
-        self.bar = Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched)
+        console = Console(stderr=True)
+        # Left to itself the bar would take what is written to stdout for notes of its own.
+        self.bar = Progress(*columns, console=console, transient=True, disable=not watched, redirect_stdout=False)
         self.task = self.bar.add_task("", total=None, speed="")
         self.count, self.started = 0, time.perf_counter()
 
