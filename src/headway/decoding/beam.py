@@ -232,8 +232,7 @@ class _Search:
         needed = self.beam.n_best if self.beam.groups == 1 else self.beam.share
         leaders = sorted([*self.leaders.get((row, group), []), score], reverse=True)[:needed]
         self.leaders[row, group] = leaders
-        if len(leaders) == needed:
-            self.bar[row, group] = leaders[-1]
+        self.bar[row, group] = leaders[-1] if len(leaders) == needed else -torch.inf
 
     def _record(self, found: Candidates) -> None:
         if self.recorder is not None:
@@ -283,16 +282,12 @@ class _Search:
     def _cut(self, rows_R: Tensor, words_RW: Tensor) -> None:
         """End the open lines of these rows where they stand."""
         count, width = self.scores.shape
-        slots = torch.arange(width, device=rows_R.device).expand(count, width)
-        ended = rows_R.unsqueeze(1) & (self.scores > -torch.inf)
-        groups = slots[0] // (width // self.beam.groups)
-        none = slots[:, :0]
-        found = Candidates(self.scores, slots, words_RW, ended, none, groups)
         which = torch.arange(count * width, device=rows_R.device).view(count, width)
-        self._collect(found, which, stopped=False)
+        slots, ended = which % width, rows_R.unsqueeze(1) & (self.scores > -torch.inf)
+        groups, none = slots[0] // (width // self.beam.groups), slots[:, :0]
+        self._collect(Candidates(self.scores, slots, words_RW, ended, none, groups), which, stopped=False)
         if self.recorder is not None and bool(rows_R.any()):
-            scores, slots, words = self.scores[rows_R], slots[rows_R], words_RW[rows_R]
-            last = (scores, slots, words, ended[rows_R], none[rows_R])
+            last = (self.scores[rows_R], slots[rows_R], words_RW[rows_R], ended[rows_R], none[rows_R])
             self.recorder.step(Step(self.rows[rows_R], self.length, *last, self._norm()))
 
 
