@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import torch
 import yaml
@@ -15,14 +16,16 @@ from headway import config as configs
 from headway.data.builtin import load_parallel
 from headway.data.contents import TRAINED_ON
 from headway.data.tokenizers import Tokenizer
+from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
-from headway.errors import ConfigError, DataError, NoRunError
-from headway.models import build_model
+from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
+from headway.models import Stepper, build_model
 from headway.storage import commit_file, locked
 from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
 from headway.tasks.prepare import prepare_language, prepare_translation
-from headway.tasks.translation import TranslationTask
+from headway.tasks.translating import Translator
+from headway.tasks.translation import Decoding, TranslationTask
 from headway.training.checkpoints import Checkpoints
 from headway.training.run_config import RunConfig
 from headway.training.trainer import Trainer, Watcher, pick_device
@@ -174,18 +177,57 @@ class Run:
         pairs = list(text.pairs(split))
         return [source for source, _ in pairs], [target for _, target in pairs]
 
+    @overload
     def translate(
-        self, lines: Iterable[str], *, beam: int | None = None, length_penalty: float | None = None
-    ) -> list[str]:
-        """One translation a line."""
-        return self.translator().translate(self.model, self.device, lines, beam=beam, length_penalty=length_penalty)
+        self,
+        lines: Iterable[str],
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        n_best: None = None,
+        constraints: Constraints | None = None,
+    ) -> list[str]: ...
+
+    @overload
+    def translate(
+        self,
+        lines: Iterable[str],
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int,
+        constraints: Constraints | None = None,
+    ) -> list[list[str]]: ...
+
+    def translate(
+        self,
+        lines: Iterable[str],
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int | None = None,
+        constraints: Constraints | None = None,
+    ) -> list[str] | list[list[str]]:
+        """One translation a line; with `n_best` a list of up to so many a line, best first. Long lines are split."""
+        count = 1 if n_best is None else n_best
+        decoding = Decoding(beam=beam, length_penalty=length_penalty, n_best=count, constraints=constraints)
+        model: Stepper[Any] = self.model  # type: ignore[assignment]
+        found = Translator(self.translator(), model, self.device, decoding, _advise).translate(list(lines))
+        if n_best is None:
+            return [said[0].text if said else "" for said in found]
+        return [[each.text for each in said] for said in found]
 
     def trace(
         self, lines: Iterable[str], *, beam: int | None = None, length_penalty: float | None = None, n_best: int = 1
     ) -> list[Trace]:
         """The search behind each line's translation, to replay, re-rank or draw."""
-        settings: dict[str, Any] = {"beam": beam, "length_penalty": length_penalty, "n_best": n_best}
-        return self.translator().traces(self.model, self.device, list(lines), steps=self.steps, **settings)
+        traces: list[Trace] = []
+        decoding = Decoding(beam=beam, length_penalty=length_penalty, n_best=n_best)
+        model: Stepper[Any] = self.model  # type: ignore[assignment]
+        Translator(self.translator(), model, self.device, decoding, _advise, traces.append, self.steps).translate(
+            list(lines)
+        )
+        return traces
 
     def translator(self) -> TranslationTask:
         """The translation task without its data. Raises ConfigError if the run is something else."""
@@ -228,6 +270,10 @@ class Run:
         if not ids:
             raise DataError("the prompt is empty: a language model needs at least one token to go on from")
         return torch.tensor([ids], device=self.device)
+
+
+def _advise(text: str) -> None:
+    warnings.warn(text, AdviceWarning, stacklevel=4)
 
 
 def load(folder: str | Path, *, device: str = "auto", average: int | None = None, precision: Precision = "fp32") -> Run:

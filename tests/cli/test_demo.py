@@ -27,7 +27,7 @@ def test_the_demo_trains_scores_translates_and_goes_on_when_asked_again(tmp_path
     assert json.loads((out / "latest.json").read_text()) == {"step": 8}
 
     # Decoding both splits again would take as long again.
-    monkeypatch.setattr(TranslationTask, "hypotheses", lambda task, model, device, lines, **_: [[] for _ in lines])
+    monkeypatch.setattr(TranslationTask, "search", lambda task, model, device, sources, *_: [[] for _ in sources])
     assert main(["demo", "--steps", "10", "--out", str(out)]) == 0
     second = capsys.readouterr()
     assert "resuming at step 8" in second.err

@@ -105,7 +105,7 @@ def test_with_a_beam_of_one_nothing_is_decoded_twice(translator, capsys, monkeyp
     decode, beams = TranslationTask.hypotheses, []
 
     def watched(self, *arguments, **settings):
-        beams.append(settings["beam"])
+        beams.append(arguments[3].beam)
         return decode(self, *arguments, **settings)
 
     monkeypatch.setattr(TranslationTask, "hypotheses", watched)

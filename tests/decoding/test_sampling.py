@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headway.decoding.sampling import draw, sample, stream
+from headway.decoding.randomness import BLOCK, Uniforms
+from headway.decoding.sampling import GREEDY, Sampling, choose, kept, sample, stream
 from headway.errors import ConfigError
 from headway.models import Source
 from tests.models.tiny import GENERATING, VOCAB, build, outputs, text
@@ -11,16 +12,12 @@ from tests.models.tiny import GENERATING, VOCAB, build, outputs, text
 ONE_OF_EACH = ["gpt-rotary", "rnn-lm-lstm-tied", "transformer-sinusoidal", "seq2seq-context-all"]
 
 
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
 @pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_greedy_takes_the_likeliest_token_of_the_parallel_forward_each_time(name):
     assert name in GENERATING
     model, batch = build(name), text(name, rows=2, length=2)
     source = None if batch.source is None else Source(batch.source)
-    lines = sample(model, batch.tokens, stop=-1, max_tokens=6, generator=generator(), source=source, temperature=0)
+    lines = sample(model, batch.tokens, stop=-1, max_tokens=6, source=source, sampling=GREEDY)
     whole = torch.cat([batch.tokens, torch.tensor(lines)], 1)
     likeliest = outputs(model, type(batch)(whole, None, batch.source))[0].argmax(-1)
     assert torch.equal(likeliest[:, 1:-1], whole[:, 2:])
@@ -28,44 +25,165 @@ def test_greedy_takes_the_likeliest_token_of_the_parallel_forward_each_time(name
 
 def test_the_last_token_of_a_full_context_is_not_lost():
     model, prompt = build("gpt-learned"), text("gpt-learned", rows=1, length=31).tokens
-    assert len(sample(model, prompt, stop=-1, max_tokens=2, generator=generator())[0]) == 2
-    assert len(list(stream(model, prompt, max_tokens=2, generator=generator()))) == 2
+    assert len(sample(model, prompt, stop=-1, max_tokens=2)[0]) == 2
+    assert len(list(stream(model, prompt, max_tokens=2))) == 2
 
 
-def test_a_stream_is_the_sample_and_outgrows_its_context():
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(temperature=0.7, repetition_penalty=1.3, top_k=9)])
+def test_a_stream_is_the_sample_and_outgrows_its_context(sampling):
     model, prompt = build("gpt-learned"), text("gpt-learned", rows=1, length=3).tokens
-    whole = sample(model, prompt, stop=-1, max_tokens=20, generator=generator(3))[0]
-    assert list(stream(model, prompt, max_tokens=20, generator=generator(3), context=32)) == whole
-    assert len(list(stream(model, prompt, max_tokens=90, generator=generator(3), context=32))) == 90
+    settings = {"sampling": sampling, "seed": 3}
+    whole = sample(model, prompt, stop=-1, max_tokens=20, numbers=[5], **settings)[0]
+    assert list(stream(model, prompt, max_tokens=20, context=32, number=5, **settings)) == whole
+    assert len(list(stream(model, prompt, max_tokens=90, context=32, **settings))) == 90
+    stop = whole[7]
+    assert list(stream(model, prompt, max_tokens=20, stop=stop, number=5, **settings)) == whole[: whole.index(stop)]
 
 
 def test_one_seed_one_text_and_the_global_stream_is_left_alone():
     model, prompt = build("gpt-alibi"), text("gpt-alibi", rows=3, length=2).tokens
     outer = torch.get_rng_state()
-    first, again, other = (
-        sample(model, prompt, stop=-1, max_tokens=8, generator=generator(seed)) for seed in (1, 1, 2)
-    )
+    first, again, other = (sample(model, prompt, stop=-1, max_tokens=8, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(outer, torch.get_rng_state())
     assert first == again != other
+    same = sample(model, prompt[:1].expand(3, -1), stop=-1, max_tokens=8)
+    assert len({tuple(line) for line in same}) == 3
 
 
 def test_a_line_ends_before_its_stop_token():
     model, prompt = build("gpt-none"), text("gpt-none", rows=8, length=2).tokens
-    lines = sample(model, prompt, stop=3, max_tokens=50, generator=generator())
+    lines = sample(model, prompt, stop=3, max_tokens=50)
     assert all(3 not in line for line in lines)
     assert any(len(line) < 50 for line in lines)
 
 
+@pytest.mark.parametrize("name", GENERATING)
+def test_a_sequence_draws_the_same_tokens_in_any_company(name):
+    """64 prompts of mixed length in one batch, in another order in smaller ones, and one at a time."""
+    model, batch = build(name), text(name, rows=64, length=6, padded=True)
+    sampling = Sampling(temperature=1.5, top_k=21, top_p=0.99, min_p=0.01, repetition_penalty=1.1)
+
+    def decoded(rows: torch.Tensor) -> list[list[int]]:
+        part = batch.rows(rows)
+        length = int(part.lengths.max())
+        source = None if part.source is None else Source(part.source, part.source_lengths)
+        return sample(
+            model, part.tokens[:, :length], counts_B=part.lengths, source=source, numbers=rows.tolist(),
+            stop=3, max_tokens=12, seed=7, sampling=sampling,
+        )  # fmt: skip
+
+    together = decoded(torch.arange(64))
+    assert len({len(line) for line in together}) > 1
+    order = torch.randperm(64, generator=torch.Generator().manual_seed(0))
+    for rows in [*order[:48].split(20), *order[48:].split(1)]:
+        assert decoded(rows) == [together[row] for row in rows.tolist()]
+
+
+class Counting:
+    """A stepper whose every row stops at a step of its own; it counts the rows it is asked for."""
+
+    def __init__(self) -> None:
+        self.rows: list[int] = []
+
+    def start(self, source=None, *, capacity=64):
+        return torch.zeros(0, dtype=torch.long)
+
+    def extend(self, tokens, state, counts=None):
+        state = tokens[:, -1] if not len(state) else state - 1
+        self.rows.append(len(tokens))
+        return torch.nn.functional.one_hot((state <= 0).long(), 4).float().unsqueeze(1) * 9, state
+
+    def select(self, state, rows):
+        return state[rows]
+
+
+def test_finished_rows_leave_the_batch():
+    model, steps = Counting(), torch.arange(64).unsqueeze(1)
+    lines = sample(model, steps, stop=1, max_tokens=100, sampling=GREEDY)
+    assert [len(line) for line in lines] == list(range(64))
+    assert sum(model.rows) < 64 * 64 * 0.65
+    assert len(set(model.rows)) < 20
+
+
 def test_draws_follow_the_distribution():
     logits = torch.tensor([0.0, 1.0, 2.0]).expand(20000, 3)
+    uniform = Uniforms(0, range(20000), torch.device("cpu")).at(0)
     for temperature in (0.5, 1.0, 2.0):
-        seen = torch.bincount(draw(logits, temperature, generator()), minlength=3) / 20000
+        drawn = choose(logits, Sampling(temperature=temperature), uniform)
+        seen = torch.bincount(drawn, minlength=3) / 20000
         torch.testing.assert_close(seen, (logits[0] / temperature).softmax(-1), atol=0.02, rtol=0)
 
 
-def test_a_negative_temperature_is_refused():
-    with pytest.raises(ConfigError, match=r"temperature=-1\.0"):
-        sample(
-            build("gpt-none"), torch.zeros(1, 1, dtype=torch.long), stop=0, max_tokens=VOCAB,
-            generator=generator(), temperature=-1.0,
-        )  # fmt: skip
+def test_a_sequences_numbers_are_its_own():
+    cpu = torch.device("cpu")
+    some, alone = Uniforms(3, [5, 9, 2], cpu), Uniforms(3, [9], cpu)
+    steps = [0, 1, BLOCK - 1, BLOCK, 5 * BLOCK + 3]
+    assert all(float(some.at(step)[1]) == float(alone.at(step)) for step in steps)
+    some.select(torch.tensor([1]))
+    assert all(torch.equal(some.at(step), alone.at(step)) for step in reversed(steps))
+    drawn = torch.stack([alone.at(step) for step in range(3 * BLOCK)])
+    assert len(drawn.unique()) == 3 * BLOCK
+    assert 0 <= drawn.min() < drawn.max() < 1
+
+
+@pytest.mark.parametrize(
+    ("sampling", "left"),
+    [
+        (Sampling(), [0, 1, 2, 3, 4]),
+        (Sampling(top_k=2), [1, 3]),
+        (Sampling(top_k=99), [0, 1, 2, 3, 4]),
+        (Sampling(top_p=0.5), [3]),
+        (Sampling(top_p=0.51), [1, 3]),
+        (Sampling(top_p=0.95), [0, 1, 3]),
+        (Sampling(min_p=0.45), [1, 3]),
+        (Sampling(min_p=1.0), [3]),
+        (Sampling(top_k=2, top_p=0.6), [3]),  # 0.5 of the 0.75 that two tokens hold
+        (Sampling(top_k=2, top_p=0.7), [1, 3]),
+        (Sampling(top_p=1e-9), [3]),
+    ],
+)
+def test_what_is_left_to_draw_from(sampling, left):
+    logits = torch.tensor([[0.2, 0.25, 0.03, 0.5, 0.02]]).log()
+    assert kept(logits, sampling)[0].nonzero().squeeze(1).tolist() == left
+    drawn = choose(logits.expand(500, -1), sampling, torch.linspace(0, 1 - 1e-16, 500, dtype=torch.float64))
+    assert sorted(set(drawn.tolist())) == left
+
+
+def test_the_repetition_penalty_is_ctrls():
+    """With every token in the context the penalty is one temperature for good news, its inverse for bad."""
+    model, prompt = build("gpt-rotary"), torch.tensor([[4, 4, 7]])
+    with torch.no_grad():
+        logits = model(prompt)[0, -1]
+    for theta in (1.5, 50.0):
+        expected = logits.clone()
+        for token in (4, 7):
+            expected[token] = expected[token] / theta if expected[token] > 0 else expected[token] * theta
+        chosen = sample(
+            model, prompt, stop=-1, max_tokens=1, sampling=Sampling(temperature=0, repetition_penalty=theta)
+        )
+        assert chosen == [[int(expected.argmax())]]
+    strong = sample(model, prompt, stop=-1, max_tokens=15, sampling=Sampling(temperature=0, repetition_penalty=1e6))[0]
+    assert len(set(strong)) > len(set(sample(model, prompt, stop=-1, max_tokens=15, sampling=GREEDY)[0]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": -1.0}, r"temperature=-1\.0"),
+        ({"temperature": float("nan")}, "temperature=nan"),
+        ({"top_k": 0}, "top_k=0"),
+        ({"top_p": 0.0}, r"top_p=0\.0"),
+        ({"top_p": 1.1}, r"top_p=1\.1"),
+        ({"min_p": -0.1}, r"min_p=-0\.1"),
+        ({"repetition_penalty": 0.0}, r"repetition_penalty=0\.0, allowed: above 0"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        Sampling(**settings)
+
+
+def test_nothing_asked_for_is_nothing_said():
+    assert sample(build("gpt-none"), torch.zeros(2, 1, dtype=torch.long), stop=0, max_tokens=0) == [[], []]
+    with pytest.raises(ConfigError, match="3 numbers for 2 rows"):
+        sample(build("gpt-none"), torch.zeros(2, 1, dtype=torch.long), stop=0, max_tokens=VOCAB, numbers=[1, 2, 3])

@@ -96,6 +96,16 @@ def _parser() -> argparse.ArgumentParser:
     translate.add_argument("--beam", type=_positive, help="default: the recipe's")
     translate.add_argument("--length-penalty", type=float, metavar="A", help="default: the recipe's")
     translate.add_argument("--n-best", type=_positive, default=1, metavar="N", help="best N with their scores")
+    translate.add_argument("--stop-rule", choices=("first", "best"), default="first", help="when a search ends")
+    translate.add_argument("--groups", type=_positive, default=1, metavar="N", help="diverse beams side by side")
+    translate.add_argument("--diversity", type=float, default=0.5, metavar="D", help="between groups (default: 0.5)")
+    translate.add_argument("--prefix", default="", metavar="TEXT", help="translations begin with this")
+    translate.add_argument("--must", action="append", default=[], metavar="TEXT", help="and hold this (repeatable)")
+    translate.add_argument("--ban", action="append", default=[], metavar="TEXT", help="and not this (repeatable)")
+    translate.add_argument("--no-repeat", type=int, default=0, metavar="N", help="no run of N tokens twice")
+    translate.add_argument("--ensemble", metavar="RUN2,RUN3", help="the mean of this run and others")
+    translate.add_argument("--max-extra", type=int, metavar="N", help="tokens beyond the source's (default: recipe's)")
+    _precision(translate)
     translate.add_argument("--trace", metavar="FILE", help="keep each step of the search for `headway trace`")
 
     trace = command(
@@ -116,7 +126,20 @@ def _parser() -> argparse.ArgumentParser:
     generate.add_argument("--prompt", default="\n", metavar="TEXT", help="default: a line break")
     generate.add_argument("--max-tokens", type=_positive, default=200, metavar="N", help="default: 200")
     generate.add_argument("--temperature", type=float, default=0.8, metavar="T", help="0 is greedy (default: 0.8)")
+    generate.add_argument("--top-k", type=_positive, metavar="K", help="draw from the K likeliest tokens")
+    generate.add_argument("--top-p", type=float, default=1.0, metavar="P", help="from the likeliest that hold P")
+    generate.add_argument(
+        "--min-p", type=float, default=0.0, metavar="P", help="from those at least P as likely as the best"
+    )
+    generate.add_argument(
+        "--repetition-penalty", type=float, default=1.0, metavar="R", help="of tokens in the context (1: none)"
+    )
+    generate.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before TEXT (repeatable)")
+    generate.add_argument(
+        "--num", type=_positive, default=1, metavar="N", help="texts, a line --- between (default: 1)"
+    )
     generate.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    _precision(generate)
 
     score = command("score", "the log-probability of each text", "headway score runs/gpt-char 'to be or not to be'")
     _run(score)

@@ -4,51 +4,89 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Iterable, Iterator
-from contextlib import nullcontext
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headway.decoding.beam import Hypothesis
-from headway.decoding.trace import replay
+from headway.cli.lines import LineCounter, blocks, is_terminal, stdin_lines, write_lines
+from headway.decoding.ensemble import Ensemble
+from headway.decoding.trace import Trace
 from headway.decoding.trace_format import to_json
+from headway.errors import ConfigError
+from headway.models import Stepper
 from headway.runs import Run, load
-from headway.storage import Appending, growing
-from headway.tasks.translation import TranslationTask
+from headway.storage import growing
+from headway.tasks.translating import Said, Translator, text_constraints
+from headway.tasks.translation import Decoding
 
 LINES_AT_ONCE = 512  # enough to sort by length inside; a stdin of any size streams through
 
 
 def run(arguments: Namespace) -> None:
     """One output line for each input line, in their order."""
-    found = load(arguments.run, device=arguments.device)
-    task = found.translator()
-    lines: Iterable[str] = arguments.text or (line.rstrip("\n") for line in sys.stdin)
-    settings = {"beam": arguments.beam, "length_penalty": arguments.length_penalty, "n_best": arguments.n_best}
-    with nullcontext() if arguments.trace is None else growing(Path(arguments.trace)) as file:
-        for block in _blocks(lines):
-            for hypotheses in _search(found, task, block, file, settings):
-                if arguments.n_best == 1:
-                    print(task.target_tokenizer.decode(hypotheses[0].tokens) if hypotheses else "")
-                for rank, line in enumerate(hypotheses, 1) if arguments.n_best > 1 else ():
-                    print(f"{rank}\t{line.score:.4f}\t{task.target_tokenizer.decode(line.tokens)}")
-            sys.stdout.flush()
+    found = load(arguments.run, device=arguments.device, precision=arguments.precision)
+    task, model = found.translator(), _model(found, arguments)
+    typed = not arguments.text and is_terminal(sys.stdin)
+    lines: Iterable[str] = arguments.text or stdin_lines()
+    with LineCounter() as counter, _trace(arguments) as keep:
+        decoding = _decoding(found, arguments)
+        translator = Translator(task, model, found.device, decoding, counter.note, keep, found.steps)
+        for block in blocks(lines, 1 if typed else LINES_AT_ONCE):
+            said = translator.translate(block)
+            write_lines([line for best in said for line in _shown(best, arguments.n_best)])
+            counter.advance(len(block))
+        translator.report()
 
 
-def _search(
-    found: Run, task: TranslationTask, block: list[str], file: Appending | None, settings: dict[str, Any]
-) -> list[list[Hypothesis]]:
-    """The best lines for each of a block's; where a trace is asked for, what is said is read from it."""
-    if file is None:
-        return task.hypotheses(found.model, found.device, block, **settings)
-    traces = task.traces(found.model, found.device, block, steps=found.steps, **settings)
-    for trace in traces:
-        file.line(to_json(trace))
-    return [replay(trace) for trace in traces]
+@contextmanager
+def _trace(arguments: Namespace) -> Iterator[Callable[[Trace], None] | None]:
+    """Where traces go, if they were asked for."""
+    if arguments.trace is None:
+        yield None
+        return
+    with growing(Path(arguments.trace)) as file:
+        yield lambda trace: file.line(to_json(trace))
 
 
-def _blocks(lines: Iterable[str]) -> Iterator[list[str]]:
-    rest = iter(lines)
-    while block := list(islice(rest, LINES_AT_ONCE)):
-        yield block
+def _shown(best: list[Said], n_best: int) -> list[str]:
+    """The lines for one input line: the translation, or each with rank and score; an empty one for an empty one."""
+    if not best or n_best == 1:
+        return [best[0].text if best else ""]
+    return [f"{rank}\t{each.score:.4f}\t{each.text}" for rank, each in enumerate(best, 1)]
+
+
+def _decoding(found: Run, arguments: Namespace) -> Decoding:
+    wanted = text_constraints(
+        found.tokenizer,
+        prefix=arguments.prefix,
+        must=arguments.must,
+        ban=arguments.ban,
+        no_repeat=arguments.no_repeat,
+    )
+    return Decoding(
+        beam=arguments.beam,
+        length_penalty=arguments.length_penalty,
+        n_best=arguments.n_best,
+        stop_rule=arguments.stop_rule,
+        groups=arguments.groups,
+        diversity=arguments.diversity,
+        max_extra=arguments.max_extra,
+        constraints=wanted or None,
+    )
+
+
+def _model(found: Run, arguments: Namespace) -> Stepper[Any]:
+    """The run's model, or it and others as one. Raises ConfigError for runs that read or write other tokens."""
+    others = [name for name in (arguments.ensemble or "").split(",") if name]
+    model: Stepper[Any] = found.model  # type: ignore[assignment]
+    models = [model]
+    for name in others:
+        other = load(name, device=arguments.device, precision=arguments.precision)
+        other.translator()
+        if {n: t.content_hash for n, t in other.tokenizers.items()} != {
+            n: t.content_hash for n, t in found.tokenizers.items()
+        }:
+            raise ConfigError(f"--ensemble {name}: its vocabulary is another than that of {found.folder}")
+        models.append(other.model)  # type: ignore[arg-type]
+    return Ensemble(models) if others else model

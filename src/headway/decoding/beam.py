@@ -8,10 +8,14 @@ from typing import Any, Literal, Protocol
 import torch
 from torch import Tensor
 
+from headway.decoding.candidates import Candidates, candidates
+from headway.decoding.constraints import Constraints
+from headway.decoding.guard import Guard
 from headway.errors import ConfigError
 from headway.models.stepper import Source, Stepper
 
 Penalty = Literal["gnmt", "mean"]
+StopRule = Literal["first", "best"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,85 +59,241 @@ def length_penalty(length: int, alpha: float, kind: Penalty) -> float:
     return ((5 + length) / 6) ** alpha if kind == "gnmt" else float(length**alpha)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beam:
+    """How wide a search is, what it ranks lines by, and when a row ends.
+
+    A row has `groups` beams side by side, each `width / groups` wide. With the rule "first" a beam ends when as many
+    lines of it have ended as it is wide (fairseq's rule). With "best" it goes on until no open line can still come
+    among the lines asked for: not even at the greatest length, with every word to come certain.
+    """
+
+    width: int = 4
+    alpha: float = 0.6
+    penalty: Penalty = "gnmt"
+    n_best: int = 1
+    stop_rule: StopRule = "first"
+    groups: int = 1
+    diversity: float = 0.5  # Vijayakumar's λ: what a word costs for each line of an earlier group that took it
+
+    def __post_init__(self) -> None:
+        if self.penalty not in ("gnmt", "mean") or self.stop_rule not in ("first", "best"):
+            found = f"penalty={self.penalty!r}, stop_rule={self.stop_rule!r}"
+            raise ConfigError(f"{found}: allowed are gnmt and mean, first and best")
+        if self.width < 1 or not 1 <= self.n_best <= self.width:
+            found = f"beam={self.width} and n_best={self.n_best}"
+            raise ConfigError(f"{found}: beam must be >= 1 and n_best between 1 and beam")
+        if self.groups < 1 or self.width % self.groups:
+            raise ConfigError(f"groups={self.groups} with beam={self.width}: expected a divisor of the beam")
+        if not 0 <= self.diversity < float("inf"):
+            raise ConfigError(f"diversity={self.diversity}, allowed: 0 and above")
+
+    @property
+    def share(self) -> int:
+        """Lines of one group."""
+        return self.width // self.groups
+
+
 @torch.no_grad()
 def beam_search(
     model: Stepper[Any],
-    source: Source,
+    source: Source | None,
     *,
-    start: int,
+    start: int | Tensor,
     stop: int,
+    counts_B: Tensor | None = None,
     beam: int = 4,
-    max_tokens: int = 100,
+    max_tokens: int | Tensor = 100,
     alpha: float = 0.6,
     penalty: Penalty = "gnmt",
     n_best: int = 1,
+    stop_rule: StopRule = "first",
+    groups: int = 1,
+    diversity: float = 0.5,
+    constraints: Constraints | None = None,
     recorder: Recorder | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` lines for each source row, best first; beam 1 is greedy search.
+    """The `n_best` lines for each source row, best first and all different; beam 1 is greedy search.
 
-    A row ends when `beam` of its lines have ended (fairseq's rule); lines still open at `max_tokens` end there.
+    `start` is the token every line begins after, or a prompt for each row (B, T), of which `counts_B` tokens are real.
+    `Beam` says when a row ends; lines still open at `max_tokens`, one number or one for each row, are cut there.
+    Scores are the model's own: neither constraints nor diversity enter into them.
     """
-    if max_tokens < 1 or penalty not in ("gnmt", "mean"):
-        raise ConfigError(f"max_tokens={max_tokens}, penalty={penalty!r}: at least 1, and gnmt or mean")
-    if beam < 1 or not 1 <= n_best <= beam:
-        raise ConfigError(f"beam={beam} and n_best={n_best}: beam must be >= 1 and n_best between 1 and beam")
-    rows, device = len(source.tokens), source.tokens.device
-    state = model.start(source, capacity=max_tokens + 1)
-    finished: list[list[Hypothesis]] = [[] for _ in range(rows)]
-    # Each open row keeps `width` lines side by side; the first step grows them from one.
-    open_rows = torch.arange(rows, device=device)
-    scores = torch.zeros(rows, 1, device=device)
-    lines = torch.empty(rows, 0, dtype=torch.long, device=device)
-    last = torch.full((rows, 1), start, device=device)
-    for length in range(1, max_tokens + 1):
-        logits, state = model.extend(last, state)
-        step = logits[:, -1].float().log_softmax(-1)
-        count, width, vocab = len(open_rows), scores.shape[1], step.shape[1]
-        totals = (scores.unsqueeze(-1) + step.view(count, width, vocab)).flatten(1)
-        # Twice the beam: even if every line's best word is the stop token, `beam` lines stay open.
-        best, index = totals.topk(min(2 * beam, totals.shape[1]))
-        parent, word = index // vocab, index % vocab
-        stops = word == stop
-        norm = length_penalty(length, alpha, penalty)
-        base = torch.arange(count, device=device).unsqueeze(-1) * width
-        ends = stops & (best > -torch.inf)
-        ends[:, beam:] = False  # only candidates among the first `beam` may end
-        _collect(finished, open_rows, lines, base + parent, best, ends, norm, stopped=True)
-        keep = best.masked_fill(stops, -torch.inf).topk(min(beam, best.shape[1])).indices
-        scores = best.masked_fill(stops, -torch.inf).gather(1, keep)
-        if recorder is not None:
-            recorder.step(Step(open_rows, length, best, parent, word, ends, keep, norm))
-        chosen, word = (base + parent).gather(1, keep), word.gather(1, keep)
-        going = [n for n, row in enumerate(open_rows.tolist()) if len(finished[row]) < beam]
-        if not going:
-            break
-        alive = torch.tensor(going, device=device)
-        scores, chosen, word, open_rows = scores[alive], chosen[alive], word[alive], open_rows[alive]
-        lines = torch.cat([lines[chosen.flatten()], word.flatten().unsqueeze(-1)], 1)
-        state = model.select(state, chosen.flatten())
-        last = word.flatten().unsqueeze(-1)
-        if length == max_tokens:
-            everything = torch.arange(scores.numel(), device=device).view_as(scores)
-            ends, slots = scores > -torch.inf, everything - everything[:, :1]
-            _collect(finished, open_rows, lines, everything, scores, ends, norm, stopped=False)
-            if recorder is not None:
-                recorder.step(Step(open_rows, length, scores, slots, word, ends, slots[:, :0], norm))
-    return [sorted(row, key=lambda line: -line.score)[:n_best] for row in finished]
+    settings = Beam(
+        width=beam, alpha=alpha, penalty=penalty, n_best=n_best, stop_rule=stop_rule, groups=groups, diversity=diversity
+    )
+    prompt = start if isinstance(start, Tensor) else None
+    if prompt is None:
+        if source is None:
+            raise ConfigError("neither a source nor a prompt to start from")
+        prompt = torch.full((len(source.tokens), 1), int(start), device=source.tokens.device)
+    limits = torch.as_tensor(max_tokens, device=prompt.device).expand(len(prompt))
+    if not len(prompt):
+        return []
+    if int(limits.min()) < 1:
+        raise ConfigError(f"max_tokens={int(limits.min())}: expected at least 1")
+    search = _Search(model, source, prompt, counts_B, stop, settings, limits, constraints, recorder)
+    while search.step():
+        pass
+    return [_ranked(lines, n_best) for lines in search.finished]
 
 
-def _collect(
-    finished: list[list[Hypothesis]],
-    open_rows: Tensor,
-    lines: Tensor,
-    which: Tensor,
-    totals: Tensor,
-    ends: Tensor,
-    norm: float,
-    *,
-    stopped: bool,
-) -> None:
-    """Move lines that end here to their row's finished ones."""
-    for row, candidate in ends.nonzero().tolist():
-        total = float(totals[row, candidate])
-        tokens = lines[int(which[row, candidate])].tolist()
-        finished[int(open_rows[row])].append(Hypothesis(tokens, total, total / norm, stopped))
+class _Search:
+    """The open lines of R rows, W side by side each, and the finished ones of all."""
+
+    def __init__(
+        self,
+        model: Stepper[Any],
+        source: Source | None,
+        prompt_BT: Tensor,
+        counts_B: Tensor | None,
+        stop: int,
+        beam: Beam,
+        limits: Tensor,
+        constraints: Constraints | None,
+        recorder: Recorder | None,
+    ) -> None:
+        self.model, self.stop, self.beam, self.recorder = model, stop, beam, recorder
+        rows, device, longest = len(limits), limits.device, int(limits.max())
+        self.state = model.start(source, capacity=longest + prompt_BT.shape[1])
+        self.rows, self.limits, self.length = torch.arange(rows, device=device), limits, 0
+        self.cuts = set(limits.tolist())  # the lengths at which some row is cut
+        norms = [length_penalty(n, beam.alpha, beam.penalty) for n in range(1, longest + 2)]
+        self.norms = torch.tensor([norms[0], *norms], device=device)
+        self.finished: list[list[Hypothesis]] = [[] for _ in range(rows)]
+        self.counts = torch.zeros(rows, beam.groups, dtype=torch.long, device=device)  # of finished lines
+        self.leaders: dict[tuple[int, int], list[float]] = {}  # the finished scores that count, for the rule "best"
+        self.bar = torch.full((rows, beam.groups), -torch.inf, device=device)  # the last of them: what is to be beaten
+        # The first step grows each group's lines from one.
+        self.scores = torch.zeros(rows, beam.groups, device=device)
+        self.lines = torch.empty(rows * beam.width, longest, dtype=torch.long, device=device)
+        self.last, self.real = prompt_BT, counts_B
+        if beam.groups > 1:
+            each = self.rows.repeat_interleave(beam.groups)
+            self.state, self.last = model.select(self.state, each), prompt_BT[each]
+            self.real = None if counts_B is None else counts_B[each]
+        self.constraints = constraints if constraints else None
+        self.guard: Guard | None = None
+
+    def step(self) -> bool:
+        """One word more on every line; False when no row is open any longer."""
+        self.length += 1
+        words = self._words()
+        count, width = self.scores.shape
+        if self.constraints is not None:
+            words = self._guarded(words, self.constraints)
+        found = candidates(
+            self.scores.unsqueeze(-1) + words.view(count, width, -1),
+            groups=self.beam.groups,
+            share=self.beam.share,
+            stop=self.stop,
+            diversity=self.beam.diversity,
+            guard=self.guard,
+        )
+        base = torch.arange(count, device=words.device).unsqueeze(-1) * width
+        self._collect(found, base + found.parents, stopped=True)
+        self._record(found)
+        return self._move(found, base)
+
+    def _words(self) -> Tensor:
+        """The log-probability of each next word of each line (N, V)."""
+        logits, self.state = self.model.extend(self.last, self.state, self.real)
+        if self.real is None:
+            return logits[:, -1].float().log_softmax(-1)
+        last, self.real = self.real - 1, None  # only prompts differ in length
+        return logits[torch.arange(len(logits), device=logits.device), last].float().log_softmax(-1)
+
+    def _guarded(self, words_NV: Tensor, constraints: Constraints) -> Tensor:
+        if self.guard is None:
+            self.guard = Guard(constraints, words_NV.shape[1], stop=self.stop, device=words_NV.device)
+            self.guard.begin(len(words_NV), int(self.limits.min()))
+        room = (self.limits - self.length + 1).repeat_interleave(self.scores.shape[1])
+        return self.guard.forbid(words_NV, self.lines[: len(words_NV), : self.length - 1], room)
+
+    def _collect(self, found: Candidates, which: Tensor, *, stopped: bool) -> None:
+        """Keep the lines that end here: by the stop token, or cut with the word they have just taken."""
+        ended = found.ended.nonzero()
+        if not len(ended):
+            return
+        rows, places = ended.unbind(1)
+        lines = self.lines[which[rows, places], : self.length - stopped].tolist()
+        totals, groups, norm = found.totals[rows, places].tolist(), found.groups[places], self._norm()
+        self.counts.index_put_((self.rows[rows], groups), torch.ones_like(rows), accumulate=True)
+        for row, group, tokens, total in zip(self.rows[rows].tolist(), groups.tolist(), lines, totals, strict=True):
+            self.finished[row].append(Hypothesis(tokens, total, total / norm, stopped))
+            if self.beam.stop_rule == "best":
+                self._raise_bar(row, group, total / norm)
+
+    def _norm(self) -> float:
+        return length_penalty(self.length, self.beam.alpha, self.beam.penalty)
+
+    def _raise_bar(self, row: int, group: int, score: float) -> None:
+        """Note a finished line's score, and what an open one has to beat."""
+        needed = self.beam.n_best if self.beam.groups == 1 else self.beam.share
+        leaders = sorted([*self.leaders.get((row, group), []), score], reverse=True)[:needed]
+        self.leaders[row, group] = leaders
+        self.bar[row, group] = leaders[-1] if len(leaders) == needed else -torch.inf
+
+    def _record(self, found: Candidates) -> None:
+        if self.recorder is not None:
+            shown = found.ordered() if self.beam.groups > 1 else found
+            parents = shown.parents if self.length > 1 else torch.zeros_like(shown.parents)
+            chosen = (shown.totals, parents, shown.words, shown.ended, shown.kept)
+            self.recorder.step(Step(self.rows, self.length, *chosen, self._norm()))
+
+    def _move(self, found: Candidates, base: Tensor) -> bool:
+        """The lines that stay open take their places, and rows without one leave; whether any is left."""
+        totals, words = found.totals.gather(1, found.kept), found.words.gather(1, found.kept)
+        totals = totals.masked_fill(words == self.stop, -torch.inf)  # where there are fewer words than places
+        going = self._going(totals)
+        split = totals.unflatten(1, (self.beam.groups, -1)).masked_fill(~going.unsqueeze(-1), -torch.inf)
+        self.scores, chosen = split.flatten(1), (base + found.parents).gather(1, found.kept).flatten()
+        count, fresh = len(chosen), words.flatten()
+        self.lines[:count, : self.length - 1] = self.lines[chosen, : self.length - 1]
+        self.lines[:count, self.length - 1] = fresh
+        if self.guard is not None:
+            self.guard.move(chosen, fresh)
+        alive = going.any(1)
+        if self.length in self.cuts:
+            self._cut(alive & (self.limits == self.length), words)
+            alive &= self.limits > self.length
+        if not bool(alive.all()):
+            stay = alive.repeat_interleave(self.scores.shape[1]).nonzero().squeeze(1)
+            self.rows, self.limits, self.scores = self.rows[alive], self.limits[alive], self.scores[alive]
+            chosen, fresh = chosen[stay], fresh[stay]
+            self.lines[: len(stay)] = self.lines[stay]
+            if self.guard is not None:
+                self.guard.select(stay)
+        if not len(chosen):
+            return False
+        self.last, self.state = fresh.unsqueeze(1), self.model.select(self.state, chosen)
+        return True
+
+    def _going(self, totals: Tensor) -> Tensor:
+        """(R, groups): the beams that have an open line and may still better what they have."""
+        top: Tensor = totals.unflatten(1, (self.beam.groups, -1)).amax(-1)
+        if self.beam.stop_rule == "first":
+            return (top > -torch.inf) & (self.counts[self.rows] < self.beam.share)
+        # A log-probability only falls, and what divides it is greatest at the far end: for α < 0, at the near one.
+        ends = self.limits if self.beam.alpha >= 0 else torch.full_like(self.limits, self.length + 1)
+        reach: Tensor = top / self.norms[ends].unsqueeze(1)
+        return (top > -torch.inf) & (reach > self.bar[self.rows])
+
+    def _cut(self, rows_R: Tensor, words_RW: Tensor) -> None:
+        """End the open lines of these rows where they stand."""
+        count, width = self.scores.shape
+        which = torch.arange(count * width, device=rows_R.device).view(count, width)
+        slots, ended = which % width, rows_R.unsqueeze(1) & (self.scores > -torch.inf)
+        groups, none = slots[0] // (width // self.beam.groups), slots[:, :0]
+        self._collect(Candidates(self.scores, slots, words_RW, ended, none, groups), which, stopped=False)
+        if self.recorder is not None and bool(rows_R.any()):
+            last = (self.scores[rows_R], slots[rows_R], words_RW[rows_R], ended[rows_R], none[rows_R])
+            self.recorder.step(Step(self.rows[rows_R], self.length, *last, self._norm()))
+
+
+def _ranked(lines: list[Hypothesis], count: int) -> list[Hypothesis]:
+    """The best lines, each once: two groups may have found the same. A row that nothing could follow says nothing."""
+    best: dict[tuple[int, ...], Hypothesis] = {}
+    for line in sorted(lines, key=lambda line: -line.score):
+        best.setdefault(tuple(line.tokens), line)
+    return list(best.values())[:count] or [Hypothesis([], -float("inf"), -float("inf"), False)]

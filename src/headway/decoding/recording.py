@@ -20,7 +20,7 @@ class TraceRecorder:
     A model with a `source_tap` is listened to there; listening leaves its kernel and its numbers as they are.
     """
 
-    def __init__(self, model: nn.Module, lengths: Sequence[int]) -> None:
+    def __init__(self, model: object, lengths: Sequence[int]) -> None:
         self.lengths = list(lengths)
         self._tap: Tap | None = getattr(model, "source_tap", None)
         self._reversed = bool(getattr(model, "reverse_source", False))  # then its weights are, too

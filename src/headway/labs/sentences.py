@@ -82,8 +82,7 @@ def train(
 def samples(model: RnnLm, count: int, *, seed: int = 0, feed_back: bool = True) -> list[str]:
     """Sentences the model says when it is started `count` times."""
     prompt = torch.full((count, 1), IDS[START])
-    generator = torch.Generator().manual_seed(seed)
-    lines = sample(model, prompt, stop=IDS[EOS], max_tokens=12, generator=generator, feed_back=feed_back)
+    lines = sample(model, prompt, stop=IDS[EOS], max_tokens=12, seed=seed, feed_back=feed_back)
     return [" ".join(WORDS[token] for token in line) for line in lines]
 
 

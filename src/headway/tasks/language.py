@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headway.data.batching import Blocks, Indices
 from headway.data.store import TokenStore
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.sampling import sample
+from headway.decoding.sampling import GREEDY, Sampling, sample
 from headway.errors import ConfigError, DataError
 from headway.evaluation.language import LanguageReport
 from headway.evaluation.positions import PositionReport, position_report
@@ -112,7 +112,6 @@ class LanguageTask:
         blocks = (len(ids) - 1) // context
         starts = context * np.unique(np.linspace(0, blocks - 1, min(blocks, CONTINUED)).astype(np.int64))
         found = Continuations([], [], [], [])
-        generator = torch.Generator(device)  # greedy draws nothing from it
         rows = max(EVALUATION_TOKENS // context, 1)
         for first in range(0, len(starts), rows):
             at_BT = starts[first : first + rows, None] + np.arange(context + 1)
@@ -122,7 +121,7 @@ class LanguageTask:
             found.gold.extend(gold.tolist())
             found.forced.extend(model(block[:, :-1])[:, known - 1 :].argmax(-1).tolist())
             length = gold.shape[1]
-            found.free.extend(sample(model, prompt, stop=-1, max_tokens=length, generator=generator, temperature=0))  # type: ignore[arg-type]
+            found.free.extend(sample(model, prompt, stop=-1, max_tokens=length, sampling=GREEDY))  # type: ignore[arg-type]
         return found
 
     def _split(self, name: str) -> Ids:
@@ -135,9 +134,8 @@ class LanguageTask:
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A line the model makes up after the first token of the validation text."""
         prompt = torch.from_numpy(self._split("val")[:1].astype(np.int64)).view(1, 1).to(device)
-        generator = torch.Generator(device).manual_seed(0)
         room = min(self.config.context - 1, 60)
-        drawn = sample(model, prompt, stop=-1, max_tokens=room, generator=generator, temperature=0.8)  # type: ignore[arg-type]
+        drawn = sample(model, prompt, stop=-1, max_tokens=room, sampling=Sampling(temperature=0.8))  # type: ignore[arg-type]
         return [self.tokenizer.decode(drawn[0])]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,13 +14,16 @@ from torch import nn
 from headway.data.batching import Bucketed, Indices, padded
 from headway.data.store import TokenStore
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.beam import Hypothesis, Penalty, Recorder, beam_search
+from headway.decoding.beam import Hypothesis, Penalty, Recorder, StopRule, beam_search
+from headway.decoding.constraints import Constraints
+from headway.decoding.ensemble import Ensemble
 from headway.decoding.recording import TraceRecorder
 from headway.decoding.trace import Trace
 from headway.errors import DataError
 from headway.evaluation.language import LanguageReport
 from headway.evaluation.positions import PositionReport, position_report
 from headway.models.stepper import Source, Stepper
+from headway.nn.positions import InputPositions
 from headway.tasks.scheduled import ScheduledSampling
 from headway.tasks.task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 from headway.tasks.tracing import Readers, readable
@@ -39,6 +42,23 @@ class Translation:
     penalty: Penalty = "gnmt"
     max_extra: int = 50  # a translation may be this much longer than its source
     scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How sources are decoded; None stands for what the run's task says."""
+
+    beam: int | None = None
+    length_penalty: float | None = None
+    n_best: int = 1
+    stop_rule: StopRule = "first"
+    groups: int = 1
+    diversity: float = 0.5
+    max_extra: int | None = None
+    constraints: Constraints | None = None
+
+
+PLAIN = Decoding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +169,17 @@ class TranslationTask:
         said = self.translate(model, device, lines, beam=1)
         return [f"{line} → {out}" for line, out in zip(lines, said, strict=True)]
 
-    def translate(self, model: nn.Module, device: torch.device, lines: Iterable[str], **settings: Any) -> list[str]:
-        """One translation a line, in the order of the lines."""
-        return [self.target_tokenizer.decode(ids) for ids in self.outputs(model, device, list(lines), **settings)]
+    def translate(
+        self, model: nn.Module, device: torch.device, lines: Iterable[str], *, beam: int | None = None
+    ) -> list[str]:
+        """One translation a line, in the order of the lines, each line whole."""
+        return [self.target_tokenizer.decode(ids) for ids in self.outputs(model, device, list(lines), beam=beam)]
 
-    def outputs(self, model: nn.Module, device: torch.device, lines: list[str], **settings: Any) -> list[list[int]]:
+    def outputs(
+        self, model: nn.Module, device: torch.device, lines: list[str], *, beam: int | None = None
+    ) -> list[list[int]]:
         """The tokens of the best translation of each line, without the stop token; none for an empty source."""
-        best = self.hypotheses(model, device, lines, **settings)
+        best = self.hypotheses(model, device, lines, Decoding(beam=beam))
         return [found[0].tokens if found else [] for found in best]
 
     def hypotheses(
@@ -163,57 +187,71 @@ class TranslationTask:
         model: nn.Module,
         device: torch.device,
         lines: list[str],
-        *,
-        beam: int | None = None,
-        length_penalty: float | None = None,
-        n_best: int = 1,
+        decoding: Decoding = PLAIN,
+    ) -> list[list[Hypothesis]]:
+        """The best translations of each line, best first; an empty source has none."""
+        sources = self.source_tokenizer.encode_batch(lines)
+        return self.search(model, device, sources, decoding)  # type: ignore[arg-type]
+
+    def search(
+        self,
+        model: Stepper[Any],
+        device: torch.device,
+        sources: Sequence[Sequence[int]],
+        decoding: Decoding = PLAIN,
         recording: Recording | None = None,
     ) -> list[list[Hypothesis]]:
-        """The best lines for each source, best first; an empty source has none. Like lengths are decoded together."""
-        stepper: Stepper[Any] = model  # type: ignore[assignment]
+        """The best lines for each source's tokens, best first; an empty source has none. Like lengths go together.
+
+        A line may have `max_extra` tokens more than its source, whatever is decoded beside it.
+        """
         config, tokenizer = self.config, self.target_tokenizer
-        width = config.beam if beam is None else beam
-        alpha = config.length_penalty if length_penalty is None else length_penalty
-        encoded = [np.asarray(ids, np.uint32) for ids in self.source_tokenizer.encode_batch(lines)]
-        out: list[list[Hypothesis]] = [[] for _ in lines]
-        real = [n for n in range(len(lines)) if len(encoded[n])]
-        lengths = np.asarray([len(encoded[n]) + 1 for n in real], np.int64)
-        for rows in Bucketed(lengths, max(EVALUATION_TOKENS // width, 1), 0).epoch(0) if real else ():
+        width, alpha = self._width_and_alpha(decoding)
+        extra = config.max_extra if decoding.max_extra is None else decoding.max_extra
+        most = positions_end(model)
+        out: list[list[Hypothesis]] = [[] for _ in sources]
+        real = [n for n, ids in enumerate(sources) if len(ids)]
+        lengths = np.asarray([len(sources[n]) + 1 for n in real], np.int64)
+        for rows in Bucketed(lengths, max(EVALUATION_TOKENS // max(width, 1), 1), 0).epoch(0) if real else ():
             chosen = [real[n] for n in rows]
-            source, source_lengths = padded([_ended(encoded[n], self.source_tokenizer.stop) for n in chosen], 0)
-            read = Source(torch.from_numpy(source).to(device), torch.from_numpy(source_lengths).to(device))
-            with nullcontext() if recording is None else recording(chosen, read) as recorder:
+            stopped = [_ended(np.asarray(sources[n], np.uint32), self.source_tokenizer.stop) for n in chosen]
+            tokens, counts = (torch.from_numpy(part).to(device) for part in padded(stopped, 0))
+            source = Source(tokens, counts)
+            with nullcontext() if recording is None else recording(chosen, source) as recorder:
                 found = beam_search(
-                    stepper,
-                    read,
+                    model,
+                    source,
                     start=tokenizer.start,
                     stop=tokenizer.stop,
                     beam=width,
-                    max_tokens=int(source_lengths.max()) + config.max_extra,
+                    max_tokens=counts + extra if most is None else (counts + extra).clamp(max=most),
                     alpha=alpha,
                     penalty=config.penalty,
-                    n_best=n_best,
+                    n_best=decoding.n_best,
+                    stop_rule=decoding.stop_rule,
+                    groups=decoding.groups,
+                    diversity=decoding.diversity,
+                    constraints=decoding.constraints,
                     recorder=recorder,
                 )
             for n, hypotheses in zip(chosen, found, strict=True):
                 out[n] = hypotheses
         return out
 
-    def traces(
+    def traced(
         self,
-        model: nn.Module,
+        model: Stepper[Any],
         device: torch.device,
-        lines: list[str],
+        lines: Sequence[str],
+        sources: Sequence[Sequence[int]],
+        decoding: Decoding = PLAIN,
         *,
-        beam: int | None = None,
-        length_penalty: float | None = None,
-        n_best: int = 1,
         steps: Iterable[int] = (),
-        **settings: Any,
-    ) -> list[Trace]:
-        """The search behind each line's `hypotheses`; `steps` says which checkpoints the model is made of."""
-        width = self.config.beam if beam is None else beam
-        alpha = self.config.length_penalty if length_penalty is None else length_penalty
+    ) -> tuple[list[list[Hypothesis]], list[Trace]]:
+        """What `search` finds for these lines and their tokens, and the search itself.
+
+        `steps` says which checkpoints the model is made of.
+        """
         searches: list[tuple[list[int], TraceRecorder]] = []
 
         def recording(rows: list[int], source: Source) -> TraceRecorder:
@@ -221,17 +259,40 @@ class TranslationTask:
             searches.append((rows, TraceRecorder(model, source.lengths.tolist())))
             return searches[-1][1]
 
-        self.hypotheses(
-            model, device, lines, beam=width, length_penalty=alpha, n_best=n_best, recording=recording, **settings
-        )
+        found = self.search(model, device, sources, decoding, recording)
         recorded = {n: recorder.steps(k) for rows, recorder in searches for k, n in enumerate(rows)}
-        readers = Readers(self.source_tokenizer, self.target_tokenizer)
-        how: dict[str, Any] = {"beam": width, "n_best": n_best, "alpha": alpha, "penalty": self.config.penalty}
-        made_of, encoded = tuple(steps), self.source_tokenizer.encode_batch(lines)
-        return [
-            readable(readers, line, encoded[n], recorded.get(n, ()), model_steps=made_of, **how)
-            for n, line in enumerate(lines)
+        readers, made_of = Readers(self.source_tokenizer, self.target_tokenizer), tuple(steps)
+        width, alpha = self._width_and_alpha(decoding)
+        traces = [
+            readable(
+                readers,
+                line,
+                ids,
+                recorded.get(n, ()),
+                beam=width,
+                n_best=decoding.n_best,
+                alpha=alpha,
+                penalty=self.config.penalty,
+                model_steps=made_of,
+            )
+            for n, (line, ids) in enumerate(zip(lines, sources, strict=True))
         ]
+        return found, traces
+
+    def _width_and_alpha(self, decoding: Decoding) -> tuple[int, float]:
+        beam, alpha = decoding.beam, decoding.length_penalty
+        return (
+            self.config.beam if beam is None else beam,
+            self.config.length_penalty if alpha is None else alpha,
+        )
+
+
+def positions_end(model: object) -> int | None:
+    """How many tokens the model can number: where the shortest table of learned positions ends, None without one."""
+    parts = model.models if isinstance(model, Ensemble) else [model]
+    modules = (module for part in parts if isinstance(part, nn.Module) for module in part.modules())
+    ends = [each.context for each in modules if isinstance(each, InputPositions) and each.table is not None]
+    return min(ends, default=None)
 
 
 def _ended(ids: np.ndarray[Any, np.dtype[np.uint32]], stop: int) -> np.ndarray[Any, np.dtype[np.uint32]]:

@@ -1,0 +1,43 @@
+"""A text too long for a model, in parts that are not: at sentence ends, else between words, else within a word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+Measure = Callable[[Sequence[str]], list[int]]  # the tokens of each text
+
+# After a full stop, question or exclamation mark, with what closes behind it; Chinese and Japanese put no space there.
+_SENTENCE = re.compile(r"""(?<=[.!?…])\s+|(?<=[.!?…]["'»”’)\]])\s+|(?<=[。！？])""")
+
+
+def split_long(text: str, measure: Measure, most: int) -> list[str]:
+    """The parts of a text, each of at most `most` tokens, as few as filling them one after the other gives."""
+    return list(_packed(_pieces([text], measure, max(most, 1), 0), max(most, 1)))
+
+
+def _pieces(texts: list[str], measure: Measure, most: int, level: int) -> Iterator[tuple[str, int]]:
+    """Pieces that fit, with their sizes; what does not fit is broken up in the next finer way."""
+    for text, size in zip(texts, measure(texts), strict=True):
+        if size <= most or len(text) < 2:
+            yield text, size
+        elif level < 2:
+            finer = _SENTENCE.split(text) if level == 0 else text.split()
+            yield from _pieces([part for part in finer if part.strip()], measure, most, level + 1)
+        else:
+            half = len(text) // 2
+            yield from _pieces([text[:half], text[half:]], measure, most, level)
+
+
+def _packed(pieces: Iterator[tuple[str, int]], most: int) -> Iterator[str]:
+    """Neighbours joined by a space while they fit; the space is counted, as if it were a token."""
+    held: list[str] = []
+    room = most
+    for text, size in pieces:
+        if held and size + 1 > room:
+            yield " ".join(held)
+            held, room = [], most
+        room -= size + (1 if held else 0)
+        held.append(text)
+    if held:
+        yield " ".join(held)

@@ -1,0 +1,114 @@
+"""Aho and Corasick's automaton over required and banned phrases, with the way to the nearest line that may end.
+
+A state is a place in the patterns and the set of phrases met. From each the fewest tokens are known after which every
+phrase is met and nothing banned was said: a search that never lets these exceed the room left cannot fail.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+OTHER = 0  # the class of every token that is in no pattern
+
+
+@dataclass(frozen=True, slots=True)
+class Automaton:
+    """`after[state][kind]` is the next state, None if that would be banned; `left[state]` None if it leads nowhere."""
+
+    kinds: dict[int, int]  # token -> its class; the rest are OTHER
+    after: list[list[int | None]]
+    left: list[int | None]
+
+    def walk(self, tokens: Sequence[int], state: int | None = 0) -> int | None:
+        """The state after these tokens; None if a banned phrase is among them."""
+        for token in tokens:
+            if state is None:
+                return None
+            state = self.after[state][self.kinds.get(token, OTHER)]
+        return state
+
+
+@dataclass(slots=True)
+class _Node:
+    next: dict[int, int]
+    fail: int = 0
+    met: int = 0  # bits of the required phrases that end here
+    bad: bool = False  # a banned phrase ends here
+
+
+def automaton(must: Sequence[Sequence[int]], banned: Sequence[Sequence[int]], *, other: bool) -> Automaton:
+    """The automaton of these phrases; `other` says whether any token in none of them may be said."""
+    kinds = {token: n for n, token in enumerate(dict.fromkeys(t for p in (*must, *banned) for t in p), OTHER + 1)}
+    nodes = [_Node({})]
+    for bit, phrase in enumerate(must):
+        nodes[_grow(nodes, phrase)].met |= 1 << bit
+    for phrase in banned:
+        nodes[_grow(nodes, phrase)].bad = True
+    steps = _links(nodes, kinds)
+    full = (1 << len(must)) - 1
+    found = {(0, 0): 0}
+    after: list[list[int | None]] = []
+    todo = deque(found)
+    while todo:
+        at, met = todo.popleft()
+        row: list[int | None] = []
+        for kind in range(len(kinds) + 1):
+            node = steps[at][kind]
+            if nodes[node].bad or (kind == OTHER and not other):
+                row.append(None)
+                continue
+            key = (node, met | nodes[node].met)
+            if key not in found:
+                found[key] = len(found)
+                todo.append(key)
+            row.append(found[key])
+        after.append(row)
+    return Automaton(kinds, after, _left(after, [n for (_, met), n in found.items() if met == full]))
+
+
+def _grow(nodes: list[_Node], phrase: Sequence[int]) -> int:
+    at = 0
+    for token in phrase:
+        if token not in nodes[at].next:
+            nodes[at].next[token] = len(nodes)
+            nodes.append(_Node({}))
+        at = nodes[at].next[token]
+    return at
+
+
+def _links(nodes: list[_Node], kinds: dict[int, int]) -> list[list[int]]:
+    """The node after each class of token, from each node; what ends at a node's longest suffix ends there too."""
+    steps = [[0] * (len(kinds) + 1) for _ in nodes]
+    todo = deque([0])
+    while todo:
+        at = todo.popleft()
+        node = nodes[at]
+        for token, kind in kinds.items():
+            back = steps[node.fail][kind] if at else 0
+            child = node.next.get(token)
+            steps[at][kind] = back if child is None else child
+            if child is not None:
+                nodes[child].fail = back
+                nodes[child].met |= nodes[back].met
+                nodes[child].bad |= nodes[back].bad
+                todo.append(child)
+    return steps
+
+
+def _left(after: list[list[int | None]], ends: list[int]) -> list[int | None]:
+    """How many tokens each state is away from the nearest of `ends`."""
+    before: list[set[int]] = [set() for _ in after]
+    for state, row in enumerate(after):
+        for target in row:
+            if target is not None:
+                before[target].add(state)
+    left: list[int | None] = [None] * len(after)
+    todo = deque((state, 0) for state in ends)
+    while todo:
+        state, count = todo.popleft()
+        if left[state] is None:
+            left[state] = count
+            todo.extend((earlier, count + 1) for earlier in before[state])
+    return left

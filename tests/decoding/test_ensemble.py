@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from headway.decoding.beam import beam_search
+from headway.decoding.ensemble import Ensemble
+from headway.decoding.sampling import sample
+from headway.errors import ConfigError
+from headway.models import Source, build_model
+from tests.models.tiny import TRANSLATOR, VOCAB, build
+
+SETTINGS = {"start": 2, "stop": 3, "beam": 3, "n_best": 3, "max_tokens": 10}
+
+
+def source(rows: int = 12) -> Source:
+    generator = torch.Generator().manual_seed(0)
+    tokens = torch.randint(0, VOCAB, (rows, 6), generator=generator)
+    return Source(tokens, torch.randint(1, 7, (rows,), generator=generator))
+
+
+def test_one_model_is_itself():
+    model = build("transformer-sinusoidal")
+    assert beam_search(Ensemble([model]), source(), **SETTINGS) == beam_search(model, source(), **SETTINGS)
+
+
+def test_the_mean_is_of_probabilities():
+    models = [build("transformer-sinusoidal"), build("seq2seq-context-all"), build("transformer-alibi")]
+    asked, tokens = source(3), torch.tensor([[2, 5, 9]] * 3)
+    for weights, shares in ((None, [1 / 3] * 3), ([1, 2, 5], [1 / 8, 2 / 8, 5 / 8])):
+        together = Ensemble(models, weights)
+        with torch.no_grad():
+            logits, _ = together.extend(tokens, together.start(asked))
+            apart = [model(asked.tokens, tokens, asked.lengths).softmax(-1) for model in models]
+        torch.testing.assert_close(logits.exp(), sum(w * p for w, p in zip(shares, apart, strict=True)))
+        torch.testing.assert_close(logits.softmax(-1), logits.exp())
+
+
+def test_twins_say_what_one_says():
+    model = build("transformer-sinusoidal")
+    alone, twins = (beam_search(each, source(), **SETTINGS) for each in (model, Ensemble([model, model])))
+    assert [[line.tokens for line in row] for row in alone] == [[line.tokens for line in row] for row in twins]
+
+
+def test_it_samples_too():
+    models = [build("gpt-rotary"), build("rnn-lm-rnn")]
+    lines = sample(Ensemble(models), torch.full((3, 2), 5), stop=3, max_tokens=9)
+    assert len(lines) == 3
+
+
+def test_it_refuses_what_it_cannot_join():
+    other = build_model(replace(TRANSLATOR, vocab=VOCAB + 1))
+    with pytest.raises(ConfigError, match="one vocabulary, got sizes 23, 24"):
+        Ensemble([build("transformer-none"), other])
+    with pytest.raises(ConfigError, match="no models"):
+        Ensemble([])
+    with pytest.raises(ConfigError, match="expected one above 0 for each"):
+        Ensemble([other], [0.0])
