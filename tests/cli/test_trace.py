@@ -138,10 +138,10 @@ def test_a_job_that_fails_leaves_the_old_trace_and_no_litter(translator, file, c
     before = file.read_text()
 
     def broken():
-        yield "the cat\n"
+        yield "the cat"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sys.stdin", broken())
+    monkeypatch.setattr("headway.cli.translate.stdin_lines", broken)
     assert main(["translate", str(translator), "--trace", str(file)]) == 130
     assert file.read_text() == before
     assert [path.name for path in file.parent.iterdir()] == [file.name]
