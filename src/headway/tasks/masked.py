@@ -166,7 +166,7 @@ class MaskedTask:
     def _room(self, random: np.random.Generator) -> tuple[int, int]:
         """Tokens that A and B may have: a row is divided at random, as BERT's own data is, at least a quarter to each.
 
-        So a place gives another pair in every epoch, which is harder to learn by heart than to compare.
+        So a place gives another pair in every epoch.
         """
         room = self.config.length - 3
         if random.random() < SHORTER:
