@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from headway.data.config import DataConfig
-from headway.data.tokenizers import SPECIALS, Tokenizer, Word
+from headway.data.tokenizers import SPECIALS, ByteBpe, Tokenizer, Word
 from headway.errors import ConfigError, DataError
 from headway.models import BertConfig, BertPretrainingConfig, build_model
 from headway.presets import preset
@@ -129,9 +130,55 @@ def test_blank_lines_may_be_mere_layout(data):
 def test_long_lines_are_divided_at_sentence_ends():
     line = "One is here. " * 20 + "Is it? Yes"
     texts = [["short one. same line\n\n", line + "\n"], ["another file\n"]]
-    divided = [*["One is here."] * 20, "Is it?", "Yes", "", "another file", ""]
-    assert list(_sentences(texts, paragraphs=True)) == ["short one. same line", "", *divided]
-    assert list(_sentences(texts, paragraphs=False)) == ["short one. same line", *divided]
+    divided = [*[" One is here."] * 20, " Is it?", " Yes", "", " another file", ""]
+    assert list(_sentences(texts, paragraphs=True)) == [" short one. same line", "", *divided]
+    assert list(_sentences(texts, paragraphs=False)) == [" short one. same line", *divided]
+
+
+def test_words_keep_apart_where_a_line_breaks(tmp_path):
+    folder = tmp_path / "text"
+    folder.mkdir()
+    for name in ("train", "val"):
+        (folder / f"{name}.txt").write_text("a text whose\nlines break\n   here and\nthere\n")
+    tokenizer = ByteBpe(vocab=270)
+    task = task_of(DataConfig(spec=str(folder), tokenizer=tokenizer, cache=str(tmp_path / "cache")))
+    assert task.tokenizer.decode(task.splits["train"].ids.tolist()) == " a text whose lines break    here and there"
+    assert task.splits["train"][3].tolist() == task.tokenizer.encode(" there")  # as it would be within a line
+
+
+def lengths_of(task: MaskedTask, indices: np.ndarray) -> np.ndarray:
+    """Tokens in A, tokens in B and the label of each training row (rows, 3)."""
+    rows = [task._row("train", int(place), int(number)) for place, number in indices]
+    seconds = [int(row.segments.sum()) for row in rows]
+    return np.array([(len(r.shown) - n - 2, n - 1, r.targets[0]) for r, n in zip(rows, seconds, strict=True)])
+
+
+def test_lengths_do_not_tell_whether_b_follows(data):
+    (Path(data.spec) / "train.txt").write_text(numbered(2000, 20))
+    task = task_of(data, Masked(length=43))
+    found = lengths_of(task, np.concatenate([batch for number in range(4) for batch in task.order.epoch(number)]))
+    true, other = (found[found[:, 2] == label] for label in (FOLLOWS, RANDOM))
+    for part in (0, 1):
+        assert true[:, part].mean() == pytest.approx(other[:, part].mean(), rel=0.02)
+        assert true[:, part].std() == pytest.approx(other[:, part].std(), rel=0.05)
+
+
+def test_a_place_gives_another_pair_every_time(data):
+    (Path(data.spec) / "train.txt").write_text(numbered(60, 60))
+    task = task_of(data, Masked(length=43))
+    found = lengths_of(task, np.stack([np.full(400, 30), np.arange(400) * 2], 1))  # all true pairs in mid-document
+    full = found[found[:, :2].sum(1) == 40]
+    assert len(full) / len(found) == pytest.approx(0.9, abs=0.05)
+    assert set(full[:, 0].tolist()) == set(range(10, 31))
+
+
+@pytest.mark.parametrize("length", range(5, 12))
+def test_the_shortest_rows_have_room_for_both(data, length):
+    task = task_of(data, Masked(length=length))
+    for number in range(100):
+        row = task._row("train", 7, number)
+        assert 5 <= len(row.shown) <= length
+        assert 2 <= int(row.segments.sum()) <= length - 3
 
 
 def test_only_chosen_positions_and_the_first_token_give_the_heads_a_gradient(data):
@@ -209,7 +256,7 @@ def test_a_small_text_is_learned_by_heart(data, tmp_path):
     task = task_of(data, batch_tokens=160)
     model = model_of(task, replace(BERT, dropout=0.0, init_std=0.2))
     optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3)
-    for step in range(300):
+    for step in range(400):
         rows = np.concatenate([task.order.epoch(2 * step + half)[0] for half in (0, 1)])
         loss = sum(term.total / term.count for term in task.loss(model, task.batch(rows)).values())
         optimiser.zero_grad()
@@ -220,6 +267,14 @@ def test_a_small_text_is_learned_by_heart(data, tmp_path):
     batches = [task.batch(task.order.epoch(number)[0]) for number in range(1000, 1010)]  # rows it never saw as they are
     right = [follows(model, batch).argmax(-1) == batch.targets[:, 0] for batch in batches]
     assert torch.cat(right).float().mean() > 0.9
+
+
+def test_an_evaluation_asks_each_place_both_ways(data):
+    task = task_of(data)
+    rows = np.concatenate(list(task._evaluation("val")))
+    assert sorted(rows[:, 0].tolist()) == sorted([*range(20), *range(20)])
+    labels = task._batch("val", rows).targets[:, 0].view(-1, 2)
+    assert labels.tolist() == [[FOLLOWS, RANDOM]] * 20
 
 
 def test_evaluation_is_the_same_every_time_and_shows_guesses(data):

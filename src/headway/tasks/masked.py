@@ -30,7 +30,8 @@ MASK = "<mask>"  # beside these, `<s>` stands for BERT's [CLS] and `</s>` for it
 FOLLOWS, RANDOM = 0, 1  # the classes of the next-sentence head, in the order of the released weights
 LONG_LINE = 200  # characters: a longer line is taken for a paragraph and divided at its sentence ends
 EVALUATION_TOKENS = 8192  # in one forward pass of an evaluation
-EVALUATION_ROWS = 4096  # a longer split is thinned out evenly to as many
+EVALUATION_ROWS = 4096  # two a place; a longer split is thinned out evenly to as many
+SHORTER = 0.1  # of all rows: cut off at random, so that a model meets short ones too
 ATTEMPTS = 16  # at a place that is not the true next one; a text too short to have any gives true pairs only
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
@@ -128,7 +129,7 @@ class MaskedTask:
 
     def _row(self, split: str, place: int, number: int) -> Row:
         random = np.random.default_rng([place, number])
-        # Half of all numbers are even; an evaluation, which gives its own, has exactly as many of either kind.
+        # Half of all numbers are even; an evaluation, which gives its own, asks each place both ways.
         first, second, follows = self._pair(self.sentences[split], place, random, follows=number % 2 == 0)
         start, stop = [self.tokenizer.start], [self.tokenizer.stop]
         tokens = np.concatenate([start, first, stop, second, stop]).astype(np.int64)
@@ -145,22 +146,34 @@ class MaskedTask:
         """What stands before a place and what stands after it, or after another one, each within its document.
 
         The other place lies in another document, as in the paper; where a few draws find none, as in a text of one
-        document, outside what the true pair could show. It is drawn from the same places, so that A and B have to be
-        compared: neither alone says which it is.
+        document, outside what the true pair could show. It is drawn from the same places and given the same room, so
+        that A and B have to be compared: neither alone says which it is.
         """
-        room = self.config.length - 3
+        before, after = self._room(random)
         cut = int(sentences.places[place])
         document = sentences.document(cut)
-        begin, end = max(document[0], cut - room // 2), min(document[1], cut + room)
+        begin, end = max(document[0], cut - before), min(document[1], cut + after)
         drawn = sentences.places[random.integers(0, len(sentences.places), ATTEMPTS)]
         others = drawn[(drawn < document[0]) | (drawn >= document[1])]
         if not len(others):
             others = drawn[(drawn < begin) | (drawn >= end)]
-        first = sentences.ids[begin:cut]
         if follows or not len(others):
-            return first, sentences.ids[cut : min(end, cut + room - len(first))], True
+            return sentences.ids[begin:cut], sentences.ids[cut:end], True
         other = int(others[0])
-        return first, sentences.ids[other : min(sentences.document(other)[1], other + room - len(first))], False
+        stop = min(sentences.document(other)[1], other + after)
+        return sentences.ids[begin:cut], sentences.ids[other:stop], False
+
+    def _room(self, random: np.random.Generator) -> tuple[int, int]:
+        """Tokens that A and B may have: a row is divided at random, as BERT's own data is, at least a quarter to each.
+
+        So a place gives another pair in every epoch.
+        """
+        room = self.config.length - 3
+        if random.random() < SHORTER:
+            room = int(random.integers(max(room // 4, 2), room + 1))
+        least = max(room // 4, 1)
+        before = int(random.integers(least, room - least + 1))
+        return before, room - before
 
     def _corrupt(
         self, tokens: NDArray[np.int64], may: Indices, random: np.random.Generator
@@ -223,9 +236,9 @@ class MaskedTask:
         return nats / tokens, tokens, right / rows
 
     def _evaluation(self, split: str) -> Iterator[Indices]:
-        """The places of a split, at most EVALUATION_ROWS of them, each with the same number every time."""
+        """Rows of a split, at most EVALUATION_ROWS and the same every time: each place with its B and with another."""
         places = len(self._split(split).places)
-        chosen = np.arange(0, places, -(-places // EVALUATION_ROWS))
+        chosen = np.arange(0, places, -(-2 * places // EVALUATION_ROWS)).repeat(2)
         rows = max(EVALUATION_TOKENS // self.config.length, 1)
         for first in range(0, len(chosen), rows):
             some = chosen[first : first + rows]
@@ -299,14 +312,17 @@ def prepare_masked(
     cache = Path(data.cache).expanduser()
     splits = {}
     for name in text.splits:
-        key = fingerprint([found[name], config.documents, tokenizer.content_hash])
+        key = fingerprint([found[name], config.documents, "spaced", tokenizer.content_hash])
         sentences = _sentences(text.documents(name), paragraphs=config.documents == "paragraphs")
         splits[name] = stored(cache / f"sentences-{key}", tokenizer.encode_lines(sentences))
     return MaskedTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer, found
 
 
 def _sentences(documents: Iterable[Iterable[str]], *, paragraphs: bool) -> Iterator[str]:
-    """Lines, a long one divided at its sentence ends; an empty one ends a document, where wanted each paragraph."""
+    """Lines, a long one divided at its sentence ends; an empty one ends a document, where wanted each paragraph.
+
+    Each begins with a space: joined, they read as the text does, and a word is the same token wherever its line breaks.
+    """
     for document in documents:
         for chunk in document:
             for line in chunk.removesuffix("\n").split("\n"):
@@ -314,7 +330,7 @@ def _sentences(documents: Iterable[Iterable[str]], *, paragraphs: bool) -> Itera
                     if paragraphs:
                         yield ""
                 elif len(line) <= LONG_LINE:
-                    yield line
+                    yield f" {line}"
                 else:
-                    yield from (part for part in _SENTENCE_END.split(line) if part)
+                    yield from (f" {part}" for part in _SENTENCE_END.split(line) if part)
         yield ""
