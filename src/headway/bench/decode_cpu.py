@@ -23,6 +23,7 @@ from headway.nn.positions import SinusoidalHalves
 from headway.storage import set_weights
 
 ROUNDS = 5
+REST = 0.4  # seconds: the threads of the side before spin for a while, and would take time from the next
 SENTENCES, READ, WRITTEN = 32, 20, 24  # of a translation
 VOCAB = 8001  # Marian's last token is padding, which CTranslate2 leaves out
 PROMPT, GOES_ON = 16, 48  # of a text
@@ -166,6 +167,7 @@ def _in_turns(*calls: Callable[[], object]) -> list[float]:
     times: list[list[float]] = [[] for _ in calls]
     for round_ in range(ROUNDS + 1):
         for call, kept in zip(calls, times, strict=True):
+            time.sleep(REST)
             start = time.perf_counter()
             call()
             if round_:

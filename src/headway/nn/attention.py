@@ -149,7 +149,10 @@ class CrossAttention(_Attention):
     def project(self, memory_BSD: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (B, G, S, E) of the memory: computed once, used at every step."""
         k, v = self.kv.split(self.kv(memory_BSD))
-        return split_heads(k, self.groups), split_heads(v, self.groups)
+        if torch.is_grad_enabled():
+            return split_heads(k, self.groups), split_heads(v, self.groups)
+        # Read at every step of a search: once in the order they are read in.
+        return split_heads(k, self.groups).contiguous(), split_heads(v, self.groups).contiguous()
 
     def forward(self, x_BTD: Tensor, kv: tuple[Tensor, Tensor], *, mask: Mask | None = None, lines: int = 1) -> Tensor:
         """(B, T, D) -> (B, T, D); each source's keys and values serve `lines` rows side by side."""

@@ -63,6 +63,8 @@ class FeedForward(nn.Module):
         if self.gated:
             gate, x = x.chunk(2, -1)
             x = self.function(gate) * x
+        elif self.function is F.relu and not x.requires_grad:
+            x = x.relu_()  # nobody else holds it
         else:
             x = self.function(x)
         x = self.down(self.dropout(x) if self.training else x)

@@ -19,8 +19,8 @@ def run(call: Call) -> Tensor:
     rows, heads, queries, width = call.q.shape
     groups = call.k.shape[1]
     # Heads that share keys are further queries of them; a cache's rows and heads lie so that joining them is a view.
-    q = (call.q * call.scale).reshape(rows * groups, -1, width)
-    scores = torch.bmm(q, call.k.flatten(0, 1).mT)
+    q = call.q.reshape(rows * groups, -1, width)
+    scores = torch.baddbmm(q.new_empty(1, 1, 1), q, call.k.flatten(0, 1).mT, beta=0, alpha=call.scale)
     alive: Tensor | None = None
     if call.bias is not None or not hides_nothing(call.mask, call.keys):
         apart = scores.view(rows, heads, queries, call.keys)
