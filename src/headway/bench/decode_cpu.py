@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import torch
@@ -15,6 +13,7 @@ from torch import Tensor, nn
 
 from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result
+from headway.bench.sides import Calls, Side, in_turns
 from headway.decoding.beam import beam_search
 from headway.interop.names import GPT2, MARIAN, named_parameters, translate
 from headway.models import EncoderDecoderConfig, GptConfig, Source, build_model
@@ -23,7 +22,6 @@ from headway.nn.positions import SinusoidalHalves
 from headway.storage import set_weights
 
 ROUNDS = 5
-REST = 0.4  # seconds: the threads of the side before spin for a while, and would take time from the next
 SENTENCES, READ, WRITTEN = 32, 20, 24  # of a translation
 VOCAB = 8001  # Marian's last token is padding, which CTranslate2 leaves out
 PROMPT, GOES_ON = 16, 48  # of a text
@@ -31,65 +29,81 @@ PROMPT, GOES_ON = 16, 48  # of a text
 
 def run(options: Options) -> Report:
     """Transformer-base, 32 sentences, greedy and beam 4; GPT-2 124M, batch 1 and 8; each int8 beside int8."""
-    transformers, ctranslate2 = peer("transformers"), peer("ctranslate2")
-    results, figures = _translation(transformers, ctranslate2)
-    more, others = _language(transformers, ctranslate2)
-    return Report([*results, *more], {**figures, **others})
+    peer("transformers"), peer("ctranslate2")
+    threads = torch.get_num_threads()
+    with Side(_our_side, threads) as ours, Side(_ctranslate2_side, threads) as ct2, Side(_their_side, threads) as hf:
+        results, figures = [], {}
+        for name in ("base_greedy", "base_beam4"):
+            times = in_turns([(ours, name), (ct2, name), (hf, name)], rounds=ROUNDS)
+            results.append(Result(f"{name}_ctranslate2", times[0], times[1]))
+            results.append(Result(f"{name}_transformers", times[0], times[2]))
+            figures[f"{name}_tokens_per_second"] = round(SENTENCES * WRITTEN / times[0], 1)
+        for batch in (1, 8):
+            name = f"gpt2_batch{batch}"
+            times = in_turns([(ours, name), (ct2, name), (ours, f"{name}_linears")], rounds=ROUNDS)
+            results.append(Result(f"{name}_ctranslate2", times[0], times[1]))
+            figures[f"{name}_share_of_linears"] = round(times[2] / times[0], 3)
+            figures[f"{name}_tokens_per_second"] = round(batch * GOES_ON / times[0], 1)
+    return Report(results, figures)
 
 
-def _translation(transformers: Any, ctranslate2: Any) -> tuple[list[Result], dict[str, float]]:
-    theirs = _marian(transformers)
-    model = _ours(
+def _our_side(threads: int) -> Calls:
+    torch.set_num_threads(threads)
+    base = _ours(
         EncoderDecoderConfig(vocab=VOCAB, position=SinusoidalHalves(), width=512, heads=8, inner=2048, dropout=0.0),
-        theirs,
+        _marian(),
         MARIAN,
     )
-    tokens = torch.randint(3, VOCAB - 1, (SENTENCES, READ), generator=torch.Generator().manual_seed(0))
-    words = [[str(n) for n in row] for row in tokens.tolist()]
-    results = []
-    with tempfile.TemporaryDirectory() as folder:
-        loader = ctranslate2.converters.transformers.MarianMTLoader()
-        peer_model = ctranslate2.Translator(
-            str(_converted(loader, theirs, Path(folder), VOCAB - 1)), compute_type="int8", intra_threads=_threads()
-        )
-        lengths = {"max_decoding_length": WRITTEN, "min_decoding_length": WRITTEN}
-        mask = torch.ones_like(tokens)
-        for beam, name in ((1, "greedy"), (4, "beam4")):
-            ours = partial(_search, model, tokens, beam)
-            same = {"num_beams": beam, "do_sample": False, "min_new_tokens": WRITTEN, "max_new_tokens": WRITTEN}
-            times = _in_turns(
-                ours,
-                partial(peer_model.translate_batch, words, beam_size=beam, **lengths),
-                partial(theirs.generate, input_ids=tokens, attention_mask=mask, **same),
-            )
-            results.append(Result(f"base_{name}_ctranslate2", times[0], times[1]))
-            results.append(Result(f"base_{name}_transformers", times[0], times[2]))
-    speeds = {f"{r.name.rsplit('_', 1)[0]}_tokens_per_second": SENTENCES * WRITTEN / r.ours for r in results}
-    return results, {name: round(value, 1) for name, value in speeds.items()}
+    gpt2 = _ours(GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12), _gpt2(), GPT2)
+    calls: dict[str, Callable[[], object]] = {
+        "base_greedy": partial(_search, base, _sources(), 1),
+        "base_beam4": partial(_search, base, _sources(), 4),
+    }
+    for batch in (1, 8):
+        calls[f"gpt2_batch{batch}"] = partial(_go_on, gpt2, _prompts(batch))
+        calls[f"gpt2_batch{batch}_linears"] = partial(_linears, gpt2, batch)
+    return calls
 
 
-def _language(transformers: Any, ctranslate2: Any) -> tuple[list[Result], dict[str, float]]:
-    theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
-    model = _ours(GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12), theirs, GPT2)
-    results, figures = [], {}
+def _ctranslate2_side(threads: int) -> Calls:
+    ctranslate2 = peer("ctranslate2")
+    loaders = peer("ctranslate2.converters.transformers")
+    settings = {"compute_type": "int8", "intra_threads": threads}
     with tempfile.TemporaryDirectory() as folder:
-        loader = ctranslate2.converters.transformers.GPT2Loader()
-        peer_model = ctranslate2.Generator(
-            str(_converted(loader, theirs, Path(folder), 50257)), compute_type="int8", intra_threads=_threads()
-        )
-        for batch in (1, 8):
-            prompt = torch.randint(3, 50257, (batch, PROMPT), generator=torch.Generator().manual_seed(batch))
-            words = [[str(n) for n in row] for row in prompt.tolist()]
-            settings = {"max_length": GOES_ON, "min_length": GOES_ON, "sampling_topk": 1}
-            times = _in_turns(
-                partial(_go_on, model, prompt),
-                partial(peer_model.generate_batch, words, include_prompt_in_result=False, **settings),
-                partial(_linears, model, batch),
-            )
-            results.append(Result(f"gpt2_batch{batch}_ctranslate2", times[0], times[1]))
-            figures[f"gpt2_batch{batch}_share_of_linears"] = round(times[2] / times[0], 3)
-            figures[f"gpt2_batch{batch}_tokens_per_second"] = round(batch * GOES_ON / times[0], 1)
-    return results, figures
+        base = _converted(loaders.MarianMTLoader(), _marian(), Path(folder) / "base", VOCAB - 1)
+        gpt2 = _converted(loaders.GPT2Loader(), _gpt2(), Path(folder) / "gpt2", 50257)
+        translator = ctranslate2.Translator(str(base), **settings)
+        generator = ctranslate2.Generator(str(gpt2), **settings)
+    lengths = {"max_decoding_length": WRITTEN, "min_decoding_length": WRITTEN}
+    words = _words(_sources())
+    calls: dict[str, Callable[[], object]] = {
+        "base_greedy": partial(translator.translate_batch, words, beam_size=1, **lengths),
+        "base_beam4": partial(translator.translate_batch, words, beam_size=4, **lengths),
+    }
+    goes_on = {"max_length": GOES_ON, "min_length": GOES_ON, "sampling_topk": 1, "include_prompt_in_result": False}
+    for batch in (1, 8):
+        calls[f"gpt2_batch{batch}"] = partial(generator.generate_batch, _words(_prompts(batch)), **goes_on)
+    return calls
+
+
+def _their_side(threads: int) -> Calls:
+    torch.set_num_threads(threads)
+    model, tokens = _marian(), _sources()
+    lengths = {"min_new_tokens": WRITTEN, "max_new_tokens": WRITTEN, "do_sample": False}
+    generate = partial(model.generate, input_ids=tokens, attention_mask=torch.ones_like(tokens), **lengths)
+    return {"base_greedy": partial(generate, num_beams=1), "base_beam4": partial(generate, num_beams=4)}
+
+
+def _sources() -> Tensor:
+    return torch.randint(3, VOCAB - 1, (SENTENCES, READ), generator=torch.Generator().manual_seed(0))
+
+
+def _prompts(batch: int) -> Tensor:
+    return torch.randint(3, 50257, (batch, PROMPT), generator=torch.Generator().manual_seed(batch))
+
+
+def _words(tokens: Tensor) -> list[list[str]]:
+    return [[str(n) for n in row] for row in tokens.tolist()]
 
 
 def _search(model: Any, tokens: Tensor, beam: int) -> object:
@@ -121,7 +135,15 @@ def _ours(config: Any, theirs: nn.Module, names: Any) -> nn.Module:
     return model
 
 
-def _marian(transformers: Any) -> Any:
+def _gpt2() -> Any:
+    transformers = peer("transformers")
+    torch.manual_seed(0)
+    return transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
+
+
+def _marian() -> Any:
+    transformers = peer("transformers")
+    torch.manual_seed(0)  # every side draws the same weights
     config = transformers.MarianConfig(
         vocab_size=VOCAB, d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8,
         decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048, activation_function="relu",
@@ -141,9 +163,9 @@ class Vocabulary:
         self.words = [str(n) for n in range(size)]
 
 
-def _converted(loader: Any, model: Any, folder: Path, size: int) -> Path:
+def _converted(loader: Any, model: Any, out: Path, size: int) -> Path:
     """The model in CTranslate2's format, quantised by it."""
-    vocabulary, out = Vocabulary(size), folder / "model"
+    vocabulary = Vocabulary(size)
     spec = loader.get_model_spec(model)
     loader.set_config(spec.config, model, vocabulary)
     if hasattr(spec, "register_source_vocabulary"):
@@ -156,20 +178,3 @@ def _converted(loader: Any, model: Any, folder: Path, size: int) -> Path:
     out.mkdir()
     spec.save(str(out))
     return out
-
-
-def _threads() -> int:
-    return torch.get_num_threads()
-
-
-def _in_turns(*calls: Callable[[], object]) -> list[float]:
-    """The median seconds of each, in turns, after one round to warm up."""
-    times: list[list[float]] = [[] for _ in calls]
-    for round_ in range(ROUNDS + 1):
-        for call, kept in zip(calls, times, strict=True):
-            time.sleep(REST)
-            start = time.perf_counter()
-            call()
-            if round_:
-                kept.append(time.perf_counter() - start)
-    return [median(kept) for kept in times]

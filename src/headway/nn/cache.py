@@ -54,18 +54,18 @@ class LayerCache:
             buffer[row, :, slot] = new.transpose(1, 2)
         return buffer
 
-    def select(self, rows_B: Tensor, *, used: int | None = None, moved: Tensor | None = None) -> None:
-        """Keep these rows, in this order; the first `used` positions (None: all) hold something.
+    def move(self, places: Tensor, rows: Tensor, used: int) -> None:
+        """Put these rows into these places; the first `used` positions hold something, and all else stays."""
+        for buffer in (self.k, self.v):
+            assert buffer is not None
+            filled = buffer.narrow(2, 0, used)
+            filled.index_copy_(0, places, filled.index_select(0, rows))
 
-        Where the number of rows stays, either only the rows `moved` change places, or all go through a second buffer.
-        """
+    def select(self, rows_B: Tensor) -> None:
+        """Keep these rows, in this order: through a second buffer when the number of rows stays."""
         if self.k is None or self.v is None:
             return
-        if moved is not None:
-            for buffer in (self.k, self.v):
-                filled = buffer[:, :, :used]
-                filled.index_copy_(0, moved, filled.index_select(0, rows_B[moved]))
-        elif len(rows_B) == self.k.shape[0]:
+        if len(rows_B) == self.k.shape[0]:
             old = [self.k, self.v]
             spare = self.spare or [torch.empty_like(self.k), torch.empty_like(self.v)]
             self.k, self.v = (torch.index_select(a, 0, rows_B, out=b) for a, b in zip(old, spare, strict=True))
@@ -108,14 +108,18 @@ class Cache:
 
     def select(self, rows_B: Tensor) -> Cache:
         """These rows, in this order."""
-        moved = self._moved(rows_B)
-        if moved is None or len(moved):
+        places = self._changed(rows_B)
+        if places is None:
             for layer in self.layers:
-                layer.select(rows_B, used=self.used, moved=moved)
+                layer.select(rows_B)
+        elif len(places):
+            rows = rows_B[places]
+            for layer in self.layers:
+                layer.move(places, rows, self.used)
         ragged = isinstance(self.length, Tensor) and self.length.ndim > 0
         return replace(self, length=self.length[rows_B]) if ragged else self  # type: ignore[index]
 
-    def _moved(self, rows_B: Tensor) -> Tensor | None:
+    def _changed(self, rows_B: Tensor) -> Tensor | None:
         """The places that get another row, where the rest may stay; not on a GPU, where to look is to wait."""
         held = self.layers[0].k if self.layers else None
         if held is None or rows_B.device.type != "cpu" or len(rows_B) != held.shape[0]:
