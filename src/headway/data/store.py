@@ -28,6 +28,17 @@ class TokenStore:
     def __getitem__(self, n: int) -> Ids:
         return self.ids[self.starts[n] : self.starts[n + 1]]
 
+    def padded(self, rows: NDArray[np.int64], *, stop: int, pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """These sequences side by side (B, T), each with `stop` at its end, and their lengths (B,) with it."""
+        begins = np.asarray(self.starts[rows])
+        lengths = np.asarray(self.starts[rows + 1]) - begins
+        places = np.arange(int(lengths.max()) + 1)
+        real = places < lengths[:, None]
+        out = np.full(real.shape, pad, np.int64)
+        out[real] = self.ids[(begins[:, None] + places)[real]]
+        out[np.arange(len(rows)), lengths] = stop
+        return out, lengths + 1
+
     @property
     def lengths(self) -> NDArray[np.int64]:
         """Tokens in each sequence."""

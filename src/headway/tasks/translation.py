@@ -113,8 +113,8 @@ class TranslationTask:
 
     def _batch(self, split: str, rows: Indices) -> Batch:
         pairs, tokenizer = self.splits[split], self.target_tokenizer
-        source, source_lengths = padded([_ended(pairs.source[n], self.source_tokenizer.stop) for n in rows], 0)
-        target, lengths = padded([_ended(pairs.target[n], tokenizer.stop) for n in rows], IGNORED)
+        source, source_lengths = pairs.source.padded(rows, stop=self.source_tokenizer.stop, pad=0)
+        target, lengths = pairs.target.padded(rows, stop=tokenizer.stop, pad=IGNORED)
         inputs = np.full_like(target, tokenizer.pad)
         inputs[:, 0] = tokenizer.start
         inputs[:, 1:] = np.where(target[:, :-1] == IGNORED, tokenizer.pad, target[:, :-1])
