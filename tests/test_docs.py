@@ -53,7 +53,11 @@ RUN = {
     "headway train gpt-char --data book.txt --out runs/book": WRITER,
     "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary": f"{WRITER} --out runs/rotary",
     'headway translate runs/en-de "a man is sleeping on a couch ."': "",
-    "headway translate runs/en-de < new.en > new.de": "",
+    "headway translate runs/en-de --precision auto < new.en > new.de": "",
+    "headway train rnn-seq2seq --data reverse --task.scheduled scheduled-sampling --task.scheduled.passes steps": (
+        "--train.steps 2 --train.evaluate_every 2 --train.batch_tokens 200 --model.width 8 --model.encoder.hidden 8 "
+        "--model.decoder.hidden 8 --model.attention.width 8 --out runs/fed"
+    ),
     "headway translate runs/demo 'a cute puppy'": "",
     'headway translate runs/en-de "a man is sleeping on a couch ." --must sofa --ban mann --no-repeat 3': "",
     'headway translate runs/en-de "a man is sleeping on a couch ." --beam 6 --groups 3 --n-best 6': "",
@@ -87,6 +91,7 @@ NOT_RUN = {
     "headway demo": "tests/cli/test_demo.py does",
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",
+    "headway bench decode-gpu": "needs a GPU",
     "source .venv/bin/activate": "changes a shell and nothing else; `make venv` makes the file",
     ".venv/bin/pre-commit install": "would put a hook into this clone",
 }  # `make …` is asked for what it would do, and that is looked up here again
