@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import torch
 from torch import nn
 
@@ -33,11 +36,27 @@ def build_model(config: ModelConfig, *, seed: int = 0, device: torch.device | st
     """The model a config describes, its parameters drawn from `seed` alone; device "meta" allocates nothing."""
     if type(config) not in MODELS:
         raise ConfigError(f"{config!r} is no model config; a preset is built by its name with headway.build")
-    where = torch.device("meta") if torch.device(device).type == "meta" else torch.device("cpu")
-    with torch.random.fork_rng(devices=[]), where:  # drawn on the CPU, so that every device starts alike
+    if torch.device(device).type == "meta":
+        with _nothing_drawn(), torch.device("meta"):
+            return MODELS[type(config)](config)
+    with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # drawn there, so that every device starts alike
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which would reach for every GPU
         model = MODELS[type(config)](config)
     return model.to(device)
+
+
+@contextlib.contextmanager
+def _nothing_drawn() -> Iterator[None]:
+    """Initialisers that do nothing: on "meta" there is nothing to fill, which torch takes two seconds to find out."""
+    names = [name for name in dir(nn.init) if name.endswith("_") and not name.startswith("_")]
+    kept = {name: getattr(nn.init, name) for name in names}
+    for name in names:
+        setattr(nn.init, name, lambda tensor, *rest, **more: tensor)
+    try:
+        yield
+    finally:
+        for name, function in kept.items():
+            setattr(nn.init, name, function)
 
 
 __all__ = [

@@ -19,7 +19,9 @@ from headway.nn.linear import FusedLinear
 
 MANY_ROWS = 160  # from here on oneDNN is faster than FBGEMM; below, with its pass over the input, slower
 LEVELS = 127
-_MULTIPLY: Any = torch.ops.quantized.linear_dynamic.default if hasattr(torch.ops.quantized, "linear_dynamic") else None
+# The operation itself: the wrapper around it looks for things that an 8-bit product never has, at every call.
+_WRAPPED: Any = getattr(getattr(torch.ops.quantized, "linear_dynamic", None), "default", None)
+_MULTIPLY: Any = getattr(_WRAPPED, "_op", _WRAPPED)
 
 
 class Int8Linear(nn.Module):

@@ -59,7 +59,9 @@ class FeatureLayerNorm(nn.LayerNorm):
 
     def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        return super().forward(x_BTD)
+        return torch.layer_norm(
+            x_BTD, self.normalized_shape, self.weight, self.bias, self.eps
+        )  # the same, called directly
 
 
 class FeatureRMSNorm(nn.RMSNorm):
