@@ -33,9 +33,13 @@ class Int8Linear(nn.Module):
 
     def __init__(self, weight_NK: Tensor, bias_N: Tensor | None, parts: tuple[int, ...] = ()) -> None:
         super().__init__()
-        largest = weight_NK.detach().float().abs().amax(1).clamp(min=1e-12)
-        scale = largest / LEVELS
-        self.register_buffer("weight", (weight_NK.detach().float() / scale[:, None]).round().to(torch.int8))
+        if weight_NK.is_meta:  # to be filled from a file
+            weight, scale = torch.empty_like(weight_NK, dtype=torch.int8), torch.empty_like(weight_NK[:, 0])
+        else:
+            exact = weight_NK.detach().float()
+            scale = exact.abs().amax(1).clamp(min=1e-12) / LEVELS
+            weight = (exact / scale[:, None]).round().to(torch.int8)
+        self.register_buffer("weight", weight)
         self.register_buffer("scale", scale)
         self.register_buffer("bias", None if bias_N is None else bias_N.detach().float())
         self.parts = parts or (weight_NK.shape[0],)
