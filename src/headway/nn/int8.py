@@ -34,7 +34,8 @@ class Int8Linear(nn.Module):
     def __init__(self, weight_NK: Tensor, bias_N: Tensor | None, parts: tuple[int, ...] = ()) -> None:
         super().__init__()
         if weight_NK.is_meta:  # to be filled from a file
-            weight, scale = torch.empty_like(weight_NK, dtype=torch.int8), torch.empty_like(weight_NK[:, 0])
+            weight = torch.empty(tuple(weight_NK.shape), dtype=torch.int8, device="meta")  # empty_like is slow there
+            scale = torch.empty(len(weight_NK), device="meta")
         else:
             exact = weight_NK.detach().float()
             scale = exact.abs().amax(1).clamp(min=1e-12) / LEVELS
