@@ -37,4 +37,4 @@ def run(arguments: Namespace) -> None:
     for figure, value in report.figures.items():
         console.print(f"{figure} {value:.4g}")
     threads = torch.get_num_threads()
-    console.print(f"torch {torch.__version__}, {threads} threads, {platform.machine()}; median of 7 rounds in turns")
+    console.print(f"torch {torch.__version__}, {threads} threads, {platform.machine()}; medians of rounds in turns")
