@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.interop import names as hf_weights
-from headway.interop.names import named_parameters, translate, unsettle
+from headway.interop.names import named_parameters, translate
 from headway.models import (
     Bert,
     BertConfig,
@@ -37,6 +37,14 @@ dtypes = pytest.mark.parametrize("dtype", EXACT, ids=["float32", "float64"])
 
 def assert_same(ours: Tensor, theirs: Tensor, tolerance: float) -> None:
     torch.testing.assert_close(ours, theirs, atol=tolerance, rtol=0.0)
+
+
+@torch.no_grad()
+def unsettle(model: nn.Module, std: float) -> None:
+    """Redraw everything: gains of 1 and biases of 0 are alike everywhere and would hide a swapped name."""
+    for name, value in named_parameters(model).items():
+        gain = value.ndim == 1 and name.endswith("weight")
+        value.normal_(1.0 if gain else 0.0, std / 2 if value.ndim == 1 else std)
 
 
 def load(ours: nn.Module, theirs: nn.Module, names: hf_weights.Names, dtype: torch.dtype, std: float = 0.2) -> None:

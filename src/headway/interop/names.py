@@ -93,14 +93,6 @@ def named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     return {name: value for name, value in model.named_parameters() if FIXED not in name}
 
 
-@torch.no_grad()
-def unsettle(model: nn.Module, std: float) -> None:
-    """Redraw everything: gains of 1 and biases of 0 are alike everywhere and would hide a swapped name."""
-    for name, value in named_parameters(model).items():
-        gain = value.ndim == 1 and name.endswith("weight")
-        value.normal_(1.0 if gain else 0.0, std / 2 if value.ndim == 1 else std)
-
-
 def translate(theirs: Mapping[str, Tensor], names: Names) -> dict[str, Tensor]:
     """Tensors under their names (parameters, or gradients of them) -> the same under ours; none may be left over."""
     # GPT-2's Conv1D keeps (in, out).
