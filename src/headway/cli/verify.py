@@ -22,7 +22,7 @@ from headway.cli import report as show
 from headway.cli.lines import is_terminal
 from headway.data.builtin import load_parallel, load_text
 from headway.errors import DataError, HeadwayError, VerificationError
-from headway.interop.checks import REFERENCE, RELATIVE, Subject
+from headway.interop.checks import PRECISIONS, REFERENCE, Subject
 from headway.interop.inputs import Room, continued, made, written
 from headway.interop.kinds import KINDS, Example, Forward, Kind
 from headway.interop.verify import FACTOR, FLOOR, Finding, Ground, Token, ground, verify
@@ -158,19 +158,23 @@ def _shown(found: Run, findings: Sequence[Finding], level: Ground, subject: Subj
     for number, name in enumerate(("check", "difference", "bound", "verdict", "first other token")):
         table.add_column(name, justify="right" if number in (1, 2) else "left", no_wrap=number < 4, overflow="fold")
     for finding in findings:
-        token = show.NONE if finding.token is None else _token(found, finding.token)
+        token = show.NONE if finding.at is None else "all the same"
+        token = token if finding.token is None else _token(found, finding.token)
         figures = [show.NONE if x is None else f"{x:.1e}" for x in (finding.difference, finding.bound)]
         verdict = Text(finding.verdict, style=STYLES[finding.verdict])
         table.add_row(Text(finding.check.name), *map(Text, figures), verdict, Text(token))
     bugs = {finding.check.name: _told(finding, subject) for finding in findings if finding.verdict == "bug"}
-    left = {finding.check.name: finding.note for finding in findings if _left_out(finding)}
+    left: dict[str, list[str]] = {}
+    for finding in findings:
+        if finding.verdict in ("not applicable", "skipped"):
+            left.setdefault(finding.note, []).append(finding.check.name)
     closer = [show.section("bugs", show.facts(bugs))] if bugs else []
-    closer += [show.section("not looked at", show.facts(left))] if left else []
+    closer += [show.section("not looked at, and why", _reasons(left))] if left else []
     return [show.facts(facts), Text(), table, *closer, _footer(findings, level)]
 
 
-def _left_out(finding: Finding) -> bool:
-    return finding.verdict in ("not applicable", "skipped")
+def _reasons(left: dict[str, list[str]]) -> RenderableType:
+    return Text("\n".join(f"{'; '.join(names)}: {reason}" for reason, names in left.items()))
 
 
 def _told(finding: Finding, subject: Subject) -> str:
@@ -193,12 +197,13 @@ def _spelt(found: Run, index: int) -> str:
 
 
 def _footer(findings: Sequence[Finding], level: Ground) -> RenderableType:
-    relative = ", ".join(f"{share:g} for {precision}" for precision, share in RELATIVE.items())
+    shares = ", ".join(f"{allowed.share:g} for {precision}" for precision, allowed in PRECISIONS.items())
     bugs = sum(finding.verdict == "bug" for finding in findings)
     told = (
         f"{_count(findings)} checks, {bugs or 'no'} bug{'' if bugs == 1 else 's'}. "
         f"Rounding is up to {FACTOR} × {level.distance:.1e}, the baseline's distance from float64, "
         f"and at least {FLOOR:g} × max(1, {level.largest:.3g}), the largest logit. "
-        f"For another precision it is a share of the largest centred logit, {level.spread:.3g}: {relative}."
+        f"For another precision it is a share of the largest centred logit, {level.spread:.3g}: {shares} (bf16: or "
+        f"{PRECISIONS['bf16'].rounding:.1e} times that distance)."
     )
     return show.note(told, "dim")

@@ -21,10 +21,25 @@ from headway.ops.kernels.flex import compiler_missing
 from headway.storage import read_tensors
 
 REFERENCE = "reference.safetensors"  # tokens and logits that something else than headway computed, kept in a run
-RELATIVE = {"bf16": 0.1, "int8": 0.5}  # of the largest centred logit; docs/verify.md says what honest models need
 
 
-class LeftOut(Exception):
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How far a precision may be from float32, the larger of two bounds; docs/verify.md has what honest models need."""
+
+    share: float  # of the largest centred logit
+    rounding: float  # times the distance of float32 from float64
+
+    def bound(self, spread: float, distance: float) -> float:
+        """The largest difference that is rounding."""
+        return max(self.share * spread, self.rounding * distance)
+
+
+# bfloat16 rounds 2^16 times as coarsely as float32, so that a model's rounding grows by about as much.
+PRECISIONS = {"bf16": Allowance(0.05, 4 * 2.0**16), "int8": Allowance(0.25, 0.0)}
+
+
+class LeftOutError(Exception):
     """A check that says nothing about this model here; skipped is one that was not asked for."""
 
     def __init__(self, reason: str, *, skipped: bool = False) -> None:
@@ -56,7 +71,7 @@ class Pair:
 
     expected: Logits
     found: Logits
-    relative: float | None = None  # a bound in units of the largest centred logit
+    allowance: Allowance | None = None  # of another precision
     own: Sequence[Example] | None = None  # the inputs, where they are not the subject's
 
 
@@ -70,7 +85,7 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Run it with a subject and the baseline's logits: a pair, a formula's difference, or LeftOut is raised."""
+    """Run it with a subject and the baseline's logits: a pair, a formula's difference, or LeftOutError is raised."""
 
     name: str
     differs: str  # in what, from what
@@ -98,7 +113,7 @@ def checks() -> Iterator[Check]:
         yield Check(f"kernel {name}", "another kernel, in a batch", partial(_kernel, name=name, path=paths.together))
         cached = partial(_kernel, name=name, path=paths.ragged)
         yield Check(f"kernel {name}, cached batch", "another kernel, in a batch through a cache", cached)
-    for precision in RELATIVE:
+    for precision in PRECISIONS:
         yield Check(f"precision {precision}", "weights in fewer bits", partial(_precision, precision=precision))
     yield Check("compiled", "torch.compile, in a batch", _compiled)
     yield Check("exported and reloaded", "written for others and read again", _exported)
@@ -121,7 +136,7 @@ def _path(subject: Subject, base: Logits, *, path: paths.Path) -> Pair:
 
 def _generating(subject: Subject, base: Logits, *, path: paths.Path) -> Pair:
     if not subject.kind.generates:
-        raise LeftOut("the model generates nothing and has no cache")
+        raise LeftOutError("the model generates nothing and has no cache")
     return _path(subject, base, path=path)
 
 
@@ -129,9 +144,9 @@ def _left_padding(subject: Subject, base: Logits) -> Pair:
     """Only a GPT can be told that a row's first tokens are not its text's: they are another segment."""
     model = subject.model
     if not isinstance(model, Gpt):
-        raise LeftOut("the model takes padding on the right only, with lengths")
+        raise LeftOutError("the model takes padding on the right only, with lengths")
     if model.stack.input_positions is not None:
-        raise LeftOut("positions joined to the input count from the row's start: padding goes to the right")
+        raise LeftOutError("positions joined to the input count from the row's start: padding goes to the right")
     before = torch.arange(5, device=subject.examples[0].tokens.device) % subject.vocabulary
     found = []
     with paths.kernel(model, "reference"):
@@ -144,31 +159,31 @@ def _left_padding(subject: Subject, base: Logits) -> Pair:
 
 def _kernel(subject: Subject, base: Logits, *, name: str, path: paths.Path) -> Pair:
     if not paths.attentions(subject.model):
-        raise LeftOut("the model has no attention that a kernel serves")
+        raise LeftOutError("the model has no attention that a kernel serves")
     if path is paths.ragged and not subject.kind.generates:
-        raise LeftOut("the model generates nothing and has no cache")
+        raise LeftOutError("the model generates nothing and has no cache")
     if name == "flex":
         _must_compile(subject)
     try:
         with paths.kernel(subject.model, name):
             return Pair(base, path(subject.model, subject.kind, subject.examples))
     except KernelError as error:
-        raise LeftOut(str(error)) from error
+        raise LeftOutError(str(error)) from error
 
 
 def _must_compile(subject: Subject) -> None:
     missing = compiler_missing(subject.examples[0].tokens.device.type)
     if missing is not None:
-        raise LeftOut(missing)
+        raise LeftOutError(missing)
     if not subject.compiled:
-        raise LeftOut("takes a compiler and a minute: --compiled runs it", skipped=True)
+        raise LeftOutError("takes a compiler and a minute: --compiled runs it", skipped=True)
 
 
 def _precision(subject: Subject, base: Logits, *, precision: str) -> Pair:
     if precision == "int8" and subject.examples[0].tokens.device.type != "cpu":
-        raise LeftOut("int8 is for a CPU")
+        raise LeftOutError("int8 is for a CPU")
     model = subject.precise(precision)
-    return Pair(base, paths.alone(model, subject.kind, subject.examples), RELATIVE[precision])
+    return Pair(base, paths.alone(model, subject.kind, subject.examples), PRECISIONS[precision])
 
 
 def _compiled(subject: Subject, base: Logits) -> Pair:
@@ -180,13 +195,13 @@ def _compiled(subject: Subject, base: Logits) -> Pair:
 def _exported(subject: Subject, base: Logits) -> Pair:
     again = subject.round_trip()
     if isinstance(again, str):
-        raise LeftOut(again)
+        raise LeftOutError(again)
     return Pair(base, paths.alone(again, subject.kind, subject.examples))
 
 
 def _reference(subject: Subject, base: Logits) -> Pair:
     if not subject.reference.exists():
-        raise LeftOut(f"the run has no {REFERENCE}; an import writes one")
+        raise LeftOutError(f"the run has no {REFERENCE}; an import writes one")
     device = subject.examples[0].tokens.device
     kept = {name: tensor.to(device) for name, tensor in read_tensors(subject.reference).items()}
     logits = kept.pop("logits").float()
@@ -202,7 +217,7 @@ def _reference(subject: Subject, base: Logits) -> Pair:
 
 def _future(subject: Subject, base: Logits) -> Pair:
     if not subject.kind.generates:
-        raise LeftOut("the model may look at every token")
+        raise LeftOutError("the model may look at every token")
     own = [each for each in subject.examples if len(each.tokens) > 1]
     half = [len(each.tokens) // 2 for each in own]
     later = [torch.arange(len(each.tokens), device=each.tokens.device) >= n for each, n in zip(own, half, strict=True)]
@@ -210,7 +225,9 @@ def _future(subject: Subject, base: Logits) -> Pair:
         replace(each, tokens=torch.where(after, (each.tokens + 1) % subject.vocabulary, each.tokens))
         for each, after in zip(own, later, strict=True)
     ]
-    cut = [[x[:n] for x, n in zip(baseline(subject.model, subject.kind, some), half, strict=True)] for some in (own, other)]
+    cut = [
+        [x[:n] for x, n in zip(baseline(subject.model, subject.kind, some), half, strict=True)] for some in (own, other)
+    ]
     return Pair(cut[0], cut[1], own=own)
 
 
@@ -225,7 +242,7 @@ def _padding(subject: Subject, base: Logits) -> Pair:
 def _others(subject: Subject, base: Logits) -> Pair:
     """Every row once beside other neighbours: first the odd ones are changed, then the even ones."""
     if len(subject.examples) < 2:
-        raise LeftOut("there is one input only")
+        raise LeftOutError("there is one input only")
     found: Logits = [*base]
     with paths.kernel(subject.model, "reference"):
         expected = paths.together(subject.model, subject.kind, subject.examples)
@@ -244,5 +261,5 @@ def _other(example: Example, vocabulary: int) -> Example:
 def _formula(subject: Subject, base: Logits, *, formula: formulas.Difference) -> Formula:
     difference = formula(subject.model)
     if isinstance(difference, str):
-        raise LeftOut(difference)
+        raise LeftOutError(difference)
     return Formula(difference if math.isfinite(difference) else math.inf, formulas.TOLERANCE)

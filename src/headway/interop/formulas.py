@@ -45,7 +45,7 @@ def _published_slopes(heads: int) -> Tensor:
 
 
 def rotary_turns(model: nn.Module) -> float | str:
-    """How far the product of each two features, d steps apart, is from a turn by d·base^(-2i/E) of the config's pairs."""
+    """How far the products of features d steps apart are from a turn by d·base^(-2i/E) of the config's pairs."""
     found = [0.0]
     for _, positions in _relative(model, Rotary):
         width, rotary = positions.head_width, positions.position
@@ -86,7 +86,7 @@ def _scores(attention: SelfAttention, positions: AttentionPositions, shift: int)
     size = (1, attention.heads, PLACES, attention.head_width)
     q, k = (torch.randn(size, generator=generator).to(device) for _ in range(2))
     geometry = positions(shift + torch.arange(PLACES, device=device), shift)
-    scores = geometry.turn(q) @ geometry.turn(k).mT * attention.head_width**-0.5
+    scores: Tensor = geometry.turn(q) @ geometry.turn(k).mT * attention.head_width**-0.5
     shaw = attention.shaw.bias(q, 1.0, shift) if isinstance(positions.position, Shaw) and attention.shaw else None
     bias = shaw or geometry.bias
     if bias is not None:

@@ -29,7 +29,9 @@ class Room:
     @classmethod
     def of(cls, kind: Kind, model: nn.Module) -> Room:
         """What the task was made for, what the tables of learned positions hold, and what takes seconds."""
-        tables = [part.context for part in model.modules() if isinstance(part, InputPositions) and part.table is not None]
+        tables = [
+            part.context for part in model.modules() if isinstance(part, InputPositions) and part.table is not None
+        ]
         longest = min(LONGEST, kind.longest, *tables)
         greedy = min(GREEDY, longest // 2) if kind.generates else 0
         return cls(longest - greedy, greedy)
@@ -73,7 +75,9 @@ def continued(model: nn.Module, kind: Kind, examples: Sequence[Example], room: R
     with kernel(model, "reference"):
         for example in examples:
             parts = (example.source, example.segments)
-            example = Example(example.tokens.to(device), example.given, *(x if x is None else x.to(device) for x in parts))
+            example = Example(
+                example.tokens.to(device), example.given, *(x if x is None else x.to(device) for x in parts)
+            )
             for _ in range(room.greedy):
                 best = kind.forward(model, Rows.alone(example))[0, -1:].argmax(-1)
                 example = replace(example, tokens=torch.cat([example.tokens, best]))

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from headway.interop.checks import Check, Formula, LeftOut, Pair, Subject, baseline, checks
+from headway.interop.checks import Check, Formula, LeftOutError, Pair, Subject, baseline, checks
 from headway.interop.kinds import Example
 from headway.interop.paths import Logits
 
@@ -76,7 +76,7 @@ def verify(subject: Subject, level: Ground, begun: Callable[[Check], None] = lam
         try:
             with torch.no_grad():
                 outcome = check.run(subject, level.logits)
-        except LeftOut as reason:
+        except LeftOutError as reason:
             yield Finding(check=check, verdict="skipped" if reason.skipped else "not applicable", note=str(reason))
         except Exception as error:
             said = " ".join(str(error).split())
@@ -90,10 +90,10 @@ def _judged(check: Check, outcome: Pair | Formula, level: Ground, examples: Sequ
         verdict: Verdict = "rounding" if outcome.difference <= outcome.bound else "bug"
         return Finding(check=check, verdict=verdict, difference=outcome.difference, bound=outcome.bound)
     expected, found = ([x.float() for x in side] for side in (outcome.expected, outcome.found))
-    bound, extra = level.bound, {}
-    if outcome.relative is not None:
-        bound = outcome.relative * level.spread
-        extra = _agreement(expected, found)
+    bound, cosine, same = level.bound, None, None
+    if outcome.allowance is not None:
+        bound = outcome.allowance.bound(level.spread, level.distance)
+        cosine, same = _agreement(expected, found)
         expected, found = ([_centred(x) for x in side] for side in (expected, found))
     difference, at = _largest(expected, found)
     return Finding(
@@ -103,7 +103,8 @@ def _judged(check: Check, outcome: Pair | Formula, level: Ground, examples: Sequ
         bound=bound,
         token=first_token(expected, found, examples if outcome.own is None else outcome.own),
         at=at,
-        **extra,
+        cosine=cosine,
+        same=same,
     )
 
 
@@ -121,10 +122,11 @@ def _largest(expected: Logits, found: Logits) -> tuple[float, tuple[int, int]]:
     return float(by_place[worst][place]), (worst, place)
 
 
-def _agreement(expected: Logits, found: Logits) -> dict[str, float]:
+def _agreement(expected: Logits, found: Logits) -> tuple[float, float]:
+    """The cosine of all centred logits, and the share of places with the same best token."""
     a, b = (torch.cat([_centred(x) for x in side]) for side in (expected, found))
     cosine = torch.nn.functional.cosine_similarity(a.flatten(), b.flatten(), dim=0)
-    return {"cosine": float(cosine), "same": float((a.argmax(-1) == b.argmax(-1)).float().mean())}
+    return float(cosine), float((a.argmax(-1) == b.argmax(-1)).float().mean())
 
 
 def first_token(expected: Logits, found: Logits, examples: Sequence[Example]) -> Token | None:
