@@ -125,7 +125,7 @@ def _largest(expected: Logits, found: Logits) -> tuple[float, tuple[int, int]]:
 def _agreement(expected: Logits, found: Logits) -> tuple[float, float]:
     """The cosine of all centred logits, and the share of places with the same best token."""
     a, b = (torch.cat([_centred(x) for x in side]) for side in (expected, found))
-    cosine = torch.nn.functional.cosine_similarity(a.flatten(), b.flatten(), dim=0)
+    cosine = torch.nn.functional.cosine_similarity(a.double().flatten(), b.double().flatten(), dim=0)
     return float(cosine), float((a.argmax(-1) == b.argmax(-1)).float().mean())
 
 
