@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -11,15 +12,18 @@ from safetensors.torch import save_file
 import headway
 from headway import ops
 from headway.cli.verify import subject_of
+from headway.errors import AdviceWarning
 from headway.interop.checks import PRECISIONS, REFERENCE
+from headway.interop.formulas import alibi_slopes
 from headway.interop.inputs import Room, made
 from headway.interop.kinds import KINDS
-from headway.interop.verify import FACTOR, FLOOR, ground
+from headway.interop.verify import FACTOR, FLOOR, ground, verify
 from headway.models import BertPretrainingConfig
 from headway.nn.int8 import Int8Head
 from headway.nn.positions import Alibi, AttentionPositions, InputPositions, Rotary
-from headway.nn.stack import Memory
+from headway.nn.stack import Memory, Stack
 from headway.ops.kernels.call import Kernel
+from headway.ops.kernels.flex import compiler_missing
 from headway.presets import PRESETS
 from tests.interop.runs import bugs, found_in, save, write_run
 from tests.models import tiny
@@ -174,13 +178,18 @@ def test_a_model_that_looks_ahead(tmp_path, monkeypatch):
     assert "future" in bugs(folder)
 
 
-@pytest.mark.parametrize("heads", [4, 12])
-def test_alibi_slopes_in_another_order(tmp_path, monkeypatch, heads):
-    slopes = ops.alibi_slopes(heads)
+def test_alibi_slopes_in_another_order(tmp_path, monkeypatch):
+    slopes = ops.alibi_slopes(4)
     folder = write_run(tmp_path / "run", replace(GPT, position=Alibi()))
     assert "ALiBi slopes" not in bugs(folder)
-    monkeypatch.setattr("headway.ops.alibi_slopes", lambda heads: slopes[:heads].flip(0))
+    monkeypatch.setattr("headway.ops.alibi_slopes", lambda heads: slopes.flip(0))
     assert bugs(folder) == {"ALiBi slopes"}
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 6, 8, 12, 16])
+def test_the_slopes_of_any_number_of_heads_are_held_to_a_formula_of_their_own(heads):
+    stack = Stack(replace(GPT, width=4 * heads, heads=heads, position=Alibi()).stack)
+    assert alibi_slopes(stack) < 1e-7
 
 
 def test_rotary_pairs_of_another_layout(tmp_path, monkeypatch):
@@ -263,11 +272,33 @@ def test_rotary_weights_imported_with_the_other_layout(tmp_path):
 
 
 def test_an_export_that_reads_back_otherwise(tmp_path):
-    from headway.interop.verify import verify
-
     subject = subject_of(headway.load(write_run(tmp_path / "run", GPT), device="cpu"))
     level = ground(subject)
     for model, verdict in ((subject.model, "rounding"), (lambda tokens: 1.01 * subject.model(tokens), "bug")):
         changed = replace(subject, round_trip=lambda model=model: model)
         findings = {finding.check.name: finding for finding in verify(changed, level)}
         assert findings["exported and reloaded"].verdict == verdict
+
+
+def test_a_kernel_that_steps_aside_is_not_passed(tmp_path, monkeypatch):
+    """What ran was another kernel, so that nothing was learnt about this one."""
+    folder = write_run(tmp_path / "run", GPT)
+    right = ops.KERNELS["few"]
+
+    def aside(call):
+        warnings.warn("few steps aside for sdpa", AdviceWarning, stacklevel=1)
+        return right.run(call)
+
+    monkeypatch.setitem(ops.KERNELS, "few", Kernel(aside, right.refuses))
+    finding = found_in(folder)["kernel few"]
+    assert (finding.verdict, finding.note) == ("not applicable", "few steps aside for sdpa")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(compiler_missing("cpu") is not None, reason="no compiler")
+def test_what_torch_compiles_agrees(tmp_path):
+    """Slow: torch.compile takes about a minute."""
+    subject = subject_of(headway.load(write_run(tmp_path / "run", GPT), device="cpu"), compiled=True)
+    findings = {finding.check.name: finding for finding in verify(subject, ground(subject))}
+    for name in ("compiled", "kernel flex", "kernel flex, cached batch"):
+        assert findings[name].verdict == "rounding"

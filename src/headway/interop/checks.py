@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +12,7 @@ from pathlib import Path as File
 import torch
 from torch import nn
 
-from headway.errors import KernelError
+from headway.errors import AdviceWarning, KernelError
 from headway.interop import formulas, paths
 from headway.interop.kinds import Example, Forward, Kind, Rows
 from headway.interop.paths import Logits
@@ -164,10 +165,15 @@ def _kernel(subject: Subject, base: Logits, *, name: str, path: paths.Path) -> P
         raise LeftOutError("the model generates nothing and has no cache")
     if name == "flex":
         _must_compile(subject)
+        if subject.examples[0].tokens.is_cuda:
+            raise LeftOutError("on a GPU flex multiplies float32 in tf32: it is for 16 bits there")
     try:
-        with paths.kernel(subject.model, name):
+        with paths.kernel(subject.model, name), warnings.catch_warnings():
+            warnings.simplefilter(
+                "error", AdviceWarning
+            )  # a kernel that steps aside for another has not been looked at
             return Pair(base, path(subject.model, subject.kind, subject.examples))
-    except KernelError as error:
+    except (KernelError, AdviceWarning) as error:
         raise LeftOutError(str(error)) from error
 
 
