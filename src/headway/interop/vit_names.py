@@ -54,9 +54,7 @@ TIMM: Names = {
     "patches.projection": ("patch_embed.proj",),
     "stack.output_norm": ("norm",),
     "head": ("head",),
-} | _layers(
-    "blocks.{i}.", norms=("norm1", "norm2"), qkv=("attn.qkv",), out="attn.proj", up="mlp.fc1", down="mlp.fc2"
-)
+} | _layers("blocks.{i}.", norms=("norm1", "norm2"), qkv=("attn.qkv",), out="attn.proj", up="mlp.fc1", down="mlp.fc2")
 
 # The tensors that are neither weight nor bias of a layer, each with a batch dimension of 1 that ours lack.
 _BARE = {

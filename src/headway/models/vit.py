@@ -129,8 +129,8 @@ class Vit(nn.Module):
         x_BTD = self.patches(images)
         if self.class_token is not None:
             x_BTD = torch.cat([self.class_token.expand(len(x_BTD), 1, -1), x_BTD], 1)
-        x_BTD = self.stack(x_BTD + self.positions, mask=self.mask)
-        return x_BTD
+        hidden: Tensor = self.stack(x_BTD + self.positions, mask=self.mask)
+        return hidden
 
     def summary(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, D): what the head reads."""

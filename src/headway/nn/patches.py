@@ -44,7 +44,7 @@ def patch_grid(image: Grid, patch: int) -> Grid:
 def patchify(images: Tensor, patch: int) -> Tensor:
     """(B, C, height, width) -> (B, T, P·P·C): patches row by row, inside each the pixels row by row, channels last."""
     rows, columns = patch_grid((images.shape[2], images.shape[3]), patch)
-    x = images.unflatten(3, (columns, patch)).unflatten(2, (rows, patch))  # B C rows P columns P
+    x: Tensor = images.unflatten(3, (columns, patch)).unflatten(2, (rows, patch))  # B C rows P columns P
     return x.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
 
 
@@ -77,8 +77,8 @@ class PatchEmbedding(nn.Module):
         if self.shift:
             images = shift_diagonally(images, self.shift)
         x = patchify(images, self.patch)
-        x = self.projection(x if self.norm is None else self.norm(x))
-        return x
+        tokens: Tensor = self.projection(x if self.norm is None else self.norm(x))
+        return tokens
 
 
 def from_convolution(kernel: Tensor) -> Tensor:
@@ -88,7 +88,8 @@ def from_convolution(kernel: Tensor) -> Tensor:
 
 def to_convolution(matrix: Tensor, patch: int) -> Tensor:
     """Our linear layer's matrix (D, P·P·C) as a patch convolution's kernel (D, C, P, P)."""
-    return matrix.unflatten(1, (patch, patch, -1)).permute(0, 3, 1, 2)
+    kernel: Tensor = matrix.unflatten(1, (patch, patch, -1))
+    return kernel.permute(0, 3, 1, 2)
 
 
 def resize_grid(positions_TD: Tensor, before: Grid, after: Grid) -> Tensor:

@@ -50,7 +50,9 @@ class StackConfig:
         positive("context", self.context)
         probability("dropout", self.dropout)
         if self.stochastic_depth.rate and self.block.residual != "residual":
-            raise ConfigError(f"stochastic_depth with residual={self.block.residual!r}: nothing would be left of a sample")
+            raise ConfigError(
+                f"stochastic_depth with residual={self.block.residual!r}: nothing would be left of a sample"
+            )
         if self.causal and isinstance(self.block.norm, BatchNorm):
             raise ConfigError("norm=BatchNorm: in a causal model its statistics would look at the future")
         if self.causal and isinstance(self.position, Fraction):
