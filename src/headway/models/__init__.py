@@ -13,12 +13,21 @@ from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretraini
 from headway.models.deck import Deck, DeckConfig
 from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from headway.models.gpt import Gpt, GptConfig
+from headway.models.longformer import Longformer, LongformerConfig, LongformerMasked, LongformerMaskedConfig
 from headway.models.rnn_lm import RnnLm, RnnLmConfig
 from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
 
 ModelConfig = (
-    RnnLmConfig | RnnSeq2SeqConfig | EncoderDecoderConfig | GptConfig | BertConfig | BertPretrainingConfig | DeckConfig
+    RnnLmConfig
+    | RnnSeq2SeqConfig
+    | EncoderDecoderConfig
+    | GptConfig
+    | BertConfig
+    | BertPretrainingConfig
+    | LongformerConfig
+    | LongformerMaskedConfig
+    | DeckConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -28,6 +37,8 @@ MODELS: dict[type, type[nn.Module]] = {
     GptConfig: Gpt,
     BertConfig: Bert,
     BertPretrainingConfig: BertPretraining,
+    LongformerConfig: Longformer,
+    LongformerMaskedConfig: LongformerMasked,
     DeckConfig: Deck,
 }
 
@@ -71,6 +82,10 @@ __all__ = [
     "EncoderDecoderConfig",
     "Gpt",
     "GptConfig",
+    "Longformer",
+    "LongformerConfig",
+    "LongformerMasked",
+    "LongformerMaskedConfig",
     "ModelConfig",
     "RnnLm",
     "RnnLmConfig",
