@@ -220,6 +220,8 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, lane: Lane, pieces: list[Piece], *tensors: Tensor) -> Tensor:
         ctx.lane, ctx.pieces = lane, pieces
+        device = tensors[0].device.type
+        ctx.precision = (device, torch.get_autocast_dtype(device), torch.is_autocast_enabled(device))
         ctx.states = [piece.generator.get_state() if piece.generator else None for piece in pieces]
         ctx.save_for_backward(*tensors)
         return torch.cat([lane.attend(piece, *lane.cut(piece, *tensors)) for piece in pieces], 2)
@@ -233,7 +235,8 @@ class _Recomputed(torch.autograd.Function):
                 piece.generator.set_state(state)
             start = piece.block * lane.block
             grad = grads[0][:, :, start : start + piece.blocks * lane.block]
-            with torch.enable_grad():
+            device, dtype, enabled = ctx.precision
+            with torch.enable_grad(), torch.autocast(device, dtype, enabled=enabled):
                 leaves = [x.detach().requires_grad_() for x in lane.cut(piece, *tensors)]
                 out = lane.attend(piece, *leaves)
             found = torch.autograd.grad(out, leaves, grad, allow_unused=True)
