@@ -93,9 +93,7 @@ def test_the_encoder_gives_the_vectors_and_the_pooled_one_of_transformers():
     ours.load_state_dict(parameters(other, LONGFORMER))
     tokens, lengths, segments, marks = batch(29)
     keep = real(29, lengths)
-    expected = other(
-        tokens, attention_mask=keep.long(), token_type_ids=segments, global_attention_mask=marks.long()
-    )
+    expected = other(tokens, attention_mask=keep.long(), token_type_ids=segments, global_attention_mask=marks.long())
     hidden = ours(tokens, lengths, segments_BT=segments, global_BT=marks)
     assert_close(hidden[keep], expected.last_hidden_state[keep])
     assert_close(ours.pool(hidden), expected.pooler_output)
@@ -109,9 +107,7 @@ def test_gradients_are_those_of_transformers():
     keep = real(21, lengths)
     for each in (
         ours(tokens, lengths, segments_BT=segments, global_BT=marks),
-        other(
-            tokens, attention_mask=keep.long(), token_type_ids=segments, global_attention_mask=marks.long()
-        ).logits,
+        other(tokens, attention_mask=keep.long(), token_type_ids=segments, global_attention_mask=marks.long()).logits,
     ):
         F.cross_entropy(each[keep], tokens[keep]).backward()
     expected = to_ours({name: p.grad for name, p in named_parameters(other).items()}, LONGFORMER_MASKED)
@@ -120,7 +116,9 @@ def test_gradients_are_those_of_transformers():
         assert_close(parameter.grad, expected[name])
 
 
-@pytest.mark.parametrize(("kind", "names"), [("LongformerModel", LONGFORMER), ("LongformerForMaskedLM", LONGFORMER_MASKED)])
+@pytest.mark.parametrize(
+    ("kind", "names"), [("LongformerModel", LONGFORMER), ("LongformerForMaskedLM", LONGFORMER_MASKED)]
+)
 def test_names_go_both_ways(kind, names):
     given = {name: x.detach() for name, x in named_parameters(theirs(kind)).items()}
     back = to_theirs(to_ours(given, names), names)

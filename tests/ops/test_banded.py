@@ -224,8 +224,8 @@ def test_marked_tokens_are_picked_and_put_back():
     marks = torch.tensor([[True, False, True], [False, False, False], [False, True, False]])
     marked = Marked.of(marks)
     x = torch.arange(18.0).view(3, 2, 3, 1)
-    assert marked.index_BN.shape == (3, 2)
-    assert marked.real_BN.tolist() == [[True, True], [False, False], [True, False]]
+    assert marked.index.shape == (3, 2)
+    assert marked.real.tolist() == [[True, True], [False, False], [True, False]]
     torch.testing.assert_close(marked.put(x, -marked.pick(x)), torch.where(marks[:, None, :, None], -x, x))
 
 

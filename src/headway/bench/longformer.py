@@ -98,9 +98,7 @@ def _beside(transformers: Any, device: str, dtype: torch.dtype, rows: int, lengt
             type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1,
         )
     ).eval()  # fmt: skip
-    config = LongformerConfig(
-        vocab=1000, context=length, width=WIDTH, layers=2, heads=WIDTH // 64, inner=4 * WIDTH
-    )
+    config = LongformerConfig(vocab=1000, context=length, width=WIDTH, layers=2, heads=WIDTH // 64, inner=4 * WIDTH)
     ours = build_model(config).eval()
     set_weights(ours, {n: p.detach() for n, p in parameters(theirs, LONGFORMER).items()}, "the peer")
     theirs, ours = theirs.to(device, dtype), ours.to(device, dtype)
@@ -119,9 +117,11 @@ def _beside(transformers: Any, device: str, dtype: torch.dtype, rows: int, lengt
         name,
         lambda: finished(lambda: ours(tokens, lengths, global_BT=first)),
         lambda: finished(
-            lambda: theirs(
-                tokens, attention_mask=torch.ones_like(tokens), global_attention_mask=first.long()
-            ).last_hidden_state
+            lambda: (
+                theirs(
+                    tokens, attention_mask=torch.ones_like(tokens), global_attention_mask=first.long()
+                ).last_hidden_state
+            )
         ),
         rounds=ROUNDS if device == "cpu" else 10,
     )

@@ -35,7 +35,9 @@ class Windows:
             for each in value if isinstance(value, tuple) else (value,):
                 positive(f"windows.{name}", each)
             if isinstance(value, tuple) and len(value) != layers:
-                raise ConfigError(f"windows.{name} has {len(value)} values for {layers} layers: one for all or one each")
+                raise ConfigError(
+                    f"windows.{name} has {len(value)} values for {layers} layers: one for all or one each"
+                )
         if self.dilated_heads is not None and not 0 <= self.dilated_heads <= heads:
             raise ConfigError(f"windows.dilated_heads={self.dilated_heads}, allowed: 0 to {heads}, or none for all")
 
@@ -116,7 +118,7 @@ class GlobalAttention(SelfAttention):
         q, k, v = self.tap_q(q), self.tap_k(k), self.tap_v(v)
         if not marked.count:
             return self._join(self._mix(q, k, v, mask, None, 0))
-        picked = x_BTD.gather(1, marked.index_BN.unsqueeze(-1).expand(-1, -1, x_BTD.shape[2]))
+        picked = x_BTD.gather(1, marked.index.unsqueeze(-1).expand(-1, -1, x_BTD.shape[2]))
         own_q = self.tap_global_q(split_heads(self.global_q(picked), self.heads))
         own_k, own_v = (split_heads(part, self.heads) for part in self.global_kv.split(self.global_kv(x_BTD)))
         own = (own_q, self.tap_global_k(own_k), self.tap_global_v(own_v))
@@ -126,7 +128,7 @@ class GlobalAttention(SelfAttention):
         self, local: tuple[Tensor, Tensor, Tensor], own: tuple[Tensor, Tensor, Tensor], mask: Mask, marked: Marked
     ) -> Tensor:
         """(B, H, T, E): what every token sees, and for global ones, instead, what they see through `own`."""
-        everything = Picked(mask, marked.index_BN)
+        everything = Picked(mask, marked.index)
         dropout = self.dropout if self.training else 0.0
         if self.tap_weights.listening:
             near = ops.attention_weights(*local[:2], mask=mask, scale=self.scale)

@@ -119,10 +119,10 @@ def shape(mask: Mask, heads: int) -> Shape:
 class Marked:
     """The marked tokens of each row, side by side; rows that have fewer are filled up with tokens that are not."""
 
-    index_BN: Tensor
-    real_BN: Tensor
+    index: Tensor  # (B, N)
+    real: Tensor  # (B, N)
     rows: Tensor  # of the real ones: the batch row,
-    slots: Tensor  # the place in index_BN,
+    slots: Tensor  # the place in `index`,
     places: Tensor  # and the place in the text
 
     @classmethod
@@ -138,12 +138,12 @@ class Marked:
     @property
     def count(self) -> int:
         """N, the most that a row has."""
-        return self.index_BN.shape[1]
+        return self.index.shape[1]
 
     def pick(self, x_BHTE: Tensor) -> Tensor:
         """(B, H, T, E) -> (B, H, N, E)."""
         shape = (-1, x_BHTE.shape[1], -1, x_BHTE.shape[3])
-        return x_BHTE.gather(2, self.index_BN[:, None, :, None].expand(*shape))
+        return x_BHTE.gather(2, self.index[:, None, :, None].expand(*shape))
 
     def put(self, x_BHTE: Tensor, picked_BHNE: Tensor) -> Tensor:
         """x with what `pick` would find there replaced."""

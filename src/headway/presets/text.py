@@ -273,7 +273,7 @@ TEXT = (
         source=_LONGFORMER + "; longformer-base-4096 as released",
         parameters=148_657_920,
         departures=(
-            "4,096 position rows: the released table has 4,098, of which two belong to no position (148,659,456 in all)",
+            "4,096 position rows: the released table has two more that belong to no position (148,659,456 in all)",
             "windows are one-sided radii: 256 here is the released attention_window of 512",
             "counted with the pooler and without the masked-token head, which `LongformerMasked` adds",
             "initial weights from a normal distribution; the paper starts from RoBERTa, its 512 positions copied eight "

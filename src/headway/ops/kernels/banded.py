@@ -57,8 +57,8 @@ def run(call: Call) -> Tensor:
 def _everywhere(call: Call, rows: Marked) -> Tensor:
     """What the marked queries see: (B, H, N, W)."""
     assert call.mask is not None
-    bias = None if call.bias is None else PickedBias(call.bias, rows.index_BN)
-    return sdpa.run(replace(call, q=rows.pick(call.q), mask=Picked(call.mask, rows.index_BN), bias=bias))
+    bias = None if call.bias is None else PickedBias(call.bias, rows.index)
+    return sdpa.run(replace(call, q=rows.pick(call.q), mask=Picked(call.mask, rows.index), bias=bias))
 
 
 def _dilated(call: Call, heads: list[int], band: Band, token: Global | None, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -148,8 +148,8 @@ class Lane:
             blocks = min(together, count - block)
             low = self.bounds[0] + block * self.block
             high = low + (blocks - 1) * self.block + self.width
-            keys = [min(max(edge, 0), self.keys) for edge in (low, high)]
-            pieces.append(Piece(block, blocks, *keys, self._stream(q, several=together < count)))
+            low, high = (min(max(edge, 0), self.keys) for edge in (low, high))
+            pieces.append(Piece(block, blocks, low, high, self._stream(q, several=together < count)))
         return pieces
 
     def _stream(self, q: Tensor, *, several: bool) -> torch.Generator | None:
@@ -182,11 +182,11 @@ class Lane:
         if self.token is not None and k_columns.shape[2]:
             allowed = allowed & ~self.token.marks[b, j]
             marked = marked_keys(self.token)
-            j = marked.index_BN[:, None, None, None]
+            j = marked.index[:, None, None, None]
             beside = (q @ k_columns.unsqueeze(2).mT).to(exact)
             if call.bias is not None:
                 beside = beside + call.bias.term(b, h, i, j).to(exact)
-            seen = self._allowed(b, h, i, j) & marked.real_BN[:, None, None, None]
+            seen = self._allowed(b, h, i, j) & marked.real[:, None, None, None]
             shape = torch.broadcast_shapes(allowed.shape[:-1], seen.shape[:-1])
             scores = torch.cat([scores, beside], -1)
             allowed = torch.cat([allowed.expand(*shape, -1), seen.expand(*shape, -1)], -1)
@@ -201,7 +201,7 @@ class Lane:
         return self.call.mask.allowed(b, h, i, j)
 
     def _indices(self, piece: Piece, device: torch.device) -> tuple[Tensor, ...]:
-        """b, h, i, j as the call counts them, broadcasting to (B, h, n, block, width), and where there are such i, j."""
+        """b, h, i, j as the call counts them, broadcasting to (B, h, n, block, width), and where i and j are real."""
         call, step = self.call, self.band.step
         n = piece.block + torch.arange(piece.blocks, device=device).view(-1, 1, 1)
         i = n * self.block + torch.arange(self.block, device=device).view(-1, 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
@@ -54,8 +55,8 @@ def _touched(form: Shape, rows: int, queries: int, keys: int, device: torch.devi
 
 
 def _any_by_block(marks_BT: Tensor) -> Tensor:
-    padded = torch.nn.functional.pad(marks_BT, (0, -marks_BT.shape[1] % SIZE))
-    return padded.unflatten(1, (-1, SIZE)).any(-1)
+    padded = F.pad(marks_BT, (0, -marks_BT.shape[1] % SIZE))
+    return padded.view(len(padded), -1, SIZE).any(-1)
 
 
 def _listed(blocks: Tensor) -> tuple[Tensor, Tensor]:
