@@ -50,8 +50,8 @@ def attend(kernel: str, mask: ops.Mask | None, bias: ops.Bias | None, dtype: tor
 
 
 @pytest.mark.parametrize("bias", ["no bias", "alibi", "relative"])
-@pytest.mark.parametrize("mask", ["none", "causal", "window", "lengths", "causal & lengths & packed",
-                                  "(window | global) & lengths", "dilated heads", "window | prefix", "empty rows"])  # fmt: skip
+@pytest.mark.parametrize("mask", ["none", "causal", "window", "lengths", "causal & lengths & packed", "dilated heads",
+                                  "(window | global) & lengths", "window | prefix", "empty rows"])  # fmt: skip
 @pytest.mark.parametrize("kernel", ["sdpa", "flex", "banded"])
 def test_kernels_meet_the_reference_forward_and_backward(kernel, mask, bias):
     chosen, added = masks()[mask], biases()[bias]
