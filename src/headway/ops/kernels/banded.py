@@ -19,7 +19,7 @@ from torch import Tensor
 from headway.ops.bands import Band, Marked, Picked, PickedBias, marked_keys, marked_queries, shape
 from headway.ops.kernels import sdpa
 from headway.ops.kernels.call import Call
-from headway.ops.kernels.reference import drop, masked_softmax
+from headway.ops.kernels.reference import drop
 from headway.ops.masks import Global
 
 SCORES = {"cpu": 2**21, "cuda": 2**27}  # in memory at a time; on a CPU no more than its caches hold
@@ -190,10 +190,15 @@ class Lane:
             shape = torch.broadcast_shapes(allowed.shape[:-1], seen.shape[:-1])
             scores = torch.cat([scores, beside], -1)
             allowed = torch.cat([allowed.expand(*shape, -1), seen.expand(*shape, -1)], -1)
-        weights = drop(masked_softmax(scores, allowed), replace(call, generator=piece.generator)).to(v.dtype)
+        # The least number, not -inf: a row that may look nowhere stays finite here and is erased at the end.
+        least = torch.finfo(scores.dtype).min
+        hidden = ~allowed
+        scores = scores.masked_fill(hidden, least) if torch.is_grad_enabled() else scores.masked_fill_(hidden, least)
+        weights = drop(scores.softmax(-1), replace(call, generator=piece.generator)).to(v.dtype)
         out = weights[..., : self.width] @ v
         if weights.shape[-1] > self.width:
             out = out + weights[..., self.width :] @ v_columns.unsqueeze(2)
+        out = out.masked_fill(hidden.all(-1, keepdim=True), 0.0)
         return out.flatten(2, 3)[:, :, :queries]
 
     def _allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
