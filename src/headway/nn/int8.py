@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from headway.nn.embedding import Head
 from headway.nn.linear import FusedLinear
 
-MANY_ROWS = 160  # from here on oneDNN is faster than FBGEMM; below, with its pass over the input, slower
 LEVELS = 127
 # The operation itself: the wrapper around it looks for things that an 8-bit product never has, at every call.
 
@@ -50,7 +49,7 @@ class Int8Linear(nn.Module):
         self.register_buffer("scale", scale)
         self.register_buffer("bias", None if bias_N is None else bias_N.detach().float())
         self.parts = parts or (weight_NK.shape[0],)
-        self._packed: dict[str, Any] = {}
+        self._packed: Any = None  # made by the first call
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, K) -> (…, N)."""
@@ -61,14 +60,12 @@ class Int8Linear(nn.Module):
         return self._multiply(x, _MULTIPLY_RELU)
 
     def _multiply(self, x: Tensor, operation: Any) -> Tensor:
-        engine = _engine(x)
-        if engine is None:
+        if x.device.type != "cpu" or x.dtype != torch.float32 or not supported():
             y = F.linear(x.float(), self.weight.float() * self.scale[:, None], self.bias).to(x.dtype)
             return y.relu_() if operation is _MULTIPLY_RELU else y
-        packed = self._packed.get(engine)
-        if packed is None:
-            packed = self._packed[engine] = _pack(self.weight, self.scale, self.bias, engine)
-        multiplied: Tensor = operation(x, packed, _reduced())
+        if self._packed is None:
+            self._packed = _pack(self.weight, self.scale, self.bias)
+        multiplied: Tensor = operation(x, self._packed, _reduced())
         return multiplied
 
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -96,21 +93,26 @@ def quantise(model: nn.Module) -> None:
                 setattr(parent, name, Int8Linear(child.weight, child.bias, parts))
 
 
+@cache
 def supported() -> bool:
-    """Can this machine multiply in 8 bits, faster than in 32?"""
-    return "fbgemm" in _engines()
+    """Can this machine multiply in 8 bits, faster than in 32? Tried on a small product."""
+    try:
+        if "fbgemm" not in torch.backends.quantized.supported_engines:
+            return False
+        packed = _pack(torch.ones(8, 8, dtype=torch.int8), torch.ones(8), None)
+        return torch.equal(_MULTIPLY(torch.ones(1, 8), packed, False).round(), torch.full((1, 8), 8.0))
+    except (RuntimeError, AttributeError, NotImplementedError, TypeError):
+        return False
 
 
-def _engine(x: Tensor) -> str | None:
-    if x.device.type != "cpu" or x.dtype != torch.float32 or not _engines():
-        return None
-    many = x.numel() >= MANY_ROWS * x.shape[-1]
-    return "onednn" if many and "onednn" in _engines() else "fbgemm"
+def _pack(weight: Tensor, scale: Tensor, bias: Tensor | None) -> Any:
+    """The weight as FBGEMM reads it.
 
-
-def _pack(weight: Tensor, scale: Tensor, bias: Tensor | None, engine: str) -> Any:
+    oneDNN, torch's other engine, is up to a tenth faster from some hundred rows on, but keeps some memory for each
+    number of rows it has met: a long job with sentences of all lengths would grow without end.
+    """
     before = torch.backends.quantized.engine
-    torch.backends.quantized.engine = engine
+    torch.backends.quantized.engine = "fbgemm"
     try:
         with warnings.catch_warnings(), torch.inference_mode(False):  # the warning says that all this will go
             warnings.simplefilter("ignore")
@@ -119,23 +121,6 @@ def _pack(weight: Tensor, scale: Tensor, bias: Tensor | None, engine: str) -> An
             return torch.ops.quantized.linear_prepack(whole, bias)
     finally:
         torch.backends.quantized.engine = before
-
-
-@cache
-def _engines() -> tuple[str, ...]:
-    """The engines that really work here, tried on a small product."""
-    found = []
-    for engine in ("fbgemm", "onednn"):
-        try:
-            if engine in torch.backends.quantized.supported_engines:
-                packed = _pack(torch.ones(8, 8, dtype=torch.int8), torch.ones(8), None, engine)
-                if torch.equal(
-                    torch.ops.quantized.linear_dynamic(torch.ones(1, 8), packed, False).round(), torch.full((1, 8), 8.0)
-                ):
-                    found.append(engine)
-        except (RuntimeError, AttributeError, NotImplementedError):
-            continue
-    return tuple(found) if "fbgemm" in found else ()
 
 
 @cache

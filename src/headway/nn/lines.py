@@ -56,13 +56,13 @@ class Lines:
         since = torch.arange(self.places.shape[1]) * self.count + self.places + self.shared
         index = torch.cat([torch.arange(self.shared).expand(len(since), -1), since], 1)
         row = torch.arange(len(since)).div(self.count, rounding_mode="floor").unsqueeze(1)
-        own: Tensor = x_NGSE.transpose(1, 2)[row, index].transpose(1, 2)
-        return own
+        return x_NGSE.transpose(1, 2)[row, index].transpose(1, 2)
 
 
 def gathered(x_BHTE: Tensor, lines: int) -> Tensor:
     """The rows of one source as its queries: (N·lines, H, T, E) -> (N, H, lines·T, E)."""
-    return x_BHTE.unflatten(0, (-1, lines)).transpose(1, 2).flatten(2, 3)
+    apart: Tensor = x_BHTE.unflatten(0, (-1, lines))
+    return apart.transpose(1, 2).flatten(2, 3)
 
 
 def sources(rows_B: Tensor, lines: int) -> tuple[Tensor, int] | None:
