@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from headway.errors import ConfigError, DataError
-from headway.evaluation import LanguageReport, ngram_baseline, unigram_entropy
+from headway.evaluation.language import LanguageReport, ngram_baseline, unigram_entropy
 
 
 def test_a_report_in_all_three_units():

@@ -9,8 +9,8 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from headway.evaluation import plot_by_length, plot_curves, plot_positions, position_report
-from headway.evaluation.plots import _points, _smoothed
+from headway.evaluation.plots import _points, _smoothed, plot_by_length, plot_curves, plot_positions
+from headway.evaluation.positions import position_report
 
 BOTH = [
     {"step": step, "loss": 2 + math.exp(-step / 50), "learning_rate": 1e-3, "val_loss": None if step % 50 else 2.5}
@@ -89,7 +89,7 @@ def test_one_picture_for_one_set_of_figures():
 def test_neither_import_nor_drawing_touches_pyplot():
     lines = [
         "import sys",
-        "from headway.evaluation import plot_curves",
+        "from headway.evaluation.plots import plot_curves",
         "assert 'matplotlib' not in sys.modules and 'torch' not in sys.modules",
         "plot_curves([{'step': 1, 'loss': 2.0}])",
         "assert 'matplotlib' in sys.modules and 'matplotlib.pyplot' not in sys.modules",

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.errors import DataError
-from headway.evaluation import first_divergence, position_report
+from headway.evaluation.positions import first_divergence, position_report
 
 A, THE, MAN, DOG, RUNS, END = range(6)
 

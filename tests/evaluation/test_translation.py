@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.errors import ConfigError, DataError
-from headway.evaluation import paired_bootstrap, translation_report
 from headway.evaluation.bleu import bleu_interval, bleu_of_counts, resampled_bleu, sentence_counts
+from headway.evaluation.translation import paired_bootstrap, translation_report
 
 REFERENCES = [
     "The dog bit the man.",

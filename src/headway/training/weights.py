@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headway.errors import ConfigError, StorageError
 from headway.models import ModelConfig, build_model
-from headway.nn.int8 import quantise, supported
+from headway.nn.int8 import pack, quantise, supported
 from headway.storage import committing, discard, problems, read_tensors, set_weights
 from headway.training.checkpoints import Checkpoints
 
@@ -23,7 +23,9 @@ Precision = Literal["auto", "fp32", "bf16", "int8"]
 def load_model(folder: Path, config: ModelConfig, *, average: int, precision: Precision) -> tuple[nn.Module, list[int]]:
     """The model of a run and the steps it is of: the mean of the last `average` checkpoints, else the best."""
     if precision == "int8":
-        return _int8_model(folder, config, average)
+        model, steps = _int8_model(folder, config, average)
+        pack(model)
+        return model, steps
     weights, steps = Checkpoints(folder).weights(average=average)
     model = _model(config, weights, str(folder))
     return (model.bfloat16() if precision == "bf16" else model), steps
