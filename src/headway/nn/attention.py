@@ -28,6 +28,7 @@ class AttentionConfig:
     heads: int
     kv_heads: int | None = None  # None: as many as heads
     bias: bool = True
+    out_bias: bool | None = None  # of the output; None: as the others
     dropout: float = 0.0  # on the weights
     scale: float | None = None  # None: 1/√E
     learn_scale: bool = False  # a temperature per head that starts at `scale`
@@ -74,7 +75,9 @@ class _Attention(nn.Module):
         if config.learn_scale:
             self.scale = nn.Parameter(torch.full((config.heads,), scale))
         self.shaw = ShawTables(config.shaw, config.head_width) if config.shaw else None
-        self.out = nn.Linear(config.width, config.width, bias=config.bias)
+        self.out = nn.Linear(
+            config.width, config.width, bias=config.bias if config.out_bias is None else config.out_bias
+        )
         self.tap_q, self.tap_k, self.tap_v, self.tap_weights, self.tap_heads = (Tap() for _ in range(5))
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None, offset: Offset) -> Tensor:

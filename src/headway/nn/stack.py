@@ -12,7 +12,7 @@ from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.nn.block import Block, BlockConfig
 from headway.nn.cache import Cache
-from headway.nn.dropout import Dropout
+from headway.nn.dropout import Dropout, StochasticDepth
 from headway.nn.norms import BatchNorm
 from headway.nn.positions import (
     T5,
@@ -39,6 +39,7 @@ class StackConfig:
     causal: bool = False  # whether queries see only the past; T5's buckets depend on it
     input_norm: bool = False  # BERT normalises the sum of its embeddings
     dropout: float = 0.0  # on the input of the first block
+    stochastic_depth: StochasticDepth = StochasticDepth()
 
     def __post_init__(self) -> None:
         position: object = self.position  # whoever writes Python may hand in anything
@@ -48,6 +49,10 @@ class StackConfig:
         positive("layers", self.layers, least=0)
         positive("context", self.context)
         probability("dropout", self.dropout)
+        if self.stochastic_depth.rate and self.block.residual != "residual":
+            raise ConfigError(
+                f"stochastic_depth with residual={self.block.residual!r}: nothing would be left of a sample"
+            )
         if self.causal and isinstance(self.block.norm, BatchNorm):
             raise ConfigError("norm=BatchNorm: in a causal model its statistics would look at the future")
         if self.causal and isinstance(self.position, Fraction):
@@ -93,7 +98,8 @@ class Stack(nn.Module):
             block = replace(block, attention=replace(block.attention, shaw=position))
         self.input_norm = block.norm.build(width) if config.input_norm and block.norm else None
         self.dropout = Dropout(config.dropout)
-        self.blocks = nn.ModuleList(Block(block) for _ in range(config.layers))
+        left_out = config.stochastic_depth.rates(config.layers)
+        self.blocks = nn.ModuleList(Block(block, drop_path=rate) for rate in left_out)
         # DenseNet: block k reads the input and everything the k blocks before it gave, mixed back to the width.
         dense = block.residual == "dense"
         self.mixes = nn.ModuleList(nn.Linear((k + 1) * width, width) for k in range(config.layers)) if dense else None
