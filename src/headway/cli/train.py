@@ -18,6 +18,7 @@ from headway.evaluation.plots import plot_curves
 from headway.presets import preset
 from headway.runs import train_run
 from headway.storage import commit_file
+from headway.tasks.classification import Classification
 from headway.training.run_config import RunConfig
 from headway.training.trainer import LOG, read_log
 
@@ -39,7 +40,8 @@ def train_and_draw(config: RunConfig, folder: Path, *, resume: bool, tensorboard
     """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
     with contextlib.ExitStack() as stack:
         events = [stack.enter_context(Tensorboard(folder / "tensorboard"))] if tensorboard else []
-        bar = stack.enter_context(TrainingBar(folder.name, config.train.steps))
+        unit = "images" if isinstance(config.task, Classification) else "tokens"
+        bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit))
         try:
             train_run(config, folder, Everyone(bar, *events), resume=resume)
         except BaseException:

@@ -6,6 +6,7 @@ from headway.models import ConvnetConfig, VitConfig
 from headway.nn.dropout import StochasticDepth
 from headway.nn.norms import LayerNorm
 from headway.nn.patches import Patches, Shifted
+from headway.presets import recipes_vision as recipes
 from headway.presets.preset import Preset
 
 
@@ -52,6 +53,7 @@ def _imagenet(name: str, source: str, parameters: int, *, patch: int, layers: in
         parameters=parameters,
         departures=_VIT_DEPARTURES,
         config=lambda: vit(patch=patch, layers=layers, width=width, heads=heads),
+        run=recipes.fine_tuning,
     )
 
 
@@ -69,6 +71,7 @@ VISION = (
         parameters=2_692_426,
         departures=_SMALL_DEPARTURES,
         config=lambda: small_data(Patches(), local=False),
+        run=recipes.small_data,
     ),
     Preset(
         name="sl-vit",
@@ -80,6 +83,7 @@ VISION = (
             "a token's look at itself is left out of the softmax; the official code gives it the score -987654321",
         ),
         config=lambda: small_data(Shifted(), local=True),
+        run=recipes.small_data,
     ),
     Preset(
         name="convnet",
@@ -92,5 +96,6 @@ VISION = (
             "1 x 1 projections where the shape changes (the paper's option B)",
         ),
         config=lambda: ConvnetConfig(classes=10),
+        run=recipes.small_data,
     ),
 )
