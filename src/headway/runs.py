@@ -11,6 +11,7 @@ from typing import Any, overload
 
 import torch
 import yaml
+from torch import nn
 
 from headway import config as configs
 from headway.data.builtin import load_parallel
@@ -98,8 +99,14 @@ def _prepare_images(
 ) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
     if isinstance(config.model, VitConfig) and config.model.size != (task.size, task.size):
         raise ConfigError(f"task.size={task.size}, model.image={config.model.image}: expected the same")
-    size = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}
-    made, images = prepare_classification(task, config.data, expected=expected, progress=watcher.preparing, **size)
+    made, images = prepare_classification(
+        task,
+        config.data,
+        batch_tokens=config.train.batch_tokens,
+        seed=config.train.seed,
+        expected=expected,
+        progress=watcher.preparing,
+    )
     counts = ", ".join(f"{name} {len(store):,}" for name, store in images.splits.items())
     watcher.note(f"{len(images.classes)} classes; images: {counts}")
     if images.left_out:
@@ -185,7 +192,9 @@ class Run:
         config, tokenizers = self.config, self.tokenizers
         size = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}
         if isinstance(config.task, Classification):
-            return prepare_classification(config.task, data, expected=None, **size)[0]
+            return prepare_classification(
+                config.task, data, batch_tokens=config.train.batch_tokens, seed=config.train.seed
+            )[0]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):
@@ -284,6 +293,11 @@ class Run:
         logits = self.model(*(x.to(self.device) for x in inputs)).float().log_softmax(-1)
         nats = logits.gather(-1, targets.to(self.device).unsqueeze(-1)).squeeze(-1)[0].tolist()
         return [(self.tokenizer.token(index), value) for index, value in zip(targets[0].tolist(), nats, strict=True)]
+
+    def last(self) -> tuple[nn.Module, int]:
+        """The model of the newest checkpoint, and its step; that of the run may be an older and better one."""
+        model, steps = load_model(self.folder, self.config.model, average=1, precision=self.precision)
+        return model.to(self.device).eval(), steps[0]
 
     def classify(self, images: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
         """The likeliest classes of each image file, best first. Raises DataError naming a file that is no image."""

@@ -40,14 +40,18 @@ class TrainingBar:
         self.tokens += entry["tokens"]
         speed = self.tokens / max(time.perf_counter() - self.started, 1e-9)
         self.bar.update(
-            self.task, description=self.title, total=self.steps, completed=entry["step"], loss=f"loss {self.loss:.4f}", speed=f"{speed:,.0f} {self.unit}/s"
+            self.task,
+            description=self.title,
+            total=self.steps,
+            completed=entry["step"],
+            loss=f"loss {self.loss:.4f}",
+            speed=f"{speed:,.0f} {self.unit}/s",
         )
 
     def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
         """Say how it goes, with a sample."""
-        more = "".join(
-            f", {name.removeprefix('val_')} {value:.2%}" for name, value in entry.items() if name not in ("step", "val_loss")
-        )
+        beside = {name.removeprefix("val_"): value for name, value in entry.items() if name not in ("step", "val_loss")}
+        more = "".join(f", {name} {value:.2%}" for name, value in beside.items())
         self.console.print(f"step {entry['step']}: validation loss {entry['val_loss']:.4f}{more}")
         for line in samples[:3]:
             self.console.print(f"  [dim]{escape(line)}[/dim]")

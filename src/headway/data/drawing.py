@@ -8,17 +8,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+Floats = NDArray[np.floating[Any]]
 Numbers = NDArray[np.int64]
 CLOSE = 0.5  # between two colours, of √3 that black is from white
 
 
 def _circle(u: Floats, v: Floats) -> Floats:
-    return np.hypot(u, v) - 0.9
+    distance: Floats = np.hypot(u, v) - 0.9
+    return distance
 
 
 def _square(u: Floats, v: Floats) -> Floats:
@@ -38,8 +40,9 @@ def _star(u: Floats, v: Floats) -> Floats:
     x, y = radius * np.cos(angle), radius * np.sin(angle)
     notch = 0.42
     along = (notch * math.cos(sector / 2) - 1, notch * math.sin(sector / 2))
-    outwards = (along[1] / math.hypot(*along), -along[0] / math.hypot(*along))
-    return (x - 1) * np.float32(outwards[0]) + y * np.float32(outwards[1])
+    length = math.hypot(*along)
+    distance: Floats = ((x - 1) * along[1] - y * along[0]) / length
+    return distance
 
 
 def _cross(u: Floats, v: Floats) -> Floats:
@@ -48,7 +51,8 @@ def _cross(u: Floats, v: Floats) -> Floats:
 
 
 def _ring(u: Floats, v: Floats) -> Floats:
-    return np.abs(np.hypot(u, v) - 0.7) - 0.2
+    distance: Floats = np.abs(np.hypot(u, v) - 0.7) - 0.2
+    return distance
 
 
 def _bar(u: Floats, v: Floats) -> Floats:
@@ -120,9 +124,7 @@ def _lay(pictures: Floats, covered: Floats, colour: Floats) -> None:
     pictures += covered[:, None] * (colour[:, :, None, None] - pictures)
 
 
-def backgrounds(
-    random: np.random.Generator, count: int, size: int, apart_from: Floats | None = None
-) -> Floats:
+def backgrounds(random: np.random.Generator, count: int, size: int, apart_from: Floats | None = None) -> Floats:
     """Dull colours that grow lighter to one side (N, 3, S, S), none close to the colours (N, 3) to be seen on them."""
     base = random.uniform(0.1, 0.9, (count, 1)) + random.uniform(-0.08, 0.08, (count, 3))
     if apart_from is not None:

@@ -180,10 +180,11 @@ def _parquets(files: dict[str, Path], classes: tuple[str, ...]) -> tuple[dict[st
     for split, path in files.items():
         with open_parquet(path) as file:
             columns = file.schema_arrow.names
-            splits[split] = ParquetRows(
-                path, _column(path, columns, IMAGE_COLUMNS, "an image"), _column(path, columns, LABEL_COLUMNS, "a label")
+            image, label = (
+                _column(path, columns, IMAGE_COLUMNS, "image"),
+                _column(path, columns, LABEL_COLUMNS, "label"),
             )
-            label = splits[split].label
+            splits[split] = ParquetRows(path, image, label)
             classes = classes or _hub_names(file.schema_arrow.metadata, label)
             if str(file.schema_arrow.field(label).type) in ("string", "large_string"):
                 words |= set(file.read(columns=[label]).column(label).unique().to_pylist()) - {None}
@@ -197,7 +198,7 @@ def _column(path: Path, columns: list[str], wanted: tuple[str, ...], what: str) 
     for name in wanted:
         if name in columns:
             return name
-    raise DataError(f"{path}: no column with {what} ({', '.join(wanted)}); there are: {', '.join(columns)}")
+    raise DataError(f"{path}: no column with the {what} ({', '.join(wanted)}); there are: {', '.join(columns)}")
 
 
 def _hub_names(metadata: Any, label: str) -> tuple[str, ...]:

@@ -67,13 +67,13 @@ def scenes(count: int, *, size: int, seed: int, unseen: bool = False) -> Scenes:
 
 def _chunk(random: np.random.Generator, count: int, size: int, unseen: bool) -> Scenes:
     shape, colour = _kinds(random, count, unseen)
-    radius = random.uniform(0.2, 0.36, count)
-    x, y = (random.uniform(0.8 * radius, 1 - 0.8 * radius) for _ in range(2))
+    radius = random.uniform(0.25, 0.42, count)
+    x, y = (random.uniform(0.38, 0.62, count) for _ in range(2))
     main = Objects(shape, x, y, radius, random.uniform(0, 2 * np.pi, count), _tints(random, colour))
     pictures = backgrounds(random, count, size, apart_from=main.colour)
     for number in range(CLUTTER + 1):
         paint(pictures, main if number == CLUTTER // 2 else _clutter(random, count))
-    return Scenes(finished(random, pictures, 0.1), shape, colour)
+    return Scenes(finished(random, pictures, 0.08), shape, colour)
 
 
 def _kinds(random: np.random.Generator, count: int, unseen: bool) -> tuple[Numbers, Numbers]:

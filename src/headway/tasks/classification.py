@@ -111,7 +111,7 @@ class ClassificationTask:
         return self._tables[device]
 
     def _draws(self, count: int, device: torch.device, step: int) -> Tensor:
-        """Random numbers that seed, step and the number of the batch within the step decide: a resumed run's as well."""
+        """Random numbers that seed, step and the number of the batch within the step decide, resumed or not."""
         number = self._drawn[1] + 1 if self._drawn[0] == step else 0
         self._drawn = (step, number)
         state = np.random.SeedSequence([self.seed, step, number]).generate_state(1, np.uint64)
