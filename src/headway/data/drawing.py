@@ -56,11 +56,13 @@ def _ring(u: Floats, v: Floats) -> Floats:
 
 
 def _bar(u: Floats, v: Floats) -> Floats:
-    return np.maximum(np.abs(u) - 1, np.abs(v) - 0.32)
+    distance: Floats = np.maximum(np.abs(u) - 1, np.abs(v) - 0.32)
+    return distance
 
 
 def _crescent(u: Floats, v: Floats) -> Floats:
-    return np.maximum(np.hypot(u, v) - 0.95, 0.72 - np.hypot(u - 0.45, v))
+    distance: Floats = np.maximum(np.hypot(u, v) - 0.95, 0.72 - np.hypot(u - 0.45, v))
+    return distance
 
 
 OUTLINES: dict[str, Callable[[Floats, Floats], Floats]] = {

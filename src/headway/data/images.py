@@ -87,6 +87,7 @@ class _Part:
 def load_images(path: Path, reading: ImageReading, progress: Progress = lambda what, done, total: None) -> Images:
     """Everything under a path, checked and decoded. Raises DataError naming the first thing that is wrong."""
     splits, classes = find_splits(path, reading.classes)
+    splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != "train", name))}
     if "train" not in splits:
         raise DataError(f"{path}: no train split; splits: {', '.join(splits)}")
     known = {name: _look(f"reading {name}", split, progress) for name, split in splits.items()}
