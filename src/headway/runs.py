@@ -21,6 +21,7 @@ from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
 from headway.models import Stepper, VitConfig, build_model
+from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, locked
 from headway.tasks.classification import Classification, ClassificationTask, prepare_classification
 from headway.tasks.classifying import Prediction, classify
@@ -104,6 +105,7 @@ def _prepare_images(
         config.data,
         batch_tokens=config.train.batch_tokens,
         seed=config.train.seed,
+        compiled=config.train.compile and compiler_missing(pick_device(config.train.device).type) is None,
         expected=expected,
         progress=watcher.preparing,
     )

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.data import autoaugment
-from headway.data.autoaugment import AutoAugment
+from headway.data.autoaugment import AutoAugment, Tables, policy_tables
 from headway.errors import ConfigError
 
 DRAWS = 19  # rows of random numbers, of which AutoAugment has the first
@@ -55,30 +55,36 @@ def draw(count: int, generator: torch.Generator) -> Tensor:
     return torch.rand(DRAWS, count, generator=generator, device=generator.device)
 
 
-def normalised(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) -> Tensor:
-    """Levels from 0 to 255 (B, 3, H, W) as floats, less the mean and over the deviation of each colour."""
-    scale, offset = _normalisation(mean, std, images.device)
-    return images * scale + offset
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What is the same for all batches, on their device: scale and offset of each colour, and the policy's tables."""
+
+    scale: Tensor
+    offset: Tensor
+    tables: Tables
+
+    def normalised(self, images: Tensor) -> Tensor:
+        """Levels from 0 to 255 (B, 3, H, W) as floats, less the mean and over the deviation of each colour."""
+        return images * self.scale + self.offset
 
 
 @cache
-def _normalisation(mean: tuple[float, ...], std: tuple[float, ...], device: torch.device) -> tuple[Tensor, Tensor]:
+def constants(mean: tuple[float, ...], std: tuple[float, ...], device: torch.device) -> Constants:
+    """Made once for a device: a step waits for no copy."""
     centre, spread = (torch.tensor(each).view(1, 3, 1, 1) for each in (mean, std))
-    return (1 / (255 * spread)).to(device), (-centre / spread).to(device)
+    return Constants((1 / (255 * spread)).to(device), (-centre / spread).to(device), policy_tables(device))
 
 
 @torch.no_grad()
-def augmented(
-    config: Augmentation, images: Tensor, draws: Tensor, mean: tuple[float, ...], std: tuple[float, ...]
-) -> Mixed:
+def augmented(config: Augmentation, images: Tensor, draws: Tensor, known: Constants) -> Mixed:
     """Bytes (B, 3, H, W) as a batch to train on, by random numbers (DRAWS, B)."""
     with torch.autocast(images.device.type, enabled=False):  # levels must stay exact
         policy, rest = draws[: autoaugment.DRAWS], draws[autoaugment.DRAWS :]
         x = images.float()
         if config.policy is not None:
-            x = config.policy(x, policy)
+            x = config.policy(x, policy, known.tables)
         x = shifted(x, rest[0], rest[1:3], pad=config.crop, flip=config.flip)
-        x = normalised(x, mean, std)
+        x = known.normalised(x)
         if config.erase:
             x = torch.where(erased(x, rest[3:8], config.erase), 0.0, x)
         own = torch.ones_like(x[:, :1])

@@ -67,15 +67,18 @@ POLICY = (
 DRAWS = 5  # random numbers an image needs: which row, and for each of its operations whether and which way
 
 
+Tables = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoAugment:
     """The policy found on CIFAR-10; what moves in from outside is grey."""
 
     fill: float = 128.0
 
-    def __call__(self, images: Tensor, draws: Tensor) -> Tensor:
+    def __call__(self, images: Tensor, draws: Tensor, tables: Tables) -> Tensor:
         """(B, 3, H, W) -> the same with two operations each, by random numbers (DRAWS, B) from 0 to 1."""
-        codes, chances, amounts, signed = _tables(images.device)
+        codes, chances, amounts, signed = tables
         row_B = (draws[0] * len(POLICY)).long().clamp(max=len(POLICY) - 1)
         for turn in range(2):
             chance_B = chances[row_B, turn]
@@ -87,7 +90,7 @@ class AutoAugment:
 
 
 @cache
-def _tables(device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def policy_tables(device: torch.device) -> Tables:
     """The policy as tensors (25, 2): code, probability, amount, and whether it goes either way."""
     halves = [[(row[0], row[1], row[2]), (row[3], row[4], row[5])] for row in POLICY]
     codes = [[CODES[str(name)] for name, _, _ in pair] for pair in halves]

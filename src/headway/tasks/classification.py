@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.config import positive
-from headway.data.augment import Augmentation, augmented, draw, normalised
+from headway.data.augment import Augmentation, augmented, constants, draw
 from headway.data.batching import Indices, Shuffled
 from headway.data.builtin import load_images
 from headway.data.config import DataConfig
@@ -70,11 +70,14 @@ class ClassificationTask:
         *,
         batch_tokens: int,
         seed: int,
+        compiled: bool = False,
     ) -> None:
         self.config, self.classes, self.splits, self.seed = config, classes, dict(splits), seed
         self.order = Shuffled(len(splits["train"]), batch_tokens, seed)
         self.small = splits["train"].pixels.nbytes <= RESIDENT
         self._tables: dict[torch.device, Tensor] = {}
+        # Hundreds of small operations become a few; the numbers stay the same.
+        self._augmented = torch.compile(augmented, dynamic=False) if compiled else augmented
         self._drawn = (-1, 0)  # the last step that augmented, and how many batches it has had
 
     def batch(self, indices: Indices) -> Batch:
@@ -90,10 +93,11 @@ class ClassificationTask:
         assert given is not None
         images = self._table(given.device)[given] if self.small else given
         config, labels = self.config, batch.targets
+        known = constants(config.mean, config.std, given.device)
         if config.augment is None:
-            logits = model(normalised(images, config.mean, config.std))
+            logits = model(known.normalised(images))
             return {"class": Term(cross_entropy(logits, labels, smoothing), batch.count)}
-        mixed = augmented(config.augment, images, self._draws(len(images), given.device, step), config.mean, config.std)
+        mixed = self._augmented(config.augment, images, self._draws(len(images), given.device, step), known)
         logits = model(mixed.images)
         if not config.augment.mix:
             return {"class": Term(cross_entropy(logits, labels, smoothing), batch.count)}
@@ -161,7 +165,8 @@ class ClassificationTask:
 def logits_of(model: nn.Module, device: torch.device, images: Tensor, config: Classification) -> Tensor:
     """Bytes (B, 3, H, W) -> logits (B, classes) in float32, whatever the model computes in."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    logits: Tensor = model(normalised(images.to(device), config.mean, config.std).to(dtype))
+    known = constants(config.mean, config.std, device)
+    logits: Tensor = model(known.normalised(images.to(device)).to(dtype))
     return logits.float()
 
 
@@ -187,10 +192,14 @@ def prepare_classification(
     *,
     batch_tokens: int,
     seed: int,
+    compiled: bool = False,
     expected: Mapping[str, str] | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> tuple[ClassificationTask, Images]:
     """Images as a task, and the images themselves with their classes and contents."""
     images = read_images(config, data, progress)
     expect_contents(images.contents, expected)
-    return ClassificationTask(config, images.classes, images.splits, batch_tokens=batch_tokens, seed=seed), images
+    task = ClassificationTask(
+        config, images.classes, images.splits, batch_tokens=batch_tokens, seed=seed, compiled=compiled
+    )
+    return task, images
