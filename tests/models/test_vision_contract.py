@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import pytest
 import torch
 
@@ -106,3 +108,24 @@ def test_it_compiles_as_one_graph(name):
 def test_a_new_model_is_not_sure_of_itself(name):
     logits = build_model(VISION[name]).eval()(images())
     assert -logits.log_softmax(-1).mean() < 3 * torch.tensor(5).log()
+
+
+@everything
+def test_it_trains_in_mixed_precision(name):
+    model = build(name).train()
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(images())
+        assert (logits - model(images())).isfinite().all()
+    logits.float().square().sum().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+@everything
+def test_a_copy_is_its_own(name):
+    model = build(name)
+    expected = model(images())
+    copy = deepcopy(model)
+    with torch.no_grad():
+        copy.head.bias += 1.0
+    assert torch.equal(model(images()), expected)
+    torch.testing.assert_close(copy(images()), expected + 1.0)
