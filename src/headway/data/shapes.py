@@ -36,7 +36,7 @@ RELATIONS = ("left of", "right of", "above", "below")
 COUNTS = {"train": 20_000, "val": 2_000, "test": 2_000, "unseen": 2_000}
 CHUNK = 1_000  # scenes drawn at a time
 VERSION = "1"  # of the drawings: another one is another data set
-CLUTTER = 4  # small objects in a scene: half below the main one, half on top of it
+BELOW, ABOVE = 2, 1  # small objects in a scene, below the main one and on top of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ def scenes(count: int, *, size: int, seed: int, unseen: bool = False) -> Scenes:
 
 def _chunk(random: np.random.Generator, count: int, size: int, unseen: bool) -> Scenes:
     shape, colour = _kinds(random, count, unseen)
-    radius = random.uniform(0.25, 0.42, count)
-    x, y = (random.uniform(0.38, 0.62, count) for _ in range(2))
+    radius = random.uniform(0.26, 0.42, count)
+    x, y = (random.uniform(0.41, 0.59, count) for _ in range(2))
     main = Objects(shape, x, y, radius, random.uniform(0, 2 * np.pi, count), _tints(random, colour))
     pictures = backgrounds(random, count, size, apart_from=main.colour)
-    for number in range(CLUTTER + 1):
-        paint(pictures, main if number == CLUTTER // 2 else _clutter(random, count))
-    return Scenes(finished(random, pictures, 0.08), shape, colour)
+    for number in range(BELOW + 1 + ABOVE):
+        paint(pictures, main if number == BELOW else _clutter(random, count))
+    return Scenes(finished(random, pictures, 0.06), shape, colour)
 
 
 def _kinds(random: np.random.Generator, count: int, unseen: bool) -> tuple[Numbers, Numbers]:
@@ -94,7 +94,7 @@ def _clutter(random: np.random.Generator, count: int) -> Objects:
         random.integers(0, len(SHAPES), count),
         random.uniform(0, 1, count),
         random.uniform(0, 1, count),
-        random.uniform(0.05, 0.09, count),
+        random.uniform(0.05, 0.085, count),
         random.uniform(0, 2 * np.pi, count),
         _tints(random, random.integers(0, len(COLOURS), count)),
     )

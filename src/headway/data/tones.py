@@ -56,21 +56,24 @@ def _note(random: np.random.Generator, pitch: Floats, time: Floats) -> Floats:
     for partial in range(1, PARTIALS + 1):
         phase = random.uniform(0, 2 * np.pi, (len(pitch), 1))
         sound += 0.5 ** (partial - 1) * np.sin(2 * np.pi * partial * pitch[:, None] * time + phase)
-    return sound * np.exp(-fade * time)
+    faded: Floats = sound * np.exp(-fade * time)
+    return faded
 
 
 def _glide(random: np.random.Generator, pitch: Floats, time: Floats, *, up: bool) -> Floats:
     """A tone that moves by a third of an octave to one and a half, at a steady pace."""
     octaves = random.uniform(1 / 3, 1.5, (len(pitch), 1)) * (1 if up else -1) / time[-1]
     turns = pitch[:, None] * (2 ** (octaves * time) - 1) / (octaves * np.log(2))
-    return np.sin(2 * np.pi * turns)
+    sound: Floats = np.sin(2 * np.pi * turns)
+    return sound
 
 
 def _rhythm(random: np.random.Generator, pitch: Floats, time: Floats) -> Floats:
     """Short clicks of one pitch, four to twelve a second."""
     beats = random.uniform(4, 12, (len(pitch), 1))
     since = (time * beats + random.uniform(0, 1, (len(pitch), 1))) % 1 / beats
-    return np.sin(2 * np.pi * 4 * pitch[:, None] * since) * np.exp(-60 * since)
+    clicks: Floats = np.sin(2 * np.pi * 4 * pitch[:, None] * since) * np.exp(-60 * since)
+    return clicks
 
 
 def _noise(random: np.random.Generator, count: int, length: int, *, pink: bool) -> Floats:

@@ -65,19 +65,19 @@ def fine_tuning(model: ModelConfig) -> RunConfig:
 
 
 def shapes(model: ModelConfig) -> RunConfig:
-    """The built-in `shapes` in minutes on two cores: AdamW, a short warm-up, flips only."""
+    """The built-in `shapes` in minutes on two cores: AdamW, a short warm-up, flips and crops."""
     return RunConfig(
         task=Classification(size=32, augment=Augmentation(crop=2)),
         data=DataConfig(spec="shapes"),
         model=model,
         train=TrainConfig(
-            steps=2500,
+            steps=4000,
             batch_tokens=64,
             learning_rate=2e-3,
             optimiser=AdamW(decay=0.05),
-            schedule=Cosine(warmup=200, floor=0.01),
+            schedule=Cosine(warmup=150, floor=0.01),
             label_smoothing=0.05,
-            evaluate_every=250,
-            save_every=250,
+            evaluate_every=500,
+            save_every=500,
         ),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headway.models import ConvnetConfig, VitConfig
 from headway.nn.dropout import StochasticDepth
 from headway.nn.norms import LayerNorm
@@ -32,6 +34,12 @@ def small_data(patches: Patches | Shifted, *, local: bool) -> VitConfig:
         stochastic_depth=StochasticDepth(rate=0.1, growth="constant"),
         start="small-data",
     )
+
+
+def shapes_vit() -> VitConfig:
+    """SL-ViT small enough to learn `shapes` on two cores."""
+    small = small_data(Shifted(), local=True)
+    return replace(small, classes=8, width=64, heads=4, inner=128, layers=4, stochastic_depth=StochasticDepth())
 
 
 _VIT = "Dosovitskiy et al. 2021, An Image is Worth 16x16 Words"
@@ -84,6 +92,15 @@ VISION = (
         ),
         config=lambda: small_data(Shifted(), local=True),
         run=recipes.small_data,
+    ),
+    Preset(
+        name="sl-vit-tiny",
+        task="classification",
+        source=_SMALL + ", at a size for a laptop",
+        parameters=153_912,
+        departures=("the size is ours, for the built-in `shapes` in minutes on two cores",),
+        config=shapes_vit,
+        run=recipes.shapes,
     ),
     Preset(
         name="convnet",
