@@ -153,3 +153,21 @@ def test_without_anything_images_are_only_normalised(pictures):
 def test_chances_outside_0_to_1_are_refused():
     with pytest.raises(ConfigError, match=r"augment.mix=1.5, allowed: 0 to 1"):
         Augmentation(mix=1.5)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_gives_the_same_and_waits_for_nothing(pictures):
+    device = torch.device("cuda")
+    config = Augmentation(policy=AutoAugment(), erase=0.25, mix=1.0)
+    draws = torch.rand(19, 8)
+    known = constants((0.5, 0.5, 0.5), (0.5, 0.5, 0.5), device)
+    there, given = pictures.to(device), draws.to(device)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        made = augmented(config, there, given, known)
+        draw(8, torch.Generator(device).manual_seed(1))
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    expected = augmented(config, pictures, draws, KNOWN)
+    assert ((made.images.cpu() - expected.images).abs() > 0.01).float().mean() < 0.01
+    assert torch.equal(made.partner.cpu(), expected.partner)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from headway.data.augment import Augmentation
+from headway.data.augment import Augmentation, augmented, constants
 from headway.data.autoaugment import AutoAugment
 from headway.data.batching import Shuffled
 from headway.data.images import ImageStore
@@ -82,16 +82,19 @@ def test_step_and_micro_batch_decide_what_augmentation_draws():
     assert torch.equal(again._draws(4, CPU, 7), second)
 
 
-def test_a_mixed_image_has_the_loss_of_both_classes():
-    task = made(Augmentation(flip=False, crop=0, mix=1.0))
-    batch = task.batch(np.arange(8))
-    model = vit()
+def test_a_mixed_image_has_the_loss_of_both_classes_in_their_shares():
+    task, model = made(Augmentation(flip=False, crop=0, mix=1.0)), vit()
     torch.nn.init.normal_(model.head.weight, std=3.0)
-    plain = made().loss(model, batch)["class"].total
-    mixed = [task.loss(model, batch, step=step)["class"].total for step in range(3)]
-    assert all(total.isfinite() for total in mixed)
-    assert not torch.equal(mixed[0], mixed[1])
-    assert not torch.equal(mixed[0], plain)
+    batch = task.batch(np.arange(8))
+    for step in range(3):
+        draws = made(task.config.augment)._draws(8, CPU, step)
+        known = constants(task.config.mean, task.config.std, CPU)
+        mixed = augmented(task.config.augment, torch.from_numpy(task.splits["train"].pixels[:8]), draws, known)
+        one_hot = torch.nn.functional.one_hot(batch.targets, len(SHAPES)).float()
+        soft = mixed.share[:, None] * one_hot + (1 - mixed.share)[:, None] * one_hot[mixed.partner]
+        expected = torch.nn.functional.cross_entropy(model(mixed.images), soft, reduction="sum", label_smoothing=0.1)
+        torch.testing.assert_close(task.loss(model, batch, smoothing=0.1, step=step)["class"].total, expected)
+        assert 0 < mixed.share.min() <= mixed.share.max() < 1
 
 
 def train(folder, steps: int, *, resume: bool = False) -> Trainer:

@@ -48,9 +48,18 @@ _VIT_DEPARTURES = (
     "GELU by the error function as in the paper; the authors' code has the tanh approximation",
     "no hidden layer in the head, which the paper has while it pretrains on larger data",
     "no dropout: it belongs to a recipe",
+    "trained by the paper's fine-tuning recipe at 224 pixels, not 384; flips, and no crops of another scale",
 )
 _SMALL = "Lee et al. 2021, Vision Transformer for Small-Size Datasets; sizes and start of its official code"
-_SMALL_DEPARTURES = ("10 classes at 32 pixels, CIFAR-10's; other data have another head and position grid",)
+_RECIPE_DEPARTURES = (
+    "a rectangle to erase that is longer than the image is cut to it, not drawn anew",
+    "AutoAugment takes the nearest pixel and fills with grey",
+    "validated on a tenth of train unless `--data.val test`, which is what the paper reports the best epoch of",
+)
+_SMALL_DEPARTURES = (
+    "10 classes at 32 pixels, CIFAR-10's; other data have another head and position grid",
+    *_RECIPE_DEPARTURES,
+)
 
 
 def _imagenet(name: str, source: str, parameters: int, *, patch: int, layers: int, width: int, heads: int) -> Preset:
@@ -111,6 +120,8 @@ VISION = (
             "three stages, not four: about as many parameters as vit-small-data, but about twice its arithmetic",
             "a 3 x 3 stem without pooling, for small images",
             "1 x 1 projections where the shape changes (the paper's option B)",
+            "trained by the recipe of Lee et al. 2021, for a comparison with vit-small-data",
+            *_RECIPE_DEPARTURES,
         ),
         config=lambda: ConvnetConfig(classes=10),
         run=recipes.small_data,

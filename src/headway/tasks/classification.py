@@ -101,11 +101,12 @@ class ClassificationTask:
         logits = model(mixed.images)
         if not config.augment.mix:
             return {"class": Term(cross_entropy(logits, labels, smoothing), batch.count)}
-        share = mixed.share[:, None]
-        one_hot = F.one_hot(labels, len(self.classes)).to(share.dtype)
-        targets = share * one_hot + (1 - share) * one_hot[mixed.partner]
-        total = F.cross_entropy(logits.float(), targets, reduction="sum", label_smoothing=smoothing)
-        return {"class": Term(total, batch.count)}
+        # The loss is linear in its target: a mixed one needs no table of shares, smoothed or not.
+        own, other = (
+            F.cross_entropy(logits.float(), each, reduction="none", label_smoothing=smoothing)
+            for each in (labels, labels[mixed.partner])
+        )
+        return {"class": Term((mixed.share * own + (1 - mixed.share) * other).sum(), batch.count)}
 
     def _table(self, device: torch.device) -> Tensor:
         """All training images on a device (N, 3, H, W), put there once."""
