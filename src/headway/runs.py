@@ -194,9 +194,10 @@ class Run:
         config, tokenizers = self.config, self.tokenizers
         size = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}
         if isinstance(config.task, Classification):
-            return prepare_classification(
-                config.task, data, batch_tokens=config.train.batch_tokens, seed=config.train.seed
-            )[0]
+            if spec is not None:  # all of it is to be judged
+                data = replace(data, val="")
+            rows, seed = config.train.batch_tokens, config.train.seed
+            return prepare_classification(config.task, data, batch_tokens=rows, seed=seed, to_train=spec is None)[0]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):

@@ -75,6 +75,20 @@ def test_evaluate_speaks_to_machines_and_people(run, tmp_path, capsys):
     assert re.search(r"square\s+\d", shown)
 
 
+def test_other_images_are_all_judged(run, tmp_path, capsys):
+    other = pictures(tmp_path / "other", each=4)
+    for path in (other / "square").iterdir():
+        path.unlink()
+    (other / "square").rmdir()
+    assert main(["evaluate", str(run), "--data", str(other), "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["images"] == 8
+    assert values["accuracy_by_class"][1] is None
+    (other / "circle").rename(other / "blob")
+    assert main(["evaluate", str(run), "--data", str(other)]) == 3
+    assert "blob: no such class; there are: circle, square, triangle" in capsys.readouterr().err
+
+
 def test_classify_gives_a_line_for_an_image(run, tmp_path, capsys):
     files = sorted(str(path) for path in (run.parent / "data").rglob("*.png"))[:3]
     out = tmp_path / "said.png"

@@ -53,6 +53,7 @@ class ImageReading:
     classes: tuple[str, ...] = ()
     val: str = ""
     skip_bad: bool = False
+    to_train: bool = True  # else only to be judged: nothing is held out, and a class may have no image
     cache: Path
 
 
@@ -94,11 +95,13 @@ def load_images(path: Path, reading: ImageReading, progress: Progress = lambda w
     classes = classes or _counted(path, known["train"].labels)
     for name, found in known.items():
         _expect_labels(path, splits[name], name, found.labels, classes)
+    if reading.to_train:
+        _expect_enough(path, known["train"].labels, classes, least=2)
     if reading.val:
         if reading.val not in splits:
             raise DataError(f"{path}: data.val={reading.val!r}, splits: {', '.join(splits)}")
         splits["val"], known["val"] = splits[reading.val], known[reading.val]
-    elif "val" not in splits:
+    elif "val" not in splits and reading.to_train:
         held = held_out(known["train"].digests, known["train"].labels)
         whole, all_known = splits["train"], known["train"]
         for name, chosen in (("train", ~held), ("val", held)):
@@ -115,7 +118,8 @@ def load_images(path: Path, reading: ImageReading, progress: Progress = lambda w
     if wrong and not reading.skip_bad:
         total = sum(map(len, splits.values()))
         raise DataError(f"{wrong[0]}; {len(wrong):,} of {total:,} are bad; --data.skip_bad true leaves them out")
-    _expect_enough(path, stores["train"].labels, classes)
+    if reading.to_train:
+        _expect_enough(path, stores["train"].labels, classes)
     return Images(name=str(path), classes=classes, splits=stores, contents=contents, left_out=len(wrong))
 
 
@@ -157,11 +161,10 @@ def _expect_labels(path: Path, split: Split, name: str, labels: Labels, classes:
         row = int(wrong[0])
         where = next(picture.where for n, picture in enumerate(split) if n == row)
         raise DataError(f"{where}: label {labels[row]}, allowed: 0 to {len(classes) - 1}")
-    if name == "train":
-        _expect_enough(path, labels, classes, least=2)
 
 
 def _expect_enough(path: Path, labels: Labels, classes: tuple[str, ...], least: int = 1) -> None:
+    """Raise DataError for a training set of one class, or with a class that has too few images."""
     if len(classes) < 2:
         raise DataError(f"{path}: {len(classes)} class ({', '.join(classes)}), expected at least 2")
     for number, count in enumerate(np.bincount(labels, minlength=len(classes))):

@@ -175,13 +175,14 @@ def _runs(count: int) -> Iterator[slice]:
     return (slice(at, min(at + EVALUATED, count)) for at in range(0, count, EVALUATED))
 
 
-def read_images(config: Classification, data: DataConfig, progress: Progress) -> Images:
+def read_images(config: Classification, data: DataConfig, progress: Progress, *, to_train: bool) -> Images:
     """The images a run is told to read."""
     reading = ImageReading(
         size=config.size,
         classes=data.classes,
         val=data.val,
         skip_bad=data.skip_bad,
+        to_train=to_train,
         cache=Path(data.cache).expanduser(),
     )
     return load_images(data.spec, reading, progress)
@@ -194,11 +195,12 @@ def prepare_classification(
     batch_tokens: int,
     seed: int,
     compiled: bool = False,
+    to_train: bool = True,
     expected: Mapping[str, str] | None = None,
     progress: Progress = lambda what, done, total: None,
 ) -> tuple[ClassificationTask, Images]:
     """Images as a task, and the images themselves with their classes and contents."""
-    images = read_images(config, data, progress)
+    images = read_images(config, data, progress, to_train=to_train)
     expect_contents(images.contents, expected)
     task = ClassificationTask(
         config, images.classes, images.splits, batch_tokens=batch_tokens, seed=seed, compiled=compiled
