@@ -112,6 +112,8 @@ def test_what_a_classifier_does_not_do(run, capsys):
     assert "is an image classifier" in capsys.readouterr().err
     assert main(["generate", str(run), "--prompt", "x"]) == 2
     assert main(["score", str(run), "a\tb"]) == 2
+    assert main(["verify", str(run)]) == 2
+    assert "verify checks models of text" in capsys.readouterr().err
     assert main(["evaluate", str(run), "--stride", "2"]) == 2
     assert "--stride is for a language model" in capsys.readouterr().err
 

@@ -94,7 +94,7 @@ class Beam:
         return self.width // self.groups
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def beam_search(
     model: Stepper[Any],
     source: Source | None,
@@ -183,15 +183,14 @@ class _Search:
         if self.constraints is not None:
             words = self._guarded(words, self.constraints)
         found = candidates(
-            self.scores.unsqueeze(-1) + words.view(count, width, -1),
+            self.scores,
+            words.view(count, width, -1),
             groups=self.beam.groups,
             share=self.beam.share,
             stop=self.stop,
             diversity=self.beam.diversity,
             guard=self.guard,
         )
-        if self.beam.groups == 1 and width == found.kept.shape[1] > 1:
-            found = found.settled()
         base = torch.arange(count, device=words.device).unsqueeze(-1) * width
         self._collect(found, base + found.parents, stopped=True)
         self._record(found)

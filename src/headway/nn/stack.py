@@ -13,6 +13,7 @@ from headway.errors import ConfigError
 from headway.nn.block import Block, BlockConfig
 from headway.nn.cache import Cache
 from headway.nn.dropout import Dropout, StochasticDepth
+from headway.nn.lines import sources
 from headway.nn.norms import BatchNorm
 from headway.nn.positions import (
     T5,
@@ -69,15 +70,11 @@ class Memory:
 
     def select(self, rows_B: Tensor) -> Memory:
         """These decoder rows, in this order."""
-        sources, lines = rows_B // self.lines, 1
-        if rows_B.device.type == "cpu":  # on a GPU a look at the rows would wait
-            kept, counts = torch.unique_consecutive(sources, return_counts=True)
-            if len(kept) and bool((counts == counts[0]).all()):
-                sources, lines = kept, int(counts[0])
-                if torch.equal(kept, torch.arange(len(self.layers[0][0]))):
-                    return replace(self, lines=lines)
-        layers = tuple((k[sources], v[sources]) for k, v in self.layers)
-        mask = Lengths(self.mask.lengths[sources]) if isinstance(self.mask, Lengths) else self.mask
+        kept, lines = sources(rows_B, self.lines) or (rows_B // self.lines, 1)
+        if kept.device.type == "cpu" and torch.equal(kept, torch.arange(len(self.layers[0][0]))):
+            return replace(self, lines=lines)
+        layers = tuple((k[kept], v[kept]) for k, v in self.layers)
+        mask = Lengths(self.mask.lengths[kept]) if isinstance(self.mask, Lengths) else self.mask
         return Memory(layers, mask, lines)
 
 
@@ -107,7 +104,8 @@ class Stack(nn.Module):
 
     def empty_cache(self, capacity: int) -> Cache:
         """A cache for this stack, to be filled by `forward`."""
-        return Cache.empty(len(self.blocks), capacity)
+        position = self.attention_positions.position if self.attention_positions else None
+        return Cache.empty(len(self.blocks), capacity, parts=position is None or isinstance(position, Rotary))
 
     def remember(self, memory_BSD: Tensor, lengths_B: Tensor | None) -> Memory:
         """What the cross-attentions of this stack need of a source."""
@@ -132,6 +130,10 @@ class Stack(nn.Module):
         if self.input_positions is not None:
             x_BTD = self.input_positions(x_BTD, positions, used + count, count if lengths_B is None else lengths_B)
         geometry = self.attention_positions(positions, offset) if self.attention_positions else Geometry(offset)
+        if cache and cache.lines is not None:
+            assert count == 1, "lines take one token at a time: see Cache.ready"
+            lines = cache.lines.grown()
+            geometry = replace(geometry, lines=lines, own=lines.mask() if geometry.bias is None else None)
         keep_BT = None if lengths_B is None else steps < lengths_B.unsqueeze(-1)
         if self.input_norm is not None:
             x_BTD = self.input_norm(x_BTD, keep_BT)
