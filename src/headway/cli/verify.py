@@ -21,7 +21,7 @@ from rich.text import Text
 from headway.cli import report as show
 from headway.cli.lines import is_terminal
 from headway.data.builtin import load_parallel, load_text
-from headway.errors import DataError, HeadwayError, VerificationError
+from headway.errors import ConfigError, DataError, HeadwayError, VerificationError
 from headway.interop.checks import PRECISIONS, REFERENCE, Subject
 from headway.interop.inputs import Room, continued, made, written
 from headway.interop.kinds import KINDS, Example, Forward, Kind
@@ -51,6 +51,8 @@ def run(arguments: Namespace) -> None:
 
 def subject_of(found: Run, texts: Sequence[str] = (), *, compiled: bool = False) -> Subject:
     """A run with its inputs: these texts, else made-up tokens and the first lines of its validation data."""
+    if type(found.config.task) not in KINDS:
+        raise ConfigError(f"{found.folder} is an image classifier; verify checks models of text")
     kind = KINDS[type(found.config.task)](found.config.task, found.tokenizers)
     room = Room.of(kind, found.model)
     examples = written(kind, texts, room) if texts else [*_own(found, kind, room), *made(kind, room)]
