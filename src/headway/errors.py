@@ -52,7 +52,7 @@ class NonFiniteError(HeadwayError):
 
 
 class BadModelError(HeadwayError):
-    """A model folder that cannot be taken up; names the file and the field or tensor."""
+    """A model folder that cannot be taken up: what is wrong with it, in which file, field or tensor."""
 
     exit_code = 7
 
