@@ -206,6 +206,7 @@ class TranslationTask:
         A line may have `max_extra` tokens more than its source, whatever is decoded beside it.
         """
         config, tokenizer = self.config, self.target_tokenizer
+        wanted = _never(tokenizer) if decoding.constraints is None else decoding.constraints & _never(tokenizer)
         width, alpha = self._width_and_alpha(decoding)
         extra = config.max_extra if decoding.max_extra is None else decoding.max_extra
         most = positions_end(model)
@@ -231,7 +232,7 @@ class TranslationTask:
                     stop_rule=decoding.stop_rule,
                     groups=decoding.groups,
                     diversity=decoding.diversity,
-                    constraints=decoding.constraints,
+                    constraints=wanted or None,
                     recorder=recorder,
                 )
             for n, hypotheses in zip(chosen, found, strict=True):
@@ -293,6 +294,12 @@ def positions_end(model: object) -> int | None:
     modules = (module for part in parts if isinstance(part, nn.Module) for module in part.modules())
     ends = [each.context for each in modules if isinstance(each, InputPositions) and each.table is not None]
     return min(ends, default=None)
+
+
+def _never(tokenizer: Tokenizer) -> Constraints:
+    """What an imported model's config says it must not write."""
+    banned = tokenizer.marks.banned if tokenizer.marks else ()
+    return Constraints(banned=tuple((token,) for token in banned))
 
 
 def _ended(ids: np.ndarray[Any, np.dtype[np.uint32]], stop: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
