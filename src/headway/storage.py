@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -26,6 +27,7 @@ from torch import Tensor, nn
 from headway.errors import ConfigError, DataError, StorageError
 
 MANIFEST = "MANIFEST.json"
+AHEAD = 2  # chunks of a streamed file that may wait to be written
 DRAFT = ".draft-"  # what a writer that died may leave behind begins with this
 
 
@@ -83,21 +85,27 @@ class Draft:
         DISK.sync(path)
 
     def stream(self, name: str, chunks: Iterable[memoryview]) -> None:
-        """Add a file of bytes as they come; a thread hashes one chunk while it is written and the next one is made."""
+        """Add a file of bytes as they come; a thread hashes and writes one chunk while the next one is made."""
         digest, size = hashlib.sha256(), 0
 
         def fill(path: Path) -> None:
             nonlocal size
-            hashed: Future[None] | None = None
             with path.open("wb", buffering=0) as file, ThreadPoolExecutor(1) as pool:
-                for chunk in chunks:
-                    if hashed is not None:
-                        hashed.result()
-                    hashed = pool.submit(digest.update, chunk)
+
+                def put(chunk: memoryview) -> None:
+                    digest.update(chunk)
                     written = 0
                     while written < len(chunk):
                         written += file.write(chunk[written:])
-                    size += written
+
+                waiting: deque[Future[None]] = deque()
+                for chunk in chunks:
+                    size += len(chunk)
+                    waiting.append(pool.submit(put, chunk))
+                    if len(waiting) > AHEAD:
+                        waiting.popleft().result()
+                for each in waiting:
+                    each.result()
 
         self.write(name, fill)
         self.known[name] = {"size": size, "sha256": digest.hexdigest()}

@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 from headway.errors import BadModelError
 
 SHOWN = 80  # characters of a stranger's word in an error
-DIGITS = 20  # of a whole number: more than 64 bits hold
 DEEP = 64  # levels of nesting
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
@@ -41,15 +40,10 @@ def parse_json(data: bytes, origin: str) -> Any:
     def no_number(text: str) -> NoReturn:
         raise BadModelError(f"{origin}: {text} is no number that JSON knows")
 
-    def whole(text: str) -> int:
-        if len(text) > DIGITS:
-            raise BadModelError(f"{origin}: a whole number of {len(text)} digits, allowed: {DIGITS}")
-        return int(text)
-
     if _depth(data) > DEEP:
         raise BadModelError(f"{origin}: nested more than {DEEP} levels deep")
     try:
-        found = json.loads(data, object_pairs_hook=no_twins, parse_constant=no_number, parse_int=whole)
+        found = json.loads(data, object_pairs_hook=no_twins, parse_constant=no_number)
         if b"\\u" in data:
             json.dumps(found, ensure_ascii=False).encode()
     except UnicodeEncodeError:

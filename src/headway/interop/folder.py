@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -107,18 +107,23 @@ class ModelFolder:
         return found
 
     def read(self, name: str) -> Tensor:
-        """One tensor, as it is stored. Raises BadModelError where the file has become shorter meanwhile."""
+        """One tensor as it is stored, mapped from the file: nothing is read before it is used, or kept once it is not.
+
+        Raises BadModelError where the file has become shorter meanwhile.
+        """
         entry = self.tensors[name]
-        data = np.empty(entry.nbytes, np.uint8)
-        view, done = memoryview(data), 0
-        with self.place(entry.file).open("rb", buffering=0) as file:
-            file.seek(entry.begin)
-            while done < len(view):
-                count = file.readinto(view[done:])
-                if not count:
-                    raise BadModelError(f"{self.named(entry.file)}: ends within tensor {shown(name)}")
-                done += count
-        return torch.from_numpy(data).view(DTYPES[entry.dtype]).view(entry.shape)
+        if not entry.nbytes:
+            return torch.empty(entry.shape, dtype=DTYPES[entry.dtype])
+        first = entry.begin - entry.begin % mmap.ALLOCATIONGRANULARITY
+        with self.place(entry.file).open("rb") as file:
+            if os.fstat(file.fileno()).st_size < entry.end:
+                raise BadModelError(f"{self.named(entry.file)}: ends within tensor {shown(name)}")
+            # A private copy, of which no page is ever written: torch wants memory that it could write to.
+            mapped = mmap.mmap(file.fileno(), entry.end - first, access=mmap.ACCESS_COPY, offset=first)
+        data = torch.frombuffer(mapped, dtype=torch.uint8, count=entry.nbytes, offset=entry.begin - first)
+        if entry.begin % DTYPES[entry.dtype].itemsize:  # a header of odd length
+            data = data.clone()
+        return data.view(DTYPES[entry.dtype]).view(entry.shape)
 
     def _tensors(self) -> dict[str, Entry]:
         if self.has(WEIGHTS):

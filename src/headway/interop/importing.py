@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -61,7 +62,7 @@ class Import:
         self.task = imported.task or sentence_task(self.folder, _context(imported.model))
         self.tokenizers, self.marks = self._tokenizers(imported)
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Of the weights file that `write` makes."""
         header = len(header_of(self._shapes, self.dtype))
@@ -83,7 +84,7 @@ class Import:
 
         draft.stream(name, counted())
 
-    @property
+    @cached_property
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         return {name: part.shape for name, part in self.parts.items()}
 

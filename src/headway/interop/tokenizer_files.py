@@ -243,8 +243,8 @@ def _guarded(library: Tokenizer, origin: str) -> Tokenizer:
     """The tokenizer with text that spells a special token kept text. Raises BadModelError where it cannot be."""
     library.encode_special_tokens = True
     added = library.get_added_tokens_decoder()
-    own = library.get_vocab(with_added_tokens=False)  # what was only added is never found in a text
-    special = {index: token.content for index, token in added.items() if token.special and token.content in own}
+    special = {index: token.content for index, token in added.items() if token.special}
+    special = {index: text for index, text in special.items() if library.model.token_to_id(text) is not None}
     unknown = _unknown(library)
     for _ in range(2):
         spelt = [text for index, text in special.items() if index != unknown and _becomes_special(library, text, index)]
@@ -262,8 +262,8 @@ def _becomes_special(library: Tokenizer, text: str, index: int) -> bool:
 
 def _unknown(library: Tokenizer) -> int | None:
     """What text that is in no vocabulary becomes, which is no accident."""
-    model = json.loads(library.to_str())["model"]
-    if "unk_id" in model:
-        return model["unk_id"]  # type: ignore[no-any-return]
-    token = model.get("unk_token")
+    if isinstance(library.model, models.Unigram):
+        found: int | None = json.loads(library.to_str())["model"]["unk_id"]
+        return found
+    token = library.model.unk_token
     return library.token_to_id(token) if isinstance(token, str) else None
