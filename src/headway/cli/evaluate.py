@@ -183,9 +183,10 @@ def _masked(found: Run, task: MaskedTask, split: str) -> Outcome:
         "loss": f"{values['loss']:.4f}  nats a hidden token",
         "perplexity": f"{values['perplexity']:.4g}",
         "tokens": f"{values['tokens']:,}  hidden",
-        "next_sentence_accuracy": f"{values['next_sentence_accuracy']:.1%}",
         "unigram_entropy": f"{values['unigram_entropy']:.4f}  the loss of knowing frequencies alone",
     }
+    if "next_sentence_accuracy" in values:
+        rows["next_sentence_accuracy"] = f"{values['next_sentence_accuracy']:.1%}"
     halves = (line.rpartition(" | ") for line in values["samples"])
     lines = [[("text", Text(text)), ("guesses", Text(guesses))] for text, _, guesses in halves]
     return Outcome(values=values, shown=[Text(), show.facts(rows), show.samples("samples: token → guess", lines)])

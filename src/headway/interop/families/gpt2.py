@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from headway.errors import ConfigError
 from headway.interop.family import Family, Imported, Names, Part, Shape, Tokens, parts_of
 from headway.interop.fields import ACTIVATIONS, Fields, expect, written_activation
-from headway.models import GptConfig, ModelConfig, build_model
+from headway.models import GptConfig, ModelConfig
 from headway.nn.norms import LayerNorm
 from headway.nn.positions import Learned
 from headway.tasks.language import Language
@@ -81,14 +82,14 @@ def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
         "initializer_range": model.init_std,
         "tie_word_embeddings": model.tied,
         "bos_token_id": tokens.start,
-        "eos_token_id": list(tokens.stop) if len(tokens.stop) > 1 else next(iter(tokens.stop), None),
+        "eos_token_id": tokens.written_stop,
         "pad_token_id": tokens.pad,
     }
 
 
 def parts(model: ModelConfig) -> list[Part]:
     """Every tensor of the model; Conv1D keeps (in, out)."""
-    return parts_of(build_model(model, device="meta"), NAMES, turned=lambda name: ".c_" in name)
+    return parts_of(model, NAMES, turned=lambda name: ".c_" in name)
 
 
 def canonical(name: str, model: ModelConfig) -> str:
@@ -107,14 +108,11 @@ def copies(model: ModelConfig) -> dict[str, str]:
     return {"lm_head.weight": "transformer.wte.weight"} if model.tied else {}
 
 
-def zeros(model: ModelConfig) -> dict[str, Shape]:
-    """GPT-2 has a bias everywhere but in its head: where ours has none, theirs is zero."""
+def full(model: ModelConfig) -> ModelConfig:
+    """GPT-2 has a bias everywhere but in its head."""
     assert isinstance(model, GptConfig)
-    theirs = (part for part in parts(model) if part.theirs[0].startswith(("transformer.h.", "transformer.ln_f.")))
-    names = {(name, shape[-1]) for part in theirs for name, shape in zip(part.theirs, part.shapes, strict=True)}
-    present = {name for name, _ in names}
-    wanted = {name.replace(".weight", ".bias"): (rows,) for name, rows in names}
-    return {name: shape for name, shape in sorted(wanted.items()) if name not in present}
+    assert isinstance(model.norm, LayerNorm)
+    return replace(model, bias=True, norm=replace(model.norm, bias=True))
 
 
 GPT2 = Family(
@@ -126,5 +124,5 @@ GPT2 = Family(
     canonical=canonical,
     ignored=ignored,
     copies=copies,
-    zeros=zeros,
+    full=full,
 )
