@@ -28,7 +28,7 @@ from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
 from headway.tasks.prepare import prepare_language, prepare_translation
 from headway.tasks.translating import Translator
-from headway.tasks.translation import Decoding, Translation, TranslationTask
+from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
 from headway.training.checkpoints import Checkpoints
 from headway.training.run_config import RunConfig
 from headway.training.trainer import Trainer, Watcher, pick_device
@@ -276,7 +276,8 @@ class Run:
         else:
             translator = self.translator()
             words = [*self.tokenizer.encode(text), self.tokenizer.stop]
-            asked = [*translator.source_tokenizer.encode(source or ""), translator.source_tokenizer.stop]
+            reader = translator.source_tokenizer
+            asked = [*before_source(reader), *reader.encode(source or ""), reader.stop]
             inputs = (torch.tensor([asked]), torch.tensor([[self.tokenizer.start, *words[:-1]]]))
             targets = torch.tensor([words])
         logits = self.model(*(x.to(self.device) for x in inputs)).float().log_softmax(-1)

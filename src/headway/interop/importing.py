@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from headway.data.marks import Marks
-from headway.errors import BadModelError, ConfigError, HeadwayError
+from headway.errors import BadModelError, HeadwayError
 from headway.interop.bounded import one_line, shown
 from headway.interop.families import FAMILIES
-from headway.interop.family import Imported, Part
+from headway.interop.family import Imported, match
 from headway.interop.folder import ModelFolder
 from headway.interop.safetensors_header import DTYPES
 from headway.interop.safetensors_writer import chunks_of, header_of
@@ -56,7 +56,7 @@ class Import:
         self.model = imported.model
         self._expect_possible(imported.model)
         self.parts = {part.ours: part for part in self._guarded(lambda: self.family.parts(imported.model))}
-        self.sources = self._sources()
+        self.match = match(self.family, imported.model, self.folder.tensors)
         self._expect_tensors()
         self.dtype = self._dtype()
         self.task = imported.task or sentence_task(self.folder, _context(imported.model))
@@ -90,9 +90,10 @@ class Import:
 
     def _tensor(self, ours: str) -> Tensor:
         part = self.parts[ours]
-        found = part.assemble([self.folder.read(self.sources[name]) for name in part.theirs])
+        names = [self.match.found[name] for name in part.needed]
+        found = part.assemble([self.folder.read(name) for name in names])
         if not bool(found.sum().isfinite()) and not bool(found.isfinite().all()):
-            raise BadModelError(f"{self.folder.path}: tensor {shown(self.sources[part.theirs[0]])} is not finite")
+            raise BadModelError(f"{self.folder.path}: tensor {shown(names[0])} is not finite")
         return found
 
     def _guarded(self, call: Callable[[], T]) -> T:
@@ -127,55 +128,40 @@ class Import:
         given = self.folder.settings("generation_config.json") or {}
         return {key: given[key] for key in STEERING if given.get(key) is not None}
 
-    def _sources(self) -> dict[str, str]:
-        """Their names as `parts` spells them -> as the file does."""
-        found: dict[str, str] = {}
-        for name in self.folder.tensors:
-            if self.family.ignored(name):
-                continue
-            usual = self.family.canonical(name, self.model)
-            if usual in found:
-                raise BadModelError(f"{self.folder.path}: tensors {shown(found[usual])} and {shown(name)} are the same")
-            found[usual] = name
-        return found
-
     def _expect_tensors(self) -> None:
         """Raise BadModelError naming every tensor that is missing, unknown, misshapen or no float."""
-        expected = {
-            name: shape
-            for part in self.parts.values()
-            for name, shape in zip(part.theirs, part.shapes, strict=True)
-        }
-        copies, zeros = self.family.copies(self.model), self.family.zeros(self.model)
-        wrong = [f"{name} is missing" for name in expected if name not in self.sources]
-        for usual, name in self.sources.items():
-            entry = self.folder.tensors[name]
-            shape = expected.get(usual) or expected.get(copies.get(usual, "")) or zeros.get(usual)
-            if shape is None:
-                wrong.append(f"{shown(name)} is not part of the model")
-            elif entry.shape != tuple(shape):
-                wrong.append(f"{shown(name)} has shape {shown(entry.shape)}, expected {tuple(shape)}")
-            elif not DTYPES[entry.dtype].is_floating_point:
-                wrong.append(f"{shown(name)} is {entry.dtype}, expected floats")
+        found, tensors = self.match.found, self.folder.tensors
+        wrong = [f"{name} is missing" for name in self.match.missing]
+        wrong += [f"{shown(name)} is not part of the model" for name in self.match.extra]
+        for part in self.parts.values():
+            for usual, shape in zip(part.theirs, part.shapes, strict=True):
+                if usual in found and (entry := tensors[found[usual]]).shape != tuple(shape):
+                    wrong.append(f"{shown(found[usual])} has shape {shown(entry.shape)}, expected {tuple(shape)}")
+        wrong += [
+            f"{shown(name)} is {tensors[name].dtype}, expected floats"
+            for name in dict.fromkeys(found.values())
+            if not DTYPES[tensors[name].dtype].is_floating_point
+        ]
         if wrong:
             more = f"; and {len(wrong) - NAMED:,} more" if len(wrong) > NAMED else ""
             raise BadModelError(f"{self.folder.path}: {len(wrong):,} wrong: {'; '.join(wrong[:NAMED])}{more}")
 
     def _expect_copies(self) -> None:
-        """Raise BadModelError for a second copy that differs from the first, and for what must be zero and is not."""
-        for usual, first in self.family.copies(self.model).items():
-            if usual in self.sources:
-                one, other = (self.folder.read(self.sources[name]) for name in (first, usual))
-                if not torch.equal(one, other):
-                    names = f"{shown(self.sources[usual])} differs from {shown(self.sources[first])}"
-                    raise BadModelError(f"{self.folder.path}: tensor {names}, and the config ties them")
-        for usual in self.family.zeros(self.model):
-            if usual in self.sources and bool(self.folder.read(self.sources[usual]).any()):
-                raise BadModelError(f"{self.folder.path}: tensor {shown(self.sources[usual])} is not zero")
+        """Raise BadModelError where two tensors that the config makes one differ."""
+        found = self.match.found
+        repeated = [
+            (found[part.theirs[0]], found[name])
+            for part in self.parts.values()
+            for name in part.theirs[1:]
+            if part.repeated and name in found
+        ]
+        for one, other in [*self.match.equal, *repeated]:
+            if one != other and not torch.equal(self.folder.read(one), self.folder.read(other)):
+                raise BadModelError(f"{self.folder.path}: tensors {shown(one)} and {shown(other)} are tied and differ")
 
     def _dtype(self) -> torch.dtype:
         """Half precision is kept where every tensor has the same; anything else becomes float32."""
-        found = {self.folder.tensors[name].dtype for name in self.sources.values()}
+        found = {self.folder.tensors[name].dtype for name in self.match.found.values()}
         return DTYPES[found.pop()] if len(found) == 1 and found <= {"F32", "F16", "BF16"} else torch.float32
 
     def _tokenizers(self, imported: Imported) -> tuple[TokenizerFiles | None, Marks | None]:
