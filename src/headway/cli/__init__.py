@@ -146,6 +146,20 @@ def _parser() -> argparse.ArgumentParser:
     score.add_argument("text", nargs="*", metavar="TEXT", help="translation models: SOURCE<tab>TARGET; default: stdin")
     score.add_argument("--tokens", action="store_true", help="each token's share as well")
 
+    embed = command("embed", "sentence vectors from an encoder", "headway embed runs/minilm 'a cute puppy'")
+    _run(embed)
+    embed.add_argument("text", nargs="*", metavar="TEXT", help="without it, lines are read from stdin")
+    embed.add_argument("--out", metavar="FILE.npy", help="write the vectors as a numpy array")
+    embed.add_argument("--json", action="store_true", help="for machines: one object with the vectors")
+
+    importing = command(
+        "import",
+        "a Hugging Face model folder (config.json, safetensors, tokenizer) as a run",
+        "headway import gpt2 --out runs/gpt2",
+    )
+    importing.add_argument("folder", metavar="DIR", help="the model folder; nothing in it is run")
+    importing.add_argument("--out", metavar="RUN", required=True, help="the run folder to make")
+
     lab = command("lab", "the decks' experiments, to run and change", "headway lab sentences")
     lab.add_argument("name", nargs="?", metavar="NAME", help="without it, which there are")
     lab.add_argument("--seed", type=int, default=0, help="of the weights and the samples (default: 0)")
@@ -197,7 +211,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.overrides = rest
     warnings.showwarning = _one_line
     try:
-        importlib.import_module(f"headway.cli.{arguments.command}").run(arguments)
+        name = "import_" if arguments.command == "import" else arguments.command  # a word of Python's own
+        importlib.import_module(f"headway.cli.{name}").run(arguments)
         sys.stdout.flush()  # here, where what goes wrong with it can still be told
     except HeadwayError as error:
         if arguments.debug:

@@ -22,12 +22,15 @@ from headway.evaluation.positions import PositionReport
 from headway.evaluation.translation import TranslationReport, paired_bootstrap, translation_report
 from headway.runs import Run, load
 from headway.storage import commit_file
+from headway.tasks.embedding import Embedding
 from headway.tasks.language import Continuations, Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.translation import Translation, TranslationTask
 
 SAMPLES = 3
-KINDS = {Language: "language model", Masked: "masked model", Translation: "translation model"}
+KINDS = {
+    Language: "language model", Masked: "masked model", Translation: "translation model", Embedding: "sentence encoder",
+}  # fmt: skip
 # Options that say nothing about some runs are refused there: ignored, they would seem to have been heeded.
 MEANT_FOR = {
     "stride": ("language model",),

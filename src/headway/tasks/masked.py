@@ -20,13 +20,12 @@ from headway.data.builtin import load_text
 from headway.data.config import DataConfig
 from headway.data.contents import contents
 from headway.data.store import TokenStore, fingerprint, stored
-from headway.data.tokenizers import SPECIALS, Tokenizer
+from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
 from headway.errors import ConfigError, DataError
 from headway.evaluation.language import unigram_entropy
 from headway.models.bert import BertPretraining, PretrainingLogits
 from headway.tasks.task import IGNORED, Batch, Term, chosen_loss, cross_entropy
 
-MASK = "<mask>"  # beside these, `<s>` stands for BERT's [CLS] and `</s>` for its [SEP]
 FOLLOWS, RANDOM = 0, 1  # the classes of the next-sentence head, in the order of the released weights
 LONG_LINE = 200  # characters: a longer line is taken for a paragraph and divided at its sentence ends
 EVALUATION_TOKENS = 8192  # in one forward pass of an evaluation
@@ -107,8 +106,8 @@ class MaskedTask:
         self, config: Masked, tokenizer: Tokenizer, splits: dict[str, TokenStore], *, batch_tokens: int, seed: int
     ) -> None:
         self.config, self.tokenizer, self.splits = config, tokenizer, splits
-        self.mask = tokenizer.id(MASK)
-        self.specials = sorted({tokenizer.id(token) for token in (*SPECIALS, MASK)})
+        self.mask = tokenizer.mask  # and start stands for BERT's [CLS], stop for its [SEP]
+        self.specials = tokenizer.specials
         self.ordinary = np.setdiff1d(np.arange(tokenizer.size), self.specials)  # what a random token may be
         self.sentences = {name: Sentences(store) for name, store in splits.items()}
         if "train" in splits:

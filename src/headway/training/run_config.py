@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from headway.data.config import DataConfig
 from headway.models import ModelConfig
+from headway.tasks.embedding import Embedding
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
 from headway.tasks.translation import Translation
 from headway.training.config import TrainConfig
 
-TaskConfig = Language | Masked | Translation
+TaskConfig = Language | Masked | Translation | Embedding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,39 @@
+"""A safetensors file tensor by tensor, to the byte what the library writes of all of them at once."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from headway.interop.safetensors_header import DTYPES
+
+CHUNK = 8 * 2**20  # bytes handed over at once
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def header_of(shapes: Shapes, dtype: torch.dtype) -> bytes:
+    """Length and header of a file of these tensors, sorted by name, all of one dtype."""
+    header, at = {}, 0
+    for name in sorted(shapes):
+        end = at + math.prod(shapes[name]) * dtype.itemsize
+        header[name] = {"dtype": _NAMES[dtype], "shape": list(shapes[name]), "data_offsets": [at, end]}
+        at = end
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text
+
+
+def chunks_of(shapes: Shapes, dtype: torch.dtype, tensor: Callable[[str], Tensor]) -> Iterator[memoryview]:
+    """The bytes of the file; `tensor` is asked for one at a time, in the order of the file."""
+    yield memoryview(header_of(shapes, dtype))
+    for name in sorted(shapes):
+        ready = tensor(name).to(dtype).contiguous()
+        assert tuple(ready.shape) == shapes[name]
+        view = memoryview(ready.view(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+        for begin in range(0, len(view), CHUNK):
+            yield view[begin : begin + CHUNK]
