@@ -96,5 +96,3 @@ def _self_check(config: ModelConfig, task: TaskConfig, weights: Path, source: Pa
     if not largest < float("inf"):
         raise BadModelError(f"{source}: the model gives {largest} on a few tokens, expected finite numbers")
     return largest
-
-

@@ -160,6 +160,15 @@ def _parser() -> argparse.ArgumentParser:
     importing.add_argument("folder", metavar="DIR", help="the model folder; nothing in it is run")
     importing.add_argument("--out", metavar="RUN", required=True, help="the run folder to make")
 
+    exporting = command(
+        "export",
+        "a run as a Hugging Face model folder, loaded again and compared before it appears",
+        "headway export runs/en-de --out en-de",
+    )
+    exporting.add_argument("run", metavar="RUN", help="a run folder, as `headway train` writes it")
+    exporting.add_argument("--out", metavar="DIR", required=True, help="the model folder to make")
+    exporting.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
+
     lab = command("lab", "the decks' experiments, to run and change", "headway lab sentences")
     lab.add_argument("name", nargs="?", metavar="NAME", help="without it, which there are")
     lab.add_argument("--seed", type=int, default=0, help="of the weights and the samples (default: 0)")

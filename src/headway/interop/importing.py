@@ -169,7 +169,9 @@ class Import:
         found = None if vocab is None else read_tokenizer(self.folder, vocab)
         if found is None:
             if isinstance(self.task, Language | Masked | Translation | Embedding):
-                raise BadModelError(f"{self.folder.path}: no tokenizer (tokenizer.json, vocab.txt, vocab.json, *.spm …)")
+                raise BadModelError(
+                    f"{self.folder.path}: no tokenizer (tokenizer.json, vocab.txt, vocab.json, *.spm …)"
+                )
             return None, None
         tokens, named = imported.tokens, found.named
         whole = isinstance(self.task, Masked | Embedding)  # reads a text as a whole, between its marks
@@ -212,5 +214,3 @@ def _vocab(model: ModelConfig) -> int | None:
 
 def _context(model: ModelConfig) -> int | None:
     return next((value for name, value in _numbers(model) if name == "context"), None)
-
-

@@ -93,7 +93,9 @@ def around(processor: Any, origin: str) -> tuple[tuple[int, ...], tuple[int, ...
             return sum((b for b, _ in reversed(found)), ()), sum((a for _, a in found), ())
         if kind == "TemplateProcessing":
             ids = {name: tuple(map(_id, each["ids"])) for name, each in processor["special_tokens"].items()}
-            parts = [ids[each["SpecialToken"]["id"]] if "SpecialToken" in each else None for each in processor["single"]]
+            parts = [
+                ids[each["SpecialToken"]["id"]] if "SpecialToken" in each else None for each in processor["single"]
+            ]
             if parts.count(None) == 1:
                 text = parts.index(None)
                 return sum(parts[:text], ()), sum(parts[text + 1 :], ())  # type: ignore[arg-type]
