@@ -1,4 +1,4 @@
-"""A model folder of Hugging Face's kind becomes an ordinary run: the folder is checked, streamed, tried, and then there."""
+"""A model folder of Hugging Face's kind becomes an ordinary run: checked, streamed, tried on a few tokens."""
 
 from __future__ import annotations
 
@@ -96,5 +96,3 @@ def _self_check(config: ModelConfig, task: TaskConfig, weights: Path, source: Pa
     if not largest < float("inf"):
         raise BadModelError(f"{source}: the model gives {largest} on a few tokens, expected finite numbers")
     return largest
-
-

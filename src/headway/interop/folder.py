@@ -18,7 +18,7 @@ from headway.interop.safetensors_header import DTYPES, MOST_TENSORS, Entry, read
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-CONVERT = "AutoModel.from_pretrained(DIR).save_pretrained(NEW) with transformers, where you trust the file, writes safetensors"
+CONVERT = "where you trust it, transformers' AutoModel.from_pretrained(DIR).save_pretrained(NEW) writes safetensors"
 MOST_CONFIG, MOST_INDEX, MOST_TOKENIZER = 1_000_000, 8_000_000, 32_000_000  # bytes
 MOST_SHARDS = 1_000
 CODE_KEYS = ("auto_map", "custom_pipelines", "trust_remote_code", "custom_generate")
@@ -98,12 +98,16 @@ class ModelFolder:
             raise BadModelError(f"{self.named(name)}: expected an object, got {type(found).__name__}")
         for key, value in _leaves(found, ""):
             if key.split(".")[-1] in CODE_KEYS and value not in (None, False):
-                raise BadModelError(f"{self.named(name)}: {shown(key)} asks for code from the folder, which is never run")
+                raise BadModelError(
+                    f"{self.named(name)}: {shown(key)} asks for code from the folder, which is never run"
+                )
             if isinstance(value, str) and value.endswith(".py"):
                 raise BadModelError(f"{self.named(name)}: {shown(key)} names code ({shown(value)}), which is never run")
         kind = found.get("tokenizer_class")
         if kind is not None and not (isinstance(kind, str) and kind.isidentifier()):
-            raise BadModelError(f"{self.named(name)}: tokenizer_class {shown(kind)}, allowed: the name of a known class")
+            raise BadModelError(
+                f"{self.named(name)}: tokenizer_class {shown(kind)}, allowed: the name of a known class"
+            )
         return found
 
     def read(self, name: str) -> Tensor:
@@ -165,7 +169,7 @@ class ModelFolder:
             raise BadModelError(f"{self.named(INDEX)}: weight_map, expected tensors with their files")
         for name, shard in wanted.items():
             # A plain name: with no separator of any system in it, it cannot lead elsewhere.
-            if not isinstance(shard, str) or not shard.endswith(".safetensors") or set(shard) & set('/\\:\0'):
+            if not isinstance(shard, str) or not shard.endswith(".safetensors") or set(shard) & set("/\\:\0"):
                 given = f"weight_map of {shown(name)} is {shown(shard)}"
                 raise BadModelError(f"{self.named(INDEX)}: {given}, allowed: a file of this folder, *.safetensors")
         if len(set(wanted.values())) > MOST_SHARDS:

@@ -134,7 +134,9 @@ def _expect_no_gaps(found: dict[str, Entry], file: str, start: int, size: int) -
     at = start
     for tensor, entry in sorted(found.items(), key=lambda item: (item[1].begin, item[1].end)):
         if entry.begin != at:
-            how = "overlaps the one before it" if entry.begin < at else f"begins after {entry.begin - at:,} bytes of none"
+            how = (
+                "overlaps the one before it" if entry.begin < at else f"begins after {entry.begin - at:,} bytes of none"
+            )
             raise BadModelError(f"{file}: tensor {shown(tensor)} {how}")
         at = entry.end
     if at != size:

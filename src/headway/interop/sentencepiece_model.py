@@ -1,4 +1,4 @@
-"""A SentencePiece model as a tokenizer of the `tokenizers` library: the file is protobuf, of which five fields count."""
+"""A SentencePiece model as a tokenizer of the `tokenizers` library: protobuf, of which a few fields count."""
 
 from __future__ import annotations
 
@@ -150,7 +150,13 @@ def to_tokenizer(
     )
     spelt = [*special, "<0x41>"] if model.byte_fallback else special
     library.pre_tokenizer = pre_tokenizers.Sequence([spaces, apart(spelt)])
-    marks = [decoders.Replace(NOWHERE, ""), decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    marks = [
+        decoders.Replace(NOWHERE, ""),
+        decoders.Replace(SPACE, " "),
+        decoders.ByteFallback(),
+        decoders.Fuse(),
+        decoders.Strip(" ", 1, 0),
+    ]
     library.decoder = decoders.Sequence(marks if model.dummy_prefix else marks[:-1])
     library.add_special_tokens(special)
     library.add_tokens([model.pieces[index] for index in model.of_kind(USER) if model.pieces[index] in tokens])

@@ -93,7 +93,9 @@ def around(processor: Any, origin: str) -> tuple[tuple[int, ...], tuple[int, ...
             return sum((b for b, _ in reversed(found)), ()), sum((a for _, a in found), ())
         if kind == "TemplateProcessing":
             ids = {name: tuple(map(_id, each["ids"])) for name, each in processor["special_tokens"].items()}
-            parts = [ids[each["SpecialToken"]["id"]] if "SpecialToken" in each else None for each in processor["single"]]
+            parts = [
+                ids[each["SpecialToken"]["id"]] if "SpecialToken" in each else None for each in processor["single"]
+            ]
             if parts.count(None) == 1:
                 text = parts.index(None)
                 return sum(parts[:text], ()), sum(parts[text + 1 :], ())  # type: ignore[arg-type]
@@ -120,7 +122,7 @@ def _from_byte_pairs(folder: ModelFolder, vocab_name: str, merges_name: str) -> 
     prefix = (folder.settings("tokenizer_config.json") or {}).get("add_prefix_space", False)
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix is True)
     library.decoder = decoders.ByteLevel()
-    alphabet, made = set(pre_tokenizers.ByteLevel.alphabet()), {left + right for left, right in pairs}  # type: ignore[misc]
+    alphabet, made = set(pre_tokenizers.ByteLevel.alphabet()), {left + right for left, right in pairs}
     library.add_special_tokens([token for token in vocab if token not in made and token not in alphabet])
     return TokenizerFiles({ONE: library})
 
