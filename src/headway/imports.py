@@ -1,4 +1,4 @@
-"""A model folder of Hugging Face's kind becomes an ordinary run: the folder is checked, streamed, tried, and then there."""
+"""A model folder of Hugging Face's kind becomes an ordinary run: checked, streamed, tried on a few tokens."""
 
 from __future__ import annotations
 

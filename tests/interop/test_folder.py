@@ -96,8 +96,8 @@ def test_tokenizer_code_is_refused(tmp_path):
 
 OUTSIDE = [
     "../x.safetensors", "/etc/x.safetensors", "a/../../x.safetensors", "..\\x.safetensors", "C:x.safetensors",
-    "\\\\host\\x.safetensors", "x\0.safetensors", "./x.safetensors", "sub/x.safetensors", "model.bin", "", 3, None, ["a"],
-    "\u2024\u2024/x.safetensors",
+    "\\\\host\\x.safetensors", "x\0.safetensors", "./x.safetensors", "sub/x.safetensors", "model.bin", "", 3, None,
+    ["a"], "\u2024\u2024/x.safetensors",
 ]  # fmt: skip
 
 

@@ -9,13 +9,15 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from headway.cli.lines import is_terminal
 from headway.imports import import_folder
 
 
 def run(arguments: Namespace) -> None:
     """Make a run of a model folder, with a bar by bytes on stderr; the run's name goes to stdout."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    watched = is_terminal(sys.stderr)
+    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched) as bar:
         task = bar.add_task(f"import {Path(arguments.folder).name}", total=None)
         found = import_folder(
             Path(arguments.folder),

@@ -18,7 +18,7 @@ from headway.interop.safetensors_header import DTYPES, MOST_TENSORS, Entry, read
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-CONVERT = "AutoModel.from_pretrained(DIR).save_pretrained(NEW) with transformers, where you trust the file, writes safetensors"
+CONVERT = "where you trust it, transformers' AutoModel.from_pretrained(DIR).save_pretrained(NEW) writes safetensors"
 MOST_CONFIG, MOST_INDEX, MOST_TOKENIZER = 1_000_000, 8_000_000, 32_000_000  # bytes
 MOST_SHARDS = 1_000
 CODE_KEYS = ("auto_map", "custom_pipelines", "trust_remote_code", "custom_generate")

@@ -1,4 +1,4 @@
-"""From a model folder of Hugging Face's kind to the parts of a run: config, tokenizers, weights, one tensor at a time."""
+"""From a model folder of Hugging Face's kind to the parts of a run: config, tokenizers, weights tensor by tensor."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ from headway.interop.tokenizer_files import TokenizerFiles, read_tokenizer
 from headway.models import ModelConfig
 from headway.storage import Draft
 from headway.tasks.embedding import Embedding
-from headway.tasks.language import Language
 from headway.tasks.masked import Masked
-from headway.tasks.translation import Translation
 
 NAMED = 10  # tensors an error names; the rest are counted
 LONGEST = 2**24  # positions
@@ -166,13 +164,11 @@ class Import:
 
     def _tokenizers(self, imported: Imported) -> tuple[TokenizerFiles | None, Marks | None]:
         vocab = _vocab(imported.model)
-        found = None if vocab is None else read_tokenizer(self.folder, vocab)
+        if vocab is None:
+            return None, None  # a model of something else than text
+        found = read_tokenizer(self.folder, vocab)
         if found is None:
-            if isinstance(self.task, Language | Masked | Translation | Embedding):
-                raise BadModelError(
-                    f"{self.folder.path}: no tokenizer (tokenizer.json, vocab.txt, vocab.json, *.spm …)"
-                )
-            return None, None
+            raise BadModelError(f"{self.folder.path}: no tokenizer (tokenizer.json, vocab.txt, vocab.json, *.spm …)")
         tokens, named = imported.tokens, found.named
         whole = isinstance(self.task, Masked | Embedding)  # reads a text as a whole, between its marks
         start = next(iter(found.before), named.get("start")) if whole else tokens.start
@@ -188,7 +184,7 @@ class Import:
             after=found.after,
             banned=tokens.banned,
         )
-        self._expect_ids(marks, vocab or 0)
+        self._expect_ids(marks, vocab)
         return found, marks
 
     def _expect_ids(self, marks: Marks, vocab: int) -> None:

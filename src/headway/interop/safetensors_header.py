@@ -85,7 +85,7 @@ def _entries(header: bytes, file: str) -> list[tuple[str, dict[str, Any]]]:
             raise BadModelError(f"{file}: byte {at + 8} of the header is no tensor's name")
         tensor = parse_json(b'"' + key[1] + b'"', f"{file}, header")
         pattern = _METADATA if tensor == "__metadata__" else _ENTRY
-        value = pattern.match(text, key.end())
+        value = pattern.match(text, key.end(), last)
         if value is None:
             raise BadModelError(f"{file}: tensor {shown(tensor)}: expected dtype, shape and data_offsets")
         if pattern is _ENTRY:

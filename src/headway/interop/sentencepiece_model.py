@@ -1,4 +1,4 @@
-"""A SentencePiece model as a tokenizer of the `tokenizers` library: the file is protobuf, of which five fields count."""
+"""A SentencePiece model as a tokenizer of the `tokenizers` library: protobuf, of which a few fields count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.errors import BadModelError
 from headway.interop.bounded import shown
 
 SPACE = "\u2581"  # the mark that stands for a space in front of a word
-UNKNOWN, CONTROL, USER, UNUSED, BYTE = 2, 3, 4, 5, 6  # kinds of pieces that are not plain text
+PLAIN, UNKNOWN, CONTROL, USER, UNUSED = 1, 2, 3, 4, 5  # kinds of pieces
 NOWHERE = "\U0010ffff"  # in front of a piece that no text is to become: Unicode calls it no character
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # wire types
 
@@ -121,10 +121,12 @@ def _read_normalizer(found: SentencePieceModel, fields: dict[int, bytes | int | 
     found.dummy_prefix, found.remove_extra_spaces = bool(fields.get(3, 1)), bool(fields.get(4, 1))
 
 
-def to_tokenizer(model: SentencePieceModel, origin: str, ids: Sequence[str] | None = None) -> Tokenizer:
+def to_tokenizer(
+    model: SentencePieceModel, origin: str, ids: Sequence[str] | None = None, specials: Sequence[str] = ()
+) -> Tokenizer:
     """The library's tokenizer for a model; `ids` gives other ids to its pieces, as a vocabulary beside it does.
 
-    A control piece, or one that only `ids` has, is never what a text becomes. Raises BadModelError.
+    A control piece, one of `specials`, or one that only `ids` has, is never what a text becomes. Raises BadModelError.
     """
     tokens = model.pieces if ids is None else list(ids)
     score_of = dict(zip(model.pieces, model.scores, strict=True))
@@ -132,8 +134,9 @@ def to_tokenizer(model: SentencePieceModel, origin: str, ids: Sequence[str] | No
     unknown = [model.pieces[index] for index in model.of_kind(UNKNOWN)]
     if not unknown or unknown[0] not in tokens:
         raise BadModelError(f"{origin}: no piece for what is unknown")
-    hidden -= {unknown[0]}
-    special = [model.pieces[index] for index in model.of_kind(UNKNOWN, CONTROL) if model.pieces[index] in tokens]
+    control = [*specials, *(model.pieces[index] for index in model.of_kind(UNKNOWN, CONTROL))]
+    special = [token for token in dict.fromkeys(control) if token in tokens]
+    hidden -= set(special)
     named = [f"{NOWHERE}{token}" if token in hidden else token for token in tokens]
     scores = [score_of.get(token, 0.0) for token in tokens]
     try:
@@ -172,7 +175,7 @@ def _algorithm(model: SentencePieceModel, tokens: list[str], scores: list[float]
         pieces = list(zip(tokens, scores, strict=True))
         return models.Unigram(pieces, unk_id=tokens.index(unknown), byte_fallback=model.byte_fallback)
     vocab = {token: index for index, token in enumerate(tokens)}
-    plain = {model.pieces[n] for n in range(len(model.pieces)) if model.kinds[n] == 1}
+    plain = {model.pieces[index] for index in model.of_kind(PLAIN)}
     score_of = dict(zip(model.pieces, model.scores, strict=True))
     merges = [
         (piece[:cut], piece[cut:])
@@ -186,5 +189,5 @@ def _algorithm(model: SentencePieceModel, tokens: list[str], scores: list[float]
 def _normalizer(model: SentencePieceModel) -> normalizers.Normalizer:
     steps: list[normalizers.Normalizer] = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []
     if model.remove_extra_spaces:
-        steps += [normalizers.Strip(), normalizers.Replace(Regex(" {2,}"), " ")]
+        steps += [normalizers.Replace(Regex(r"\A +| +\z"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
     return normalizers.Sequence(steps)

@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre
 from headway.errors import BadModelError
 from headway.interop.bounded import one_line, shown
 from headway.interop.folder import MOST_TOKENIZER, ModelFolder
-from headway.interop.sentencepiece_model import SPACE, apart, read_model, to_tokenizer
+from headway.interop.sentencepiece_model import PLAIN, SPACE, apart, read_model, to_tokenizer
 
 ONE, SOURCE, TARGET = "tokenizer.json", "tokenizer-source.json", "tokenizer-target.json"
 SENTENCEPIECE = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
@@ -122,7 +122,7 @@ def _from_byte_pairs(folder: ModelFolder, vocab_name: str, merges_name: str) -> 
     prefix = (folder.settings("tokenizer_config.json") or {}).get("add_prefix_space", False)
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix is True)
     library.decoder = decoders.ByteLevel()
-    alphabet, made = set(pre_tokenizers.ByteLevel.alphabet()), {left + right for left, right in pairs}  # type: ignore[misc]
+    alphabet, made = set(pre_tokenizers.ByteLevel.alphabet()), {left + right for left, right in pairs}
     library.add_special_tokens([token for token in vocab if token not in made and token not in alphabet])
     return TokenizerFiles({ONE: library})
 
@@ -151,7 +151,8 @@ def _from_word_pieces(folder: ModelFolder) -> TokenizerFiles:
     library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     library.decoder = decoders.WordPiece()
     library.add_special_tokens(list(names.values()))
-    return TokenizerFiles({ONE: library}, (vocab[names["cls_token"]],), (vocab[names["sep_token"]],))
+    named = {name: vocab[names[key]] for name, key in NAMES.items()}
+    return TokenizerFiles({ONE: library}, (named["start"],), (named["stop"],), named)
 
 
 _BERT = {
@@ -179,12 +180,10 @@ def _from_marian(folder: ModelFolder) -> TokenizerFiles:
     found = TokenizerFiles({})
     for name, file in ((SOURCE, "source.spm"), (TARGET, "target.spm")):
         model = read_model(folder.data(file, MOST_TOKENIZER), folder.named(file))
-        lost = sum(piece not in vocab for piece in model.pieces)
+        lost = sum(model.pieces[index] not in vocab for index in model.of_kind(PLAIN))
         if lost:
             found.notes.append(f"{file}: {lost:,} pieces are not in vocab.json; text that has them is divided finer")
-        library = to_tokenizer(model, folder.named(file), ids)
-        library.add_special_tokens([token for token in ("</s>", "<pad>") if token in vocab])
-        found.libraries[name] = library
+        found.libraries[name] = to_tokenizer(model, folder.named(file), ids, ("</s>", "<pad>"))
     found.after = (vocab["</s>"],) if "</s>" in vocab else ()
     return found
 
