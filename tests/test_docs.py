@@ -35,7 +35,7 @@ from headway.training.config import TrainConfig
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
-    "docs/decoding.md",
+    "docs/decoding.md", "docs/verify.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -79,6 +79,9 @@ RUN = {
     'headway generate runs/gpt-char --prompt "ROMEO:"': "--max-tokens 5",
     "headway generate runs/gpt-char --prompt 'ROMEO:' --seed 1": "--max-tokens 5",
     "headway score runs/gpt-char 'to be or not to be'": "",
+    "headway verify runs/en-de": "",
+    "headway verify runs/gpt-char 'to be or not to be'": "",
+    "headway verify runs/en-de --json": "",
     "headway lab sentences": "--steps 5",
     "headway presets": "",
     "headway presets gpt2": "",

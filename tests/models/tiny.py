@@ -11,16 +11,20 @@ from headway.models import (
     Bert,
     BertConfig,
     BertPretrainingConfig,
+    ConvnetConfig,
     DeckConfig,
     EncoderDecoderConfig,
     GptConfig,
     ModelConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
+    VitConfig,
     build_model,
 )
 from headway.nn.alignment import AlignmentConfig
+from headway.nn.dropout import StochasticDepth
 from headway.nn.norms import LayerNorm, RMSNorm
+from headway.nn.patches import Shifted
 from headway.nn.positions import (
     T5,
     Alibi,
@@ -125,6 +129,18 @@ ENCODER: dict[str, ModelConfig] = {
     "deck": DeckConfig(vocab=VOCAB, context=32, width=16),
 }
 
+VIT = VitConfig(classes=5, image=(8, 12), patch=4, width=16, layers=2, heads=4, inner=24)
+VISION: dict[str, ModelConfig] = {
+    "vit": VIT,
+    "vit-mean": replace(VIT, pool="mean"),
+    "vit-shifted": replace(VIT, patches=Shifted()),
+    "vit-local": replace(VIT, local=True),
+    "vit-small": replace(VIT, patches=Shifted(), local=True, qkv_bias=False, start="small-data"),
+    "vit-noisy": replace(VIT, dropout=0.1, stochastic_depth=StochasticDepth(rate=0.1)),
+    "vit-rms": replace(VIT, norm=RMSNorm(), activation="swiglu"),
+    "convnet": ConvnetConfig(classes=5, widths=(6, 8), blocks=2),
+}
+
 ALL = {**LANGUAGE, **TRANSLATION, **ENCODER}
 GENERATING = {**LANGUAGE, **TRANSLATION}
 
@@ -171,7 +187,7 @@ def outputs(model: nn.Module, batch: Text) -> tuple[Tensor, ...]:
 
 def build(name: str, *, seed: int = 1, stir: bool = True) -> nn.Module:
     """The model in evaluation mode; `stir` moves tables that start at zero, so that they matter."""
-    model = build_model(ALL[name], seed=seed).eval()
+    model = build_model({**ALL, **VISION}[name], seed=seed).eval()
     if stir:
         generator = torch.Generator().manual_seed(2)
         with torch.no_grad():

@@ -10,15 +10,25 @@ from torch import nn
 
 from headway.errors import ConfigError
 from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretrainingConfig
+from headway.models.convnet import Convnet, ConvnetConfig
 from headway.models.deck import Deck, DeckConfig
 from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from headway.models.gpt import Gpt, GptConfig
 from headway.models.rnn_lm import RnnLm, RnnLmConfig
 from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
+from headway.models.vit import Vit, VitConfig
 
 ModelConfig = (
-    RnnLmConfig | RnnSeq2SeqConfig | EncoderDecoderConfig | GptConfig | BertConfig | BertPretrainingConfig | DeckConfig
+    RnnLmConfig
+    | RnnSeq2SeqConfig
+    | EncoderDecoderConfig
+    | GptConfig
+    | BertConfig
+    | BertPretrainingConfig
+    | DeckConfig
+    | VitConfig
+    | ConvnetConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -29,6 +39,8 @@ MODELS: dict[type, type[nn.Module]] = {
     BertConfig: Bert,
     BertPretrainingConfig: BertPretraining,
     DeckConfig: Deck,
+    VitConfig: Vit,
+    ConvnetConfig: Convnet,
 }
 
 
@@ -65,6 +77,8 @@ __all__ = [
     "BertConfig",
     "BertPretraining",
     "BertPretrainingConfig",
+    "Convnet",
+    "ConvnetConfig",
     "Deck",
     "DeckConfig",
     "EncoderDecoder",
@@ -78,5 +92,7 @@ __all__ = [
     "RnnSeq2SeqConfig",
     "Source",
     "Stepper",
+    "Vit",
+    "VitConfig",
     "build_model",
 ]

@@ -121,6 +121,7 @@ class Gpt(nn.Module):
     def extend(self, tokens_BK: Tensor, state: Cache, counts_B: Tensor | None = None) -> tuple[Tensor, Cache]:
         """(B, K) -> logits (B, K, V) and the cache after them."""
         check_lengths(counts_B, tokens_BK)
+        state = state.ready(tokens_BK.shape[1], counts_B)
         x = self.stack(self.embedding(tokens_BK), mask=Causal(offset=state.length), cache=state)
         return self.head(x, self.embedding.weight), state.advanced(tokens_BK.shape[1], counts_B)
 

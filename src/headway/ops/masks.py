@@ -257,6 +257,23 @@ def _expect_rows(mask: str, tensor: Tensor, rows: int) -> None:
 
 
 @dataclass(frozen=True, eq=False)
+class Table(Mask):
+    """Any mask, written out: `table` (B, T, S) boolean."""
+
+    table: Tensor
+
+    def check(self, rows: int, queries: int, keys: int) -> None:
+        if tuple(self.table.shape) != (rows, queries, keys) or self.table.dtype != torch.bool:
+            found = f"{tuple(self.table.shape)} of {self.table.dtype}"
+            raise ShapeError(
+                f"mask Table has a table {found}, the call needs ({rows}, {queries}, {keys}) of torch.bool"
+            )
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self.table[b, i, j]
+
+
+@dataclass(frozen=True, eq=False)
 class Lengths(Mask):
     """Keys beyond each row's length are padding: row b has `lengths[b]` real keys."""
 
