@@ -14,6 +14,7 @@ from headway.models.convnet import Convnet, ConvnetConfig
 from headway.models.deck import Deck, DeckConfig
 from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from headway.models.gpt import Gpt, GptConfig
+from headway.models.longformer import Longformer, LongformerConfig, LongformerMasked, LongformerMaskedConfig
 from headway.models.rnn_lm import RnnLm, RnnLmConfig
 from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
@@ -26,6 +27,8 @@ ModelConfig = (
     | GptConfig
     | BertConfig
     | BertPretrainingConfig
+    | LongformerConfig
+    | LongformerMaskedConfig
     | DeckConfig
     | VitConfig
     | ConvnetConfig
@@ -38,6 +41,8 @@ MODELS: dict[type, type[nn.Module]] = {
     GptConfig: Gpt,
     BertConfig: Bert,
     BertPretrainingConfig: BertPretraining,
+    LongformerConfig: Longformer,
+    LongformerMaskedConfig: LongformerMasked,
     DeckConfig: Deck,
     VitConfig: Vit,
     ConvnetConfig: Convnet,
@@ -85,6 +90,10 @@ __all__ = [
     "EncoderDecoderConfig",
     "Gpt",
     "GptConfig",
+    "Longformer",
+    "LongformerConfig",
+    "LongformerMasked",
+    "LongformerMaskedConfig",
     "ModelConfig",
     "RnnLm",
     "RnnLmConfig",

@@ -57,6 +57,10 @@ class AttentionConfig:
         """E."""
         return self.width // self.heads
 
+    def build(self) -> SelfAttention:
+        """The self-attention of these sizes."""
+        return SelfAttention(self)
+
 
 def split_heads(x_BTD: Tensor, heads: int) -> Tensor:
     """(B, T, D) -> (B, H, T, E)."""
@@ -84,6 +88,10 @@ class _Attention(nn.Module):
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None, offset: Offset) -> Tensor:
         """q (B, H, T, E), k and v (B, G, S, E) -> (B, T, D)."""
         q, k, v = self.tap_q(q), self.tap_k(k), self.tap_v(v)
+        return self._join(self._mix(q, k, v, mask, bias, offset))
+
+    def _mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None, offset: Offset) -> Tensor:
+        """(B, H, T, E): for each head and query, the weighted values."""
         if self.shaw is not None:
             bias = self.shaw.bias(q, self.scale, offset)
         dropout = self.dropout if self.training else 0.0
@@ -96,8 +104,10 @@ class _Attention(nn.Module):
             x = self._combine(F.dropout(seen, dropout), v, offset)
         else:  # nobody needs the weights, or somebody only looked: the kernel stays as it is
             x = ops.attend(q, k, v, mask=mask, bias=bias, scale=self.scale, dropout=dropout, kernel=self.kernel)
-        x = self.tap_heads(x)
-        out: Tensor = self.out(x.transpose(1, 2).flatten(2))
+        return x
+
+    def _join(self, x_BHTE: Tensor) -> Tensor:
+        out: Tensor = self.out(self.tap_heads(x_BHTE).transpose(1, 2).flatten(2))
         return out
 
     def _heard(self) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from headway.config import probability
 from headway.errors import ConfigError
-from headway.nn.attention import AttentionConfig, CrossAttention, SelfAttention
+from headway.nn.attention import AttentionConfig, CrossAttention
 from headway.nn.cache import LayerCache
 from headway.nn.dropout import Dropout, DropPath
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
@@ -58,7 +58,7 @@ class Block(nn.Module):
         width = config.attention.width
         self.pre = config.place == "pre"
         self.adds = config.residual == "residual"
-        self.attention = SelfAttention(config.attention)
+        self.attention = config.attention.build()
         # Relative positions are the self-attention's alone: between two texts a distance means nothing.
         self.cross = CrossAttention(replace(config.attention, shaw=None)) if config.cross else None
         self.feedforward = FeedForward(width, config.feedforward) if config.feedforward else None

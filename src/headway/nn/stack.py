@@ -116,12 +116,15 @@ class Stack(nn.Module):
         self,
         x_BTD: Tensor,
         *,
-        mask: Mask | None = None,
+        mask: Mask | tuple[Mask, ...] | None = None,
         lengths_B: Tensor | None = None,
         cache: Cache | None = None,
         memory: Memory | None = None,
     ) -> Tensor:
-        """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen."""
+        """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen.
+
+        The mask is one for all layers, or one a layer.
+        """
         offset: Offset = cache.length if cache else 0
         count = x_BTD.shape[1]
         used = cache.before(count) if cache else 0
@@ -142,7 +145,7 @@ class Stack(nn.Module):
         for k, block in enumerate(self.blocks):
             x_BTD = block(
                 self.mixes[k](torch.cat(seen, -1)) if self.mixes is not None else x_BTD,
-                mask=mask,
+                mask=mask[k] if isinstance(mask, tuple) else mask,
                 geometry=geometry,
                 cache=cache.layers[k] if cache else None,
                 used=used,
