@@ -197,14 +197,14 @@ def real(lengths: Tensor) -> Tensor:
     return torch.arange(int(lengths.max())) < lengths[:, None]
 
 
-def inputs(vocab: int, rows: int = 3) -> tuple[Tensor, Tensor, Tensor]:
+def inputs(vocab: int, segments: int = 2, rows: int = 3) -> tuple[Tensor, Tensor, Tensor]:
     """Sources, targets and segments, three rows of different lengths."""
     random = torch.Generator().manual_seed(1)
     length, target = int(LENGTHS.max()), int(TARGETS.max())
     return (  # no token is Longformer's padding
         torch.randint(2, vocab - 1, (rows, length), generator=random),
         torch.randint(vocab - 1, (rows, target), generator=random),
-        torch.randint(2, (rows, length), generator=random),
+        torch.randint(min(segments, 2), (rows, length), generator=random),
     )
 
 

@@ -64,7 +64,7 @@ def handed_out(pair: peers.Pair, folder: Path) -> nn.Module:
 def check(theirs: nn.Module, folder: Path, std: float) -> None:
     peers.unsettle(theirs, std)
     pair = peers.pair(theirs, folder / "theirs")
-    words_in = peers.inputs(getattr(theirs.config, "vocab_size", 9))
+    words_in = peers.inputs(getattr(theirs.config, "vocab_size", 9), getattr(theirs.config, "type_vocab_size", 2))
     expected = peers.their_outputs(theirs, *words_in)
     assert_agrees(peers.our_outputs(pair.ours, *words_in), expected, exact_outputs(pair, words_in))
     loaded = handed_out(pair, folder / "ours")
