@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -242,3 +243,25 @@ def test_a_trained_run_goes_out_from_the_command_line(tmp_path: Path, capsys: py
     assert "loaded again by transformers" in said.err
     assert "biases this run does without are zeros there" in said.err
     assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / "out")]) == 2
+
+
+@pytest.mark.parametrize("name", ["gpt2", "transformer", "bert-pretraining", "roformer"])
+def test_a_round_trip_is_called_as_the_model_is(name: str) -> None:
+    what = run(name)
+    folder = SimpleNamespace(
+        model=what.model, config=SimpleNamespace(model=what.config, task=what.task), tokenizers=what.tokenizers
+    )
+    again = exporting.round_trip(folder)
+    assert not isinstance(again, str)
+    tokens = torch.randint(20, (1, 7))
+    inputs = (tokens, tokens[:, :4]) if name == "transformer" else (tokens,)
+    with torch.no_grad():
+        expected = what.model(*inputs)
+        expected = getattr(expected, "tokens", expected)
+        torch.testing.assert_close(again(*inputs), expected, atol=1e-5 * max(1, expected.abs().max()), rtol=0)
+
+
+def test_a_round_trip_that_cannot_be_says_why() -> None:
+    config = SimpleNamespace(model=replace(GPT, position=Alibi()), task=LANGUAGE)
+    folder = SimpleNamespace(model=nn.Module(), config=config, tokenizers={"tokenizer.json": CHARACTERS})
+    assert "no equivalent of position=Alibi()" in exporting.round_trip(folder)

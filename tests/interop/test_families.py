@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headway.errors import BadModelError
 from headway.interop.families import FAMILIES
 from headway.interop.family import given, taken
-from headway.models import BertConfig
+from headway.models import BertConfig, VitConfig
 from tests.interop import peers
 from tests.interop.peers import PUBLISHED, TINY, hf
 
@@ -168,3 +168,11 @@ def test_what_is_missing_too_much_or_untied_is_named(tmp_path: Path) -> None:
     tensors["transformer.h.9.ln_1.weight"] = tensors.pop("transformer.h.0.ln_1.weight")
     with pytest.raises(BadModelError, match=r"ln_1.weight is missing; .*h.9.*has no place.*are tied and differ"):
         taken(pair.family, pair.imported.model, tensors)
+
+
+def test_timm_leaves_its_sizes_to_the_tensors() -> None:
+    config = VitConfig(classes=7, image=32, patch=8, width=24, layers=2, heads=3, inner=40)
+    timm = FAMILIES["timm"]
+    shapes = {name: shape for part in timm.parts(config) for name, shape in zip(part.theirs, part.shapes, strict=True)}
+    written = {"architecture": "vit_tiny_patch8_32", "num_classes": 7, "pretrained_cfg": {"input_size": [3, 32, 32]}}
+    assert timm.read(written, shapes).model == config

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from headway.interop.families import nearest
 from headway.interop.family import Family, Tokens, given
 from headway.interop.proof import Proof, compare, reload, texts_agree, versions, with_transformers
 from headway.interop.safetensors_writer import chunks_of
-from headway.interop.sides import Ours, Questions, context_of, questions
+from headway.interop.sides import Ours, Questions, as_ours, context_of, questions
 from headway.interop.tokenizer_export import AnyTask, Frame, frame_of, tokenizer_files
 from headway.models import GptConfig, ModelConfig, VitConfig
 from headway.storage import Draft, committing, discard
@@ -80,16 +81,11 @@ def export(what: Exporting, out: Path) -> Proof:
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists already and is not empty; --out goes elsewhere")
-    family, frame = nearest(what.config), _frame(what)
-    config = {"model_type": family.name, **family.write(what.config, frame.tokens), "dtype": "float32"}
-    frame = replace(frame, tokens=replace(frame.tokens, pad=config.get("pad_token_id")))
-    weights = given(family, what.config, what.model.state_dict())
+    ready = _ready(what)
     discard(out)
-    with committing(out, needs=sum(x.nbytes for x in weights.values())) as draft:
-        draft.json("config.json", config)
-        _write_weights(draft, weights)
-        _write_reading(draft, what, frame)
-        proof = prove(what, family, frame, draft.folder, weights)
+    with committing(out, needs=sum(x.nbytes for x in ready.weights.values())) as draft:
+        _fill(draft, what, ready)
+        proof = prove(what, ready, draft.folder)
         draft.json("PROOF.json", proof.to_json())
         if not proof.holds:
             raise VerificationError(
@@ -98,6 +94,41 @@ def export(what: Exporting, out: Path) -> Proof:
                 f"texts identical: {proof.texts_identical}; nothing was written"
             )
     return proof
+
+
+def round_trip(run: Any) -> Callable[..., Any] | str:
+    """A run's model, written and loaded again, to be called as it is with one row; or why there is none."""
+    what = Exporting(model=run.model, config=run.config.model, task=run.config.task, tokenizers=run.tokenizers)
+    try:
+        ready = _ready(what)
+    except ConfigError as error:
+        return str(error)
+    with tempfile.TemporaryDirectory() as folder:
+        _fill(Draft(Path(folder)), what, ready)
+        return as_ours(reload(Path(folder)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """All that is written, before anything is."""
+
+    family: Family
+    frame: Frame
+    config: dict[str, Any]
+    weights: dict[str, Tensor]
+
+
+def _ready(what: Exporting) -> _Ready:
+    family, frame = nearest(what.config), _frame(what)
+    config = {"model_type": family.name, **family.write(what.config, frame.tokens), "dtype": "float32"}
+    frame = replace(frame, tokens=replace(frame.tokens, pad=config.get("pad_token_id")))
+    return _Ready(family, frame, config, given(family, what.config, what.model.state_dict()))
+
+
+def _fill(draft: Draft, what: Exporting, ready: _Ready) -> None:
+    draft.json("config.json", ready.config)
+    _write_weights(draft, ready.weights)
+    _write_reading(draft, what, ready.frame)
 
 
 def _frame(what: Exporting) -> Frame:
@@ -141,8 +172,9 @@ def generation_config(what: Exporting, tokens: Tokens) -> dict[str, Any]:
     return found
 
 
-def prove(what: Exporting, family: Family, frame: Frame, folder: Path, weights: Mapping[str, Tensor]) -> Proof:
+def prove(what: Exporting, ready: _Ready, folder: Path) -> Proof:
     """Load a folder again and ask both models the same."""
+    family, frame = ready.family, ready.frame
     asked = questions(what.config, frame.tokens)
     ours, theirs = Ours(what.model), reload(folder)
     left_out = [name for name in what.model.state_dict() if name.startswith(family.left_out(what.config))]
@@ -159,7 +191,7 @@ def prove(what: Exporting, family: Family, frame: Frame, folder: Path, weights: 
         texts_compared=texts,
         texts_identical=identical,
         left_out=left_out,
-        zeros=len(weights.keys() - family.constants(what.config).keys() - own),
+        zeros=len(ready.weights.keys() - family.constants(what.config).keys() - own),
         **figures,
     )
 

@@ -42,7 +42,7 @@ class Import:
 
     def __init__(self, path: Path) -> None:
         self.folder = ModelFolder(path)
-        family = self.folder.config.get("model_type")
+        family = self.folder.config.get("model_type", "timm" if "architecture" in self.folder.config else None)
         if not isinstance(family, str) or family not in FAMILIES:
             known = ", ".join(FAMILIES)
             raise BadModelError(f"{self.folder.named('config.json')}: model_type {shown(family)}, there are {known}")

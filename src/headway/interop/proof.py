@@ -60,7 +60,7 @@ def with_transformers() -> bool:
     return importlib.util.find_spec("transformers") is not None
 
 
-def reload(folder: Path) -> Side:
+def reload(folder: Path) -> Ours | Theirs:
     """The model of a folder: by transformers if it is installed, else by our own importer."""
     config = json.loads((folder / "config.json").read_text())
     if with_transformers():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -167,3 +168,23 @@ class Theirs:
         settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": asked.new, "min_new_tokens": asked.new}
         said: Tensor = self.model.generate(asked.source, attention_mask=mask, **settings)
         return said[:, -asked.new :]
+
+
+def as_ours(side: Ours | Theirs) -> Callable[..., Any]:
+    """A side's model to be called as ours is, with rows that are not padded; of several heads the first answers."""
+    if isinstance(side, Ours):
+        ours: Callable[..., Any] = side.model
+        return ours
+    model = side.model
+
+    def pair(source_BS: Tensor, target_BT: Tensor) -> Tensor:
+        logits: Tensor = model(source_BS, attention_mask=torch.ones_like(source_BS), decoder_input_ids=target_BT).logits
+        return logits
+
+    def row(tokens_BT: Tensor, lengths_B: None = None, *, segments_BT: Tensor | None = None) -> Tensor:
+        kinds = {} if segments_BT is None else {"token_type_ids": segments_BT}
+        found = model(tokens_BT, attention_mask=torch.ones_like(tokens_BT), **kinds)
+        said: Tensor = found.prediction_logits if hasattr(found, "prediction_logits") else found[0]
+        return said
+
+    return pair if model.config.is_encoder_decoder else row
