@@ -38,7 +38,8 @@ def run(options: Options) -> Report:
 
         result = compare("import_copy", ours, lambda: _copied(folder / WEIGHTS, Path(place) / "copy"), rounds=ROUNDS)
         size = (folder / WEIGHTS).stat().st_size
-    return Report([result], {"megabytes": round(size / 1e6, 1), "megabytes_per_second": round(size / 1e6 / result.ours)})
+    figures = {"megabytes": round(size / 1e6, 1), "megabytes_per_second": round(size / 1e6 / result.ours)}
+    return Report([result], figures)
 
 
 def _copied(source: Path, copy: Path) -> None:
@@ -58,9 +59,7 @@ def _write(folder: Path) -> None:
     vocab = {f"token-{index}": index for index in range(MODEL.vocab)}
     (folder / "tokenizer.json").write_text(Tokenizer(models.WordLevel(vocab, unk_token="token-0")).to_str())
     drawn = torch.Generator().manual_seed(0)
-    shapes = {
-        name: shape for part in family.parts(MODEL) for name, shape in zip(part.theirs, part.shapes, strict=True)
-    }
+    shapes = {name: shape for part in family.parts(MODEL) for name, shape in zip(part.theirs, part.shapes, strict=True)}
     with (folder / WEIGHTS).open("wb") as file:
         for chunk in chunks_of(shapes, torch.float32, lambda name: 0.02 * torch.randn(shapes[name], generator=drawn)):
             file.write(chunk)
