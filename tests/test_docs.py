@@ -35,7 +35,7 @@ from headway.training.config import TrainConfig
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
-    "docs/decoding.md",
+    "docs/decoding.md", "docs/verify.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -52,6 +52,7 @@ RUN = {
     "headway train gpt-char --data book.txt": WRITER,
     "headway train gpt-char --data book.txt --out runs/book": WRITER,
     "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary": f"{WRITER} --out runs/rotary",
+    "headway train longformer-char --data book.txt": f"{WRITER} --model.windows.radius 8 --model.windows.dilation 2",
     'headway translate runs/en-de "a man is sleeping on a couch ."': "",
     "headway translate runs/en-de --precision auto < new.en > new.de": "",
     "headway train rnn-seq2seq --data reverse --task.scheduled scheduled-sampling --task.scheduled.passes steps": (
@@ -79,6 +80,9 @@ RUN = {
     'headway generate runs/gpt-char --prompt "ROMEO:"': "--max-tokens 5",
     "headway generate runs/gpt-char --prompt 'ROMEO:' --seed 1": "--max-tokens 5",
     "headway score runs/gpt-char 'to be or not to be'": "",
+    "headway verify runs/en-de": "",
+    "headway verify runs/gpt-char 'to be or not to be'": "",
+    "headway verify runs/en-de --json": "",
     "headway lab sentences": "--steps 5",
     "headway presets": "",
     "headway presets gpt2": "",
@@ -92,6 +96,7 @@ NOT_RUN = {
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",
     "headway bench decode-gpu": "needs a GPU",
+    "headway bench longformer": "reads a clock; tests/bench/test_benches.py does at a small size",
     "source .venv/bin/activate": "changes a shell and nothing else; `make venv` makes the file",
     ".venv/bin/pre-commit install": "would put a hook into this clone",
 }  # `make …` is asked for what it would do, and that is looked up here again

@@ -33,6 +33,12 @@ class DataError(HeadwayError):
     exit_code = 3
 
 
+class VerificationError(HeadwayError):
+    """Ways to the same logits that give other ones."""
+
+    exit_code = 3
+
+
 class NoRunError(HeadwayError):
     """No such run, or none of its checkpoints is sound."""
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from headway.bench import BENCHES, Options, bench, train_text
+from headway.bench import BENCHES, Options, bench, longformer, train_text
 from headway.bench.result import Report, Result
 from headway.cli import main
 from headway.config import override
@@ -56,6 +56,17 @@ def test_generated_batches_are_as_long_as_multi30ks():
     assert train.source.lengths.mean() == pytest.approx(13.77, abs=0.1)
     assert train.target.lengths.mean() == pytest.approx(13.99, abs=0.15)
     assert train_text.padding(task.order) < 0.1
+
+
+def test_slopes_of_window_attention_and_two_layers_beside_transformers(capsys, monkeypatch):
+    sizes = {"LENGTHS": (64, 128, 256), "RADIUS": 8, "WIDTH": 64, "ROUNDS": 1, "ON_CPU": ((1, 32),)}
+    for name, value in sizes.items():
+        monkeypatch.setattr(longformer, name, value)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert main(["bench", "longformer", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert set(values) == {"cpu_float32_1x32", "time_slope", "memory_slope", "longest_seconds", "longest_mib"}
+    assert longformer.slope((2, 4, 8), [3.0, 12.0, 48.0]) == pytest.approx(2.0)
 
 
 def test_a_report_is_flat():

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from headway.interop.families import FAMILIES
-from headway.interop.family import Family, Imported, taken
+from headway.interop.family import Family, Imported, Tokens, taken
 from headway.models import Bert, BertPretraining, EncoderDecoder, Gpt, Source, build_model
 from headway.models.bert import PretrainingLogits
 
@@ -223,27 +223,31 @@ def their_outputs(model: nn.Module, text: Tensor, target: Tensor, segments: Tens
 
 
 @torch.no_grad()
-def our_words(model: nn.Module, text: Tensor, start: int | None) -> Tensor:
-    """The best token NEW times (B, NEW), each read from the cache."""
+def our_words(model: nn.Module, text: Tensor, tokens: Tokens, *, anew: bool) -> Tensor:
+    """The best token that does not stop, NEW times (B, NEW), each read from the cache; `anew` has none twice."""
     if isinstance(model, EncoderDecoder):
-        assert start is not None
+        assert tokens.start is not None
         state = model.start(Source(text, None))
-        fed = torch.full((len(text), 1), start)
+        written = torch.full((len(text), 1), tokens.start)
     else:
         assert isinstance(model, Gpt)
-        state, fed = model.start(), text
-    best = []
+        state, written = model.start(), text
+    fed, read = written, written.shape[1]
     for _ in range(NEW):
         logits, state = model.extend(fed, state)
-        fed = logits[:, -1:].argmax(-1)
-        best.append(fed)
-    return torch.cat(best, 1)
+        last = logits[:, -1]
+        last[:, list(tokens.stop)] = -torch.inf
+        fed = (last.scatter(1, written, -torch.inf) if anew else last).argmax(-1, keepdim=True)
+        written = torch.cat([written, fed], 1)
+    return written[:, read:]
 
 
 @torch.no_grad()
-def their_words(model: nn.Module, text: Tensor) -> Tensor:
+def their_words(model: nn.Module, text: Tensor, *, anew: bool) -> Tensor:
     """The same by their `generate`."""
-    settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": NEW, "min_new_tokens": NEW}
+    model.generation_config.forced_eos_token_id = None
+    settings: dict[str, Any] = {"do_sample": False, "num_beams": 1, "max_new_tokens": NEW, "min_new_tokens": NEW}
+    settings |= {"no_repeat_ngram_size": 1} if anew else {}
     return model.generate(text, attention_mask=torch.ones_like(text), **settings)[:, -NEW:]
 
 

@@ -8,7 +8,7 @@ import torch
 from headway.errors import DataError
 from headway.models import MODELS, Source, build_model
 from headway.storage import load_weights, save_weights
-from tests.models.tiny import ALL, ENCODER, GENERATING, LANGUAGE, VOCAB, Text, build, outputs, text
+from tests.models.tiny import ALL, ENCODER, GENERATING, LANGUAGE, VISION, VOCAB, Text, build, outputs, text
 
 everything = pytest.mark.parametrize("name", ALL)
 generating = pytest.mark.parametrize("name", GENERATING)
@@ -19,7 +19,7 @@ def start(model, batch: Text):
 
 
 def test_every_registered_model_is_under_contract():
-    assert {type(config) for config in ALL.values()} == set(MODELS)
+    assert {type(config) for config in (*ALL.values(), *VISION.values())} == set(MODELS)
 
 
 @everything
@@ -28,7 +28,11 @@ def test_shapes(name):
     first, *rest = outputs(build(name), batch)
     width = first.shape[-1]
     assert first.shape == (3, 5, width)
-    assert width == (16 if name in ("bert", "roformer") or (name.startswith("bert-") and "pre" not in name) else VOCAB)
+    encoder = name.startswith(("bert", "roformer", "longformer")) and name not in (
+        "bert-pretraining",
+        "longformer-masked",
+    )
+    assert width == (16 if encoder else VOCAB)
     assert all(len(part) == 3 for part in rest)
 
 

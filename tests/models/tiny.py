@@ -11,16 +11,25 @@ from headway.models import (
     Bert,
     BertConfig,
     BertPretrainingConfig,
+    ConvnetConfig,
     DeckConfig,
     EncoderDecoderConfig,
     GptConfig,
+    Longformer,
+    LongformerConfig,
+    LongformerMasked,
+    LongformerMaskedConfig,
     ModelConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
+    VitConfig,
     build_model,
 )
 from headway.nn.alignment import AlignmentConfig
+from headway.nn.dropout import StochasticDepth
+from headway.nn.local_attention import Windows
 from headway.nn.norms import LayerNorm, RMSNorm
+from headway.nn.patches import Shifted
 from headway.nn.positions import (
     T5,
     Alibi,
@@ -67,6 +76,9 @@ CAUSAL_POSITIONS = {
     "shaw": Shaw(reach=3),
     "shaw-keys": Shaw(reach=3, values=False),
 }
+LONGFORMER = LongformerConfig(
+    vocab=VOCAB, windows=Windows(radius=(1, 2)), context=32, width=16, layers=2, heads=4, inner=32
+)
 
 LANGUAGE: dict[str, ModelConfig] = {
     **{f"gpt-{name}": replace(GPT, position=position) for name, position in CAUSAL_POSITIONS.items()},
@@ -81,6 +93,7 @@ LANGUAGE: dict[str, ModelConfig] = {
         bias=False,
         tied=False,
     ),
+    "gpt-windows": replace(GPT, position=Rotary(), windows=Windows(radius=(1, 3), dilation=(1, 2), dilated_heads=1)),
     "gpt-reference-kernel": replace(GPT, kernel="reference"),
     "rnn-lm-gru-one-hot": RnnLmConfig(vocab=VOCAB, recurrent=GRU, input="one-hot"),
     "rnn-lm-lstm-tied": RnnLmConfig(
@@ -122,7 +135,22 @@ ENCODER: dict[str, ModelConfig] = {
     "bert-shaw": replace(BERT, position=Shaw(reach=3)),
     "roformer": replace(BERT, position=Rotary(), pooler=False),
     "bert-pretraining": BertPretrainingConfig(bert=BERT),
+    "longformer": LONGFORMER,
+    "longformer-dilated": replace(LONGFORMER, windows=Windows(radius=2, dilation=(1, 2), dilated_heads=2)),
+    "longformer-masked": LongformerMaskedConfig(longformer=replace(LONGFORMER, pooler=False, kernel="banded")),
     "deck": DeckConfig(vocab=VOCAB, context=32, width=16),
+}
+
+VIT = VitConfig(classes=5, image=(8, 12), patch=4, width=16, layers=2, heads=4, inner=24)
+VISION: dict[str, ModelConfig] = {
+    "vit": VIT,
+    "vit-mean": replace(VIT, pool="mean"),
+    "vit-shifted": replace(VIT, patches=Shifted()),
+    "vit-local": replace(VIT, local=True),
+    "vit-small": replace(VIT, patches=Shifted(), local=True, qkv_bias=False, start="small-data"),
+    "vit-noisy": replace(VIT, dropout=0.1, stochastic_depth=StochasticDepth(rate=0.1)),
+    "vit-rms": replace(VIT, norm=RMSNorm(), activation="swiglu"),
+    "convnet": ConvnetConfig(classes=5, widths=(6, 8), blocks=2),
 }
 
 ALL = {**LANGUAGE, **TRANSLATION, **ENCODER}
@@ -163,15 +191,19 @@ def outputs(model: nn.Module, batch: Text) -> tuple[Tensor, ...]:
     """What the model says of a batch: per-token outputs first, then anything it says of the whole sequence."""
     if batch.source is not None:
         return (model(batch.source, batch.tokens, batch.source_lengths, batch.lengths),)
-    out = model(batch.tokens, batch.lengths)
-    if isinstance(model, Bert):
+    if isinstance(model, Longformer | LongformerMasked):
+        first = torch.arange(batch.tokens.shape[1]) < 1
+        out = model(batch.tokens, batch.lengths, global_BT=first.expand(batch.tokens.shape))
+    else:
+        out = model(batch.tokens, batch.lengths)
+    if isinstance(model, Bert | Longformer):
         return (out, model.pool(out)) if model.pooler is not None else (out,)
     return out if isinstance(out, tuple) else (out,)
 
 
 def build(name: str, *, seed: int = 1, stir: bool = True) -> nn.Module:
     """The model in evaluation mode; `stir` moves tables that start at zero, so that they matter."""
-    model = build_model(ALL[name], seed=seed).eval()
+    model = build_model({**ALL, **VISION}[name], seed=seed).eval()
     if stir:
         generator = torch.Generator().manual_seed(2)
         with torch.no_grad():

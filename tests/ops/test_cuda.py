@@ -23,6 +23,9 @@ def masks() -> dict[str, ops.Mask | None]:
         "window": ops.Window(20, 5),
         "lengths": ops.Lengths(lengths),
         "causal & lengths & packed": ops.Causal() & ops.Lengths(lengths) & ops.Packed(segments),
+        "(window | global) & lengths": (ops.Window(12) | ops.Global(segments.diff(dim=1, prepend=segments[:, :1]) != 0))
+        & ops.Lengths(lengths),
+        "dilated heads": ops.Window(15, dilation=(1, 1, 3, 2)),
         "window | prefix": ops.Window(9) | ops.Prefix(17),
         "empty rows": ops.Causal() & ops.Window(3) & ops.Lengths(torch.tensor([150, 0], device="cuda")),
     }
@@ -47,8 +50,8 @@ def attend(kernel: str, mask: ops.Mask | None, bias: ops.Bias | None, dtype: tor
 
 
 @pytest.mark.parametrize("bias", ["no bias", "alibi", "relative"])
-@pytest.mark.parametrize("mask", ["none", "causal", "window", "lengths", "causal & lengths & packed",
-                                  "window | prefix", "empty rows"])  # fmt: skip
+@pytest.mark.parametrize("mask", ["none", "causal", "window", "lengths", "causal & lengths & packed", "dilated heads",
+                                  "(window | global) & lengths", "window | prefix", "empty rows"])  # fmt: skip
 @pytest.mark.parametrize("kernel", ["sdpa", "flex", "banded"])
 def test_kernels_meet_the_reference_forward_and_backward(kernel, mask, bias):
     chosen, added = masks()[mask], biases()[bias]

@@ -22,6 +22,14 @@ PUBLISHED = {
     "transformer-big": 214_245_376,
     "gpt-char": 804_096,
     "gpt-char-large": 10_745_088,
+    "vit-b16": 86_567_656,
+    "vit-b32": 88_224_232,
+    "vit-l16": 304_326_632,
+    "vit-h14": 632_045_800,
+    "vit-s16": 22_050_664,
+    "vit-ti16": 5_717_416,
+    "vit-small-data": 2_692_426,
+    "sl-vit": 2_729_878,
 }
 
 
@@ -46,9 +54,25 @@ def test_bert_with_both_heads():
     assert count(model) == 110_106_428
 
 
+@pytest.mark.parametrize(("name", "parameters"), [("vit-small-data", 2_756_744), ("sl-vit", 2_906_228)])
+def test_the_small_models_at_the_sizes_of_tiny_imagenet(name, parameters):
+    assert count(build(name, {"image": 64, "patch": 8, "classes": 200}, device="meta")) == parameters
+
+
+def test_shifted_patches_and_local_attention_are_switched_one_by_one():
+    def more(overrides: dict[str, object]) -> int:
+        return count(build("vit-small-data", overrides, device="meta")) - PRESETS["vit-small-data"].parameters
+
+    shifted, local = 192 * 192 + 2 * 240, 9 * 12
+    assert more({"patches": "shifted"}) == shifted
+    assert more({"local": True}) == local
+    assert more({"patches": "shifted", "local": True}) == shifted + local
+
+
 def test_the_issue_s_presets_are_all_there():
     wanted = "transformer-tiny transformer-base transformer-big gpt2 gpt2-medium gpt2-large gpt2-xl gpt-char"
     wanted += " gpt-char-large bert-base bert-large roformer rnn-lm rnn-seq2seq deck llama-tiny"
+    wanted += " vit-b16 vit-b32 vit-l16 vit-h14 vit-s16 vit-ti16 vit-small-data sl-vit convnet"
     assert set(wanted.split()) <= set(PRESETS)
 
 
@@ -56,7 +80,7 @@ def test_the_issue_s_presets_are_all_there():
 def test_a_preset_says_where_it_comes_from_and_survives_plain_data(name):
     entry = PRESETS[name]
     assert entry.source
-    assert entry.task in ("language", "translation", "masked")
+    assert entry.task in ("language", "translation", "masked", "classification")
     config = entry.config()
     assert dataclasses.is_dataclass(config)
     assert parse(type(config), plain(config)) == config

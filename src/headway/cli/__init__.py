@@ -160,6 +160,27 @@ def _parser() -> argparse.ArgumentParser:
     importing.add_argument("folder", metavar="DIR", help="the model folder; nothing in it is run")
     importing.add_argument("--out", metavar="RUN", required=True, help="the run folder to make")
 
+    exporting = command(
+        "export",
+        "a run as a Hugging Face model folder, loaded again and compared before it appears",
+        "headway export runs/en-de --out en-de",
+    )
+    exporting.add_argument("run", metavar="RUN", help="a run folder, as `headway train` writes it")
+    exporting.add_argument("--out", metavar="DIR", required=True, help="the model folder to make")
+    exporting.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
+
+    verify = command(
+        "verify",
+        "whether cache, batch, padding, kernels, precisions and export agree on this checkpoint; exit 0 or 3",
+        "headway verify runs/en-de                              a verdict for each: rounding, or a bug",
+        "headway verify runs/gpt-char 'to be or not to be'      on a line of your own",
+    )
+    _run(verify)
+    verify.add_argument("text", nargs="*", metavar="TEXT", help="inputs (default: made up, and the first lines of val)")
+    verify.add_argument("--input", metavar="FILE", help="inputs, one a line; a translation's may be SOURCE<tab>TARGET")
+    verify.add_argument("--compiled", action="store_true", help="what torch.compile makes of it as well: a minute more")
+    verify.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")
+
     lab = command("lab", "the decks' experiments, to run and change", "headway lab sentences")
     lab.add_argument("name", nargs="?", metavar="NAME", help="without it, which there are")
     lab.add_argument("--seed", type=int, default=0, help="of the weights and the samples (default: 0)")

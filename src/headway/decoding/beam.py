@@ -190,8 +190,6 @@ class _Search:
             diversity=self.beam.diversity,
             guard=self.guard,
         )
-        if self.beam.groups == 1 and width == found.kept.shape[1] > 1:
-            found = found.settled()
         base = torch.arange(count, device=words.device).unsqueeze(-1) * width
         self._collect(found, base + found.parents, stopped=True)
         self._record(found)

@@ -28,20 +28,6 @@ class Candidates:
         parts = {name: getattr(self, name).gather(1, order) for name in ("totals", "parents", "words", "ended")}
         return replace(self, **parts, kept=places.gather(1, self.kept))
 
-    def settled(self) -> Candidates:
-        """The same with each line that stays open in the place of the one it goes on from, where that is still free.
-
-        Which place a line has means nothing; but one that stays where it is need not be moved in a cache.
-        """
-        parents = self.parents.gather(1, self.kept)
-        width = parents.shape[1]
-        same = (parents.unsqueeze(2) == parents.unsqueeze(1)).tril(-1)
-        stays = ~same.any(2)
-        taken = torch.zeros_like(parents, dtype=torch.bool).scatter(1, parents, True)
-        free = taken.to(torch.uint8).argsort(dim=1, stable=True)
-        place = torch.where(stays, parents, free.gather(1, ((~stays).cumsum(1) - 1).clamp(0, width - 1)))
-        return replace(self, kept=torch.empty_like(self.kept).scatter(1, place, self.kept))
-
 
 def candidates(
     totals_RWV: Tensor, *, groups: int, share: int, stop: int, diversity: float, guard: Guard | None

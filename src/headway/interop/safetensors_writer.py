@@ -16,9 +16,10 @@ _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-def header_of(shapes: Shapes, dtype: torch.dtype) -> bytes:
+def header_of(shapes: Shapes, dtype: torch.dtype, metadata: Mapping[str, str] | None = None) -> bytes:
     """Length and header of a file of these tensors, sorted by name, all of one dtype."""
-    header, at = {}, 0
+    header: dict[str, object] = {"__metadata__": dict(metadata)} if metadata else {}
+    at = 0
     for name in sorted(shapes):
         end = at + math.prod(shapes[name]) * dtype.itemsize
         header[name] = {"dtype": _NAMES[dtype], "shape": list(shapes[name]), "data_offsets": [at, end]}
@@ -28,9 +29,15 @@ def header_of(shapes: Shapes, dtype: torch.dtype) -> bytes:
     return len(text).to_bytes(8, "little") + text
 
 
-def chunks_of(shapes: Shapes, dtype: torch.dtype, tensor: Callable[[str], Tensor]) -> Iterator[memoryview]:
+def chunks_of(
+    shapes: Shapes,
+    dtype: torch.dtype,
+    tensor: Callable[[str], Tensor],
+    *,
+    metadata: Mapping[str, str] | None = None,
+) -> Iterator[memoryview]:
     """The bytes of the file; `tensor` is asked for one at a time, in the order of the file."""
-    yield memoryview(header_of(shapes, dtype))
+    yield memoryview(header_of(shapes, dtype, metadata))
     for name in sorted(shapes):
         ready = tensor(name).to(dtype).contiguous()
         assert tuple(ready.shape) == shapes[name]

@@ -10,15 +10,28 @@ from torch import nn
 
 from headway.errors import ConfigError
 from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretrainingConfig
+from headway.models.convnet import Convnet, ConvnetConfig
 from headway.models.deck import Deck, DeckConfig
 from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from headway.models.gpt import Gpt, GptConfig
+from headway.models.longformer import Longformer, LongformerConfig, LongformerMasked, LongformerMaskedConfig
 from headway.models.rnn_lm import RnnLm, RnnLmConfig
 from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
+from headway.models.vit import Vit, VitConfig
 
 ModelConfig = (
-    RnnLmConfig | RnnSeq2SeqConfig | EncoderDecoderConfig | GptConfig | BertConfig | BertPretrainingConfig | DeckConfig
+    RnnLmConfig
+    | RnnSeq2SeqConfig
+    | EncoderDecoderConfig
+    | GptConfig
+    | BertConfig
+    | BertPretrainingConfig
+    | LongformerConfig
+    | LongformerMaskedConfig
+    | DeckConfig
+    | VitConfig
+    | ConvnetConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -28,7 +41,11 @@ MODELS: dict[type, type[nn.Module]] = {
     GptConfig: Gpt,
     BertConfig: Bert,
     BertPretrainingConfig: BertPretraining,
+    LongformerConfig: Longformer,
+    LongformerMaskedConfig: LongformerMasked,
     DeckConfig: Deck,
+    VitConfig: Vit,
+    ConvnetConfig: Convnet,
 }
 
 
@@ -65,12 +82,18 @@ __all__ = [
     "BertConfig",
     "BertPretraining",
     "BertPretrainingConfig",
+    "Convnet",
+    "ConvnetConfig",
     "Deck",
     "DeckConfig",
     "EncoderDecoder",
     "EncoderDecoderConfig",
     "Gpt",
     "GptConfig",
+    "Longformer",
+    "LongformerConfig",
+    "LongformerMasked",
+    "LongformerMaskedConfig",
     "ModelConfig",
     "RnnLm",
     "RnnLmConfig",
@@ -78,5 +101,7 @@ __all__ = [
     "RnnSeq2SeqConfig",
     "Source",
     "Stepper",
+    "Vit",
+    "VitConfig",
     "build_model",
 ]

@@ -161,7 +161,7 @@ class EncoderDecoder(nn.Module):
     ) -> tuple[Tensor, DecoderState]:
         """(B, K) -> logits (B, K, V) and the state after them."""
         check_lengths(counts_B, tokens_BK, "target")
-        cache = state.cache
+        cache = state.cache.ready(tokens_BK.shape[1], counts_B)
         x = self.decoder(
             self.target_embedding(tokens_BK), mask=Causal(offset=cache.length), cache=cache, memory=state.memory
         )

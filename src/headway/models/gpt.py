@@ -15,10 +15,11 @@ from headway.nn.cache import Cache
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import normal_init
+from headway.nn.local_attention import Windows
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.positions import CausalPosition, Learned
 from headway.nn.stack import Stack, StackConfig
-from headway.ops import Causal, Packed
+from headway.ops import Causal, Mask, Offset, Packed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,7 @@ class GptConfig:
     kv_heads: int | None = None
     inner: int | None = None  # None: 4·width
     position: CausalPosition | None = Learned()
+    windows: Windows | None = None  # how far back each layer sees; None: to the beginning
     norm: FeatureNorm = LayerNorm()
     activation: Activation = "gelu_tanh"
     bias: bool = True  # in the linear layers
@@ -40,6 +42,10 @@ class GptConfig:
     dropout: float = 0.0
     init_std: float = 0.02
     kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.windows is not None:
+            self.windows.check(self.layers, self.heads)
 
     @property
     def stack(self) -> StackConfig:
@@ -76,6 +82,9 @@ class Gpt(nn.Module):
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
         self.vocab = config.vocab
+        self.windows: tuple[Mask, ...] = (Causal(),) * config.layers
+        if config.windows is not None:
+            self.windows = config.windows.masks(config.layers, config.heads, causal=True)
         self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
         self.stack = Stack(config.stack)
         self.head = Head(config.width, config.vocab, tied=config.tied, bias=False)
@@ -103,8 +112,7 @@ class Gpt(nn.Module):
         joined to the input is the row's, not the document's. Rotary, ALiBi and relative ones do not mind.
         """
         check_lengths(lengths_B, tokens_BT)
-        mask = Causal() if segments_BT is None else Causal() & Packed(segments_BT)
-        x_BTD: Tensor = self.stack(self.embedding(tokens_BT), mask=mask)
+        x_BTD: Tensor = self.stack(self.embedding(tokens_BT), mask=self._masks(0, segments_BT))
         return x_BTD
 
     def output(self) -> tuple[Tensor, Tensor | None]:
@@ -121,8 +129,18 @@ class Gpt(nn.Module):
     def extend(self, tokens_BK: Tensor, state: Cache, counts_B: Tensor | None = None) -> tuple[Tensor, Cache]:
         """(B, K) -> logits (B, K, V) and the cache after them."""
         check_lengths(counts_B, tokens_BK)
-        x = self.stack(self.embedding(tokens_BK), mask=Causal(offset=state.length), cache=state)
+        state = state.ready(tokens_BK.shape[1], counts_B)
+        x = self.stack(self.embedding(tokens_BK), mask=self._masks(state.length), cache=state)
         return self.head(x, self.embedding.weight), state.advanced(tokens_BK.shape[1], counts_B)
+
+    def _masks(self, offset: Offset, segments_BT: Tensor | None = None) -> tuple[Mask, ...]:
+        """One a layer, for queries that begin at `offset`; layers that see equally far share one, and its forms."""
+        same = None if segments_BT is None else Packed(segments_BT)
+        fresh: dict[Mask, Mask] = {}
+        for mask in self.windows:
+            if mask not in fresh:
+                fresh[mask] = mask.at(offset) if same is None else mask.at(offset) & same
+        return tuple(fresh[mask] for mask in self.windows)
 
     def select(self, state: Cache, rows_B: Tensor) -> Cache:
         """These rows, in this order."""

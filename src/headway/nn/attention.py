@@ -13,9 +13,10 @@ from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.nn.cache import LayerCache
 from headway.nn.linear import FusedLinear
+from headway.nn.lines import gathered
 from headway.nn.positions import Geometry, Shaw
 from headway.nn.taps import Tap
-from headway.ops import Bias, Lengths, Mask, Offset
+from headway.ops import Bias, Causal, Lengths, Mask, Offset
 
 GAIN = 2**-0.5  # of a Xavier start, for what makes queries, keys and values
 
@@ -28,6 +29,7 @@ class AttentionConfig:
     heads: int
     kv_heads: int | None = None  # None: as many as heads
     bias: bool = True
+    out_bias: bool | None = None  # of the output; None: as the others
     dropout: float = 0.0  # on the weights
     scale: float | None = None  # None: 1/√E
     learn_scale: bool = False  # a temperature per head that starts at `scale`
@@ -55,6 +57,10 @@ class AttentionConfig:
         """E."""
         return self.width // self.heads
 
+    def build(self) -> SelfAttention:
+        """The self-attention of these sizes."""
+        return SelfAttention(self)
+
 
 def split_heads(x_BTD: Tensor, heads: int) -> Tensor:
     """(B, T, D) -> (B, H, T, E)."""
@@ -74,12 +80,18 @@ class _Attention(nn.Module):
         if config.learn_scale:
             self.scale = nn.Parameter(torch.full((config.heads,), scale))
         self.shaw = ShawTables(config.shaw, config.head_width) if config.shaw else None
-        self.out = nn.Linear(config.width, config.width, bias=config.bias)
+        self.out = nn.Linear(
+            config.width, config.width, bias=config.bias if config.out_bias is None else config.out_bias
+        )
         self.tap_q, self.tap_k, self.tap_v, self.tap_weights, self.tap_heads = (Tap() for _ in range(5))
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None, offset: Offset) -> Tensor:
         """q (B, H, T, E), k and v (B, G, S, E) -> (B, T, D)."""
         q, k, v = self.tap_q(q), self.tap_k(k), self.tap_v(v)
+        return self._join(self._mix(q, k, v, mask, bias, offset))
+
+    def _mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None, offset: Offset) -> Tensor:
+        """(B, H, T, E): for each head and query, the weighted values."""
         if self.shaw is not None:
             bias = self.shaw.bias(q, self.scale, offset)
         dropout = self.dropout if self.training else 0.0
@@ -92,8 +104,10 @@ class _Attention(nn.Module):
             x = self._combine(F.dropout(seen, dropout), v, offset)
         else:  # nobody needs the weights, or somebody only looked: the kernel stays as it is
             x = ops.attend(q, k, v, mask=mask, bias=bias, scale=self.scale, dropout=dropout, kernel=self.kernel)
-        x = self.tap_heads(x)
-        out: Tensor = self.out(x.transpose(1, 2).flatten(2))
+        return x
+
+    def _join(self, x_BHTE: Tensor) -> Tensor:
+        out: Tensor = self.out(self.tap_heads(x_BHTE).transpose(1, 2).flatten(2))
         return out
 
     def _heard(self) -> bool:
@@ -130,8 +144,15 @@ class SelfAttention(_Attention):
         q = geometry.turn(split_heads(q, self.heads))
         k = geometry.turn(split_heads(k, self.groups))
         v = split_heads(v, self.groups)
-        if cache is not None:
+        lines = geometry.lines
+        if cache is not None and lines is None:
             k, v = cache.write(k, v, geometry.offset, used)
+        elif cache is not None:
+            begin = lines.begin(used)
+            k, v = cache.write(lines.together(k), lines.together(v), begin, begin)
+            if geometry.own is not None and isinstance(mask, Causal) and not self._heard():
+                return self._attend(lines.together(q), k, v, geometry.own, None, 0).view(x_BTD.shape)
+            k, v = lines.own(k), lines.own(v)  # whoever listens, or looks in another way, sees one row a line
         return self._attend(q, k, v, mask, geometry.bias, geometry.offset)
 
 
@@ -163,9 +184,7 @@ class CrossAttention(_Attention):
             rows = tuple(each.repeat_interleave(lines, 0) for each in kv)
             mask = Lengths(mask.lengths.repeat_interleave(lines)) if isinstance(mask, Lengths) else mask
             return self._attend(q_BHTE, rows[0], rows[1], mask, None, 0)
-        # The lines of a source are queries of one attention: (N·lines, H, T, E) -> (N, H, lines·T, E).
-        together = q_BHTE.unflatten(0, (-1, lines)).transpose(1, 2).flatten(2, 3)
-        return self._attend(together, *kv, mask, None, 0).view(x_BTD.shape)
+        return self._attend(gathered(q_BHTE, lines), *kv, mask, None, 0).view(x_BTD.shape)
 
 
 class ShawTables(nn.Module):

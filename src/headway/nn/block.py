@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from headway.config import probability
 from headway.errors import ConfigError
-from headway.nn.attention import AttentionConfig, CrossAttention, SelfAttention
+from headway.nn.attention import AttentionConfig, CrossAttention
 from headway.nn.cache import LayerCache
-from headway.nn.dropout import Dropout
+from headway.nn.dropout import Dropout, DropPath
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
 from headway.nn.norms import LayerNorm, Norm
 from headway.nn.positions import Geometry
@@ -49,15 +49,16 @@ class BlockConfig:
 class Block(nn.Module):
     """Self-attention, cross-attention (if any), feed-forward (if any), each normalised and added to the stream.
 
-    "dense" residuals join whole blocks and live in the stack; inside the block they mean no addition.
+    "dense" residuals join whole blocks and live in the stack; inside the block they mean no addition. `drop_path` is
+    how often what a part adds is left out for a whole sample.
     """
 
-    def __init__(self, config: BlockConfig) -> None:
+    def __init__(self, config: BlockConfig, *, drop_path: float = 0.0) -> None:
         super().__init__()
         width = config.attention.width
         self.pre = config.place == "pre"
         self.adds = config.residual == "residual"
-        self.attention = SelfAttention(config.attention)
+        self.attention = config.attention.build()
         # Relative positions are the self-attention's alone: between two texts a distance means nothing.
         self.cross = CrossAttention(replace(config.attention, shaw=None)) if config.cross else None
         self.feedforward = FeedForward(width, config.feedforward) if config.feedforward else None
@@ -69,6 +70,7 @@ class Block(nn.Module):
         self.cross_norm = norm(self.cross)
         self.feedforward_norm = norm(self.feedforward)
         self.dropout = Dropout(config.dropout)
+        self.drop_path = DropPath(drop_path) if drop_path else None
         self.tap_resid_in, self.tap_resid_out = Tap(), Tap()
         self.tap_attn_out, self.tap_cross_out, self.tap_mlp_out = Tap(), Tap(), Tap()
 
@@ -112,5 +114,6 @@ class Block(nn.Module):
         y = part(norm(x, keep_BT) if norm is not None and self.pre else x)
         if self.training:
             y = self.dropout(y)
+            y = y if self.drop_path is None else self.drop_path(y)
         x = x + y if self.adds else y
         return norm(x, keep_BT) if norm is not None and not self.pre else x

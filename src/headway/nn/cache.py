@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import ShapeError
+from headway.nn.lines import Lines, sources
 from headway.ops import Offset
 
 
@@ -54,13 +55,6 @@ class LayerCache:
             buffer[row, :, slot] = new.transpose(1, 2)
         return buffer
 
-    def move(self, places: Tensor, rows: Tensor, used: int) -> None:
-        """Put these rows into these places; the first `used` positions hold something, and all else stays."""
-        for buffer in (self.k, self.v):
-            assert buffer is not None
-            filled = buffer.narrow(2, 0, used)
-            filled.index_copy_(0, places, filled.index_select(0, rows))
-
     def select(self, rows_B: Tensor) -> None:
         """Keep these rows, in this order: through a second buffer when the number of rows stays."""
         if self.k is None or self.v is None:
@@ -82,11 +76,13 @@ class Cache:
     length: Offset = 0  # tokens seen: a number while all rows agree, (B,) once they differ
     used: int = 0  # an upper bound on `length` that needs no look at the device
     fixed: bool = False  # shapes that never change, as a captured graph needs: the whole buffer is always attended to
+    parts: bool = False  # whether rows that are repeated become lines of one row
+    lines: Lines | None = None
 
     @classmethod
-    def empty(cls, layers: int, capacity: int) -> Cache:
+    def empty(cls, layers: int, capacity: int, *, parts: bool = False) -> Cache:
         """A cache for this many layers; its buffers are made by the first write."""
-        return cls(tuple(LayerCache(max(capacity, 1)) for _ in range(layers)))
+        return cls(tuple(LayerCache(max(capacity, 1)) for _ in range(layers)), parts=parts)
 
     def before(self, count: int) -> int:
         """How many positions of the buffers lie before `count` new ones."""
@@ -104,24 +100,50 @@ class Cache:
             assert isinstance(self.length, Tensor)
             self.length.add_(count)
             return self
-        return replace(self, length=self.length + (count if counts_B is None else counts_B), used=self.used + count)
+        lines = self.lines and self.lines.grown()
+        length = self.length + (count if counts_B is None else counts_B)
+        return replace(self, length=length, used=self.used + count, lines=lines)
+
+    def ready(self, count: int, counts_B: Tensor | None = None) -> Cache:
+        """The same for `count` tokens a row: lines take one at a time, and all alike."""
+        return self if self.lines is None or (count == 1 and counts_B is None) else self._apart()
 
     def select(self, rows_B: Tensor) -> Cache:
         """These rows, in this order."""
-        places = self._changed(rows_B)
-        if places is None:
-            for layer in self.layers:
-                layer.select(rows_B)
-        elif len(places):
-            rows = rows_B[places]
-            for layer in self.layers:
-                layer.move(places, rows, self.used)
-        ragged = isinstance(self.length, Tensor) and self.length.ndim > 0
-        return replace(self, length=self.length[rows_B]) if ragged else self  # type: ignore[index]
+        together = self._together(rows_B)
+        if together is not None:
+            return together
+        cache = self._apart()
+        for layer in cache.layers:
+            layer.select(rows_B)
+        ragged = isinstance(cache.length, Tensor) and cache.length.ndim > 0
+        return replace(cache, length=cache.length[rows_B]) if ragged else cache  # type: ignore[index]
 
-    def _changed(self, rows_B: Tensor) -> Tensor | None:
-        """The places that get another row, where the rest may stay; not on a GPU, where to look is to wait."""
-        held = self.layers[0].k if self.layers else None
-        if held is None or rows_B.device.type != "cpu" or len(rows_B) != held.shape[0]:
+    def _together(self, rows_B: Tensor) -> Cache | None:
+        """These rows as lines of the rows they come from, if they can be."""
+        if not (self.parts and self.used and isinstance(self.length, int)):
             return None
-        return (rows_B != torch.arange(len(rows_B))).nonzero().squeeze(-1)
+        before = self.lines.count if self.lines else 1
+        found = sources(rows_B, before)
+        if found is None or found[1] == 1 or (self.lines and found[1] != before):
+            return None
+        kept, count = found
+        held = self.layers[0].k if self.layers else None
+        if held is None or not torch.equal(kept, torch.arange(len(held))):
+            for layer in self.layers:
+                layer.select(kept)
+        if self.lines is not None:
+            return replace(self, lines=self.lines.select(rows_B))
+        lines = Lines.parted(len(kept), count, self.used)
+        for layer in self.layers:
+            layer.capacity = lines.begin(max(layer.capacity, self.used))
+        return replace(self, lines=lines)
+
+    def _apart(self) -> Cache:
+        """The same with a row for each line."""
+        if self.lines is None:
+            return self
+        for layer in self.layers:
+            if layer.k is not None and layer.v is not None:
+                layer.k, layer.v, layer.spare = self.lines.own(layer.k), self.lines.own(layer.v), []
+        return replace(self, lines=None)

@@ -1,10 +1,16 @@
-"""Dropout that does not wait for its random numbers."""
+"""Dropout that does not wait for its random numbers, and dropout of whole residual branches."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from headway.config import probability
+from headway.errors import ConfigError
 
 LEVELS = 2**16  # of 16 random bits
 
@@ -33,6 +39,51 @@ class Dropout(nn.Module):
         keep = words.view(torch.int16)[: x.numel()] >= dropped - LEVELS // 2
         scaled = keep.to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
         return x * scaled.view(x.shape)
+
+    def extra_repr(self) -> str:
+        """What `print` shows."""
+        return f"p={self.p}"
+
+
+Growth = Literal["linear", "constant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StochasticDepth:
+    """How often a layer's branches are left out: `rate` in the last layer, 0 in the first and linear between, or alike.
+
+    Huang et al. 2016 and timm grow it; the official code of ViT for small data has one rate for all layers.
+    """
+
+    rate: float = 0.0
+    growth: Growth = "linear"
+
+    def __post_init__(self) -> None:
+        probability("rate", self.rate)
+        if self.growth not in get_args(Growth):
+            raise ConfigError(f"growth={self.growth!r}, allowed: {', '.join(get_args(Growth))}")
+
+    def rates(self, layers: int) -> list[float]:
+        """One for each layer."""
+        if self.growth == "constant" or layers == 1:
+            return [self.rate] * layers
+        return [self.rate * layer / (layers - 1) for layer in range(layers)]
+
+
+class DropPath(nn.Module):
+    """Zero all of a sample with probability p while training, and scale the other samples by 1/(1 - p)."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape; the first dimension is the batch."""
+        if not self.training or self.p == 0.0:
+            return x
+        # In 32 bits: in 16 the scale itself would be rounded, and with it the expectation.
+        kept = F.dropout(torch.ones(len(x), *[1] * (x.ndim - 1), device=x.device), self.p)
+        return (x * kept).to(x.dtype)
 
     def extra_repr(self) -> str:
         """What `print` shows."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import Tensor, nn
 
@@ -34,15 +36,18 @@ def normal_init(module: nn.Module, std: float) -> None:
 
 
 @torch.no_grad()
-def xavier_init(module: nn.Module) -> None:
-    """Every linear map Xavier-uniform, biases 0; the maps of a fused matrix each by their own shape."""
+def xavier_init(
+    module: nn.Module, *, shape: Literal["uniform", "normal"] = "uniform", gain: float | None = None
+) -> None:
+    """Every linear map Xavier, biases 0; the maps of a fused matrix each by their own shape and, if not given, gain."""
+    draw = nn.init.xavier_uniform_ if shape == "uniform" else nn.init.xavier_normal_
     for part in module.modules():
         if not isinstance(part, nn.Linear):
             continue
         if isinstance(part, FusedLinear):
             for weight in part.weight.split(part.parts):
-                nn.init.xavier_uniform_(weight, part.gain)
+                draw(weight, part.gain if gain is None else gain)
         else:
-            nn.init.xavier_uniform_(part.weight)
+            draw(part.weight)
         if part.bias is not None:
             nn.init.zeros_(part.bias)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from headway import ops
 from headway.errors import ConfigError, DataError
+from headway.nn.lines import Lines
 from headway.ops import Offset
 
 # --- joined to the input -------------------------------------------------------------------------------------------
@@ -216,6 +217,8 @@ class Geometry:
     angles: tuple[Tensor, Tensor] | None = None
     layout: Literal["interleaved", "halves"] = "interleaved"
     bias: ops.Bias | None = None
+    lines: Lines | None = None  # where the keys of a cache stand, this step's included, if rows are lines there
+    own: ops.Mask | None = None  # what each line may look at, if no bias has a say
 
     def turn(self, x_BHTE: Tensor) -> Tensor:
         """Rotate queries or keys to their positions; without rotary, x itself."""

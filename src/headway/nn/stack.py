@@ -12,7 +12,8 @@ from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.nn.block import Block, BlockConfig
 from headway.nn.cache import Cache
-from headway.nn.dropout import Dropout
+from headway.nn.dropout import Dropout, StochasticDepth
+from headway.nn.lines import sources
 from headway.nn.norms import BatchNorm
 from headway.nn.positions import (
     T5,
@@ -39,6 +40,7 @@ class StackConfig:
     causal: bool = False  # whether queries see only the past; T5's buckets depend on it
     input_norm: bool = False  # BERT normalises the sum of its embeddings
     dropout: float = 0.0  # on the input of the first block
+    stochastic_depth: StochasticDepth = StochasticDepth()
 
     def __post_init__(self) -> None:
         position: object = self.position  # whoever writes Python may hand in anything
@@ -48,6 +50,10 @@ class StackConfig:
         positive("layers", self.layers, least=0)
         positive("context", self.context)
         probability("dropout", self.dropout)
+        if self.stochastic_depth.rate and self.block.residual != "residual":
+            raise ConfigError(
+                f"stochastic_depth with residual={self.block.residual!r}: nothing would be left of a sample"
+            )
         if self.causal and isinstance(self.block.norm, BatchNorm):
             raise ConfigError("norm=BatchNorm: in a causal model its statistics would look at the future")
         if self.causal and isinstance(self.position, Fraction):
@@ -64,15 +70,11 @@ class Memory:
 
     def select(self, rows_B: Tensor) -> Memory:
         """These decoder rows, in this order."""
-        sources, lines = rows_B // self.lines, 1
-        if rows_B.device.type == "cpu":  # on a GPU a look at the rows would wait
-            kept, counts = torch.unique_consecutive(sources, return_counts=True)
-            if len(kept) and bool((counts == counts[0]).all()):
-                sources, lines = kept, int(counts[0])
-                if torch.equal(kept, torch.arange(len(self.layers[0][0]))):
-                    return replace(self, lines=lines)
-        layers = tuple((k[sources], v[sources]) for k, v in self.layers)
-        mask = Lengths(self.mask.lengths[sources]) if isinstance(self.mask, Lengths) else self.mask
+        kept, lines = sources(rows_B, self.lines) or (rows_B // self.lines, 1)
+        if kept.device.type == "cpu" and torch.equal(kept, torch.arange(len(self.layers[0][0]))):
+            return replace(self, lines=lines)
+        layers = tuple((k[kept], v[kept]) for k, v in self.layers)
+        mask = Lengths(self.mask.lengths[kept]) if isinstance(self.mask, Lengths) else self.mask
         return Memory(layers, mask, lines)
 
 
@@ -93,7 +95,8 @@ class Stack(nn.Module):
             block = replace(block, attention=replace(block.attention, shaw=position))
         self.input_norm = block.norm.build(width) if config.input_norm and block.norm else None
         self.dropout = Dropout(config.dropout)
-        self.blocks = nn.ModuleList(Block(block) for _ in range(config.layers))
+        left_out = config.stochastic_depth.rates(config.layers)
+        self.blocks = nn.ModuleList(Block(block, drop_path=rate) for rate in left_out)
         # DenseNet: block k reads the input and everything the k blocks before it gave, mixed back to the width.
         dense = block.residual == "dense"
         self.mixes = nn.ModuleList(nn.Linear((k + 1) * width, width) for k in range(config.layers)) if dense else None
@@ -101,7 +104,8 @@ class Stack(nn.Module):
 
     def empty_cache(self, capacity: int) -> Cache:
         """A cache for this stack, to be filled by `forward`."""
-        return Cache.empty(len(self.blocks), capacity)
+        position = self.attention_positions.position if self.attention_positions else None
+        return Cache.empty(len(self.blocks), capacity, parts=position is None or isinstance(position, Rotary))
 
     def remember(self, memory_BSD: Tensor, lengths_B: Tensor | None) -> Memory:
         """What the cross-attentions of this stack need of a source."""
@@ -112,12 +116,15 @@ class Stack(nn.Module):
         self,
         x_BTD: Tensor,
         *,
-        mask: Mask | None = None,
+        mask: Mask | tuple[Mask, ...] | None = None,
         lengths_B: Tensor | None = None,
         cache: Cache | None = None,
         memory: Memory | None = None,
     ) -> Tensor:
-        """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen."""
+        """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen.
+
+        The mask is one for all layers, or one a layer.
+        """
         offset: Offset = cache.length if cache else 0
         count = x_BTD.shape[1]
         used = cache.before(count) if cache else 0
@@ -126,6 +133,10 @@ class Stack(nn.Module):
         if self.input_positions is not None:
             x_BTD = self.input_positions(x_BTD, positions, used + count, count if lengths_B is None else lengths_B)
         geometry = self.attention_positions(positions, offset) if self.attention_positions else Geometry(offset)
+        if cache and cache.lines is not None:
+            assert count == 1, "lines take one token at a time: see Cache.ready"
+            lines = cache.lines.grown()
+            geometry = replace(geometry, lines=lines, own=lines.mask() if geometry.bias is None else None)
         keep_BT = None if lengths_B is None else steps < lengths_B.unsqueeze(-1)
         if self.input_norm is not None:
             x_BTD = self.input_norm(x_BTD, keep_BT)
@@ -134,7 +145,7 @@ class Stack(nn.Module):
         for k, block in enumerate(self.blocks):
             x_BTD = block(
                 self.mixes[k](torch.cat(seen, -1)) if self.mixes is not None else x_BTD,
-                mask=mask,
+                mask=mask[k] if isinstance(mask, tuple) else mask,
                 geometry=geometry,
                 cache=cache.layers[k] if cache else None,
                 used=used,

@@ -1,6 +1,7 @@
 """Taps: named identities at fixed places of a model, where a hook may read or replace what passes.
 
-The public names, below any attention or block: `tap_q`, `tap_k`, `tap_v`, `tap_weights`, `tap_heads` in an attention;
+The public names, below any attention or block: `tap_q`, `tap_k`, `tap_v`, `tap_weights`, `tap_heads` in an attention
+(with global tokens also `tap_global_q`, `tap_global_k`, `tap_global_v`);
 `tap_resid_in`, `tap_attn_out`, `tap_cross_out`, `tap_mlp_out`, `tap_resid_out` in a block.
 """
 

@@ -5,7 +5,7 @@ from headway.ops.attend import KERNELS, attend, attention_weights
 from headway.ops.biases import Alibi, Bias, Relative
 from headway.ops.kernels.reference import masked_softmax
 from headway.ops.linear_cross_entropy import linear_cross_entropy
-from headway.ops.masks import Causal, Global, Lengths, Mask, NotSelf, Offset, Packed, Prefix, Window
+from headway.ops.masks import Causal, Global, Lengths, Mask, NotSelf, Offset, Packed, Prefix, Table, Window
 from headway.ops.rotary import rotary_angles, rotate
 from headway.ops.shapes import expect
 from headway.ops.sinusoids import sinusoids
@@ -23,6 +23,7 @@ __all__ = [
     "Packed",
     "Prefix",
     "Relative",
+    "Table",
     "Window",
     "alibi_slopes",
     "attend",

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import KernelError, ShapeError
+from headway.ops.bands import shape
 from headway.ops.biases import Bias
 from headway.ops.kernels import banded, few, flex, reference, sdpa
 from headway.ops.kernels.call import Call, Kernel
@@ -70,9 +71,9 @@ def choose(call: Call) -> str:
     if call.queries <= few.MOST and call.q.device.type == "cpu" and not (call.needs_gradient or call.dropout):
         return "few"
     if call.mask is not None and call.queries > 1:
-        low, high = call.mask.reach()
         # Strips cost about twice the window per query; a dense kernel costs every key but is fused.
-        if 4 * (high - low + 1) <= call.keys:
+        form = shape(call.mask, call.heads)
+        if form.finite and 4 * form.width <= call.keys:
             return "flex" if _flex_is_worth_it(call) else "banded"
     return "sdpa"
 
@@ -115,6 +116,8 @@ def _checked(
         raise ShapeError(f"dropout={dropout}, allowed: at least 0 and below 1")
     if mask is not None:
         mask.check(sizes["B"], sizes["T"], sizes["S"])
+        if mask.heads not in (1, heads):
+            raise ShapeError(f"mask is for {mask.heads} heads (a dilation each), q has H={heads}")
     if bias is not None:
         bias.check(sizes["B"], heads, sizes["T"])
     if isinstance(scale, Tensor):

@@ -82,6 +82,11 @@ class Mask:
         """Bounds on j - i outside which nothing is allowed, whatever the tensors hold."""
         return -math.inf, math.inf
 
+    @property
+    def heads(self) -> int:
+        """How many heads the mask tells apart; 1: it is the same for all."""
+        return 1
+
     def at(self, offset: Offset) -> Self:
         """The same mask for queries that begin at position `offset`, the length of a cache."""
         return self
@@ -128,7 +133,7 @@ class Mask:
         rows = next((t.shape[0] for t in self.tensors if t.ndim), 1)
         if device is None:
             device = next((t.device for t in self.tensors), torch.device("cpu"))
-        return self.allowed(*index_grid(rows, 1, queries, keys, device))
+        return self.allowed(*index_grid(rows, self.heads, queries, keys, device))
 
     def show(self, queries: int, keys: int | None = None, row: int = 0) -> str:
         """Draw the mask as text, a line a query: ■ may look, · may not."""
@@ -152,6 +157,10 @@ class _Joined(Mask):
 
     def _join(self, how: Callable[[Tensor, Tensor], Tensor], b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return functools.reduce(how, (part.allowed(b, h, i, j) for part in self.parts))
+
+    @property
+    def heads(self) -> int:
+        return max(part.heads for part in self.parts)
 
     def at(self, offset: Offset) -> Self:
         return replace(self, parts=tuple(part.at(offset) for part in self.parts))
@@ -223,11 +232,23 @@ class Window(_Placed):
 
     left: int
     right: int | None = None  # None: as many as to the left
-    dilation: int = 1
+    dilation: int | tuple[int, ...] = 1  # of all heads, or one a head
 
     def __post_init__(self) -> None:
-        if self.left < 0 or self.ahead < 0 or self.dilation < 1:
+        if self.left < 0 or self.ahead < 0 or not self._dilations or min(self._dilations) < 1:
             raise ShapeError(f"{self}: left and right must be >= 0, dilation >= 1")
+
+    @property
+    def _dilations(self) -> tuple[int, ...]:
+        return self.dilation if isinstance(self.dilation, tuple) else (self.dilation,)
+
+    @property
+    def heads(self) -> int:
+        return len(self._dilations)
+
+    def of_head(self, head: int) -> Window:
+        """The window as one head has it."""
+        return replace(self, dilation=self._dilations[head % self.heads])
 
     @property
     def ahead(self) -> int:
@@ -236,11 +257,15 @@ class Window(_Placed):
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         distance = j - place(i, self.offset, b)
-        near = (distance >= -self.left * self.dilation) & (distance <= self.ahead * self.dilation)
-        return near & (distance % self.dilation == 0) if self.dilation > 1 else near
+        step: int | Tensor = self._dilations[0]
+        for head, dilation in enumerate(self._dilations):  # a formula, not a table: FlexAttention compiles it
+            if dilation != self._dilations[0]:
+                step = torch.where(h == head, dilation, step)
+        near = (distance >= -self.left * step) & (distance <= self.ahead * step)
+        return near & (distance % step == 0) if max(self._dilations) > 1 else near
 
     def reach(self) -> Span:
-        return self._shifted(-self.left * self.dilation, self.ahead * self.dilation)
+        return self._shifted(-self.left * max(self._dilations), self.ahead * max(self._dilations))
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,6 +279,23 @@ class NotSelf(_Placed):
 def _expect_rows(mask: str, tensor: Tensor, rows: int) -> None:
     if tuple(tensor.shape) != (rows,):
         raise ShapeError(f"mask {mask} has shape {tuple(tensor.shape)}, the batch needs ({rows},)")
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Mask):
+    """Any mask, written out: `table` (B, T, S) boolean."""
+
+    table: Tensor
+
+    def check(self, rows: int, queries: int, keys: int) -> None:
+        if tuple(self.table.shape) != (rows, queries, keys) or self.table.dtype != torch.bool:
+            found = f"{tuple(self.table.shape)} of {self.table.dtype}"
+            raise ShapeError(
+                f"mask Table has a table {found}, the call needs ({rows}, {queries}, {keys}) of torch.bool"
+            )
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self.table[b, i, j]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,8 +13,9 @@ from headway.errors import ConfigError
 from headway.models import build_model
 from headway.presets.preset import Preset
 from headway.presets.text import TEXT
+from headway.presets.vision import VISION
 
-PRESETS: dict[str, Preset] = {preset.name: preset for preset in TEXT}
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in (*TEXT, *VISION)}
 
 
 def preset(name: str) -> Preset:

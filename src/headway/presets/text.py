@@ -1,4 +1,4 @@
-"""The text models of the decks, as their papers have them (FACTS §6, §8, §10, §12, §13, §18, §24, §25)."""
+"""The text models of the decks, as their papers have them (FACTS §6, §8, §10, §12, §13, §17, §18, §24, §25)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from headway.models import (
     DeckConfig,
     EncoderDecoderConfig,
     GptConfig,
+    LongformerConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
 )
 from headway.nn.alignment import AlignmentConfig
+from headway.nn.local_attention import Windows
 from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.positions import Rotary
 from headway.nn.recurrent import RecurrentConfig
@@ -59,6 +61,22 @@ def bert(*, layers: int, width: int, heads: int) -> BertConfig:
 def roformer() -> BertConfig:
     """BERT with rotary positions in every layer and none at the input."""
     return BertConfig(vocab=50000, context=1536, position=Rotary(layout="interleaved"), pooler=False)
+
+
+def longformer_char() -> GptConfig:
+    """A causal character model whose windows double from layer to layer, at gpt-char's size."""
+    return GptConfig(
+        vocab=65,
+        context=512,
+        width=128,
+        layers=4,
+        heads=4,
+        position=Rotary(layout="interleaved"),
+        windows=Windows(radius=(16, 32, 64, 128), dilation=(1, 1, 2, 2), dilated_heads=1),
+        norm=LayerNorm(bias=False),
+        activation="gelu",
+        bias=False,
+    )
 
 
 def llama_tiny() -> GptConfig:
@@ -112,6 +130,7 @@ _SMOOTH = (
 _GPT2 = "Radford et al. 2019, Language Models are Unsupervised Multitask Learners; sizes as released"
 _GPT2_DEPARTURES = ("dropout 0.1 as in the released config; the paper gives none",)
 _NANO = "Karpathy, nanoGPT, character-level Shakespeare"
+_LONGFORMER = "Beltagy et al. 2020, Longformer"
 _BERT = "Devlin et al. 2019, BERT"
 _MASKED_DEPARTURES = (
     "trained on rows of 128 tokens throughout; the paper's last tenth of steps has 512",
@@ -247,6 +266,36 @@ TEXT = (
         ),
         config=roformer,
         run=recipes.masked,
+    ),
+    Preset(
+        name="longformer",
+        task="masked",
+        source=_LONGFORMER + "; longformer-base-4096 as released",
+        parameters=148_657_920,
+        departures=(
+            "4,096 position rows: the released table has two more that belong to no position (148,659,456 in all)",
+            "windows are one-sided radii: 256 here is the released attention_window of 512",
+            "counted with the pooler and without the masked-token head, which `LongformerMasked` adds",
+            "initial weights from a normal distribution; the paper starts from RoBERTa, its 512 positions copied eight "
+            "times",
+            "without a `global_BT` no token is global, as in the released code",
+        ),
+        config=lambda: LongformerConfig(vocab=50265),
+    ),
+    Preset(
+        name="longformer-char",
+        task="language",
+        source=_LONGFORMER + "; its character models at the size of gpt-char",
+        parameters=795_904,
+        departures=(
+            "the size is ours: the paper has 12 layers of width 512, with windows of up to 8,192",
+            "rotary positions; the paper has Transformer-XL's sinusoidal relative ones",
+            "one head of four is dilated in the upper half; the paper dilates two of eight in layers 6 to 11",
+            "trained at one length; the paper's stages double the length, up to 23,040",
+            "a causal window of r sees r characters back; there are no global tokens, which would tell of the future",
+        ),
+        config=longformer_char,
+        run=lambda model: recipes.char_language(model, context=512, rows=4, steps=2000, every=250),
     ),
     Preset(
         name="rnn-lm",

@@ -41,7 +41,9 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     vocab, width = fields.size("vocab_size", 32000), fields.size("hidden_size", 4096)
     heads = fields.heads("num_attention_heads", 32, width, "hidden_size")
     fields.only(head_dim=width // heads)
-    grouped = config.get("num_key_value_heads") is not None
+    groups = heads
+    if config.get("num_key_value_heads") is not None:
+        groups = fields.heads("num_key_value_heads", heads, heads, "num_attention_heads")
     context = fields.size("max_position_embeddings", 2048)
     model = GptConfig(
         vocab=vocab,
@@ -49,7 +51,7 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
         width=width,
         layers=fields.layers("num_hidden_layers", 32),
         heads=heads,
-        kv_heads=fields.heads("num_key_value_heads", heads, heads, "num_attention_heads") if grouped else None,
+        kv_heads=None if groups == heads else groups,
         inner=fields.size("intermediate_size", 11008),
         position=Rotary(base=_rotary_base(fields), layout="halves"),
         norm=RMSNorm(eps=fields.number("rms_norm_eps", 1e-6, above=0)),

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from headway.errors import AdviceWarning
-from headway.ops.kernels import sdpa
+from headway.ops.bands import shape
+from headway.ops.kernels import blocks, sdpa
 from headway.ops.kernels.call import Call
 from headway.ops.masks import Mask
 
@@ -49,7 +50,10 @@ def _block_mask(
     def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:  # torch wants a function, not a method
         return mask.allowed(b, h, i, j)
 
-    return create_block_mask(allowed, rows, None, queries, keys, device=str(device))
+    if shape(mask, mask.heads).finite:
+        return blocks.block_mask(mask, allowed, rows or 1, mask.heads, queries, keys, device)
+    heads = mask.heads if mask.heads > 1 else None
+    return create_block_mask(allowed, rows, heads, queries, keys, device=str(device))
 
 
 # The structure of a mask without tensors says everything: its BlockMask is made once per size.

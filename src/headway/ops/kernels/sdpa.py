@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.ops.kernels.call import Call
-from headway.ops.masks import Causal, Mask
+from headway.ops.masks import Causal, Mask, NotSelf
 
 
 def hides_nothing(mask: Mask | None, keys: int) -> bool:
@@ -34,6 +34,8 @@ def dense(mask: Mask, queries: int, keys: int, device: torch.device) -> tuple[Te
         allowed = mask.dense(queries, keys, device)
         if isinstance(mask, Causal) and isinstance(mask.offset, Tensor) and not mask.offset.ndim:
             return allowed, None  # the length of a cache, never below 0: every query sees at least the first key
+        if isinstance(mask, NotSelf) and keys > 1:
+            return allowed, None  # one key is hidden from each query, and another is left
         alive = allowed.any(-1, keepdim=True)
         if device.type == "cpu" and not torch.compiler.is_compiling() and alive.all():  # elsewhere a look would wait
             return allowed, None

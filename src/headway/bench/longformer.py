@@ -1,0 +1,129 @@
+"""Longformer: how time and memory of window attention grow with the text, and two layers beside transformers'."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headway import ops
+from headway.bench.peers import peer
+from headway.bench.result import Options, Report, Result, compare
+from headway.interop.longformer_names import LONGFORMER, UNUSED, parameters
+from headway.models import LongformerConfig, build_model
+from headway.storage import set_weights
+
+LENGTHS = (4096, 8192, 16384, 32768, 65536)  # of the slopes, on a CPU
+RADIUS, HEADS, HEAD_WIDTH = 256, 2, 64
+ROUNDS = 3
+WIDTH = 768  # of the two layers
+ON_CPU = ((1, 2048),)  # rows and length of the comparison; on a GPU as PEERS.md has it
+ON_GPU = ((2, 4096), (2, 16384))
+
+
+def run(options: Options) -> Report:
+    """Slopes of `banded` forward and backward with a global token; two layers of base size beside transformers'."""
+    transformers = peer("transformers")
+    figures = slopes()
+    if not torch.cuda.is_available():
+        return Report([_beside(transformers, "cpu", torch.float32, *size) for size in ON_CPU], figures)
+    kinds = ((torch.bfloat16, size) for size in ON_GPU), ((torch.float32, size) for size in ON_GPU)
+    results = [_beside(transformers, "cuda", dtype, *size) for kind in kinds for dtype, size in kind]
+    return Report(results, figures)
+
+
+def slopes() -> dict[str, float]:
+    """The exponents of the length in seconds and in bytes, fitted over LENGTHS: 1 is linear, 2 quadratic."""
+    torch.manual_seed(0)
+    seconds, memory = [], []
+    for length in LENGTHS:
+        took, used = _there_and_back(length)
+        seconds.append(took)
+        memory.append(used)
+        print(f"T={length}: {took:.3f} s, {used / 2**20:.0f} MiB", file=sys.stderr)
+    return {
+        "time_slope": round(slope(LENGTHS, seconds), 3),
+        "memory_slope": round(slope(LENGTHS, memory), 3),
+        "longest_seconds": round(seconds[-1], 3),
+        "longest_mib": round(memory[-1] / 2**20, 1),
+    }
+
+
+def slope(lengths: tuple[int, ...], values: list[float]) -> float:
+    """Least squares through the logarithms."""
+    x, y = [math.log(n) for n in lengths], [math.log(max(v, 1e-9)) for v in values]
+    middle, height = sum(x) / len(x), sum(y) / len(y)
+    return sum((a - middle) * (b - height) for a, b in zip(x, y, strict=True)) / sum((a - middle) ** 2 for a in x)
+
+
+def _there_and_back(length: int) -> tuple[float, float]:
+    """The best seconds and the most bytes of a forward and a backward pass, the inputs counted."""
+    times = []
+    before = _reset_peak()
+    qkv = [torch.randn(1, HEADS, length, HEAD_WIDTH, requires_grad=True) for _ in range(3)]
+    first = torch.arange(length).view(1, -1) == 0
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        mask = ops.Window(RADIUS) | ops.Global(first)
+        ops.attend(*qkv, mask=mask, kernel="banded").sum().backward()
+        times.append(time.perf_counter() - start)
+    return min(times), max(_status("VmHWM") - before, 1.0)
+
+
+def _reset_peak() -> float:
+    """Let the kernel forget the process's highest memory; what it has now, in bytes."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return _status("VmRSS")
+
+
+def _status(key: str) -> float:
+    found = re.search(rf"{key}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return 1024 * float(found[1]) if found else 0.0
+
+
+@torch.no_grad()
+def _beside(transformers: Any, device: str, dtype: torch.dtype, rows: int, length: int) -> Result:
+    """One forward pass of two layers, the first token global, with the same weights."""
+    theirs = transformers.LongformerModel(
+        transformers.LongformerConfig(
+            vocab_size=1000, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=WIDTH // 64,
+            intermediate_size=4 * WIDTH, attention_window=2 * RADIUS, max_position_embeddings=length + UNUSED,
+            type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1,
+        )
+    ).eval()  # fmt: skip
+    config = LongformerConfig(vocab=1000, context=length, width=WIDTH, layers=2, heads=WIDTH // 64, inner=4 * WIDTH)
+    ours = build_model(config).eval()
+    set_weights(ours, {n: p.detach() for n, p in parameters(theirs, LONGFORMER).items()}, "the peer")
+    theirs, ours = theirs.to(device, dtype), ours.to(device, dtype)
+    tokens = torch.randint(3, 1000, (rows, length), device=device)
+    first = (torch.arange(length, device=device) == 0).expand(rows, length)
+    lengths = torch.full((rows,), length, device=device)
+
+    def finished(call: Callable[[], Tensor]) -> Tensor:
+        out = call()
+        if device == "cuda":
+            torch.cuda.synchronize()
+        return out
+
+    name = f"{device}_{str(dtype).removeprefix('torch.')}_{rows}x{length}"
+    result = compare(
+        name,
+        lambda: finished(lambda: ours(tokens, lengths, global_BT=first)),
+        lambda: finished(
+            lambda: (
+                theirs(
+                    tokens, attention_mask=torch.ones_like(tokens), global_attention_mask=first.long()
+                ).last_hidden_state
+            )
+        ),
+        rounds=ROUNDS if device == "cpu" else 10,
+    )
+    print(f"{name}: {result.ours * 1e3:.1f} ms, transformers {result.peer * 1e3:.1f} ms", file=sys.stderr)
+    return result

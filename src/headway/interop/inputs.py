@@ -1,0 +1,85 @@
+"""What a checkpoint is verified on: the user's lines, or made-up ones from a single token to the longest that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+
+from headway.data.tokenizers import Tokenizer
+from headway.interop.kinds import Example, Kind, Rows
+from headway.interop.paths import kernel
+from headway.nn.positions import InputPositions
+
+LONGEST = 256  # tokens of an input, to answer in seconds: a cache is filled token by token
+GREEDY = 16  # tokens that a generating model goes on for
+LENGTHS = (1, 6, 11)  # of made-up inputs, beside one of as many as fit
+MOST = 8  # lines of the user's
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many tokens an input may have, and how many more are generated after it."""
+
+    given: int
+    greedy: int
+
+    @classmethod
+    def of(cls, kind: Kind, model: nn.Module) -> Room:
+        """What the task was made for, what the tables of learned positions hold, and what takes seconds."""
+        tables = [
+            part.context for part in model.modules() if isinstance(part, InputPositions) and part.table is not None
+        ]
+        longest = min(LONGEST, kind.longest, *tables)
+        greedy = min(GREEDY, longest // 2) if kind.generates else 0
+        return cls(longest - greedy, greedy)
+
+
+def made(kind: Kind, room: Room, seed: int = 0) -> list[Example]:
+    """Random tokens in inputs of unequal length: one token, a few, as many as fit."""
+    generator = torch.Generator().manual_seed(seed)
+    tokenizer, source_tokenizer = kind.vocabularies
+    lengths = sorted({min(length, room.given) for length in (*LENGTHS, room.given)})
+    around = len(kind.example([], []).tokens)
+
+    def draw(vocabulary: Tokenizer, count: int) -> list[int]:
+        return torch.randint(vocabulary.size, (max(count, 0),), generator=generator).tolist()
+
+    return [
+        kind.example(
+            draw(tokenizer, length - around), None if source_tokenizer is None else draw(source_tokenizer, other - 1)
+        )
+        for length, other in zip(lengths, reversed(lengths), strict=True)  # a short target of a long source, too
+    ]
+
+
+def written(kind: Kind, texts: Sequence[str], room: Room) -> list[Example]:
+    """Lines as inputs, cut to what fits; a line without a token is left out."""
+    around = len(kind.example([], []).tokens)
+    found = []
+    for text in texts[:MOST]:
+        ids, source = kind.read(text)
+        if ids or source:
+            fitting = None if source is None else source[: room.given - 1]
+            found.append(kind.example(ids[: room.given - around], fitting))
+    return found
+
+
+@torch.no_grad()
+def continued(model: nn.Module, kind: Kind, examples: Sequence[Example], room: Room) -> list[Example]:
+    """The examples with the tokens the model chooses greedily after them, each step on the whole text so far."""
+    device = next(iter(model.parameters())).device
+    found = []
+    with kernel(model, "reference"):
+        for example in examples:
+            parts = (example.source, example.segments)
+            example = Example(
+                example.tokens.to(device), example.given, *(x if x is None else x.to(device) for x in parts)
+            )
+            for _ in range(room.greedy):
+                best = kind.forward(model, Rows.alone(example))[0, -1:].argmax(-1)
+                example = replace(example, tokens=torch.cat([example.tokens, best]))
+            found.append(example)
+    return found

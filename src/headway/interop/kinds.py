@@ -1,0 +1,187 @@
+"""What `verify` needs to know of a kind of task: its inputs, and how its model is called. One small class a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from headway.data.tokenizers import Tokenizer
+from headway.models import Source
+from headway.models.bert import PretrainingLogits
+from headway.tasks.language import Language
+from headway.tasks.masked import Masked
+from headway.tasks.translation import Translation
+
+Forward = Callable[..., Any]  # a model, or anything that is called as one
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One input: its tokens (T,), how many of them were given, and what is read beside them.
+
+    The tokens after the first `given` are the model's own greedy choice; a model that generates nothing chose none.
+    """
+
+    tokens: Tensor
+    given: int
+    source: Tensor | None = None  # (S,)
+    segments: Tensor | None = None  # (T,)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Examples side by side, padded on the right with `fill`; without lengths where nothing is padded."""
+
+    tokens: Tensor  # (B, T)
+    lengths: Tensor | None = None
+    source: Tensor | None = None  # (B, S)
+    source_lengths: Tensor | None = None
+    segments: Tensor | None = None
+
+    @classmethod
+    def alone(cls, example: Example) -> Rows:
+        """One example as a batch of one, nothing padded."""
+        source = None if example.source is None else example.source[None]
+        segments = None if example.segments is None else example.segments[None]
+        return cls(example.tokens[None], None, source, None, segments)
+
+    @classmethod
+    def together(cls, examples: Sequence[Example], fill: int = 0) -> Rows:
+        """All of them in one batch."""
+        tokens, lengths = _padded([each.tokens for each in examples], fill)
+        sources = [each.source for each in examples if each.source is not None]
+        segments = [each.segments for each in examples if each.segments is not None]
+        source, source_lengths = _padded(sources, fill) if sources else (None, None)
+        return cls(tokens, lengths, source, source_lengths, _padded(segments, 0)[0] if segments else None)
+
+
+def _padded(rows: Sequence[Tensor], fill: int) -> tuple[Tensor, Tensor]:
+    lengths = torch.tensor([len(row) for row in rows], device=rows[0].device)
+    return pad_sequence(list(rows), batch_first=True, padding_value=fill), lengths
+
+
+class Kind(Protocol):
+    """A kind of task."""
+
+    generates: bool  # does its model write tokens, each seeing only those before it?
+    longest: int  # tokens of an input that its model was made for
+
+    def forward(self, model: Forward, rows: Rows) -> Tensor:
+        """Logits (B, T, V)."""
+        ...
+
+    def start(self, model: Any, rows: Rows, capacity: int) -> Any:
+        """The state before the first token, for what generates."""
+        ...
+
+    def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
+        """These tokens as an input, with what its model expects around them."""
+        ...
+
+    def read(self, text: str) -> tuple[list[int], list[int] | None]:
+        """A line of the user's as tokens and, for a translation, the source's tokens."""
+        ...
+
+    @property
+    def vocabularies(self) -> tuple[Tokenizer, Tokenizer | None]:
+        """The tokenizer of the tokens, and of the source where there is one."""
+        ...
+
+
+class LanguageKind:
+    """A text goes in, the logits of each next token come out."""
+
+    generates = True
+
+    def __init__(self, config: Language, tokenizers: Mapping[str, Tokenizer]) -> None:
+        self.longest, self.tokenizer = config.context, tokenizers["tokenizer.json"]
+
+    @property
+    def vocabularies(self) -> tuple[Tokenizer, None]:
+        return self.tokenizer, None
+
+    def forward(self, model: Forward, rows: Rows) -> Tensor:
+        logits: Tensor = model(rows.tokens) if rows.lengths is None else model(rows.tokens, rows.lengths)
+        return logits
+
+    def start(self, model: Any, rows: Rows, capacity: int) -> Any:
+        return model.start(capacity=capacity)
+
+    def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
+        return Example(torch.tensor(ids), len(ids))
+
+    def read(self, text: str) -> tuple[list[int], None]:
+        return self.tokenizer.encode(text), None
+
+
+class TranslationKind:
+    """A source and a target's beginning go in, the logits of each next target token come out."""
+
+    generates = True
+
+    def __init__(self, config: Translation, tokenizers: Mapping[str, Tokenizer]) -> None:
+        self.longest = config.max_length
+        self.source = tokenizers.get("tokenizer-source.json") or tokenizers["tokenizer.json"]
+        self.target = tokenizers.get("tokenizer-target.json") or tokenizers["tokenizer.json"]
+
+    @property
+    def vocabularies(self) -> tuple[Tokenizer, Tokenizer]:
+        return self.target, self.source
+
+    def forward(self, model: Forward, rows: Rows) -> Tensor:
+        lengths = () if rows.lengths is None else (rows.source_lengths, rows.lengths)
+        logits: Tensor = model(rows.source, rows.tokens, *lengths)
+        return logits
+
+    def start(self, model: Any, rows: Rows, capacity: int) -> Any:
+        assert rows.source is not None
+        return model.start(Source(rows.source, rows.source_lengths), capacity=capacity)
+
+    def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
+        tokens = torch.tensor([self.target.start, *ids])
+        return Example(tokens, len(tokens), torch.tensor([*(source or ()), self.source.stop]))
+
+    def read(self, text: str) -> tuple[list[int], list[int] | None]:
+        source, _, target = text.partition("\t")
+        return self.target.encode(target), self.source.encode(source)
+
+
+class MaskedKind:
+    """Tokens of two sentences go in, the logits of every token come out."""
+
+    generates = False
+
+    def __init__(self, config: Masked, tokenizers: Mapping[str, Tokenizer]) -> None:
+        self.longest, self.tokenizer = config.length, tokenizers["tokenizer.json"]
+
+    @property
+    def vocabularies(self) -> tuple[Tokenizer, None]:
+        return self.tokenizer, None
+
+    def forward(self, model: Forward, rows: Rows) -> Tensor:
+        said = model(rows.tokens, rows.lengths, segments_BT=rows.segments)
+        logits: Tensor = said.tokens if isinstance(said, PretrainingLogits) else said
+        return logits
+
+    def start(self, model: Any, rows: Rows, capacity: int) -> Any:
+        raise NotImplementedError("a masked model generates nothing")
+
+    def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
+        tokens = torch.tensor([self.tokenizer.start, *ids])
+        # A second sentence from the middle on, so that its embedding is part of what is compared.
+        return Example(tokens, 0, segments=(torch.arange(len(tokens)) > len(tokens) // 2).long())
+
+    def read(self, text: str) -> tuple[list[int], None]:
+        return self.tokenizer.encode(text), None
+
+
+KINDS: dict[type, Callable[[Any, Mapping[str, Tokenizer]], Kind]] = {
+    Language: LanguageKind,
+    Masked: MaskedKind,
+    Translation: TranslationKind,
+}

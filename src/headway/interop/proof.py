@@ -1,0 +1,281 @@
+"""The proof of an export: what was written is loaded again, and both models are asked the same."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from headway.data.tokenizers import Tokenizer
+from headway.errors import DataError
+from headway.interop.families import FAMILIES
+from headway.interop.family import Tokens, taken
+from headway.models import Bert, EncoderDecoder, Source, build_model
+from headway.models.bert import PretrainingLogits
+from headway.storage import read_tensors, set_weights
+
+ROWS, LONGEST, NEW = 3, 12, 32  # rows of a padded batch, tokens of its longest row, tokens that are generated
+RELATIVE = 1e-5  # of the largest logit, or of 1 if that is more: what rounding may do
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """What both sides are asked: padded rows of token ids, and what generation has to heed."""
+
+    source: Tensor  # (B, S)
+    target: Tensor  # (B, S), a decoder's input
+    segments: Tensor  # (B, S)
+    lengths: Tensor  # (B,), of all three
+    tokens: Tokens
+    new: int
+
+    @property
+    def real(self) -> Tensor:
+        """(B, S), True where a token is not padding."""
+        return torch.arange(self.source.shape[1]) < self.lengths.unsqueeze(1)
+
+
+def questions(vocab: int, source_vocab: int, context: int, segments: int, tokens: Tokens) -> Questions:
+    """Three rows of different lengths, always the same, that leave room to go on."""
+    random = torch.Generator().manual_seed(0)
+    longest = max(min(LONGEST, context // 2), 1)
+
+    def rows(size: int) -> Tensor:
+        return torch.randint(size, (ROWS, longest), generator=random)
+
+    lengths = torch.tensor([longest, max(longest // 2, 1), max(longest - 1, 1)])
+    new = min(NEW, context - longest)
+    return Questions(rows(source_vocab), rows(vocab), rows(segments), lengths, tokens, new)
+
+
+class Side(Protocol):
+    """A model that can be asked."""
+
+    def logits(self, asked: Questions) -> list[Tensor]:
+        """What each of its heads says of the padded rows, padding left out."""
+        ...
+
+    def words(self, asked: Questions) -> Tensor | None:
+        """The greedy continuation of each row, whole rows, never stopping (B, N); None where it does not generate."""
+        ...
+
+
+class Ours:
+    """A model of headway's."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model: Any = model
+        self.heard: list[Tensor] = []  # the logits (B, V) each word was the best of
+
+    @torch.no_grad()
+    def logits(self, asked: Questions) -> list[Tensor]:
+        real = asked.real
+        if isinstance(self.model, EncoderDecoder):
+            return [self.model(asked.source, asked.target, asked.lengths, asked.lengths)[real]]
+        if hasattr(self.model, "extend"):
+            return [self.model(asked.source, asked.lengths)[real]]
+        found = self.model(asked.source, asked.lengths, segments_BT=asked.segments)
+        if isinstance(found, PretrainingLogits):
+            return [found.tokens[real]] + ([] if found.follows is None else [found.follows])
+        pooled = isinstance(self.model, Bert) and self.model.pooler is not None
+        return [found[real]] + ([self.model.pool(found)] if pooled else [])
+
+    @torch.no_grad()
+    def words(self, asked: Questions) -> Tensor | None:
+        if not hasattr(self.model, "extend"):
+            return None
+        if isinstance(self.model, EncoderDecoder):
+            state: Any = self.model.start(Source(asked.source, None))
+            fed = torch.full((len(asked.source), 1), asked.tokens.start or 0)
+        else:
+            state, fed = self.model.start(), asked.source
+        said, never = [], [*asked.tokens.stop, *asked.tokens.banned]
+        for _ in range(asked.new):
+            logits, state = self.model.extend(fed, state)
+            last = logits[:, -1].clone()
+            last[:, never] = -torch.inf
+            self.heard.append(last)
+            fed = last.argmax(-1, keepdim=True)
+            said.append(fed)
+        return torch.cat(said, 1)
+
+
+class Theirs:
+    """A model of transformers'."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    @torch.no_grad()
+    def logits(self, asked: Questions) -> list[Tensor]:
+        real, mask = asked.real, asked.real.long()
+        if self.model.config.is_encoder_decoder:
+            target = {"decoder_input_ids": asked.target, "decoder_attention_mask": mask}
+            return [self.model(asked.source, attention_mask=mask, **target).logits[real]]
+        if self.model.can_generate():
+            return [self.model(asked.source, attention_mask=mask).logits[real]]
+        found = self.model(asked.source, attention_mask=mask, token_type_ids=asked.segments)
+        heads = ("prediction_logits", "seq_relationship_logits", "logits", "last_hidden_state", "pooler_output")
+        outputs = [getattr(found, name) for name in heads if getattr(found, name, None) is not None]
+        return [outputs[0][real], *outputs[1:]]
+
+    @torch.no_grad()
+    def words(self, asked: Questions) -> Tensor | None:
+        if not self.model.can_generate():
+            return None
+        self.model.generation_config.forced_eos_token_id = None
+        self.model.generation_config.max_length = None
+        mask = torch.ones_like(asked.source)
+        settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": asked.new, "min_new_tokens": asked.new}
+        said: Tensor = self.model.generate(asked.source, attention_mask=mask, **settings)
+        return said[:, -asked.new :]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What was compared, and how far apart both sides are."""
+
+    family: str
+    reloaded_with: str
+    versions: dict[str, str]
+    compared: str
+    largest_logit: float
+    largest_difference: float
+    bound: float
+    tokens_generated: int
+    tokens_identical: bool | None  # None: the model does not generate
+    first_difference: str | None  # of the tokens, where rounding alone decides between two
+    texts_compared: int
+    texts_identical: bool | None  # None: there was nothing to compare with
+    left_out: list[str] = field(default_factory=list)  # tensors of ours that theirs has no place for
+    zeros: int = 0  # tensors of theirs that ours does without
+
+    @property
+    def holds(self) -> bool:
+        """Whether the two differ by rounding at most."""
+        told_alike = self.tokens_identical is not False or self.first_difference is not None
+        return self.largest_difference <= self.bound and told_alike and self.texts_identical is not False
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields, and whether it holds."""
+        return {"holds": self.holds, **asdict(self)}
+
+
+def with_transformers() -> bool:
+    """Whether transformers is installed."""
+    return importlib.util.find_spec("transformers") is not None
+
+
+def reload(folder: Path) -> Side:
+    """The model of a folder: by transformers if it is installed, else by our own importer."""
+    config = json.loads((folder / "config.json").read_text())
+    if with_transformers():
+        transformers = importlib.import_module("transformers")
+        transformers.logging.set_verbosity_error()
+        transformers.utils.logging.disable_progress_bar()
+        loader = getattr(transformers, auto_class(config["architectures"][0]))
+        bare = config["architectures"] == ["BertModel"] and "pooler.dense.weight" not in _names(folder)
+        model = loader.from_pretrained(folder, **({"add_pooling_layer": False} if bare else {}))
+        return Theirs(model.eval())
+    return Ours(read_back(folder))
+
+
+def auto_class(architecture: str) -> str:
+    """The class of transformers that finds a model of this architecture by itself."""
+    endings = {
+        "LMHeadModel": "AutoModelForCausalLM",
+        "ForCausalLM": "AutoModelForCausalLM",
+        "MTModel": "AutoModelForSeq2SeqLM",
+        "ForConditionalGeneration": "AutoModelForSeq2SeqLM",
+        "ForPreTraining": "AutoModelForPreTraining",
+        "ForMaskedLM": "AutoModelForMaskedLM",
+    }
+    return next((name for ending, name in endings.items() if architecture.endswith(ending)), "AutoModel")
+
+
+def _names(folder: Path) -> set[str]:
+    return set(read_tensors(folder / "model.safetensors"))
+
+
+def read_back(folder: Path) -> nn.Module:
+    """The model of a folder, taken up by our own family."""
+    config, tensors = json.loads((folder / "config.json").read_text()), read_tensors(folder / "model.safetensors")
+    family = FAMILIES[config["model_type"]]
+    imported = family.read(config, {name: tuple(x.shape) for name, x in tensors.items()})
+    model = build_model(imported.model, device="meta")
+    set_weights(model, taken(family, imported.model, tensors), str(folder))
+    return model.eval()
+
+
+def versions() -> dict[str, str]:
+    """Of what took part."""
+    names = ("headway", "torch", "transformers", "tokenizers", "safetensors")
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def texts_agree(
+    folder: Path, tokenizer: Tokenizer, around: tuple[Sequence[int], Sequence[int]]
+) -> tuple[int, bool | None]:
+    """How many texts were tokenised on both sides, and whether all gave the same ids; None without transformers."""
+    if not with_transformers():
+        return 0, None
+    theirs = importlib.import_module("transformers").AutoTokenizer.from_pretrained(folder)
+    random = torch.Generator().manual_seed(0)
+    texts = [tokenizer.decode(torch.randint(tokenizer.size, (20,), generator=random).tolist()) for _ in range(8)]
+    known = []
+    for text in texts:
+        try:
+            known.append((text, [*around[0], *tokenizer.encode(text), *around[1]]))
+        except DataError:  # half a character, or one that is not in the vocabulary
+            continue
+    return len(known), all(theirs(text)["input_ids"] == ids for text, ids in known)
+
+
+def compare(ours: Ours, theirs: Side, asked: Questions, *, some_left_out: bool) -> dict[str, Any]:
+    """The figures of a proof; where something was left out, theirs may have fewer heads."""
+    mine, other = ours.logits(asked), theirs.logits(asked)
+    mine = mine[: len(other)] if some_left_out else mine
+    largest = max(float(x.abs().max()) for x in mine)
+    apart = max(float((a.double() - b.double()).abs().max()) for a, b in zip(mine, other, strict=True))
+    bound = RELATIVE * max(1.0, largest)
+    said, heard = ours.words(asked), theirs.words(asked)
+    identical = None if said is None or heard is None else torch.equal(said, heard)
+    first = _rounding(ours.heard, said, heard, bound) if identical is False and said is not None else None
+    return {
+        "largest_logit": largest,
+        "largest_difference": apart,
+        "bound": bound,
+        "tokens_generated": 0 if said is None else said.numel(),
+        "tokens_identical": identical,
+        "first_difference": first,
+    }
+
+
+def _rounding(heard: list[Tensor], said: Tensor, other: Tensor | None, bound: float) -> str | None:
+    """Where two continuations part, if at every such place rounding alone decides; None if anything else did."""
+    assert other is not None
+    notes = []
+    for row in range(len(said)):
+        parted = (said[row] != other[row]).nonzero()
+        if not len(parted):
+            continue
+        at = int(parted[0])
+        gap = float(heard[at][row, said[row, at]] - heard[at][row, other[row, at]])
+        if gap > 2 * bound:
+            return None
+        notes.append(f"row {row}, token {at + 1}: {gap:.1e} between the two best")
+    return "; ".join(notes)

@@ -1,0 +1,80 @@
+"""A small residual convolutional network: what a vision transformer of its size is to be compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from headway.config import positive
+from headway.errors import ConfigError
+from headway.nn.patches import check_images
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvnetConfig:
+    """Stages of residual blocks, each stage at half the resolution of the one before; for images of any size."""
+
+    classes: int
+    channels: int = 3
+    widths: tuple[int, ...] = (64, 128, 256)
+    blocks: int = 2  # in each stage
+
+    def __post_init__(self) -> None:
+        positive("classes", self.classes)
+        positive("channels", self.channels)
+        positive("blocks", self.blocks)
+        if not self.widths:
+            raise ConfigError("widths=(), allowed: one width or more, one for each stage")
+        for width in self.widths:
+            positive("widths", width)
+
+
+def _convolution(given: int, width: int, *, kernel: int, stride: int) -> nn.Sequential:
+    """A convolution that keeps the size (or halves it) and its BatchNorm, which makes a bias needless."""
+    convolution = nn.Conv2d(given, width, kernel, stride=stride, padding=kernel // 2, bias=False)
+    nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
+    return nn.Sequential(convolution, nn.BatchNorm2d(width))
+
+
+class Residual(nn.Module):
+    """relu(x + f(x)) with two 3 x 3 convolutions in f; x goes through a 1 x 1 one where the shape changes."""
+
+    def __init__(self, given: int, width: int, *, stride: int) -> None:
+        super().__init__()
+        self.first = _convolution(given, width, kernel=3, stride=stride)
+        self.second = _convolution(width, width, kernel=3, stride=1)
+        same = stride == 1 and given == width
+        self.skip = None if same else _convolution(given, width, kernel=1, stride=stride)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C, height, width) -> (B, width, height / stride, width / stride)."""
+        y = self.second(self.first(x).relu())
+        return (y + (x if self.skip is None else self.skip(x))).relu()  # type: ignore[no-any-return]
+
+
+class Convnet(nn.Module):
+    """Images -> logits: a 3 x 3 stem, stages of residual blocks, the mean over places, a linear layer."""
+
+    def __init__(self, config: ConvnetConfig) -> None:
+        super().__init__()
+        self.classes, self.channels = config.classes, config.channels
+        self.stem = _convolution(config.channels, config.widths[0], kernel=3, stride=1)
+        blocks, given = [], config.widths[0]
+        for stage, width in enumerate(config.widths):
+            for block in range(config.blocks):
+                blocks.append(Residual(given, width, stride=2 if stage and not block else 1))
+                given = width
+        self.blocks = nn.Sequential(*blocks)
+        self.head = nn.Linear(given, config.classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, C, height, width) -> logits (B, classes)."""
+        logits: Tensor = self.head(self.features(images).mean(1))
+        return logits
+
+    def features(self, images: Tensor) -> Tensor:
+        """(B, C, height, width) -> (B, T, D): a vector for each place of the last stage, row by row."""
+        check_images(images, self.channels)
+        x: Tensor = self.blocks(self.stem(images).relu())
+        return x.flatten(2).mT

@@ -1,0 +1,172 @@
+"""Longformer: an encoder for long texts, in which most tokens see a window and a few see everything (FACTS §17)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from headway.errors import ConfigError, ShapeError
+from headway.nn.block import BlockConfig
+from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
+from headway.nn.feedforward import Activation, FeedForwardConfig, activation_function
+from headway.nn.linear import normal_init
+from headway.nn.local_attention import GlobalAttention, GlobalAttentionConfig, Windows
+from headway.nn.norms import LayerNorm
+from headway.nn.positions import Learned
+from headway.nn.stack import Stack, StackConfig
+from headway.ops import Global, Lengths, Mask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongformerConfig:
+    """Sizes and parts of a Longformer; the defaults are longformer-base-4096's."""
+
+    vocab: int
+    windows: Windows = Windows(radius=256)
+    context: int = 4096
+    width: int = 768
+    layers: int = 12
+    heads: int = 12
+    inner: int = 3072
+    segments: int = 1
+    norm: LayerNorm = LayerNorm(eps=1e-5)
+    activation: Activation = "gelu"
+    dropout: float = 0.1  # on embeddings, weights and what each part adds
+    pooler: bool = True
+    init_std: float = 0.02
+    kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        self.windows.check(self.layers, self.heads)
+
+    @property
+    def stack(self) -> StackConfig:
+        """The stack these sizes describe."""
+        return StackConfig(
+            layers=self.layers,
+            block=BlockConfig(
+                attention=GlobalAttentionConfig(
+                    width=self.width, heads=self.heads, dropout=self.dropout, kernel=self.kernel
+                ),
+                feedforward=FeedForwardConfig(inner=self.inner, activation=self.activation),
+                norm=self.norm,
+                place="post",
+                dropout=self.dropout,
+            ),
+            context=self.context,
+            position=Learned(),
+            input_norm=True,
+            dropout=self.dropout,
+        )
+
+
+class Longformer(nn.Module):
+    """Tokens -> one vector a token; `pool` gives one a sequence."""
+
+    def __init__(self, config: LongformerConfig) -> None:
+        super().__init__()
+        self.vocab = config.vocab
+        self.windows = config.windows.masks(config.layers, config.heads)
+        self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
+        self.segment_embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.segments, width=config.width))
+        self.stack = Stack(config.stack)
+        self.pooler = nn.Linear(config.width, config.width) if config.pooler else None
+        normal_init(self, config.init_std)
+        for part in self.modules():
+            if isinstance(part, GlobalAttention):
+                part.copy_local()
+
+    def forward(
+        self,
+        tokens_BT: Tensor,
+        lengths_B: Tensor | None = None,
+        *,
+        segments_BT: Tensor | None = None,
+        global_BT: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T) -> (B, T, D); `global_BT` marks the tokens that see, and are seen by, all: none if not given."""
+        check_lengths(lengths_B, tokens_BT)
+        segments_BT = torch.zeros_like(tokens_BT) if segments_BT is None else segments_BT
+        x_BTD = self.embedding(tokens_BT) + self.segment_embedding(segments_BT)
+        hidden: Tensor = self.stack(x_BTD, mask=self._masks(tokens_BT, lengths_B, global_BT), lengths_B=lengths_B)
+        return hidden
+
+    def _masks(self, tokens_BT: Tensor, lengths_B: Tensor | None, global_BT: Tensor | None) -> tuple[Mask, ...]:
+        """One a layer; layers that see equally far share one, and all of them where the global tokens are."""
+        everyone: Global | None = None
+        if global_BT is not None:
+            if global_BT.shape != tokens_BT.shape or global_BT.dtype != torch.bool:
+                given = f"{tuple(global_BT.shape)} of {global_BT.dtype}"
+                raise ShapeError(f"global_BT is {given}, expected {tuple(tokens_BT.shape)} of torch.bool")
+            if lengths_B is not None:  # padding is nobody
+                steps = torch.arange(tokens_BT.shape[1], device=tokens_BT.device)
+                global_BT = global_BT & (steps < lengths_B.unsqueeze(-1))
+            everyone = Global(global_BT)
+        real = None if lengths_B is None else Lengths(lengths_B)
+        made: dict[Mask, Mask] = {}
+        for window in self.windows:
+            if window not in made:
+                mask: Mask = window.at(0) if everyone is None else window | everyone
+                made[window] = mask if real is None else mask & real
+        return tuple(made[window] for window in self.windows)
+
+    def pool(self, hidden_BTD: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D): the first token's vector through a linear layer and tanh."""
+        if self.pooler is None:
+            raise ConfigError("this model has no pooler (pooler=False)")
+        pooled: Tensor = self.pooler(hidden_BTD[:, 0]).tanh()
+        return pooled
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongformerMaskedConfig:
+    """A Longformer with the head that guesses masked tokens."""
+
+    longformer: LongformerConfig
+
+
+class LongformerMasked(nn.Module):
+    """Tokens -> logits for each token (RoBERTa's head: linear, activation, norm, tied matrix with a bias)."""
+
+    def __init__(self, config: LongformerMaskedConfig) -> None:
+        super().__init__()
+        body = config.longformer
+        self.vocab = body.vocab
+        self.longformer = Longformer(body)
+        self.transform = nn.Linear(body.width, body.width)
+        self.transform_norm = body.norm.build(body.width)
+        self.transform_function = activation_function(body.activation)
+        self.token_head = Head(body.width, body.vocab, tied=True, bias=True)
+        normal_init(self.transform, body.init_std)
+
+    def forward(
+        self,
+        tokens_BT: Tensor,
+        lengths_B: Tensor | None = None,
+        *,
+        segments_BT: Tensor | None = None,
+        global_BT: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T) -> logits (B, T, V)."""
+        x_BTD = self.features(tokens_BT, lengths_B, segments_BT=segments_BT, global_BT=global_BT)
+        logits: Tensor = self.token_head(x_BTD, self.longformer.embedding.weight)
+        return logits
+
+    def features(
+        self,
+        tokens_BT: Tensor,
+        lengths_B: Tensor | None = None,
+        *,
+        segments_BT: Tensor | None = None,
+        global_BT: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T) -> what the token head's matrix reads (B, T, D)."""
+        hidden_BTD = self.longformer(tokens_BT, lengths_B, segments_BT=segments_BT, global_BT=global_BT)
+        x_BTD: Tensor = self.transform_norm(self.transform_function(self.transform(hidden_BTD)))
+        return x_BTD
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """The token head's matrix (V, D) and bias."""
+        return self.token_head.matrix(self.longformer.embedding.weight), self.token_head.bias

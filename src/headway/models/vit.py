@@ -1,0 +1,175 @@
+"""The vision transformer: an image as a sequence of patches (FACTS §14), and its form for small data sets (§15)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from headway.config import positive
+from headway.errors import ConfigError, DataError
+from headway.nn.attention import AttentionConfig
+from headway.nn.block import Block, BlockConfig
+from headway.nn.dropout import StochasticDepth
+from headway.nn.feedforward import Activation, FeedForwardConfig
+from headway.nn.linear import xavier_init
+from headway.nn.norms import FeatureNorm, LayerNorm
+from headway.nn.patches import Grid, PatchEmbedding, Patches, Shifted, check_images, patch_grid, resize_grid
+from headway.nn.stack import Stack, StackConfig
+from headway.ops import NotSelf
+
+Pool = Literal["class", "mean"]
+Start = Literal["paper", "small-data"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VitConfig:
+    """Sizes and parts of a vision transformer; the defaults are ViT-B/16's."""
+
+    classes: int
+    image: int | tuple[int, int] = 224  # pixels a side, or height and width
+    channels: int = 3
+    patch: int = 16  # pixels a side
+    patches: Patches | Shifted = Patches()
+    width: int = 768
+    layers: int = 12
+    heads: int = 12
+    inner: int = 3072
+    local: bool = False  # Locality Self-Attention: a learned temperature per head, and no token looks at itself
+    pool: Pool = "class"  # what the head reads: a token of its own, or the mean over patches
+    norm: FeatureNorm = LayerNorm(eps=1e-6)
+    activation: Activation = "gelu"
+    qkv_bias: bool = True
+    dropout: float = 0.0  # on the input, inside the position-wise network and on what each part adds
+    stochastic_depth: StochasticDepth = StochasticDepth()
+    start: Start = "paper"  # initial weights
+    kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        for name in ("classes", "channels", "patch"):
+            positive(name, getattr(self, name))
+        if len(self.size) != 2:
+            raise ConfigError(f"image={self.image!r}, allowed: pixels a side, or height and width")
+        for side in self.size:
+            positive("image", side)
+        if self.pool not in get_args(Pool):
+            raise ConfigError(f"pool={self.pool!r}, allowed: {', '.join(get_args(Pool))}")
+        if self.start not in get_args(Start):
+            raise ConfigError(f"start={self.start!r}, allowed: {', '.join(get_args(Start))}")
+        _ = self.grid  # patches that do not fill the image fail here
+
+    @property
+    def size(self) -> Grid:
+        """Height and width in pixels."""
+        return (self.image, self.image) if isinstance(self.image, int) else self.image
+
+    @property
+    def grid(self) -> Grid:
+        """Rows and columns of patches."""
+        return patch_grid(self.size, self.patch)
+
+    @property
+    def tokens(self) -> int:
+        """T: the patches, and the class token if there is one."""
+        return self.grid[0] * self.grid[1] + (self.pool == "class")
+
+    @property
+    def stack(self) -> StackConfig:
+        """The stack these sizes describe."""
+        attention = AttentionConfig(
+            width=self.width,
+            heads=self.heads,
+            bias=self.qkv_bias,
+            out_bias=True,
+            learn_scale=self.local,
+            kernel=self.kernel,
+        )
+        feedforward = FeedForwardConfig(inner=self.inner, activation=self.activation, dropout=self.dropout)
+        return StackConfig(
+            layers=self.layers,
+            block=BlockConfig(
+                attention=attention, feedforward=feedforward, norm=self.norm, place="pre", dropout=self.dropout
+            ),
+            context=self.tokens,
+            dropout=self.dropout,
+            stochastic_depth=self.stochastic_depth,
+        )
+
+
+class Vit(nn.Module):
+    """Images -> logits; every patch is a token with a learned position."""
+
+    def __init__(self, config: VitConfig) -> None:
+        super().__init__()
+        self.classes, self.channels, self.size = config.classes, config.channels, config.size
+        self.patches = PatchEmbedding(
+            config.patches, patch=config.patch, channels=config.channels, width=config.width, norm=config.norm
+        )
+        self.class_token = nn.Parameter(torch.empty(config.width)) if config.pool == "class" else None
+        self.positions = nn.Parameter(torch.empty(config.tokens, config.width))
+        self.stack = Stack(config.stack)
+        self.head = nn.Linear(config.width, config.classes)
+        self.mask = NotSelf() if config.local else None  # one value for all calls: its dense form is made once
+        _STARTS[config.start](self)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, C, height, width) -> logits (B, classes)."""
+        logits: Tensor = self.head(self.summary(self.features(images)))
+        return logits
+
+    def features(self, images: Tensor) -> Tensor:
+        """(B, C, height, width) -> (B, T, D), normalised; the class token's first, then the patches row by row."""
+        check_images(images, self.channels)
+        if images.shape[2:] != self.size:
+            got, want = (f"{height} x {width} pixels" for height, width in (images.shape[2:], self.size))
+            raise DataError(f"images are {got}, this model reads {want}; `fit_positions` makes it read another size")
+        x_BTD = self.patches(images)
+        if self.class_token is not None:
+            x_BTD = torch.cat([self.class_token.expand(len(x_BTD), 1, -1), x_BTD], 1)
+        hidden: Tensor = self.stack(x_BTD + self.positions, mask=self.mask)
+        return hidden
+
+    def summary(self, hidden_BTD: Tensor) -> Tensor:
+        """(B, T, D) -> (B, D): what the head reads."""
+        return hidden_BTD.mean(1) if self.class_token is None else hidden_BTD[:, 0]
+
+
+@torch.no_grad()
+def _start_as_paper(model: Vit) -> None:
+    """What the authors' JAX code draws: the head and the class token begin at 0."""
+    xavier_init(model, gain=1.0)
+    projection = model.patches.projection
+    std = projection.in_features**-0.5 / 0.87962566  # that of a standard normal cut at 2
+    nn.init.trunc_normal_(projection.weight, std=std, a=-2 * std, b=2 * std)
+    for block in model.stack.blocks:
+        assert isinstance(block, Block)
+        for name, parameter in block.named_parameters():
+            if name in ("feedforward.up.bias", "feedforward.down.bias"):
+                nn.init.normal_(parameter, std=1e-6)
+    nn.init.normal_(model.positions, std=0.02)
+    if model.class_token is not None:
+        nn.init.zeros_(model.class_token)
+    nn.init.zeros_(model.head.weight)
+
+
+@torch.no_grad()
+def _start_for_small_data(model: Vit) -> None:
+    """What the official code of Lee et al. 2021 draws: positions and class token as large as a normalised token."""
+    xavier_init(model, shape="normal")
+    nn.init.normal_(model.positions)
+    if model.class_token is not None:
+        nn.init.normal_(model.class_token)
+
+
+_STARTS = {"paper": _start_as_paper, "small-data": _start_for_small_data}
+
+
+def fit_positions(weights: Mapping[str, Tensor], before: VitConfig, after: VitConfig) -> dict[str, Tensor]:
+    """The weights of a model of config `before` with positions for the image size of `after`: fine-tuning's first step.
+
+    The grid is resized bicubically; the class token's position, and everything else, stays as it is.
+    """
+    return {**weights, "positions": resize_grid(weights["positions"], before.grid, after.grid)}

@@ -1,0 +1,75 @@
+"""Lines of a search that grew from one row: they share its past, and of what came since each knows its own.
+
+A step of a beam chooses among the lines of a source, and a cache that held a row for each would have to move most of
+itself. Here nothing moves. The keys of one position stand side by side, one a line, and a line's past is a list of the
+places it was written in; the lines are then the queries of one attention over all the keys of their source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from headway.ops import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """`count` lines for each of N rows; keys since they parted stand at shared + (position - shared)·count + place."""
+
+    count: int
+    shared: int  # positions from before the lines parted: held once
+    places: Tensor  # (N·count, P): which line wrote what this line holds at each position since
+
+    @classmethod
+    def parted(cls, rows: int, count: int, shared: int) -> Lines:
+        """Lines that have only just parted."""
+        return cls(count, shared, torch.empty(rows * count, 0, dtype=torch.long))
+
+    def select(self, lines: Tensor) -> Lines:
+        """These lines, in this order."""
+        return replace(self, places=self.places[lines])
+
+    def grown(self) -> Lines:
+        """After one position more, which every line writes in its own place."""
+        own = torch.arange(len(self.places)).remainder_(self.count).unsqueeze_(1)
+        return replace(self, places=torch.cat([self.places, own], 1))
+
+    def begin(self, position: int) -> int:
+        """Where the keys of a position begin."""
+        return self.shared + (position - self.shared) * self.count
+
+    def mask(self) -> Table:
+        """Which key (of N, in the order they stand in) a line may look at: its own."""
+        own = self.places.unsqueeze(-1) == torch.arange(self.count)
+        return Table(F.pad(own.view(-1, self.count, own.shape[1] * self.count), (self.shared, 0), value=True))
+
+    def together(self, x_BHTE: Tensor) -> Tensor:
+        """(N·count, H, 1, E) -> (N, H, count, E)."""
+        return gathered(x_BHTE, self.count)
+
+    def own(self, x_NGSE: Tensor) -> Tensor:
+        """Keys or values as they stand -> each line's, in the order they were written (N·count, G, positions, E)."""
+        since = torch.arange(self.places.shape[1]) * self.count + self.places + self.shared
+        index = torch.cat([torch.arange(self.shared).expand(len(since), -1), since], 1)
+        row = torch.arange(len(since)).div(self.count, rounding_mode="floor").unsqueeze(1)
+        return x_NGSE.transpose(1, 2)[row, index].transpose(1, 2)
+
+
+def gathered(x_BHTE: Tensor, lines: int) -> Tensor:
+    """The rows of one source as its queries: (N·lines, H, T, E) -> (N, H, lines·T, E)."""
+    return x_BHTE.unflatten(0, (-1, lines)).transpose(1, 2).flatten(2, 3)
+
+
+def sources(rows_B: Tensor, lines: int) -> tuple[Tensor, int] | None:
+    """Of rows that stand `lines` to a source: their sources, and how many each keeps side by side if all keep as many.
+
+    Looks at the rows, so that only those on a CPU have an answer.
+    """
+    if rows_B.device.type != "cpu" or not len(rows_B):
+        return None
+    kept, counts = torch.unique_consecutive(rows_B // lines, return_counts=True)
+    return (kept, int(counts[0])) if bool((counts == counts[0]).all()) else None

@@ -1,0 +1,108 @@
+"""Images as sequences: patches as tokens (FACTS §14), shifted ones (§15), and the position grid at another size."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway.errors import ConfigError, ShapeError
+from headway.nn.norms import FeatureNorm
+
+Grid = tuple[int, int]  # rows and columns: of pixels, or of patches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patches:
+    """Each patch's pixels through one linear layer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shifted:
+    """Shifted Patch Tokenization (Lee et al. 2021): the image beside four copies moved half a patch diagonally."""
+
+
+def check_images(images: Tensor, channels: int) -> None:
+    """Raise ShapeError unless images are (B, C, height, width) numbers with these channels and at least a pixel."""
+    if images.ndim != 4 or images.shape[1] != channels:
+        raise ShapeError(f"images have shape {tuple(images.shape)}, expected (B, {channels}, height, width)")
+    if not images.is_floating_point():
+        raise ShapeError(f"images are {images.dtype}, expected floating point, normalised")
+    if not images.shape[2] or not images.shape[3]:
+        raise ShapeError(f"images have shape {tuple(images.shape)}: there is no pixel in them")
+
+
+def patch_grid(image: Grid, patch: int) -> Grid:
+    """How many patches lie below and beside each other. Raises ConfigError where they do not fill the image."""
+    if image[0] % patch or image[1] % patch:
+        raise ConfigError(f"an image of {image[0]} x {image[1]} pixels is not filled by patches of {patch} x {patch}")
+    return image[0] // patch, image[1] // patch
+
+
+def patchify(images: Tensor, patch: int) -> Tensor:
+    """(B, C, height, width) -> (B, T, P·P·C): patches row by row, inside each the pixels row by row, channels last."""
+    rows, columns = patch_grid((images.shape[2], images.shape[3]), patch)
+    x: Tensor = images.unflatten(3, (columns, patch)).unflatten(2, (rows, patch))  # B C rows P columns P
+    return x.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
+
+
+def shift_diagonally(images: Tensor, by: int) -> Tensor:
+    """(B, C, height, width) -> (B, 5·C, height, width): as it is, from left-up, right-up, left-down, right-down.
+
+    The copy from left-up has at (y, x) what the image has at (y - by, x - by), and zeros where that lies outside.
+    """
+    height, width = images.shape[2:]
+    padded = F.pad(images, (by, by, by, by))
+    starts = [(y, x) for y in (0, 2 * by) for x in (0, 2 * by)]
+    return torch.cat([images, *(padded[:, :, y : y + height, x : x + width] for y, x in starts)], 1)
+
+
+class PatchEmbedding(nn.Module):
+    """Images (B, C, height, width) -> tokens (B, T, D); for plain patches a convolution with kernel = stride = P."""
+
+    def __init__(self, kind: Patches | Shifted, *, patch: int, channels: int, width: int, norm: FeatureNorm) -> None:
+        super().__init__()
+        self.patch = patch
+        self.shift = patch // 2 if isinstance(kind, Shifted) else 0
+        if isinstance(kind, Shifted) and not self.shift:
+            raise ConfigError(f"patch={patch}: shifted patches move by half a patch and need at least 2 pixels")
+        features = patch * patch * channels * (5 if self.shift else 1)
+        self.norm = norm.build(features) if self.shift else None
+        self.projection = nn.Linear(features, width)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(B, C, height, width) -> (B, T, D)."""
+        if self.shift:
+            images = shift_diagonally(images, self.shift)
+        x = patchify(images, self.patch)
+        tokens: Tensor = self.projection(x if self.norm is None else self.norm(x))
+        return tokens
+
+
+def from_convolution(kernel: Tensor) -> Tensor:
+    """A patch convolution's kernel (D, C, P, P) as our linear layer's matrix (D, P·P·C)."""
+    return kernel.permute(0, 2, 3, 1).flatten(1)
+
+
+def to_convolution(matrix: Tensor, patch: int) -> Tensor:
+    """Our linear layer's matrix (D, P·P·C) as a patch convolution's kernel (D, C, P, P)."""
+    kernel: Tensor = matrix.unflatten(1, (patch, patch, -1))
+    return kernel.permute(0, 3, 1, 2)
+
+
+def resize_grid(positions_TD: Tensor, before: Grid, after: Grid) -> Tensor:
+    """Position vectors of one grid of patches, as those of another: (T, D) -> (T', D), bicubic.
+
+    Vectors before those of the grid (the class token's) stay as they are.
+    """
+    if before == after:
+        return positions_TD
+    extra = positions_TD.shape[0] - before[0] * before[1]
+    if extra < 0:
+        raise ShapeError(f"{positions_TD.shape[0]} positions are too few for a grid of {before[0]} x {before[1]}")
+    exact = torch.promote_types(positions_TD.dtype, torch.float32)
+    kept, grid = positions_TD[:extra], positions_TD[extra:].to(exact).unflatten(0, before)
+    grid = F.interpolate(grid.permute(2, 0, 1).unsqueeze(0), size=after, mode="bicubic", align_corners=False)
+    return torch.cat([kept, grid[0].flatten(1).mT.to(kept.dtype)])

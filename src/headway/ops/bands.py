@@ -1,0 +1,201 @@
+"""What a mask looks like from afar: a band around the diagonal, and tokens that are seen from, and see, everywhere.
+
+Kernels that skip what is masked away ask here where to look; what is allowed there, the mask's own formula says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headway.ops.biases import Bias
+from headway.ops.masks import And, Global, Mask, Or, Window, _Joined
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """Bounds on j - i, and the steps between: j - i = phase modulo step."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    step: int = 1
+    phase: int = 0
+
+    @property
+    def finite(self) -> bool:
+        """Does it end on both sides? (One that holds nothing does.)"""
+        return self.low > -math.inf and self.high < math.inf
+
+    @property
+    def empty(self) -> bool:
+        """Does it hold nothing?"""
+        return self.low > self.high
+
+    @property
+    def width(self) -> float:
+        """How many keys of it a query meets."""
+        return 0 if self.empty else (self.high - self.low) // self.step + 1
+
+
+NOTHING = Band(math.inf, -math.inf)
+
+
+def band(mask: Mask, head: int, apart: Global | None = None) -> Band:
+    """Where a pair of tokens may lie that `apart` does not mark."""
+    if mask is apart:
+        return NOTHING
+    if isinstance(mask, Window):
+        window = mask.of_head(head)
+        if isinstance(window.offset, Tensor):
+            return Band()
+        assert isinstance(window.dilation, int)
+        return Band(*window.reach(), window.dilation, window.offset % window.dilation)
+    if not isinstance(mask, _Joined):
+        return Band(*mask.reach())
+    parts = [band(part, head, apart) for part in mask.parts]
+    if isinstance(mask, And):
+        strict = max(parts, key=lambda part: part.step)
+        low, high = max(part.low for part in parts), min(part.high for part in parts)
+        return Band(low, high, strict.step, strict.phase) if low <= high else NOTHING
+    assert isinstance(mask, Or)
+    parts = [part for part in parts if not part.empty]
+    if not parts:
+        return NOTHING
+    steps = {(part.step, part.phase) for part in parts}
+    return Band(min(p.low for p in parts), max(p.high for p in parts), *(steps.pop() if len(steps) == 1 else (1, 0)))
+
+
+def globals_of(mask: Mask | None) -> tuple[Global, ...]:
+    """The `Global` parts of a mask."""
+
+    def walk(part: Mask) -> Iterator[Global]:
+        if isinstance(part, Global):
+            yield part
+        elif isinstance(part, _Joined):
+            for each in part.parts:
+                yield from walk(each)
+
+    return () if mask is None else tuple(walk(mask))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The bands there are with the heads that share each, and the global tokens that stand apart from them."""
+
+    bands: dict[Band, list[int]]
+    apart: Global | None
+
+    @property
+    def finite(self) -> bool:
+        """Does every band end on both sides?"""
+        return all(band.finite for band in self.bands)
+
+    @property
+    def width(self) -> float:
+        """How many keys of its band a query meets at most."""
+        return max((band.width for band in self.bands), default=0)
+
+
+def shape(mask: Mask, heads: int) -> Shape:
+    """Bands alone where they end by themselves, as under a Window joined by &; else with one `Global` set apart."""
+
+    def found(apart: Global | None) -> Shape:
+        bands: dict[Band, list[int]] = {}
+        for head in range(heads):
+            bands.setdefault(band(mask, head % mask.heads, apart), []).append(head)
+        return Shape(bands, apart)
+
+    whole, tokens = found(None), globals_of(mask)
+    if whole.finite or len(tokens) != 1 or isinstance(tokens[0].offset, Tensor):
+        return whole
+    return found(tokens[0])
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """The marked tokens of each row, side by side; rows that have fewer are filled up with tokens that are not."""
+
+    index: Tensor  # (B, N)
+    real: Tensor  # (B, N)
+    rows: Tensor  # of the real ones: the batch row,
+    slots: Tensor  # the place in `index`,
+    places: Tensor  # and the place in the text
+
+    @classmethod
+    def of(cls, marks_BT: Tensor) -> Marked:
+        """Where the marks are. On a GPU this waits for the device."""
+        counts = marks_BT.sum(1)
+        most = int(counts.max()) if counts.numel() else 0
+        index = marks_BT.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
+        real = torch.arange(most, device=marks_BT.device) < counts.unsqueeze(-1)
+        rows, slots = real.nonzero(as_tuple=True)
+        return cls(index, real, rows, slots, index[rows, slots])
+
+    @property
+    def count(self) -> int:
+        """N, the most that a row has."""
+        return self.index.shape[1]
+
+    def pick(self, x_BHTE: Tensor) -> Tensor:
+        """(B, H, T, E) -> (B, H, N, E)."""
+        shape = (-1, x_BHTE.shape[1], -1, x_BHTE.shape[3])
+        return x_BHTE.gather(2, self.index[:, None, :, None].expand(*shape))
+
+    def put(self, x_BHTE: Tensor, picked_BHNE: Tensor) -> Tensor:
+        """x with what `pick` would find there replaced."""
+        new = picked_BHNE.transpose(1, 2)[self.rows, self.slots]
+        return x_BHTE.transpose(1, 2).index_put((self.rows, self.places), new.to(x_BHTE.dtype)).transpose(1, 2)
+
+
+def marked_keys(token: Global) -> Marked:
+    """The marked keys, found once for all layers that share the mask."""
+    return token.once("keys", lambda: Marked.of(token.marks))
+
+
+def marked_queries(token: Global, queries: int) -> Marked:
+    """The marked ones among `queries` queries."""
+    start = token.offset
+    assert isinstance(start, int)
+    if not start and queries == token.marks.shape[1]:
+        return marked_keys(token)
+    return token.once(("queries", queries), lambda: Marked.of(token.marks[:, start : start + queries]))
+
+
+@dataclass(frozen=True, eq=False)
+class Picked(Mask):
+    """Another mask for some of its queries: query i here is query `index[b, i]` there."""
+
+    mask: Mask
+    index: Tensor  # (B, N)
+
+    @property
+    def heads(self) -> int:
+        return self.mask.heads
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self.mask.allowed(b, h, self.index[b, i], j)
+
+    def check(self, rows: int, queries: int, keys: int) -> None:
+        self.mask.check(rows, 0, keys)
+
+
+@dataclass(frozen=True, eq=False)
+class PickedBias(Bias):
+    """A bias for the same queries."""
+
+    bias: Bias
+    index: Tensor  # (B, N)
+
+    def term(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return self.bias.term(b, h, self.index[b, i], j)
+
+    def check(self, rows: int, heads: int, queries: int) -> None:
+        """Nothing: the bias was checked with all of its queries."""
+
+    @property
+    def needs_gradient(self) -> bool:
+        return self.bias.needs_gradient

@@ -1,0 +1,96 @@
+"""The vision models of the decks, as their papers have them (FACTS §14, §15), and a convolutional one beside them."""
+
+from __future__ import annotations
+
+from headway.models import ConvnetConfig, VitConfig
+from headway.nn.dropout import StochasticDepth
+from headway.nn.norms import LayerNorm
+from headway.nn.patches import Patches, Shifted
+from headway.presets.preset import Preset
+
+
+def vit(*, patch: int, layers: int, width: int, heads: int) -> VitConfig:
+    """ViT at a given size, for ImageNet's 1,000 classes at 224 pixels."""
+    return VitConfig(classes=1000, patch=patch, layers=layers, width=width, heads=heads, inner=4 * width)
+
+
+def small_data(patches: Patches | Shifted, *, local: bool) -> VitConfig:
+    """The ViT of Lee et al. 2021 for CIFAR-10: its baseline, or with shifted patches, local attention or both."""
+    return VitConfig(
+        classes=10,
+        image=32,
+        patch=4,
+        patches=patches,
+        width=192,
+        layers=9,
+        heads=12,
+        inner=384,
+        local=local,
+        norm=LayerNorm(),
+        qkv_bias=False,
+        stochastic_depth=StochasticDepth(rate=0.1, growth="constant"),
+        start="small-data",
+    )
+
+
+_VIT = "Dosovitskiy et al. 2021, An Image is Worth 16x16 Words"
+_DEIT = "Touvron et al. 2021, DeiT (the size); the model of " + _VIT
+_VIT_DEPARTURES = (
+    "GELU by the error function as in the paper; the authors' code has the tanh approximation",
+    "no hidden layer in the head, which the paper has while it pretrains on larger data",
+    "no dropout: it belongs to a recipe",
+)
+_SMALL = "Lee et al. 2021, Vision Transformer for Small-Size Datasets; sizes and start of its official code"
+_SMALL_DEPARTURES = ("10 classes at 32 pixels, CIFAR-10's; other data have another head and position grid",)
+
+
+def _imagenet(name: str, source: str, parameters: int, *, patch: int, layers: int, width: int, heads: int) -> Preset:
+    return Preset(
+        name=name,
+        task="classification",
+        source=source,
+        parameters=parameters,
+        departures=_VIT_DEPARTURES,
+        config=lambda: vit(patch=patch, layers=layers, width=width, heads=heads),
+    )
+
+
+VISION = (
+    _imagenet("vit-b16", _VIT, 86_567_656, patch=16, layers=12, width=768, heads=12),
+    _imagenet("vit-b32", _VIT, 88_224_232, patch=32, layers=12, width=768, heads=12),
+    _imagenet("vit-l16", _VIT, 304_326_632, patch=16, layers=24, width=1024, heads=16),
+    _imagenet("vit-h14", _VIT, 632_045_800, patch=14, layers=32, width=1280, heads=16),
+    _imagenet("vit-s16", _DEIT, 22_050_664, patch=16, layers=12, width=384, heads=6),
+    _imagenet("vit-ti16", _DEIT, 5_717_416, patch=16, layers=12, width=192, heads=3),
+    Preset(
+        name="vit-small-data",
+        task="classification",
+        source=_SMALL + " (its baseline)",
+        parameters=2_692_426,
+        departures=_SMALL_DEPARTURES,
+        config=lambda: small_data(Patches(), local=False),
+    ),
+    Preset(
+        name="sl-vit",
+        task="classification",
+        source=_SMALL,
+        parameters=2_729_878,
+        departures=(
+            *_SMALL_DEPARTURES,
+            "a token's look at itself is left out of the softmax; the official code gives it the score -987654321",
+        ),
+        config=lambda: small_data(Shifted(), local=True),
+    ),
+    Preset(
+        name="convnet",
+        task="classification",
+        source="He et al. 2016, Deep Residual Learning: the blocks of ResNet-18",
+        parameters=2_777_674,
+        departures=(
+            "three stages, not four: about as many parameters as vit-small-data, but about twice its arithmetic",
+            "a 3 x 3 stem without pooling, for small images",
+            "1 x 1 projections where the shape changes (the paper's option B)",
+        ),
+        config=lambda: ConvnetConfig(classes=10),
+    ),
+)

@@ -1,0 +1,94 @@
+"""Run folders at a size for tests, written without training: a model with stirred weights, its tokenizer, a config."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+import yaml
+
+import headway
+from headway.cli.verify import subject_of
+from headway.config import plain
+from headway.data.config import DataConfig
+from headway.data.tokenizers import SPECIALS, Tokenizer, Word
+from headway.interop.verify import Finding, ground, verify
+from headway.models import (
+    BertPretrainingConfig,
+    EncoderDecoderConfig,
+    GptConfig,
+    ModelConfig,
+    RnnLmConfig,
+    RnnSeq2SeqConfig,
+    build_model,
+)
+from headway.runs import CONFIG, ONE
+from headway.storage import commit_file
+from headway.tasks.language import Language
+from headway.tasks.masked import MASK, Masked
+from headway.tasks.translation import Translation
+from headway.training.checkpoints import Checkpoints
+from headway.training.config import TrainConfig
+from headway.training.run_config import RunConfig
+
+WORDS = "a man is sleeping on the couch and two dogs run to one lake under big red sky while cats jump over it"
+
+
+def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
+    """The same parts, smaller."""
+    if isinstance(model, GptConfig):
+        kv_heads, inner = (None if value is None else 2 for value in (model.kv_heads, model.inner))
+        inner = None if inner is None else 24
+        return replace(model, vocab=vocab, context=24, width=16, layers=2, heads=4, kv_heads=kv_heads, inner=inner)
+    if isinstance(model, EncoderDecoderConfig):
+        return replace(
+            model, vocab=vocab, source_vocab=None, width=16, inner=32, heads=4, encoder_layers=2, decoder_layers=2
+        )
+    if isinstance(model, BertPretrainingConfig):
+        small = replace(model.bert, vocab=vocab, context=24, width=16, inner=32, layers=2, heads=4)
+        return BertPretrainingConfig(bert=small)
+    if isinstance(model, RnnLmConfig):
+        return replace(model, vocab=vocab, width=12, recurrent=replace(model.recurrent, hidden=12))
+    assert isinstance(model, RnnSeq2SeqConfig)
+    sides = {side: replace(getattr(model, side), hidden=12) for side in ("encoder", "decoder")}
+    return replace(model, vocab=vocab, source_vocab=None, width=8, **sides)
+
+
+def task_of(model: ModelConfig) -> Language | Masked | Translation:
+    if isinstance(model, GptConfig | RnnLmConfig):
+        return Language(context=24)
+    return Masked(length=24) if isinstance(model, BertPretrainingConfig) else Translation(max_length=24)
+
+
+def write_run(folder: Path, model: ModelConfig, *, stir: float = 0.1) -> Path:
+    """A run of a model's parts at this size, its weights moved by `stir` so that none is zero."""
+    specials = (*SPECIALS, MASK)
+    tokenizer = Tokenizer.train(Word(), [WORDS], specials=specials)
+    model = shrunk(model, tokenizer.size)
+    config = RunConfig(task=task_of(model), data=DataConfig(spec="nowhere"), model=model, train=TrainConfig(average=0))
+    commit_file(folder / CONFIG, yaml.safe_dump(plain(config), sort_keys=False))
+    commit_file(folder / ONE, tokenizer.to_json())
+    weights = build_model(model, seed=1).state_dict()
+    generator = torch.Generator().manual_seed(2)
+    weights = {name: x + stir * torch.randn(x.shape, generator=generator) for name, x in weights.items()}
+    save(folder, weights)
+    return folder
+
+
+def save(folder: Path, weights: dict[str, torch.Tensor]) -> None:
+    """Make these the weights of the run's newest checkpoint."""
+    checkpoints = Checkpoints(folder)
+    step = max([0, *checkpoints.steps()]) + 1
+    checkpoints.save(step, {name: x.contiguous() for name, x in weights.items()}, {}, {})
+    checkpoints.mark_best(step, 0.0)
+
+
+def found_in(folder: Path) -> dict[str, Finding]:
+    """Every finding of `verify` by the name of its check."""
+    subject = subject_of(headway.load(folder, device="cpu"))
+    return {finding.check.name: finding for finding in verify(subject, ground(subject))}
+
+
+def bugs(folder: Path) -> set[str]:
+    return {name for name, finding in found_in(folder).items() if finding.verdict == "bug"}

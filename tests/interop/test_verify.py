@@ -1,0 +1,304 @@
+"""`verify` finds nothing in honest models of every kind, and finds each planted bug in the row that names it."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+import headway
+from headway import ops
+from headway.cli.verify import subject_of
+from headway.errors import AdviceWarning
+from headway.interop.checks import PRECISIONS, REFERENCE
+from headway.interop.formulas import alibi_slopes
+from headway.interop.inputs import Room, made
+from headway.interop.kinds import KINDS
+from headway.interop.verify import FACTOR, FLOOR, ground, verify
+from headway.models import BertPretrainingConfig
+from headway.nn.int8 import Int8Head
+from headway.nn.positions import Alibi, AttentionPositions, InputPositions, Rotary
+from headway.nn.stack import Memory, Stack
+from headway.ops.kernels.call import Kernel
+from headway.ops.kernels.flex import compiler_missing
+from headway.presets import PRESETS
+from tests.interop.runs import bugs, found_in, save, write_run
+from tests.models import tiny
+
+RECIPES = [name for name, preset in PRESETS.items() if preset.run is not None]
+GPT, TRANSLATOR, BERT = tiny.GPT, tiny.TRANSLATOR, BertPretrainingConfig(bert=tiny.BERT)
+NOT_FOR_A_GPT = {"batch, left padding", "kernel banded", "stored reference", "rotary formula", "ALiBi slopes"}
+
+
+# --- honest models -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_preset_with_a_recipe_is_sound(name, tmp_path):
+    findings = found_in(write_run(tmp_path / "run", PRESETS[name].recipe().model))
+    wrong = {key: (x.difference, x.bound, x.note) for key, x in findings.items() if x.verdict == "bug"}
+    assert not wrong
+    assert findings["batch, right padding"].verdict == "rounding"
+    assert findings["precision int8"].verdict == findings["precision bf16"].verdict == "rounding"
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-t5", "gpt-shaw", "gpt-raw-index", "gpt-llama", "transformer-alibi", "seq2seq-context-all"]
+)
+def test_other_parts_are_sound_too(name, tmp_path):
+    findings = found_in(write_run(tmp_path / "run", tiny.ALL[name]))
+    assert not [key for key, finding in findings.items() if finding.verdict == "bug"]
+    assert findings["cached batch reordered"].verdict == "rounding"
+
+
+def test_what_does_not_apply_is_said_and_not_passed(tmp_path):
+    findings = found_in(write_run(tmp_path / "run", GPT))
+    for name in NOT_FOR_A_GPT:
+        assert findings[name].verdict == "not applicable"
+        assert findings[name].note
+    assert findings["compiled"].verdict in ("skipped", "not applicable")
+    masked = found_in(write_run(tmp_path / "masked", BERT))
+    assert {masked[name].verdict for name in ("cache", "cached batch", "future")} == {"not applicable"}
+
+
+def test_relative_positions_may_be_padded_on_the_left(tmp_path):
+    findings = found_in(write_run(tmp_path / "run", replace(GPT, position=Rotary())))
+    for name in ("batch, left padding", "position by distance", "rotary formula"):
+        assert findings[name].verdict == "rounding", name
+
+
+def test_the_bound_is_the_stated_one(tmp_path):
+    subject = subject_of(headway.load(write_run(tmp_path / "run", GPT), device="cpu"))
+    level = ground(subject)
+    assert 0 < level.distance < 1e-5
+    assert level.bound == max(FACTOR * level.distance, FLOOR * max(1.0, level.largest))
+    allowed = PRECISIONS["bf16"]
+    assert allowed.bound(level.spread, 1.0) == allowed.rounding
+    assert allowed.bound(level.spread, 0.0) == allowed.share * level.spread
+
+
+def test_inputs_are_of_unequal_length_from_one_token_to_the_last_place(tmp_path):
+    found = headway.load(write_run(tmp_path / "run", GPT), device="cpu")
+    kind = KINDS[type(found.config.task)](found.config.task, found.tokenizers)
+    room = Room.of(kind, found.model)
+    assert [len(each.tokens) for each in made(kind, room)] == [1, 6, 11, room.given]
+    examples = subject_of(found).examples
+    assert max(len(each.tokens) for each in examples) == 24  # the table of positions ends there
+    assert all(len(each.tokens) - each.given == room.greedy for each in examples)
+    again = subject_of(found, ["a man is sleeping"]).examples
+    assert again[0].given == 4
+    assert len({len(each.tokens) for each in again}) > 1  # padding is looked at with a single line, too
+
+
+# --- planted bugs that part two paths ------------------------------------------------------------------------------
+
+
+def test_a_position_off_by_one_behind_a_cache(tmp_path, monkeypatch):
+    right = InputPositions.forward
+
+    def wrong(self, x, positions, furthest, lengths):
+        return right(self, x, positions + (positions > 0) * (furthest > x.shape[1]), furthest, lengths)
+
+    folder = write_run(tmp_path / "run", GPT)
+    monkeypatch.setattr(InputPositions, "forward", wrong)
+    caught = bugs(folder)
+    assert {"cache", "cache in chunks", "cached batch"} <= caught
+    assert "batch, right padding" not in caught
+
+
+def test_an_angle_off_by_one_behind_a_cache(tmp_path, monkeypatch):
+    right = AttentionPositions.forward
+
+    def wrong(self, positions, offset):
+        return right(self, positions + (1 if isinstance(offset, torch.Tensor) or offset else 0), offset)
+
+    folder = write_run(tmp_path / "run", replace(GPT, position=Rotary()))
+    monkeypatch.setattr(AttentionPositions, "forward", wrong)
+    assert {"cache", "cached batch"} <= bugs(folder)
+
+
+def test_a_causal_mask_that_begins_top_left_behind_a_cache(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", GPT)
+    monkeypatch.setattr("headway.models.gpt.Causal", lambda offset=0: ops.Causal())
+    caught = bugs(folder)
+    assert {"cache", "cache in chunks", "cached batch", "kernel auto, cached batch"} <= caught
+    assert not {"batch, right padding", "future", "precision bf16"} & caught
+
+
+@pytest.mark.parametrize(("module", "model"), [("bert", BERT), ("encoder_decoder", TRANSLATOR)])
+def test_a_missing_padding_mask(tmp_path, monkeypatch, module, model):
+    folder = write_run(tmp_path / "run", model)
+    monkeypatch.setattr(f"headway.models.{module}.Lengths", lambda lengths: None)
+    assert {"batch, right padding", "padding content", "kernel sdpa"} <= bugs(folder)
+
+
+def test_a_source_that_does_not_move_with_its_row(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", TRANSLATOR)
+    monkeypatch.setattr(Memory, "select", lambda self, rows: self)
+    assert bugs(folder) == {"cached batch reordered"}
+
+
+def test_a_kernel_of_its_own_mind(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", GPT)
+    right = ops.KERNELS["sdpa"]
+    monkeypatch.setitem(ops.KERNELS, "sdpa", Kernel(lambda call: 0.99 * right.run(call), right.refuses))
+    caught = bugs(folder)
+    assert {"kernel sdpa", "kernel sdpa, cached batch"} <= caught
+    assert "kernel few" not in caught
+
+
+def test_a_path_that_raises_is_a_bug_and_not_the_end(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", GPT)
+
+    def fails(self, state, rows):
+        raise IndexError("row 7")
+
+    monkeypatch.setattr("headway.models.gpt.Gpt.select", fails)
+    findings = found_in(folder)
+    assert findings["cached batch"].note == "IndexError: row 7"
+    assert findings["cache"].verdict == "rounding"
+
+
+def test_logits_that_are_no_numbers_are_a_bug(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", GPT)
+    right = ops.KERNELS["few"]
+    monkeypatch.setitem(ops.KERNELS, "few", Kernel(lambda call: right.run(call) * float("nan"), right.refuses))
+    assert found_in(folder)["kernel few"].verdict == "bug"
+
+
+# --- planted bugs that all paths share -----------------------------------------------------------------------------
+
+
+def test_a_model_that_looks_ahead(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", GPT)
+    monkeypatch.setattr("headway.models.gpt.Causal", lambda offset=0: None)
+    assert "future" in bugs(folder)
+
+
+def test_alibi_slopes_in_another_order(tmp_path, monkeypatch):
+    slopes = ops.alibi_slopes(4)
+    folder = write_run(tmp_path / "run", replace(GPT, position=Alibi()))
+    assert "ALiBi slopes" not in bugs(folder)
+    monkeypatch.setattr("headway.ops.alibi_slopes", lambda heads: slopes.flip(0))
+    assert bugs(folder) == {"ALiBi slopes"}
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 6, 8, 12, 16])
+def test_the_slopes_of_any_number_of_heads_are_held_to_a_formula_of_their_own(heads):
+    stack = Stack(replace(GPT, width=4 * heads, heads=heads, position=Alibi()).stack)
+    assert alibi_slopes(stack) < 1e-7
+
+
+def test_rotary_pairs_of_another_layout(tmp_path, monkeypatch):
+    right = ops.rotate
+    folder = write_run(tmp_path / "run", replace(GPT, position=Rotary(layout="halves")))
+    monkeypatch.setattr("headway.ops.rotate", lambda x, cos, sin, layout: right(x, cos, sin, "interleaved"))
+    assert bugs(folder) == {"rotary formula"}
+
+
+def test_a_position_that_is_not_a_distance(tmp_path, monkeypatch):
+    right = ops.rotate
+    folder = write_run(tmp_path / "run", replace(GPT, position=Rotary()))
+    monkeypatch.setattr("headway.ops.rotate", lambda x, cos, sin, layout: right(x, cos, sin.abs(), layout))
+    assert {"position by distance", "rotary formula", "batch, left padding"} <= bugs(folder)
+
+
+def test_a_tied_matrix_quantised_with_the_embedding_s_scale(tmp_path, monkeypatch):
+    right = Int8Head.__init__
+    folder = write_run(tmp_path / "run", TRANSLATOR)
+
+    def wrong(self, weight, bias, parts=()):
+        right(self, weight * weight.shape[1] ** 0.5, bias, parts)
+
+    monkeypatch.setattr(Int8Head, "__init__", wrong)
+    assert bugs(folder) == {"precision int8"}
+
+
+def test_a_tied_matrix_quantised_with_scales_of_other_rows(tmp_path, monkeypatch):
+    right = Int8Head.forward
+    folder = write_run(tmp_path / "run", GPT)
+
+    def wrong(self, x, embedding=None):
+        return right(self, x) * (self.scale.roll(1) / self.scale)
+
+    monkeypatch.setattr(Int8Head, "forward", wrong)
+    assert found_in(folder)["precision int8"].verdict == "bug"
+
+
+# --- planted bugs that only another program's logits show ----------------------------------------------------------
+
+
+def keep_reference(folder):
+    """What an importer does: tokens, and the logits that the right weights give for them."""
+    found = headway.load(folder, device="cpu")
+    tokens = torch.randint(found.model.vocab, (2, 9), generator=torch.Generator().manual_seed(3))
+    with torch.no_grad():
+        save_file({"tokens": tokens, "logits": found.model(tokens)}, folder / REFERENCE)
+    return found.model.state_dict()
+
+
+def swapped_q_and_k(weights):
+    for name in [name for name in weights if ".qkv." in name]:
+        q, k, v = weights[name].chunk(3)
+        weights[name] = torch.cat([k, q, v])
+
+
+def transposed_conv1d(weights):
+    name = "stack.blocks.0.attention.out.weight"
+    weights[name] = weights[name].mT
+
+
+@pytest.mark.parametrize("plant", [swapped_q_and_k, transposed_conv1d])
+def test_weights_imported_wrongly(tmp_path, plant):
+    folder = write_run(tmp_path / "run", GPT)
+    weights = keep_reference(folder)
+    assert found_in(folder)["stored reference"].verdict == "rounding"
+    plant(weights)
+    save(folder, weights)
+    finding = found_in(folder)["stored reference"]
+    assert bugs(folder) == {"stored reference"}
+    assert finding.difference > finding.bound
+
+
+def test_rotary_weights_imported_with_the_other_layout(tmp_path):
+    folder = write_run(tmp_path / "run", replace(GPT, position=Rotary(layout="halves")))
+    keep_reference(folder)
+    config = folder / "config.yaml"
+    config.write_text(config.read_text().replace("halves", "interleaved"))
+    assert bugs(folder) == {"stored reference"}
+
+
+def test_an_export_that_reads_back_otherwise(tmp_path):
+    subject = subject_of(headway.load(write_run(tmp_path / "run", GPT), device="cpu"))
+    level = ground(subject)
+    for model, verdict in ((subject.model, "rounding"), (lambda tokens: 1.01 * subject.model(tokens), "bug")):
+        changed = replace(subject, round_trip=lambda model=model: model)
+        findings = {finding.check.name: finding for finding in verify(changed, level)}
+        assert findings["exported and reloaded"].verdict == verdict
+
+
+def test_a_kernel_that_steps_aside_is_not_passed(tmp_path, monkeypatch):
+    """What ran was another kernel, so that nothing was learnt about this one."""
+    folder = write_run(tmp_path / "run", GPT)
+    right = ops.KERNELS["few"]
+
+    def aside(call):
+        warnings.warn("few steps aside for sdpa", AdviceWarning, stacklevel=1)
+        return right.run(call)
+
+    monkeypatch.setitem(ops.KERNELS, "few", Kernel(aside, right.refuses))
+    finding = found_in(folder)["kernel few"]
+    assert (finding.verdict, finding.note) == ("not applicable", "few steps aside for sdpa")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(compiler_missing("cpu") is not None, reason="no compiler")
+def test_what_torch_compiles_agrees(tmp_path):
+    """Slow: torch.compile takes about a minute."""
+    subject = subject_of(headway.load(write_run(tmp_path / "run", GPT), device="cpu"), compiled=True)
+    findings = {finding.check.name: finding for finding in verify(subject, ground(subject))}
+    for name in ("compiled", "kernel flex", "kernel flex, cached batch"):
+        assert findings[name].verdict == "rounding"
