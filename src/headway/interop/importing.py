@@ -54,8 +54,11 @@ class Import:
         imported = self._guarded(lambda: self.family.read(config, shapes))
         self.model = imported.model
         self._expect_possible(imported.model)
-        self.parts = {part.ours: part for part in self._guarded(lambda: self.family.parts(imported.model))}
-        self.match = match(self.family, imported.model, self.folder.tensors)
+        parts = self._guarded(lambda: self.family.parts(imported.model))
+        self.parts = {part.ours: part for part in parts}
+        # The parts are at hand: to find them once more would build the model once more.
+        prepared = dataclasses.replace(self.family, parts=lambda model: parts)
+        self.match = match(prepared, imported.model, self.folder.tensors)
         self._expect_tensors()
         self.dtype = self._dtype()
         self.task = imported.task or sentence_task(self.folder, _context(imported.model))
