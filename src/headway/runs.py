@@ -21,7 +21,7 @@ from headway.data.tokenizers import Marks, Tokenizer
 from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
-from headway.models import Stepper, build_model
+from headway.models import BertPretraining, LongformerMasked, Stepper, build_model
 from headway.storage import commit_file, locked
 from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
@@ -258,7 +258,9 @@ class Run:
         """A vector a text (N, D). Raises ConfigError if the run is no encoder."""
         task, encoder = self.config.task, self.model
         if isinstance(task, Masked):
-            task, encoder = Embedding(max_length=task.length), getattr(self.model, "bert", self.model)
+            task = Embedding(max_length=task.length)
+        if isinstance(self.model, BertPretraining | LongformerMasked):  # without the heads
+            encoder = self.model.bert if isinstance(self.model, BertPretraining) else self.model.longformer
         if not isinstance(task, Embedding):
             raise ConfigError(f"{self.folder} is no encoder: only a masked model or a sentence encoder gives vectors")
         return embed(encoder, self.tokenizer, task, texts, self.device)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from headway.interop.families import FAMILIES
 from headway.interop.family import Family, Imported, Tokens, taken
-from headway.models import Bert, BertPretraining, EncoderDecoder, Gpt, Source, build_model
+from headway.models import Bert, EncoderDecoder, Gpt, Longformer, LongformerMasked, Source, Vit, build_model
 from headway.models.bert import PretrainingLogits
 
 hf = pytest.importorskip("transformers")
@@ -71,6 +71,17 @@ def _roformer(kind: str, **changed: Any) -> Make:
     return lambda: getattr(hf, kind)(hf.RoFormerConfig(**{**BERT, **changed}))
 
 
+def _longformer(kind: str, **changed: Any) -> Make:
+    sizes = {**BERT, "max_position_embeddings": CONTEXT + 2, "attention_window": [4, 8, 8], "layer_norm_eps": 1e-5}
+    return lambda: getattr(hf, kind)(hf.LongformerConfig(**{**sizes, **changed}))
+
+
+def _vit(**changed: Any) -> Make:
+    sizes = {key: BERT[key] for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")}
+    settings = {**sizes, "image_size": 12, "patch_size": 4, "num_labels": 7, **changed}
+    return lambda: hf.ViTForImageClassification(hf.ViTConfig(**settings))
+
+
 def _marian(**changed: Any) -> Make:
     return lambda: hf.MarianMTModel(hf.MarianConfig(**{**SEQ2SEQ, **changed}))
 
@@ -90,6 +101,10 @@ TINY: dict[str, Make] = {
     "roformer": _roformer("RoFormerModel", layer_norm_eps=1e-3),
     "roformer-masked": _roformer("RoFormerForMaskedLM"),
     "roformer-masked-untied": _roformer("RoFormerForMaskedLM", tie_word_embeddings=False),
+    "longformer": _longformer("LongformerModel", type_vocab_size=3),
+    "longformer-masked": _longformer("LongformerForMaskedLM", attention_window=6),
+    "vit": _vit(layer_norm_eps=1e-3),
+    "vit-odd": _vit(qkv_bias=False, image_size=[12, 16], num_channels=1, hidden_act="gelu_new"),
     "marian": _marian(scale_embedding=True, activation_function="swish"),
     "marian-two-vocabularies": _marian(share_encoder_decoder_embeddings=False, decoder_vocab_size=VOCAB),
     "marian-untied": _marian(share_encoder_decoder_embeddings=False, tie_word_embeddings=False, scale_embedding=True),
@@ -106,6 +121,10 @@ PUBLISHED: dict[str, Make] = {
     "gpt2": lambda: hf.GPT2LMHeadModel(hf.GPT2Config()),
     "bert-base": lambda: hf.BertForPreTraining(hf.BertConfig()),
     "roformer-base": lambda: hf.RoFormerForMaskedLM(hf.RoFormerConfig()),
+    "longformer-base": lambda: hf.LongformerForMaskedLM(
+        hf.LongformerConfig(vocab_size=50265, max_position_embeddings=4098, type_vocab_size=1, layer_norm_eps=1e-5)
+    ),
+    "vit-b16": lambda: hf.ViTForImageClassification(hf.ViTConfig(num_labels=1000)),
     "opus-mt": lambda: hf.MarianMTModel(
         hf.MarianConfig(
             d_model=512, encoder_layers=6, decoder_layers=6, scale_embedding=True, activation_function="swish", **_BASE
@@ -178,21 +197,27 @@ def real(lengths: Tensor) -> Tensor:
     return torch.arange(int(lengths.max())) < lengths[:, None]
 
 
-def inputs(vocab: int, rows: int = 3) -> tuple[Tensor, Tensor, Tensor]:
+def inputs(vocab: int, segments: int = 2, rows: int = 3) -> tuple[Tensor, Tensor, Tensor]:
     """Sources, targets and segments, three rows of different lengths."""
     random = torch.Generator().manual_seed(1)
     length, target = int(LENGTHS.max()), int(TARGETS.max())
-    return (
-        torch.randint(vocab - 1, (rows, length), generator=random),
+    return (  # no token is Longformer's padding
+        torch.randint(2, vocab - 1, (rows, length), generator=random),
         torch.randint(vocab - 1, (rows, target), generator=random),
-        torch.randint(2, (rows, length), generator=random),
+        torch.randint(min(segments, 2), (rows, length), generator=random),
     )
+
+
+def pictures(channels: int, size: tuple[int, int]) -> Tensor:
+    return torch.randn(3, channels, *size, generator=torch.Generator().manual_seed(1))
 
 
 @torch.no_grad()
 def our_outputs(model: nn.Module, text: Tensor, target: Tensor, segments: Tensor) -> list[Tensor]:
     """What ours says of padded rows, padding left out."""
     kept = real(LENGTHS)
+    if isinstance(model, Vit):
+        return [model(pictures(model.channels, model.size))]
     if isinstance(model, EncoderDecoder):
         return [model(text, target, LENGTHS, TARGETS)[real(TARGETS)]]
     if isinstance(model, Gpt):
@@ -200,7 +225,9 @@ def our_outputs(model: nn.Module, text: Tensor, target: Tensor, segments: Tensor
     found = model(text, LENGTHS, segments_BT=segments)
     if isinstance(found, PretrainingLogits):
         return [found.tokens[kept]] + ([] if found.follows is None else [found.follows])
-    assert isinstance(model, Bert)
+    if isinstance(model, LongformerMasked):
+        return [found[kept]]
+    assert isinstance(model, Bert | Longformer)
     return [found[kept]] + ([] if model.pooler is None else [model.pool(found)])
 
 
@@ -209,6 +236,10 @@ def their_outputs(model: nn.Module, text: Tensor, target: Tensor, segments: Tens
     """The same of theirs."""
     kept, mask = real(LENGTHS), real(LENGTHS).long()
     kind = type(model).__name__
+    if kind.startswith("ViT"):
+        size = model.config.image_size
+        both = (size, size) if isinstance(size, int) else tuple(size)
+        return [model(pixel_values=pictures(model.config.num_channels, both)).logits]
     if kind.startswith(("Marian", "Bart")):
         found = model(text, attention_mask=mask, decoder_input_ids=target, decoder_attention_mask=real(TARGETS).long())
         return [found.logits[real(TARGETS)]]
@@ -252,4 +283,4 @@ def their_words(model: nn.Module, text: Tensor, *, anew: bool) -> Tensor:
 
 
 def generates(model: nn.Module) -> bool:
-    return not isinstance(model, Bert | BertPretraining)
+    return isinstance(model, EncoderDecoder | Gpt)

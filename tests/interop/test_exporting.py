@@ -14,17 +14,21 @@ from headway.cli import main
 from headway.data.tokenizers import MASK, SPECIALS, Bpe, Characters, Tokenizer
 from headway.errors import ConfigError, VerificationError
 from headway.interop import exporting, proof
-from headway.interop.exporting import Exporting, export
+from headway.interop.exporting import Exporting, Pixels, export
 from headway.interop.tokenizer_export import AnyTask
 from headway.models import (
     BertConfig,
     BertPretrainingConfig,
     EncoderDecoderConfig,
     GptConfig,
+    LongformerConfig,
+    LongformerMaskedConfig,
     ModelConfig,
     RnnLmConfig,
+    VitConfig,
     build_model,
 )
+from headway.nn.local_attention import Windows
 from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.positions import Alibi, Learned, Rotary, SinusoidalHalves, SinusoidalTensor2Tensor
 from headway.nn.recurrent import RecurrentConfig
@@ -75,13 +79,36 @@ RUNS: dict[str, tuple[ModelConfig, AnyTask, Tokenizer, str]] = {
 }
 
 
+PICTURES = VitConfig(classes=5, image=(12, 16), patch=4, width=16, layers=2, heads=4, inner=24, start="small-data")
+WINDOWED = LongformerConfig(vocab=70, windows=Windows(radius=(2, 3)), context=40, width=16, layers=2, heads=4, inner=24)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [PICTURES, WINDOWED, replace(WINDOWED, pooler=False), LongformerMaskedConfig(longformer=WINDOWED)],
+    ids=["vit", "longformer", "longformer-without-pooler", "longformer-masked"],
+)
+def test_a_model_without_a_task_goes_out_as_well(config: ModelConfig, tmp_path: Path) -> None:
+    pixels = Pixels(mean=(0.5, 0.4, 0.3), std=(0.1, 0.2, 0.3))
+    what = Exporting(model=unsettled(config), config=config, task=None, tokenizers={}, pixels=pixels)
+    assert export(what, tmp_path / "out").holds
+    if isinstance(config, VitConfig):
+        processor = hf.AutoImageProcessor.from_pretrained(tmp_path / "out")
+        assert tuple(processor.image_mean) == pixels.mean
+
+
 @torch.no_grad()
+def unsettled(config: ModelConfig) -> nn.Module:
+    """A model in which nothing is alike: gains of 1 and biases of 0 would hide a swapped name."""
+    model = build_model(config).eval()
+    for value in model.parameters():
+        value.add_(torch.randn_like(value) * 0.1)
+    return model
+
+
 def run(name: str) -> Exporting:
     config, task, tokenizer, _ = RUNS[name]
-    model = build_model(config).eval()
-    for value in model.parameters():  # gains of 1 and biases of 0 would hide a swapped name
-        value.add_(torch.randn_like(value) * 0.1)
-    return Exporting(model=model, config=config, task=task, tokenizers={"tokenizer.json": tokenizer})
+    return Exporting(model=unsettled(config), config=config, task=task, tokenizers={"tokenizer.json": tokenizer})
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -168,6 +195,10 @@ NO_EQUIVALENT: list[tuple[ModelConfig, str]] = [
     (replace(PAIR, position=SinusoidalTensor2Tensor()), "Marian has no equivalent of position=SinusoidalTensor2Tensor"),
     (replace(PAIR, norm=LayerNorm(eps=1e-6)), r"Marian has no equivalent of norm.eps=1e-06"),
     (replace(PAIR, position=Learned()), "BART has no equivalent of input_norm=False"),
+    (replace(GPT, windows=Windows(radius=3)), "GPT-2 has no equivalent of windows=Windows"),
+    (replace(PICTURES, local=True), "ViT has no equivalent of local=True"),
+    (replace(PICTURES, pool="mean"), "ViT has no equivalent of pool='mean'"),
+    (replace(WINDOWED, windows=Windows(radius=2, dilation=2)), "Longformer has no equivalent of windows.dilation=2"),
     (replace(BERT, position=Alibi()), "BERT has no equivalent of position=Alibi"),
     (RnnLmConfig(vocab=9, width=8, recurrent=RecurrentConfig(cell="lstm", hidden=8)), "kind RnnLm has no equivalent"),
 ]

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, VerificationError
 from headway.interop.families import nearest
-from headway.interop.families.bert import encoder_of
 from headway.interop.family import Family, Tokens, given
-from headway.interop.proof import Ours, Proof, compare, questions, reload, texts_agree, versions, with_transformers
+from headway.interop.proof import Proof, compare, reload, texts_agree, versions, with_transformers
 from headway.interop.safetensors_writer import chunks_of
+from headway.interop.sides import Ours, Questions, context_of, questions
 from headway.interop.tokenizer_export import AnyTask, Frame, frame_of, tokenizer_files
-from headway.models import EncoderDecoderConfig, GptConfig, ModelConfig
+from headway.models import GptConfig, ModelConfig, VitConfig
 from headway.storage import Draft, committing, discard
 from headway.tasks.translation import Translation
 
@@ -27,13 +27,39 @@ MOST_NEW = 256  # tokens of a translation, unless told otherwise there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pixels:
+    """How images become numbers: resized, from 0 to 1, less the mean, by the deviation of each channel."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    def to_json(self, size: tuple[int, int]) -> dict[str, Any]:
+        """A preprocessor_config.json."""
+        return {
+            "image_processor_type": "ViTImageProcessor",
+            "do_resize": True,
+            "size": {"height": size[0], "width": size[1]},
+            "resample": 2,  # bilinear
+            "do_rescale": True,
+            "rescale_factor": 1 / 255,
+            "do_normalize": True,
+            "image_mean": list(self.mean),
+            "image_std": list(self.std),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exporting:
-    """What is handed out: a model with its config, its task, and its tokenizers by the names of a run's files."""
+    """What is handed out: a model with its config, its task, and its tokenizers by the names of a run's files.
+
+    What reads images has no tokenizers, and says how its pixels are scaled.
+    """
 
     model: nn.Module
     config: ModelConfig
-    task: AnyTask
+    task: AnyTask | None
     tokenizers: Mapping[str, Tokenizer]
+    pixels: Pixels | None = None
 
     @property
     def source(self) -> Tokenizer:
@@ -54,19 +80,15 @@ def export(what: Exporting, out: Path) -> Proof:
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists already and is not empty; --out goes elsewhere")
-    family = nearest(what.config)
-    frame = replace(frame_of(what.source, what.task), tokens=frame_of(what.target, what.task).tokens)
+    family, frame = nearest(what.config), _frame(what)
     config = {"model_type": family.name, **family.write(what.config, frame.tokens), "dtype": "float32"}
+    frame = replace(frame, tokens=replace(frame.tokens, pad=config.get("pad_token_id")))
     weights = given(family, what.config, what.model.state_dict())
     discard(out)
     with committing(out, needs=sum(x.nbytes for x in weights.values())) as draft:
         draft.json("config.json", config)
-        draft.json("generation_config.json", generation_config(what, frame.tokens))
         _write_weights(draft, weights)
-        for name, text in tokenizer_files(what.source, frame, what.task, _context(what.config)).items():
-            draft.text(name, text)
-        if what.target is not what.source:
-            draft.text("tokenizer-target.json", what.target.to_json())
+        _write_reading(draft, what, frame)
         proof = prove(what, family, frame, draft.folder, weights)
         draft.json("PROOF.json", proof.to_json())
         if not proof.holds:
@@ -76,6 +98,26 @@ def export(what: Exporting, out: Path) -> Proof:
                 f"texts identical: {proof.texts_identical}; nothing was written"
             )
     return proof
+
+
+def _frame(what: Exporting) -> Frame:
+    """What stands around a source, and the ids that steer what is written."""
+    if what.task is None:
+        return Frame(tokens=Tokens())
+    return replace(frame_of(what.source, what.task), tokens=frame_of(what.target, what.task).tokens)
+
+
+def _write_reading(draft: Draft, what: Exporting, frame: Frame) -> None:
+    """How text or images become numbers, and how text is generated."""
+    if isinstance(what.config, VitConfig) and what.pixels is not None:
+        draft.json("preprocessor_config.json", what.pixels.to_json(what.config.size))
+    if what.task is None:
+        return
+    draft.json("generation_config.json", generation_config(what, frame.tokens))
+    for name, text in tokenizer_files(what.source, frame, what.task, context_of(what.config)).items():
+        draft.text(name, text)
+    if what.target is not what.source:
+        draft.text("tokenizer-target.json", what.target.to_json())
 
 
 def _write_weights(draft: Draft, weights: Mapping[str, Tensor]) -> None:
@@ -89,7 +131,7 @@ def generation_config(what: Exporting, tokens: Tokens) -> dict[str, Any]:
     found: dict[str, Any] = {"bos_token_id": None, "eos_token_id": tokens.written_stop, "pad_token_id": tokens.pad}
     if isinstance(what.task, Translation):
         found |= {"decoder_start_token_id": tokens.start, "num_beams": what.task.beam, "early_stopping": True}
-        found |= {"max_new_tokens": min(MOST_NEW, _context(what.config) - 1)}
+        found |= {"max_new_tokens": min(MOST_NEW, context_of(what.config) - 1)}
         if what.task.penalty == "mean":
             found["length_penalty"] = what.task.length_penalty
     elif isinstance(what.config, GptConfig):
@@ -101,19 +143,19 @@ def generation_config(what: Exporting, tokens: Tokens) -> dict[str, Any]:
 
 def prove(what: Exporting, family: Family, frame: Frame, folder: Path, weights: Mapping[str, Tensor]) -> Proof:
     """Load a folder again and ask both models the same."""
-    vocab, source, segments = _vocabularies(what.config)
-    asked = questions(vocab, source, _context(what.config), segments, frame.tokens)
+    asked = questions(what.config, frame.tokens)
     ours, theirs = Ours(what.model), reload(folder)
     left_out = [name for name in what.model.state_dict() if name.startswith(family.left_out(what.config))]
     figures = compare(ours, theirs, asked, some_left_out=bool(left_out))
-    texts, identical = texts_agree(folder, what.source, (frame.before, frame.after))
+    around = (frame.before, frame.after)
+    texts, identical = texts_agree(folder, what.source, around) if what.tokenizers else (0, None)
     known, own = versions(), {name for part in family.parts(what.config) for name in part.theirs}
     by = "transformers" if with_transformers() else "headway"
     return Proof(
         family=family.name,
         reloaded_with=f"{by} {known.get(by, '')}".strip(),
         versions=known,
-        compared=f"every head on a padded batch of lengths {asked.lengths.tolist()}; greedy tokens of full rows",
+        compared=_compared(asked),
         texts_compared=texts,
         texts_identical=identical,
         left_out=left_out,
@@ -122,17 +164,7 @@ def prove(what: Exporting, family: Family, frame: Frame, folder: Path, weights: 
     )
 
 
-def _context(config: ModelConfig) -> int:
-    if isinstance(config, GptConfig | EncoderDecoderConfig):
-        return config.context
-    return encoder_of(config).context
-
-
-def _vocabularies(config: ModelConfig) -> tuple[int, int, int]:
-    """Of the target, of the source, and how many segments there are."""
-    if isinstance(config, EncoderDecoderConfig):
-        return config.vocab, config.vocab if config.source_vocab is None else config.source_vocab, 1
-    if isinstance(config, GptConfig):
-        return config.vocab, config.vocab, 1
-    encoder = encoder_of(config)
-    return encoder.vocab, encoder.vocab, encoder.segments
+def _compared(asked: Questions) -> str:
+    if asked.images is not None:
+        return f"the classifier on {len(asked.images)} images"
+    return f"every head on a padded batch of lengths {asked.lengths.tolist()}; greedy tokens of full rows"

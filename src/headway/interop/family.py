@@ -17,6 +17,7 @@ from torch import Tensor
 from headway.errors import BadModelError
 from headway.models import ModelConfig, build_model
 from headway.nn.linear import FusedLinear
+from headway.nn.patches import from_convolution, to_convolution
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
 from headway.tasks.translation import Translation
@@ -37,7 +38,8 @@ class Part:
     rows: Shape  # of ours that each of theirs makes up
     turned: bool = False  # theirs is (in, out)
     leading: int = 0  # rows theirs has in front that no token reaches: dropped on the way in, zeros on the way out
-    flat: bool = False  # theirs has an axis of 1 in front
+    flat: int = 0  # axes of 1 that theirs has in front
+    patch: int = 0  # theirs is a convolution over patches of so many pixels a side (D, C, P, P), ours (D, P·P·C)
     repeated: bool = False  # theirs holds the same numbers under each name
     row_order: Tensor | None = None  # which row of ours is the n-th of theirs
     column_order: Tensor | None = None
@@ -53,13 +55,15 @@ class Part:
         found: list[Shape] = []
         for rows in self.rows:
             shape = (rows + self.leading, *self.shape[1:])
-            shape = shape[::-1] if self.turned else shape
-            found.append((1, *shape) if self.flat else shape)
+            if self.patch:
+                shape = (rows, shape[1] // self.patch**2, self.patch, self.patch)
+            found.append((1,) * self.flat + (shape[::-1] if self.turned else shape))
         return found
 
     def assemble(self, tensors: Iterable[Tensor]) -> Tensor:
         """Theirs, in the order of `needed` -> ours."""
-        plain = [x.squeeze(0) if self.flat else x for x in tensors]
+        plain = [x.flatten(0, self.flat) if self.flat else x for x in tensors]
+        plain = [from_convolution(x) if self.patch else x for x in plain]
         plain = [(x.mT if self.turned else x)[self.leading :] for x in plain]
         ours = plain[0] if len(plain) == 1 else torch.cat(plain)
         if self.row_order is not None:
@@ -75,8 +79,9 @@ class Part:
         pieces = [ours] * len(self.theirs) if self.repeated else list(ours.split(self.rows))
         if self.leading:
             pieces = [torch.cat([x.new_zeros(self.leading, *x.shape[1:]), x]) for x in pieces]
+        pieces = [to_convolution(x, self.patch) if self.patch else x for x in pieces]
         pieces = [x.mT if self.turned else x for x in pieces]
-        return [x.unsqueeze(0) if self.flat else x for x in pieces]
+        return [x.view((1,) * self.flat + x.shape) if self.flat else x for x in pieces]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,126 +17,12 @@ from torch import Tensor, nn
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
 from headway.interop.families import FAMILIES
-from headway.interop.family import Tokens, taken
-from headway.models import Bert, EncoderDecoder, Source, build_model
-from headway.models.bert import PretrainingLogits
+from headway.interop.family import taken
+from headway.interop.sides import Ours, Questions, Side, Theirs
+from headway.models import build_model
 from headway.storage import read_tensors, set_weights
 
-ROWS, LONGEST, NEW = 3, 12, 32  # rows of a padded batch, tokens of its longest row, tokens that are generated
 RELATIVE = 1e-5  # of the largest logit, or of 1 if that is more: what rounding may do
-
-
-@dataclass(frozen=True, slots=True)
-class Questions:
-    """What both sides are asked: padded rows of token ids, and what generation has to heed."""
-
-    source: Tensor  # (B, S)
-    target: Tensor  # (B, S), a decoder's input
-    segments: Tensor  # (B, S)
-    lengths: Tensor  # (B,), of all three
-    tokens: Tokens
-    new: int
-
-    @property
-    def real(self) -> Tensor:
-        """(B, S), True where a token is not padding."""
-        return torch.arange(self.source.shape[1]) < self.lengths.unsqueeze(1)
-
-
-def questions(vocab: int, source_vocab: int, context: int, segments: int, tokens: Tokens) -> Questions:
-    """Three rows of different lengths, always the same, that leave room to go on."""
-    random = torch.Generator().manual_seed(0)
-    longest = max(min(LONGEST, context // 2), 1)
-
-    def rows(size: int) -> Tensor:
-        return torch.randint(size, (ROWS, longest), generator=random)
-
-    lengths = torch.tensor([longest, max(longest // 2, 1), max(longest - 1, 1)])
-    new = min(NEW, context - longest)
-    return Questions(rows(source_vocab), rows(vocab), rows(segments), lengths, tokens, new)
-
-
-class Side(Protocol):
-    """A model that can be asked."""
-
-    def logits(self, asked: Questions) -> list[Tensor]:
-        """What each of its heads says of the padded rows, padding left out."""
-        ...
-
-    def words(self, asked: Questions) -> Tensor | None:
-        """The greedy continuation of each row, whole rows, never stopping (B, N); None where it does not generate."""
-        ...
-
-
-class Ours:
-    """A model of headway's."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.model: Any = model
-        self.heard: list[Tensor] = []  # the logits (B, V) each word was the best of
-
-    @torch.no_grad()
-    def logits(self, asked: Questions) -> list[Tensor]:
-        real = asked.real
-        if isinstance(self.model, EncoderDecoder):
-            return [self.model(asked.source, asked.target, asked.lengths, asked.lengths)[real]]
-        if hasattr(self.model, "extend"):
-            return [self.model(asked.source, asked.lengths)[real]]
-        found = self.model(asked.source, asked.lengths, segments_BT=asked.segments)
-        if isinstance(found, PretrainingLogits):
-            return [found.tokens[real]] + ([] if found.follows is None else [found.follows])
-        pooled = isinstance(self.model, Bert) and self.model.pooler is not None
-        return [found[real]] + ([self.model.pool(found)] if pooled else [])
-
-    @torch.no_grad()
-    def words(self, asked: Questions) -> Tensor | None:
-        if not hasattr(self.model, "extend"):
-            return None
-        if isinstance(self.model, EncoderDecoder):
-            state: Any = self.model.start(Source(asked.source, None))
-            fed = torch.full((len(asked.source), 1), asked.tokens.start or 0)
-        else:
-            state, fed = self.model.start(), asked.source
-        said, never = [], [*asked.tokens.stop, *asked.tokens.banned]
-        for _ in range(asked.new):
-            logits, state = self.model.extend(fed, state)
-            last = logits[:, -1].clone()
-            last[:, never] = -torch.inf
-            self.heard.append(last)
-            fed = last.argmax(-1, keepdim=True)
-            said.append(fed)
-        return torch.cat(said, 1)
-
-
-class Theirs:
-    """A model of transformers'."""
-
-    def __init__(self, model: Any) -> None:
-        self.model = model
-
-    @torch.no_grad()
-    def logits(self, asked: Questions) -> list[Tensor]:
-        real, mask = asked.real, asked.real.long()
-        if self.model.config.is_encoder_decoder:
-            target = {"decoder_input_ids": asked.target, "decoder_attention_mask": mask}
-            return [self.model(asked.source, attention_mask=mask, **target).logits[real]]
-        if self.model.can_generate():
-            return [self.model(asked.source, attention_mask=mask).logits[real]]
-        found = self.model(asked.source, attention_mask=mask, token_type_ids=asked.segments)
-        heads = ("prediction_logits", "seq_relationship_logits", "logits", "last_hidden_state", "pooler_output")
-        outputs = [getattr(found, name) for name in heads if getattr(found, name, None) is not None]
-        return [outputs[0][real], *outputs[1:]]
-
-    @torch.no_grad()
-    def words(self, asked: Questions) -> Tensor | None:
-        if not self.model.can_generate():
-            return None
-        self.model.generation_config.forced_eos_token_id = None
-        self.model.generation_config.max_length = None
-        mask = torch.ones_like(asked.source)
-        settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": asked.new, "min_new_tokens": asked.new}
-        said: Tensor = self.model.generate(asked.source, attention_mask=mask, **settings)
-        return said[:, -asked.new :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +68,9 @@ def reload(folder: Path) -> Side:
         transformers.logging.set_verbosity_error()
         transformers.utils.logging.disable_progress_bar()
         loader = getattr(transformers, auto_class(config["architectures"][0]))
-        bare = config["architectures"] == ["BertModel"] and "pooler.dense.weight" not in _names(folder)
+        bare = config["architectures"][0] in ("BertModel", "LongformerModel") and "pooler.dense.weight" not in _names(
+            folder
+        )
         model = loader.from_pretrained(folder, **({"add_pooling_layer": False} if bare else {}))
         return Theirs(model.eval())
     return Ours(read_back(folder))
@@ -197,6 +85,7 @@ def auto_class(architecture: str) -> str:
         "ForConditionalGeneration": "AutoModelForSeq2SeqLM",
         "ForPreTraining": "AutoModelForPreTraining",
         "ForMaskedLM": "AutoModelForMaskedLM",
+        "ForImageClassification": "AutoModelForImageClassification",
     }
     return next((name for ending, name in endings.items() if architecture.endswith(ending)), "AutoModel")
 

@@ -65,7 +65,12 @@ def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
     assert isinstance(model, GptConfig)
     if not isinstance(model.norm, LayerNorm):
         raise ConfigError(f"GPT-2 has no equivalent of norm={model.norm!r}, only of LayerNorm")
-    expect("GPT-2", position=(model.position, Learned()), kv_heads=(model.kv_heads or model.heads, model.heads))
+    expect(
+        "GPT-2",
+        windows=(model.windows, None),
+        position=(model.position, Learned()),
+        kv_heads=(model.kv_heads or model.heads, model.heads),
+    )
     return {
         "architectures": ["GPT2LMHeadModel"],
         "vocab_size": model.vocab,

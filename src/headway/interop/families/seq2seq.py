@@ -56,7 +56,7 @@ def parts(model: ModelConfig) -> list[Part]:
     found = []
     for part in parts_of(model, {**NAMES, **tables}):
         repeated = part.ours == "target_embedding.weight" and len(part.theirs) > 1
-        found.append(replace(part, flat=part.ours == "head.bias", repeated=repeated))
+        found.append(replace(part, flat=int(part.ours == "head.bias"), repeated=repeated))
     return found
 
 
