@@ -45,12 +45,7 @@ def import_folder(source: Path, folder: Path, told: Callable[[int, int], None] =
     folder that is not empty, StorageError.
     """
     found = Import(source)
-    data = DataConfig(marks=found.marks)
-    config = RunConfig(task=found.task, data=data, model=found.model, train=TrainConfig())
     with founding(folder) as draft:
-        for name, library in found.tokenizers.libraries.items() if found.tokenizers else ():
-            commit_file(draft / name, library.to_str())
-        commit_file(draft / CONFIG, yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True))
         checkpoints, done = Checkpoints(draft), 0
 
         def written(count: int) -> None:
@@ -62,6 +57,11 @@ def import_folder(source: Path, folder: Path, told: Callable[[int, int], None] =
             found.write(filled, "model.safetensors", written)
             filled.json("trainer.json", {"step": 0})
         checkpoints.mark_latest(0)
+        data = DataConfig(marks=found.marks)
+        config = RunConfig(task=found.task, data=data, model=found.model, train=TrainConfig())
+        for name, library in found.tokenizers.libraries.items() if found.tokenizers else ():
+            commit_file(draft / name, library.to_str())
+        commit_file(draft / CONFIG, yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True))
         largest = _self_check(found.model, config.task, checkpoints.path(0) / "model.safetensors", source)
     numbers = sum(torch.Size(part.shape).numel() for part in found.parts.values())
     return Outcome(

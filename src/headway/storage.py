@@ -11,6 +11,7 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -27,7 +28,7 @@ from torch import Tensor, nn
 from headway.errors import ConfigError, DataError, StorageError
 
 MANIFEST = "MANIFEST.json"
-AHEAD = 2  # chunks of a streamed file that may wait to be written
+AHEAD = 4  # chunks of a streamed file that may wait to be written
 DRAFT = ".draft-"  # what a writer that died may leave behind begins with this
 
 
@@ -85,26 +86,23 @@ class Draft:
         DISK.sync(path)
 
     def stream(self, name: str, chunks: Iterable[memoryview]) -> None:
-        """Add a file of bytes as they come; a thread hashes and writes one chunk while the next one is made."""
+        """Add a file of bytes as they come; they are hashed and written by threads while the next ones are made."""
         digest, size = hashlib.sha256(), 0
 
         def fill(path: Path) -> None:
             nonlocal size
-            with path.open("wb", buffering=0) as file, ThreadPoolExecutor(1) as pool:
-
-                def put(chunk: memoryview) -> None:
-                    digest.update(chunk)
-                    written = 0
-                    while written < len(chunk):
-                        written += file.write(chunk[written:])
-
-                waiting: deque[Future[None]] = deque()
+            with (
+                path.open("wb", buffering=0) as file,
+                ThreadPoolExecutor(1) as hashing,
+                ThreadPoolExecutor(1) as writing,
+            ):
+                under_way: deque[Future[None]] = deque()
                 for chunk in chunks:
                     size += len(chunk)
-                    waiting.append(pool.submit(put, chunk))
-                    if len(waiting) > AHEAD:
-                        waiting.popleft().result()
-                for each in waiting:
+                    under_way += hashing.submit(digest.update, chunk), writing.submit(_write_all, file, chunk)
+                    while len(under_way) > 2 * AHEAD:
+                        under_way.popleft().result()
+                for each in under_way:
                     each.result()
 
         self.write(name, fill)
@@ -122,6 +120,11 @@ class Draft:
         """Add a safetensors file; it holds names, shapes and numbers alone, so equal tensors are equal files."""
         ready = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
         self.write(name, lambda path: save_file(ready, path))
+
+
+def _write_all(file: io.FileIO, chunk: memoryview) -> None:
+    while chunk:
+        chunk = chunk[file.write(chunk) :]
 
 
 def _json(value: Any) -> str:

@@ -38,9 +38,8 @@ def run(options: Options) -> Report:
 
         result = compare("import_copy", ours, lambda: _copied(folder / WEIGHTS, Path(place) / "copy"), rounds=ROUNDS)
         size = (folder / WEIGHTS).stat().st_size
-    return Report(
-        [result], {"megabytes": round(size / 1e6, 1), "megabytes_per_second": round(size / 1e6 / result.ours)}
-    )
+    figures = {"megabytes": round(size / 1e6, 1), "megabytes_per_second": round(size / 1e6 / result.ours)}
+    return Report([result], figures)
 
 
 def _copied(source: Path, copy: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -53,18 +54,34 @@ class Import:
         imported = self._guarded(lambda: self.family.read(config, shapes))
         self.model = imported.model
         self._expect_possible(imported.model)
-        self.parts = {part.ours: part for part in self._guarded(lambda: self.family.parts(imported.model))}
-        self.match = match(self.family, imported.model, self.folder.tensors)
+        parts = self._guarded(lambda: self.family.parts(imported.model))
+        self.parts = {part.ours: part for part in parts}
+        # The parts are at hand: to find them once more would build the model once more.
+        prepared = dataclasses.replace(self.family, parts=lambda model: parts)
+        self.match = match(prepared, imported.model, self.folder.tensors)
         self._expect_tensors()
         self.dtype = self._dtype()
         self.task = imported.task or sentence_task(self.folder, _context(imported.model))
-        self.tokenizers, self.marks = self._tokenizers(imported)
+        # Reading a tokenizer takes as long as hashing a hundred megabytes: it is done while the weights are written.
+        with_tokenizer = ThreadPoolExecutor(1)
+        self._reading = with_tokenizer.submit(self._tokenizers, imported)
+        with_tokenizer.shutdown(wait=False)
 
     @cached_property
     def nbytes(self) -> int:
         """Of the weights file that `write` makes."""
         header = len(header_of(self._shapes, self.dtype))
         return header + sum(torch.Size(shape).numel() for shape in self._shapes.values()) * self.dtype.itemsize
+
+    @property
+    def tokenizers(self) -> TokenizerFiles | None:
+        """The tokenizers, None for a model of something else than text. Raises BadModelError."""
+        return self._reading.result()[0]
+
+    @property
+    def marks(self) -> Marks | None:
+        """The special tokens of the text. Raises BadModelError."""
+        return self._reading.result()[1]
 
     @property
     def notes(self) -> list[str]:
@@ -77,6 +94,8 @@ class Import:
 
         def counted() -> Iterator[memoryview]:
             for chunk in chunks_of(self._shapes, self.dtype, self._tensor):
+                if self._reading.done():
+                    self._reading.result()  # a bad tokenizer is not told after gigabytes
                 yield chunk
                 told(len(chunk))
 

@@ -39,8 +39,19 @@ def chunks_of(
     """The bytes of the file; `tensor` is asked for one at a time, in the order of the file."""
     yield memoryview(header_of(shapes, dtype, metadata))
     for name in sorted(shapes):
-        ready = tensor(name).to(dtype).contiguous()
+        ready = tensor(name)
         assert tuple(ready.shape) == shapes[name]
-        view = memoryview(ready.view(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
-        for begin in range(0, len(view), CHUNK):
-            yield view[begin : begin + CHUNK]
+        for block in _blocks(ready, dtype):
+            view = memoryview(block.view(-1).view(torch.uint8).numpy())  # type: ignore[arg-type]
+            for begin in range(0, len(view), CHUNK):
+                yield view[begin : begin + CHUNK]
+
+
+def _blocks(tensor: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
+    """The tensor itself where it lies as it is written, else some rows at a time: small copies reuse their memory."""
+    if (tensor.is_contiguous() and tensor.dtype == dtype) or not tensor.ndim:
+        yield tensor.to(dtype).contiguous()
+        return
+    rows = max(CHUNK // max(math.prod(tensor.shape[1:]) * dtype.itemsize, 1), 1)
+    for begin in range(0, len(tensor), rows):
+        yield tensor[begin : begin + rows].to(dtype).contiguous()

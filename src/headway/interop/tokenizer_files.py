@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from headway.errors import BadModelError
-from headway.interop.bounded import one_line, shown
+from headway.interop.bounded import one_line, parse_json, shown
 from headway.interop.folder import MOST_TOKENIZER, ModelFolder
 from headway.interop.sentencepiece_model import PLAIN, SPACE, apart, read_model, to_tokenizer
 
@@ -72,11 +72,15 @@ def _reader(folder: ModelFolder) -> Callable[[ModelFolder], TokenizerFiles] | No
 
 
 def _from_json(folder: ModelFolder) -> TokenizerFiles:
-    content = folder.json("tokenizer.json", MOST_TOKENIZER)
+    data = folder.data("tokenizer.json", MOST_TOKENIZER)
+    content = parse_json(data, folder.named("tokenizer.json"))
     if not isinstance(content, dict):
         raise BadModelError(f"{folder.named('tokenizer.json')}: expected an object, got {type(content).__name__}")
     before, after = around(content.get("post_processor"), folder.named("tokenizer.json"))
-    library = Tokenizer.from_str(json.dumps(content | {"post_processor": None, "truncation": None, "padding": None}))
+    library = Tokenizer.from_str(data.decode())
+    library.no_truncation()
+    library.no_padding()
+    library.post_processor = None
     return TokenizerFiles({ONE: library}, before, after)
 
 
@@ -230,9 +234,9 @@ def _token(value: Any, default: str) -> str:
 def _fill(library: Tokenizer, vocab: int, origin: str) -> None:
     """Give every id of the model a token. Raises BadModelError for ids the model does not have, or that are missing."""
     size = library.get_vocab_size()
-    highest = max(library.get_vocab().values(), default=-1)
-    if highest + 1 != size:
-        raise BadModelError(f"{origin}: {size:,} tokens with ids up to {highest:,}, expected 0 to {size - 1:,}")
+    lost = next((index for index in range(size) if library.id_to_token(index) is None), None)
+    if lost is not None:
+        raise BadModelError(f"{origin}: {size:,} tokens and none with id {lost:,}, expected 0 to {size - 1:,}")
     if size > vocab:
         raise BadModelError(f"{origin}: {size:,} tokens, the model (vocab_size) has {vocab:,}")
     library.add_special_tokens([f"<|unused-{index}|>" for index in range(size, vocab)])
