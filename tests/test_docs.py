@@ -67,6 +67,7 @@ RUN = {
     'echo "a cute puppy" | headway translate runs/en-de': "",
     'headway translate runs/en-de "a cute puppy" --trace beam.jsonl': "",
     'headway translate runs/demo "the old horse is not in the garden." --beam 4 --trace beam.jsonl': "",
+    "headway export runs/en-de --out en-de": "",
     "headway trace beam.jsonl": "",
     "headway trace beam.jsonl --length-penalty 1.5": "",
     "headway trace beam.jsonl --plot beam.png": "",
