@@ -14,6 +14,7 @@ from torch import nn
 from headway.cli import main
 from headway.data.tokenizers import MASK, SPECIALS, Bpe, Characters, Tokenizer
 from headway.errors import ConfigError, VerificationError
+from headway.imports import import_folder
 from headway.interop import exporting, proof
 from headway.interop.exporting import Exporting, Pixels, export
 from headway.interop.tokenizer_export import AnyTask
@@ -33,6 +34,7 @@ from headway.nn.local_attention import Windows
 from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.positions import Alibi, Learned, Rotary, SinusoidalHalves, SinusoidalTensor2Tensor
 from headway.nn.recurrent import RecurrentConfig
+from headway.runs import load
 from headway.storage import MANIFEST, problems
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
@@ -265,3 +267,26 @@ def test_a_round_trip_that_cannot_be_says_why() -> None:
     config = SimpleNamespace(model=replace(GPT, position=Alibi()), task=LANGUAGE)
     folder = SimpleNamespace(model=nn.Module(), config=config, tokenizers={"tokenizer.json": CHARACTERS})
     assert "no equivalent of position=Alibi()" in exporting.round_trip(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-char", "llama-interleaved", "transformer", "transformer-two", "bart", "bert-masked"]
+)
+def test_what_went_out_comes_back_and_goes_out_again_to_the_byte(name: str, tmp_path: Path) -> None:
+    what = run(name)
+    if name == "transformer-two":
+        both = {
+            "tokenizer-source.json": BPE,
+            "tokenizer-target.json": Tokenizer.train(Bpe(vocab=70), ["neuf mots"] * 9 + TEXT),
+        }
+        what = replace(what, tokenizers=both)
+    export(what, tmp_path / "out")
+    import_folder(tmp_path / "out", tmp_path / "run")
+    back = load(tmp_path / "run", device="cpu")
+    assert back.tokenizers.keys() == what.tokenizers.keys()
+    for file, tokenizer in what.tokenizers.items():
+        assert back.tokenizers[file].encode(TEXT[0]) == tokenizer.encode(TEXT[0])
+    again = Exporting(model=back.model, config=back.config.model, task=back.config.task, tokenizers=back.tokenizers)
+    assert export(again, tmp_path / "again").holds
+    for file in ("model.safetensors", "config.json"):
+        assert (tmp_path / "out" / file).read_bytes() == (tmp_path / "again" / file).read_bytes()

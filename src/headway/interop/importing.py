@@ -185,7 +185,7 @@ class Import:
         vocab = _vocab(imported.model)
         if vocab is None:
             return None, None  # a model of something else than text
-        found = read_tokenizer(self.folder, vocab)
+        found = read_tokenizer(self.folder, vocab, getattr(imported.model, "source_vocab", None))
         if found is None:
             raise BadModelError(f"{self.folder.path}: no tokenizer (tokenizer.json, vocab.txt, vocab.json, *.spm …)")
         tokens, named = imported.tokens, found.named

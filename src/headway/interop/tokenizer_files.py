@@ -31,8 +31,10 @@ class TokenizerFiles:
     notes: list[str] = field(default_factory=list)
 
 
-def read_tokenizer(folder: ModelFolder, vocab: int) -> TokenizerFiles | None:
+def read_tokenizer(folder: ModelFolder, vocab: int, source_vocab: int | None = None) -> TokenizerFiles | None:
     """The tokenizer, None where the folder has none; a vocabulary smaller than the model's is filled up.
+
+    A model that reads another vocabulary than it writes has two.
 
     Text that spells a special token stays text. Raises BadModelError naming the file.
     """
@@ -50,7 +52,7 @@ def read_tokenizer(folder: ModelFolder, vocab: int) -> TokenizerFiles | None:
     config = folder.settings("tokenizer_config.json") or {}
     found.named = {**_named(folder, next(iter(found.libraries.values())), config), **found.named}
     for name, library in found.libraries.items():
-        _fill(library, vocab, folder.named(name))
+        _fill(library, vocab if source_vocab is None or name == TARGET else source_vocab, folder.named(name))
         found.libraries[name] = _guarded(library, folder.named(name))
     return found
 
@@ -72,16 +74,24 @@ def _reader(folder: ModelFolder) -> Callable[[ModelFolder], TokenizerFiles] | No
 
 
 def _from_json(folder: ModelFolder) -> TokenizerFiles:
-    data = folder.data("tokenizer.json", MOST_TOKENIZER)
-    content = parse_json(data, folder.named("tokenizer.json"))
+    library, before, after = _library(folder, ONE)
+    if not folder.has(TARGET):
+        return TokenizerFiles({ONE: library}, before, after)
+    return TokenizerFiles({SOURCE: library, TARGET: _library(folder, TARGET)[0]}, before, after)
+
+
+def _library(folder: ModelFolder, name: str) -> tuple[Tokenizer, tuple[int, ...], tuple[int, ...]]:
+    """A tokenizer, and what its post-processor puts before and after a text."""
+    data = folder.data(name, MOST_TOKENIZER)
+    content = parse_json(data, folder.named(name))
     if not isinstance(content, dict):
-        raise BadModelError(f"{folder.named('tokenizer.json')}: expected an object, got {type(content).__name__}")
-    before, after = around(content.get("post_processor"), folder.named("tokenizer.json"))
+        raise BadModelError(f"{folder.named(name)}: expected an object, got {type(content).__name__}")
+    before, after = around(content.get("post_processor"), folder.named(name))
     library = Tokenizer.from_str(data.decode())
     library.no_truncation()
     library.no_padding()
     library.post_processor = None
-    return TokenizerFiles({ONE: library}, before, after)
+    return library, before, after
 
 
 def around(processor: Any, origin: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
