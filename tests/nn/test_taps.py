@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.nn import taps
+from headway.nn.local_attention import GlobalAttentionConfig
 from headway.nn.positions import EncoderPosition
 from headway.nn.stack import Stack
 from headway.nn.taps import Tap
@@ -53,8 +54,13 @@ def listen(module: nn.Module) -> list[tuple[str, Tensor]]:
 
 
 def test_the_public_names_are_the_taps_there_are():
-    there = {name.split(".")[-1] for name, part in decoder().named_modules() if isinstance(part, Tap)}
-    assert set(PUBLIC) == there == {name.split(".")[-1] for name in IN_BLOCK}
+    def names(module: nn.Module) -> set[str]:
+        return {name.split(".")[-1] for name, part in module.named_modules() if isinstance(part, Tap)}
+
+    with_globals = names(GlobalAttentionConfig(width=WIDTH, heads=1).build())
+    assert with_globals == {*IN_ATTENTION, "tap_global_q", "tap_global_k", "tap_global_v"}
+    assert names(decoder()) == {name.split(".")[-1] for name in IN_BLOCK}
+    assert set(PUBLIC) == names(decoder()) | with_globals
 
 
 def test_every_tap_fires_once_a_block_in_one_order():

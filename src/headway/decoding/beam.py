@@ -94,7 +94,7 @@ class Beam:
         return self.width // self.groups
 
 
-@torch.no_grad()
+@torch.inference_mode()
 def beam_search(
     model: Stepper[Any],
     source: Source | None,
@@ -183,7 +183,8 @@ class _Search:
         if self.constraints is not None:
             words = self._guarded(words, self.constraints)
         found = candidates(
-            self.scores.unsqueeze(-1) + words.view(count, width, -1),
+            self.scores,
+            words.view(count, width, -1),
             groups=self.beam.groups,
             share=self.beam.share,
             stop=self.stop,

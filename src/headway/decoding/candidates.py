@@ -30,13 +30,23 @@ class Candidates:
 
 
 def candidates(
-    totals_RWV: Tensor, *, groups: int, share: int, stop: int, diversity: float, guard: Guard | None
+    scores_RW: Tensor,
+    words_RWV: Tensor,
+    *,
+    groups: int,
+    share: int,
+    stop: int,
+    diversity: float,
+    guard: Guard | None,
 ) -> Candidates:
     """The best continuations of every group's open lines, `share` of which stay open in each.
 
     With several groups (Vijayakumar et al., 2016) a word costs a group `diversity` for each line of the groups before
     it that goes on with it in this step: in the choice, not in the line's log-probability.
     """
+    if groups == 1 and (guard is None or not guard.required):
+        return _simple(scores_RW, words_RWV, share, stop)
+    totals_RWV = scores_RW.unsqueeze(-1) + words_RWV
     width, vocab = totals_RWV.shape[1] // groups, totals_RWV.shape[2]
     nearer = guard.nearer().view(totals_RWV.shape) if guard is not None and guard.required else None
     found: list[Candidates] = []
@@ -47,9 +57,7 @@ def candidates(
         index = _looked_at(ranks.flatten(1), None if nearer is None else nearer[:, mine].flatten(1), share)
         totals, ranks = totals_RWV[:, mine].flatten(1).gather(1, index), ranks.flatten(1).gather(1, index)
         parents, words = index // vocab + group * width, index % vocab
-        stops = words == stop
-        ended = stops & (totals > -torch.inf)
-        ended[:, share:] = False  # only what is among the first that would be kept may end
+        stops, ended = _stops(totals, words, stop, share)
         if nearer is None or guard is None:
             kept = ranks.masked_fill(stops, -torch.inf).topk(min(share, index.shape[1])).indices
         else:
@@ -60,6 +68,30 @@ def candidates(
         names = torch.full((index.shape[1],), group, device=index.device)
         found.append(Candidates(totals, parents, words, ended, kept + offset, names))
     return found[0] if groups == 1 else _joined(found)
+
+
+def _simple(scores_RW: Tensor, words_RWV: Tensor, share: int, stop: int) -> Candidates:
+    """One group, nothing required: the best of each line's best, so that no total is made that cannot be among them."""
+    count, width = min(2 * share, words_RWV.shape[2]), words_RWV.shape[1]
+    totals, words = words_RWV.topk(count)
+    totals = (totals + scores_RW.unsqueeze(-1)).flatten(1)
+    if width > 1:
+        totals, index = totals.topk(min(2 * share, totals.shape[1]))
+        parents, words = index // count, words.flatten(1).gather(1, index)
+    else:
+        words = words.flatten(1)
+        parents = torch.zeros_like(words)
+    stops, ended = _stops(totals, words, stop, share)
+    kept = totals.masked_fill(stops, -torch.inf).topk(min(share, totals.shape[1])).indices
+    return Candidates(totals, parents, words, ended, kept, torch.zeros_like(words[0]))
+
+
+def _stops(totals: Tensor, words: Tensor, stop: int, share: int) -> tuple[Tensor, Tensor]:
+    """Which candidates are the stop token, and which of them end a line: only those among the first to be kept."""
+    stops = words == stop
+    ended = stops & (totals > -torch.inf)
+    ended[:, share:] = False
+    return stops, ended
 
 
 def _looked_at(ranks_RN: Tensor, nearer_RN: Tensor | None, share: int) -> Tensor:

@@ -82,9 +82,12 @@ class Gpt(nn.Module):
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
         self.vocab = config.vocab
-        self.windows: tuple[Mask, ...] = (Causal(),) * config.layers
+        masks: tuple[Mask, ...] = (Causal(),)
         if config.windows is not None:
-            self.windows = config.windows.masks(config.layers, config.heads, causal=True)
+            masks = config.windows.masks(config.layers, config.heads, causal=True)
+        # Layers that see equally far share one mask, and its forms.
+        self.sights = list(dict.fromkeys(masks))
+        self.sight_of = [self.sights.index(mask) for mask in masks]
         self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
         self.stack = Stack(config.stack)
         self.head = Head(config.width, config.vocab, tied=config.tied, bias=False)
@@ -133,14 +136,11 @@ class Gpt(nn.Module):
         x = self.stack(self.embedding(tokens_BK), mask=self._masks(state.length), cache=state)
         return self.head(x, self.embedding.weight), state.advanced(tokens_BK.shape[1], counts_B)
 
-    def _masks(self, offset: Offset, segments_BT: Tensor | None = None) -> tuple[Mask, ...]:
-        """One a layer, for queries that begin at `offset`; layers that see equally far share one, and its forms."""
+    def _masks(self, offset: Offset, segments_BT: Tensor | None = None) -> Mask | tuple[Mask, ...]:
+        """For queries that begin at `offset`: one for all layers, or one a layer where some see less far."""
         same = None if segments_BT is None else Packed(segments_BT)
-        fresh: dict[Mask, Mask] = {}
-        for mask in self.windows:
-            if mask not in fresh:
-                fresh[mask] = mask.at(offset) if same is None else mask.at(offset) & same
-        return tuple(fresh[mask] for mask in self.windows)
+        fresh = [mask.at(offset) if same is None else mask.at(offset) & same for mask in self.sights]
+        return fresh[0] if len(fresh) == 1 else tuple(fresh[k] for k in self.sight_of)
 
     def select(self, state: Cache, rows_B: Tensor) -> Cache:
         """These rows, in this order."""

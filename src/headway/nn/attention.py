@@ -145,14 +145,14 @@ class SelfAttention(_Attention):
         k = geometry.turn(split_heads(k, self.groups))
         v = split_heads(v, self.groups)
         lines = geometry.lines
-        if cache is not None and lines is None:
-            k, v = cache.write(k, v, geometry.offset, used)
-        elif cache is not None:
+        if cache is not None and lines is not None:
             begin = lines.begin(used)
             k, v = cache.write(lines.together(k), lines.together(v), begin, begin)
             if geometry.own is not None and isinstance(mask, Causal) and not self._heard():
                 return self._attend(lines.together(q), k, v, geometry.own, None, 0).view(x_BTD.shape)
             k, v = lines.own(k), lines.own(v)  # whoever listens, or looks in another way, sees one row a line
+        elif cache is not None:
+            k, v = cache.write(k, v, geometry.offset, used)
         return self._attend(q, k, v, mask, geometry.bias, geometry.offset)
 
 

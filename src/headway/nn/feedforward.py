@@ -60,13 +60,10 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, D) -> (…, D)."""
-        x = self.up(x)
         if self.gated:
-            gate, x = x.chunk(2, -1)
+            gate, x = self.up(x).chunk(2, -1)
             x = self.function(gate) * x
-        elif self.function is F.relu and not x.requires_grad:
-            x = x.relu_()  # nobody else holds it
         else:
-            x = self.function(x)
+            x = self.up.relu(x) if self.function is F.relu else self.function(self.up(x))
         x = self.down(self.dropout(x) if self.training else x)
         return x

@@ -20,8 +20,14 @@ from headway.nn.linear import FusedLinear
 MANY_ROWS = 160  # from here on oneDNN is faster than FBGEMM; below, with its pass over the input, slower
 LEVELS = 127
 # The operation itself: the wrapper around it looks for things that an 8-bit product never has, at every call.
-_WRAPPED: Any = getattr(getattr(torch.ops.quantized, "linear_dynamic", None), "default", None)
-_MULTIPLY: Any = getattr(_WRAPPED, "_op", _WRAPPED)
+
+
+def _operation(name: str) -> Any:
+    wrapped = getattr(getattr(torch.ops.quantized, name, None), "default", None)
+    return getattr(wrapped, "_op", wrapped)
+
+
+_MULTIPLY, _MULTIPLY_RELU = _operation("linear_dynamic"), _operation("linear_relu_dynamic")
 
 
 class Int8Linear(nn.Module):
@@ -48,14 +54,22 @@ class Int8Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, K) -> (…, N)."""
+        return self._multiply(x, _MULTIPLY)
+
+    def relu(self, x: Tensor) -> Tensor:
+        """max(0, forward(x)), in one pass."""
+        return self._multiply(x, _MULTIPLY_RELU)
+
+    def _multiply(self, x: Tensor, operation: Any) -> Tensor:
         engine = _engine(x)
         if engine is None:
-            return F.linear(x.float(), self.weight.float() * self.scale[:, None], self.bias).to(x.dtype)
+            y = F.linear(x.float(), self.weight.float() * self.scale[:, None], self.bias).to(x.dtype)
+            return y.relu_() if operation is _MULTIPLY_RELU else y
         packed = self._packed.get(engine)
         if packed is None:
             packed = self._packed[engine] = _pack(self.weight, self.scale, self.bias, engine)
-        y: Tensor = _MULTIPLY(x, packed, _reduced())
-        return y
+        multiplied: Tensor = operation(x, packed, _reduced())
+        return multiplied
 
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
         """(…, sum of parts) -> one tensor a part, as a fused layer gives them."""

@@ -23,6 +23,11 @@ class FusedLinear(nn.Linear):
         """(…, sum of parts) -> one tensor a part."""
         return torch.split_with_sizes(x, self.parts, -1)
 
+    def relu(self, x: Tensor) -> Tensor:
+        """max(0, forward(x))."""
+        y: Tensor = self(x)
+        return y.relu() if y.requires_grad else y.relu_()  # nobody else holds it
+
 
 @torch.no_grad()
 def normal_init(module: nn.Module, std: float) -> None:

@@ -56,7 +56,8 @@ class Lines:
         since = torch.arange(self.places.shape[1]) * self.count + self.places + self.shared
         index = torch.cat([torch.arange(self.shared).expand(len(since), -1), since], 1)
         row = torch.arange(len(since)).div(self.count, rounding_mode="floor").unsqueeze(1)
-        return x_NGSE.transpose(1, 2)[row, index].transpose(1, 2)
+        own: Tensor = x_NGSE.transpose(1, 2)[row, index].transpose(1, 2)
+        return own
 
 
 def gathered(x_BHTE: Tensor, lines: int) -> Tensor:

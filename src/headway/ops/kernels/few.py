@@ -28,9 +28,12 @@ def run(call: Call) -> Tensor:
             apart = apart + call.bias.dense(rows, heads, queries, call.keys, scores.device).to(scores.dtype)
         if call.mask is not None:
             allowed, alive = dense(call.mask, queries, call.keys, scores.device)
-            apart = apart.masked_fill(~allowed, float("-inf"))
+            apart = apart.masked_fill_(~allowed, float("-inf"))
         scores = apart.view_as(scores)
-    weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)).to(call.v.dtype)
+    if scores.element_size() < 4:
+        weights = scores.softmax(-1, dtype=torch.float32).to(call.v.dtype)
+    else:
+        weights = scores.softmax(-1)
     out = torch.bmm(weights, call.v.flatten(0, 1)).view(rows, heads, queries, -1)
     return out if alive is None else out.masked_fill(~alive, 0.0)
 
