@@ -105,7 +105,9 @@ def round_trip(run: Any) -> Callable[..., Any] | str:
         return str(error)
     with tempfile.TemporaryDirectory() as folder:
         _fill(Draft(Path(folder)), what, ready)
-        return as_ours(reload(Path(folder)))
+        side = reload(Path(folder))
+    side.model.to(next(what.model.parameters()).device)
+    return as_ours(side)
 
 
 @dataclass(frozen=True, slots=True)
