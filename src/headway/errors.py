@@ -57,5 +57,11 @@ class NonFiniteError(HeadwayError):
     exit_code = 6
 
 
+class BadModelError(HeadwayError):
+    """A model folder that cannot be taken up: what is wrong with it, in which file, field or tensor."""
+
+    exit_code = 7
+
+
 class AdviceWarning(UserWarning):
     """One line of advice: headway went on in another way than the one asked for."""

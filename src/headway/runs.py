@@ -4,32 +4,35 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
 
+import numpy as np
 import torch
 import yaml
+from numpy.typing import NDArray
 from torch import nn
 
 from headway import config as configs
 from headway.data.builtin import load_parallel
 from headway.data.contents import TRAINED_ON
-from headway.data.tokenizers import Tokenizer
+from headway.data.tokenizers import Marks, Tokenizer
 from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
-from headway.models import Stepper, VitConfig, build_model
+from headway.models import BertPretraining, LongformerMasked, Stepper, VitConfig, build_model
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, locked
 from headway.tasks.classification import Classification, ClassificationTask, prepare_classification
 from headway.tasks.classifying import Prediction, classify
+from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
 from headway.tasks.prepare import prepare_language, prepare_translation
 from headway.tasks.translating import Translator
-from headway.tasks.translation import Decoding, TranslationTask
+from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
 from headway.training.checkpoints import Checkpoints
 from headway.training.run_config import RunConfig
 from headway.training.trainer import Trainer, Watcher, pick_device
@@ -55,7 +58,7 @@ def train_run(config: RunConfig, folder: Path, watcher: Watcher, *, resume: bool
         if resume and (folder / CONFIG).exists():
             _expect_same(read_config(folder), config)
             expected = _trained_on(folder, watcher)
-        tokenizers = read_tokenizers(folder) if resume else {}
+        tokenizers = read_tokenizers(folder, config.data.marks) if resume else {}
         config, task, tokenizers, found = _prepare(config, tokenizers, expected, watcher)
         kept = {split: found[split] for split in TRAINED_ON if split in found}
         commit_file(folder / DATA, json.dumps(kept, indent=2) + "\n")
@@ -86,6 +89,8 @@ def _prepare(
         masked, tokenizer, found = prepare_masked(config.task, config.data, only, expected=expected, **size)
         model = configs.override(config.model, {"bert.vocab": tokenizer.size})
         return replace(config, model=model), masked, {ONE: tokenizer}, found
+    if isinstance(config.task, Embedding):
+        raise ConfigError("task=embedding is what an imported encoder does: it is not trained here")
     translation, named, found = prepare_translation(config.task, config.data, tokenizers, expected=expected, **size)
     left_out = len(translation.splits["train"].source) - len(translation.kept)
     if left_out:
@@ -162,9 +167,9 @@ def read_config(folder: Path) -> RunConfig:
         raise NoRunError(f"{path}: cannot be read ({type(error).__name__})") from error
 
 
-def read_tokenizers(folder: Path) -> dict[str, Tokenizer]:
-    """The tokenizers of a run by file name."""
-    return {path.name: Tokenizer.from_json(path.read_text()) for path in sorted(folder.glob("tokenizer*.json"))}
+def read_tokenizers(folder: Path, marks: Marks | None) -> dict[str, Tokenizer]:
+    """The tokenizers of a run by file name; `marks` are the special tokens of an imported one."""
+    return {path.name: Tokenizer.from_json(path.read_text(), marks) for path in sorted(folder.glob("tokenizer*.json"))}
 
 
 class Run:
@@ -176,7 +181,7 @@ class Run:
         self.folder, self.config = folder, read_config(folder)
         self.device = pick_device(device)
         self.precision = pick_precision(precision, self.device)
-        self.tokenizers = read_tokenizers(folder)
+        self.tokenizers = read_tokenizers(folder, self.config.data.marks)
         if not self.tokenizers and not isinstance(self.config.task, Classification):
             raise NoRunError(f"{folder}: the run has no tokenizer")
         mean = self.config.train.average if average is None else average
@@ -190,7 +195,7 @@ class Run:
 
     def task(self, spec: str | None = None) -> AnyTask:
         """The task with its data, or with other data."""
-        data = self.config.data if spec is None else replace(self.config.data, spec=spec)
+        data = replace(self.config.data, spec=self._spec(spec))
         config, tokenizers = self.config, self.tokenizers
         size = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}
         if isinstance(config.task, Classification):
@@ -202,7 +207,16 @@ class Run:
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):
             return prepare_masked(config.task, data, tokenizers[ONE], expected=None, **size)[0]
+        if isinstance(config.task, Embedding):
+            raise ConfigError(f"{self.folder} is a sentence encoder: it has no metric here; `headway embed` uses it")
         return prepare_translation(config.task, data, tokenizers, expected=None, **size)[0]
+
+    def _spec(self, spec: str | None) -> str:
+        """The data asked for, else the run's own. Raises ConfigError where it has none, as an imported one."""
+        found = self.config.data.spec if spec is None else spec
+        if not found:
+            raise ConfigError(f"{self.folder} was imported and has no data of its own: --data SPEC says on what")
+        return found
 
     def pairs(self, split: str, spec: str | None = None) -> tuple[list[str], list[str]]:
         """Sources and references of a split as they are written: decoded tokens would lack what is not in a vocabulary.
@@ -210,7 +224,7 @@ class Run:
         Raises DataError if there is no such split.
         """
         data = self.config.data
-        text = load_parallel(data.spec if spec is None else spec, data.source, data.target, errors=data.errors)
+        text = load_parallel(self._spec(spec), data.source, data.target, errors=data.errors)
         pairs = list(text.pairs(split))
         return [source for source, _ in pairs], [target for _, target in pairs]
 
@@ -274,8 +288,21 @@ class Run:
             raise ConfigError(f"{self.folder} is a masked model: it guesses hidden tokens, it does not translate")
         if isinstance(self.config.task, Classification):
             raise ConfigError(f"{self.folder} is an image classifier: it classifies, it does not read text")
+        if isinstance(self.config.task, Embedding):
+            raise ConfigError(f"{self.folder} is a sentence encoder: it gives vectors, it does not translate")
         source = self.tokenizers.get("tokenizer-source.json", self.tokenizer)
         return TranslationTask(self.config.task, source, self.tokenizer, {}, batch_tokens=1, seed=0)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A vector a text (N, D). Raises ConfigError if the run is no encoder."""
+        task, encoder = self.config.task, self.model
+        if isinstance(task, Masked):
+            task = Embedding(max_length=task.length)
+        if isinstance(self.model, BertPretraining | LongformerMasked):  # without the heads
+            encoder = self.model.bert if isinstance(self.model, BertPretraining) else self.model.longformer
+        if not isinstance(task, Embedding):
+            raise ConfigError(f"{self.folder} is no encoder: only a masked model or a sentence encoder gives vectors")
+        return embed(encoder, self.tokenizer, task, texts, self.device)
 
     @torch.no_grad()
     def score(self, text: str, source: str | None = None) -> list[tuple[str, float]]:
@@ -290,7 +317,8 @@ class Run:
         else:
             translator = self.translator()
             words = [*self.tokenizer.encode(text), self.tokenizer.stop]
-            asked = [*translator.source_tokenizer.encode(source or ""), translator.source_tokenizer.stop]
+            reader = translator.source_tokenizer
+            asked = [*before_source(reader), *reader.encode(source or ""), reader.stop]
             inputs = (torch.tensor([asked]), torch.tensor([[self.tokenizer.start, *words[:-1]]]))
             targets = torch.tensor([words])
         logits = self.model(*(x.to(self.device) for x in inputs)).float().log_softmax(-1)
@@ -317,8 +345,10 @@ class Run:
         if isinstance(self.config.task, Classification):
             raise ConfigError(f"{self.folder} is an image classifier: it does not continue a prompt")
         if not isinstance(self.config.task, Language):
-            raise ConfigError(f"{self.folder} is a translation model: it translates, it does not continue a prompt")
-        ids = self.tokenizer.encode(text)
+            kind = "a translation model" if isinstance(self.config.task, Translation) else "a sentence encoder"
+            raise ConfigError(f"{self.folder} is {kind}: it does not continue a prompt")
+        marks = self.tokenizer.marks
+        ids = [*(marks.before if marks else ()), *self.tokenizer.encode(text)]
         if not ids:
             raise DataError("the prompt is empty: a language model needs at least one token to go on from")
         return torch.tensor([ids], device=self.device)

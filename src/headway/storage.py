@@ -11,10 +11,13 @@ import contextlib
 import errno
 import fcntl
 import hashlib
+import io
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from torch import Tensor, nn
 from headway.errors import ConfigError, DataError, StorageError
 
 MANIFEST = "MANIFEST.json"
+AHEAD = 4  # chunks of a streamed file that may wait to be written
 DRAFT = ".draft-"  # what a writer that died may leave behind begins with this
 
 
@@ -73,12 +77,36 @@ class Draft:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.known: dict[str, dict[str, Any]] = {}  # fingerprints of files that were hashed on the way
 
     def write(self, name: str, writer: Callable[[Path], None]) -> None:
         """Add a file, filled by `writer`."""
         path = self.folder / name
         DISK.write(path, writer)
         DISK.sync(path)
+
+    def stream(self, name: str, chunks: Iterable[memoryview]) -> None:
+        """Add a file of bytes as they come; they are hashed and written by threads while the next ones are made."""
+        digest, size = hashlib.sha256(), 0
+
+        def fill(path: Path) -> None:
+            nonlocal size
+            with (
+                path.open("wb", buffering=0) as file,
+                ThreadPoolExecutor(1) as hashing,
+                ThreadPoolExecutor(1) as writing,
+            ):
+                under_way: deque[Future[None]] = deque()
+                for chunk in chunks:
+                    size += len(chunk)
+                    under_way += hashing.submit(digest.update, chunk), writing.submit(_write_all, file, chunk)
+                    while len(under_way) > 2 * AHEAD:
+                        under_way.popleft().result()
+                for each in under_way:
+                    each.result()
+
+        self.write(name, fill)
+        self.known[name] = {"size": size, "sha256": digest.hexdigest()}
 
     def text(self, name: str, text: str) -> None:
         """Add a text file."""
@@ -92,6 +120,11 @@ class Draft:
         """Add a safetensors file; it holds names, shapes and numbers alone, so equal tensors are equal files."""
         ready = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
         self.write(name, lambda path: save_file(ready, path))
+
+
+def _write_all(file: io.FileIO, chunk: memoryview) -> None:
+    while chunk:
+        chunk = chunk[file.write(chunk) :]
 
 
 def _json(value: Any) -> str:
@@ -126,8 +159,9 @@ def committing(folder: Path, *, shared: bool = False, needs: int | None = None) 
         DISK.expect_room(folder.parent, needs or 0)
         DISK.remove(draft)
         DISK.make(draft)
-        yield Draft(draft)
-        files = {path.name: _fingerprint(path) for path in sorted(draft.iterdir())}
+        filled = Draft(draft)
+        yield filled
+        files = {path.name: filled.known.get(path.name) or _fingerprint(path) for path in sorted(draft.iterdir())}
         Draft(draft).json(MANIFEST, {"files": files, "sha256": _digest(files)})
         DISK.sync(draft)
         try:
@@ -137,6 +171,31 @@ def committing(folder: Path, *, shared: bool = False, needs: int | None = None) 
                 raise
             DISK.remove(draft)
         DISK.sync(folder.parent)
+
+
+@contextlib.contextmanager
+def founding(folder: Path) -> Iterator[Path]:
+    """A folder of folders that appears whole or not at all: fill the one that is given, it then gets its name.
+
+    What is interrupted leaves nothing. Raises ConfigError unless there is nothing of that name, or an empty folder.
+    """
+    draft = folder.with_name(f"{DRAFT}{os.getpid()}-{folder.name}")
+    with storage_errors(folder):
+        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+            raise ConfigError(f"{folder} exists already and is not empty; --out goes elsewhere")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        DISK.remove(draft)
+        DISK.make(draft)
+    try:
+        yield draft
+        with storage_errors(folder):
+            DISK.sync(draft)
+            DISK.rename(draft, folder)
+            DISK.sync(folder.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            DISK.remove(draft)
+        raise
 
 
 @contextlib.contextmanager

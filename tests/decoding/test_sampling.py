@@ -37,7 +37,7 @@ def test_a_stream_is_the_sample_and_outgrows_its_context(sampling):
     assert list(stream(model, prompt, max_tokens=20, context=32, number=5, **settings)) == whole
     assert len(list(stream(model, prompt, max_tokens=90, context=32, **settings))) == 90
     stop = whole[7]
-    assert list(stream(model, prompt, max_tokens=20, stop=stop, number=5, **settings)) == whole[: whole.index(stop)]
+    assert list(stream(model, prompt, max_tokens=20, stops=(stop,), number=5, **settings)) == whole[: whole.index(stop)]
 
 
 def test_one_seed_one_text_and_the_global_stream_is_left_alone():

@@ -1,23 +1,24 @@
 """With the same weights our models give the answers of Hugging Face's: logits, gradients, continuations, sizes."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway.interop import names as hf_weights
-from headway.interop.names import named_parameters, translate
+from headway.interop.families import FAMILIES
+from headway.interop.family import taken
 from headway.models import (
-    Bert,
+    MODELS,
     BertConfig,
     BertPretraining,
     BertPretrainingConfig,
-    EncoderDecoder,
     EncoderDecoderConfig,
     Gpt,
     GptConfig,
+    ModelConfig,
     Source,
 )
 from headway.nn.norms import LayerNorm, RMSNorm
@@ -47,12 +48,19 @@ def unsettle(model: nn.Module, std: float) -> None:
         value.normal_(1.0 if gain else 0.0, std / 2 if value.ndim == 1 else std)
 
 
-def load(ours: nn.Module, theirs: nn.Module, names: hf_weights.Names, dtype: torch.dtype, std: float = 0.2) -> None:
-    """Unsettle their weights, copy them into ours, and have both evaluate in `dtype`."""
+def named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Theirs that are trained, a tied one once; Marian and RoFormer keep sinusoids among them."""
+    return {name: value for name, value in model.named_parameters() if "embed_positions" not in name}
+
+
+def load(config: ModelConfig, theirs: nn.Module, dtype: torch.dtype, std: float = 0.2) -> Any:
+    """Unsettle their weights, copy them into a model of ours, and have both evaluate in `dtype`."""
+    ours = MODELS[type(config)](config)
     unsettle(theirs, std)
-    ours.load_state_dict(translate(named_parameters(theirs), names))
+    ours.load_state_dict(taken(FAMILIES[theirs.config.model_type], config, named_parameters(theirs)))
     for model in (ours, theirs):
         model.to(dtype).eval()
+    return ours
 
 
 def tokens(rows: int, length: int) -> Tensor:
@@ -64,7 +72,11 @@ def real(lengths: Tensor) -> Tensor:
     return torch.arange(int(lengths.max())) < lengths[:, None]
 
 
-def gpt2(dtype: torch.dtype = torch.float32, kernel: str = "auto") -> tuple[Gpt, nn.Module]:
+def gpt2_config(kernel: str = "auto") -> GptConfig:
+    return GptConfig(vocab=VOCAB, context=CONTEXT, width=WIDTH, layers=LAYERS, heads=HEADS, kernel=kernel)
+
+
+def gpt2(dtype: torch.dtype = torch.float32, kernel: str = "auto") -> tuple[Any, nn.Module]:
     theirs = hf.GPT2LMHeadModel(
         hf.GPT2Config(
             vocab_size=VOCAB,
@@ -76,13 +88,11 @@ def gpt2(dtype: torch.dtype = torch.float32, kernel: str = "auto") -> tuple[Gpt,
             eos_token_id=None,
         )
     )
-    ours = Gpt(GptConfig(vocab=VOCAB, context=CONTEXT, width=WIDTH, layers=LAYERS, heads=HEADS, kernel=kernel))
     # With a tied output a token predicts itself, until the layers say enough.
-    load(ours, theirs, hf_weights.GPT2, dtype, std=0.4)
-    return ours, theirs
+    return load(gpt2_config(kernel), theirs, dtype, std=0.4), theirs
 
 
-def llama(dtype: torch.dtype = torch.float32, kv_heads: int = 2) -> tuple[Gpt, nn.Module]:
+def llama(dtype: torch.dtype = torch.float32, kv_heads: int = 2) -> tuple[Any, nn.Module]:
     eps = 1e-2  # large enough to be seen in float32
     theirs = hf.LlamaForCausalLM(
         hf.LlamaConfig(
@@ -99,23 +109,21 @@ def llama(dtype: torch.dtype = torch.float32, kv_heads: int = 2) -> tuple[Gpt, n
             eos_token_id=None,
         )
     )
-    ours = Gpt(
-        GptConfig(
-            vocab=VOCAB,
-            context=CONTEXT,
-            width=WIDTH,
-            layers=LAYERS,
-            heads=HEADS,
-            kv_heads=kv_heads,
-            inner=INNER,
-            position=Rotary(layout="halves"),
-            norm=RMSNorm(eps=eps),
-            activation="swiglu",
-            bias=False,
-            tied=False,
-        )
+    config = GptConfig(
+        vocab=VOCAB,
+        context=CONTEXT,
+        width=WIDTH,
+        layers=LAYERS,
+        heads=HEADS,
+        kv_heads=kv_heads,
+        inner=INNER,
+        position=Rotary(layout="halves"),
+        norm=RMSNorm(eps=eps),
+        activation="swiglu",
+        bias=False,
+        tied=False,
     )
-    load(ours, theirs, hf_weights.LLAMA, dtype)
+    ours = load(config, theirs, dtype)
     return ours, theirs
 
 
@@ -133,7 +141,7 @@ def bert_sizes() -> dict[str, int]:
 BERT = BertConfig(vocab=VOCAB, context=CONTEXT, width=WIDTH, layers=LAYERS, heads=HEADS, inner=INNER)
 
 
-def marian(dtype: torch.dtype) -> tuple[EncoderDecoder, nn.Module]:
+def marian(dtype: torch.dtype) -> tuple[Any, nn.Module]:
     theirs = hf.MarianMTModel(
         hf.MarianConfig(
             vocab_size=VOCAB,
@@ -153,18 +161,16 @@ def marian(dtype: torch.dtype) -> tuple[EncoderDecoder, nn.Module]:
             forced_eos_token_id=None,
         )
     )
-    ours = EncoderDecoder(
-        EncoderDecoderConfig(
-            vocab=VOCAB,
-            width=WIDTH,
-            encoder_layers=LAYERS,
-            decoder_layers=LAYERS - 1,
-            heads=HEADS,
-            inner=INNER,
-            position=SinusoidalHalves(),
-        )
+    config = EncoderDecoderConfig(
+        vocab=VOCAB,
+        width=WIDTH,
+        encoder_layers=LAYERS,
+        decoder_layers=LAYERS - 1,
+        heads=HEADS,
+        inner=INNER,
+        position=SinusoidalHalves(),
     )
-    load(ours, theirs, hf_weights.MARIAN, dtype)
+    ours = load(config, theirs, dtype)
     return ours, theirs
 
 
@@ -219,7 +225,7 @@ def test_gpt2_gives_the_logits_of_transformers_on_padded_rows(dtype: torch.dtype
     assert_same(ours(text, LENGTHS)[kept], expected[kept], EXACT[dtype])
 
 
-Pair = Callable[[torch.dtype], tuple[Gpt, nn.Module]]
+Pair = Callable[[torch.dtype], tuple[Any, nn.Module]]
 pairs = pytest.mark.parametrize(
     ("pair", "dtype"), [(gpt2, torch.float64), (llama, torch.float32)], ids=["gpt2", "llama"]
 )
@@ -256,7 +262,7 @@ def test_gpt2_has_the_gradients_of_transformers(dtype: torch.dtype, kernel: str)
     for logits in (ours(text), theirs(text).logits):  # their own loss is float32
         F.cross_entropy(logits[:, :-1].flatten(0, 1), text[:, 1:].flatten()).backward()
     grads = {name: value.grad for name, value in named_parameters(theirs).items()}
-    expected = translate(grads, hf_weights.GPT2)
+    expected = taken(FAMILIES["gpt2"], gpt2_config(), grads)
     assert expected["embedding.weight"].abs().max() > 1e-2  # what comes from the input and from the tied output
     assert expected.keys() == dict(ours.named_parameters()).keys()
     for name, value in ours.named_parameters():
@@ -272,8 +278,7 @@ def test_gpt2_has_the_gradients_of_transformers(dtype: torch.dtype, kernel: str)
 @torch.no_grad()
 def test_bert_gives_the_logits_of_both_heads_of_transformers(dtype: torch.dtype, padded: bool) -> None:
     theirs = hf.BertForPreTraining(hf.BertConfig(**bert_sizes()))
-    ours = BertPretraining(BertPretrainingConfig(bert=BERT))
-    load(ours, theirs, hf_weights.BERT_PRETRAINING, dtype)
+    ours = load(BertPretrainingConfig(bert=BERT), theirs, dtype)
     text, segments = tokens(3, 9), torch.randint(2, (3, 9))
     kept = real(LENGTHS) if padded else torch.ones(3, 9, dtype=torch.bool)
     got = ours(text, LENGTHS if padded else None, segments_BT=segments)
@@ -286,8 +291,7 @@ def test_bert_gives_the_logits_of_both_heads_of_transformers(dtype: torch.dtype,
 @torch.no_grad()
 def test_bert_pools_as_transformers_does(dtype: torch.dtype) -> None:
     theirs = hf.BertModel(hf.BertConfig(**bert_sizes()))
-    ours = Bert(BERT)
-    load(ours, theirs, hf_weights.BERT, dtype)
+    ours = load(BERT, theirs, dtype)
     text, kept = tokens(3, 9), real(LENGTHS)
     expected = theirs(text, attention_mask=kept.long())  # no segments: all the first, on both sides
     hidden = ours(text, LENGTHS)
@@ -300,20 +304,18 @@ def test_bert_pools_as_transformers_does(dtype: torch.dtype) -> None:
 def test_roformer_gives_the_vectors_of_transformers(padded: bool) -> None:
     eps = 1e-3  # large enough to be seen in float32
     theirs = hf.RoFormerModel(hf.RoFormerConfig(**bert_sizes(), layer_norm_eps=eps))
-    ours = Bert(
-        BertConfig(
-            vocab=VOCAB,
-            context=CONTEXT,
-            width=WIDTH,
-            layers=LAYERS,
-            heads=HEADS,
-            inner=INNER,
-            position=Rotary(layout="interleaved"),
-            norm=LayerNorm(eps=eps),
-            pooler=False,
-        )
+    config = BertConfig(
+        vocab=VOCAB,
+        context=CONTEXT,
+        width=WIDTH,
+        layers=LAYERS,
+        heads=HEADS,
+        inner=INNER,
+        position=Rotary(layout="interleaved"),
+        norm=LayerNorm(eps=eps),
+        pooler=False,
     )
-    load(ours, theirs, hf_weights.ROFORMER, torch.float32)
+    ours = load(config, theirs, torch.float32)
     length = 9 if padded else CONTEXT
     text, segments = tokens(3, length), torch.randint(2, (3, length))
     kept = real(LENGTHS) if padded else torch.ones(3, length, dtype=torch.bool)

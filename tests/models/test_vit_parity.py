@@ -10,8 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway.errors import DataError
-from headway.interop.vit_names import HF_CODE, HF_FILES, TIMM, translate_vit, vit_names
+from headway.errors import BadModelError
+from headway.interop.families.timm import TIMM
+from headway.interop.families.vit import VIT
+from headway.interop.family import taken
 from headway.models import Vit, VitConfig
 from headway.models.vit import fit_positions
 from headway.nn.norms import LayerNorm
@@ -76,7 +78,7 @@ def ours_from(weights: dict[str, Tensor], config: VitConfig = CONFIG) -> Vit:
 
 @dtypes
 def test_logits_and_gradients(theirs, dtype):
-    ours = ours_from(translate_vit(dict(theirs.named_parameters()))).to(dtype)
+    ours = ours_from(taken(VIT, CONFIG, dict(theirs.named_parameters()))).to(dtype)
     theirs, images, labels = theirs.to(dtype), pictures().to(dtype), torch.tensor([0, 3, 6])
     expected = theirs(pixel_values=images).logits
     logits = ours(images)
@@ -84,14 +86,14 @@ def test_logits_and_gradients(theirs, dtype):
     assert expected.std() > 0.3
     for answer in (logits, expected):
         F.cross_entropy(answer, labels).backward()
-    gradients = translate_vit({name: p.grad for name, p in theirs.named_parameters()})
+    gradients = taken(VIT, CONFIG, {name: p.grad for name, p in theirs.named_parameters()})
     for name, parameter in ours.named_parameters():
         torch.testing.assert_close(parameter.grad, gradients.pop(name), atol=10 * EXACT[dtype], rtol=0)
     assert not gradients
 
 
 def test_hidden_states(theirs):
-    ours = ours_from(translate_vit(theirs.state_dict()))
+    ours = ours_from(taken(VIT, CONFIG, theirs.state_dict()))
     expected = theirs.vit(pixel_values=pictures()).last_hidden_state
     torch.testing.assert_close(ours.features(pictures()), expected, atol=1e-5, rtol=0)
 
@@ -100,7 +102,7 @@ def test_hidden_states(theirs):
 def test_another_resolution(size):
     """Theirs begins at a square, which is all it can resize."""
     theirs, before, after = tiny((16, 16)), replace(CONFIG, image=16), replace(CONFIG, image=size)
-    weights = fit_positions(translate_vit(theirs.state_dict()), before, after)
+    weights = fit_positions(taken(VIT, before, theirs.state_dict()), before, after)
     expected = theirs(pixel_values=pictures(*size), interpolate_pos_encoding=True).logits
     torch.testing.assert_close(ours_from(weights, after)(pictures(*size)), expected, atol=1e-5, rtol=0)
 
@@ -108,10 +110,9 @@ def test_another_resolution(size):
 def test_the_names_in_its_files(theirs, tmp_path):
     theirs.save_pretrained(tmp_path)
     stored = read_tensors(tmp_path / "model.safetensors")
-    assert vit_names(stored) is HF_FILES  # the hub's
-    assert vit_names(theirs.state_dict()) is HF_CODE
-    direct = translate_vit(theirs.state_dict())
-    found = translate_vit(stored)
+    assert set(stored) != set(theirs.state_dict())  # the hub's are not those of its code
+    direct = taken(VIT, CONFIG, theirs.state_dict())
+    found = taken(VIT, CONFIG, stored)
     assert set(found) == set(direct) == set(Vit(CONFIG).state_dict())
     assert all(torch.equal(tensor, direct[name]) for name, tensor in found.items())
 
@@ -139,10 +140,9 @@ def test_the_names_of_timm_as_the_facts_list_them(theirs):
         for theirs_is, timms_is in rules.items():
             name = name.replace(theirs_is, timms_is)
         renamed[name] = tensor
-    assert vit_names(renamed) is TIMM
     assert {"blocks.2.attn.qkv.bias", "blocks.0.mlp.fc2.weight"} <= set(renamed)
-    direct = translate_vit(stored)
-    assert all(torch.equal(tensor, direct[name]) for name, tensor in translate_vit(renamed).items())
+    direct = taken(VIT, CONFIG, stored)
+    assert all(torch.equal(tensor, direct[name]) for name, tensor in taken(TIMM, CONFIG, renamed).items())
 
 
 def test_timm_itself():
@@ -159,10 +159,10 @@ def test_timm_itself():
         for parameter in model.parameters():
             parameter += 0.2 * torch.randn_like(parameter)
     config = VitConfig(classes=7, image=(12, 16), patch=4, width=32, layers=3, heads=4, inner=48)
-    ours = ours_from(translate_vit(model.state_dict()), config)
+    ours = ours_from(taken(TIMM, config, model.state_dict()), config)
     torch.testing.assert_close(ours(pictures()), model(pictures()), atol=1e-5, rtol=0)
 
 
 def test_what_is_no_vision_transformer():
-    with pytest.raises(DataError, match=r"not a vision transformer: no tensor's name begins with vit.encoder.layer"):
-        translate_vit({"transformer.wte.weight": torch.zeros(2, 2)})
+    with pytest.raises(BadModelError, match=r"class_token|cls_token is missing.*transformer.wte.weight has no place"):
+        taken(VIT, CONFIG, {"transformer.wte.weight": torch.zeros(2, 2)})

@@ -15,7 +15,8 @@ from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result
 from headway.bench.sides import Calls, Side, in_turns
 from headway.decoding.beam import beam_search
-from headway.interop.names import GPT2, MARIAN, named_parameters, translate
+from headway.interop.families import FAMILIES
+from headway.interop.family import taken
 from headway.models import EncoderDecoderConfig, GptConfig, Source, build_model
 from headway.nn.int8 import Int8Linear, quantise
 from headway.nn.positions import SinusoidalHalves
@@ -52,9 +53,8 @@ def _our_side(threads: int) -> Calls:
     base = _ours(
         EncoderDecoderConfig(vocab=VOCAB, position=SinusoidalHalves(), width=512, heads=8, inner=2048, dropout=0.0),
         _marian(),
-        MARIAN,
     )
-    gpt2 = _ours(GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12), _gpt2(), GPT2)
+    gpt2 = _ours(GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12), _gpt2())
     calls: dict[str, Callable[[], object]] = {
         "base_greedy": partial(_search, base, _sources(), 1),
         "base_beam4": partial(_search, base, _sources(), 4),
@@ -128,9 +128,10 @@ def _linears(model: nn.Module, batch: int) -> None:
             part(inputs[part.weight.shape[1]])
 
 
-def _ours(config: Any, theirs: nn.Module, names: Any) -> nn.Module:
+def _ours(config: Any, theirs: Any) -> nn.Module:
     model = build_model(config).eval()
-    set_weights(model, translate({n: p.detach() for n, p in named_parameters(theirs).items()}, names), "the peer")
+    weights = {name: value.detach() for name, value in theirs.named_parameters()}
+    set_weights(model, taken(FAMILIES[theirs.config.model_type], config, weights), "the peer")
     quantise(model)
     return model
 

@@ -15,7 +15,8 @@ from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result
 from headway.decoding.graphs import GraphDecoder
 from headway.errors import ConfigError
-from headway.interop.names import GPT2, named_parameters, translate
+from headway.interop.families import FAMILIES
+from headway.interop.family import taken
 from headway.models import Gpt, GptConfig, build_model
 from headway.storage import set_weights
 
@@ -28,8 +29,9 @@ def run(options: Options) -> Report:
         raise ConfigError("decode-gpu needs a GPU, torch sees none")
     transformers = peer("transformers")
     theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
-    model = build_model(GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12)).eval()
-    set_weights(model, translate({n: p.detach() for n, p in named_parameters(theirs).items()}, GPT2), "the peer")
+    config = GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12)
+    model, weights = build_model(config).eval(), {name: value.detach() for name, value in theirs.named_parameters()}
+    set_weights(model, taken(FAMILIES["gpt2"], config, weights), "the peer")
     theirs, model = theirs.to("cuda", torch.bfloat16), model.to("cuda", torch.bfloat16)
     assert isinstance(model, Gpt)
     bandwidth = _bandwidth()

@@ -16,7 +16,8 @@ from torch import Tensor
 from headway import ops
 from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result, compare
-from headway.interop.longformer_names import LONGFORMER, UNUSED, parameters
+from headway.interop.families.longformer import LONGFORMER, UNUSED
+from headway.interop.family import taken
 from headway.models import LongformerConfig, build_model
 from headway.storage import set_weights
 
@@ -101,7 +102,8 @@ def _beside(transformers: Any, device: str, dtype: torch.dtype, rows: int, lengt
     ).eval()  # fmt: skip
     config = LongformerConfig(vocab=1000, context=length, width=WIDTH, layers=2, heads=WIDTH // 64, inner=4 * WIDTH)
     ours = build_model(config).eval()
-    set_weights(ours, {n: p.detach() for n, p in parameters(theirs, LONGFORMER).items()}, "the peer")
+    weights = {name: value.detach() for name, value in theirs.named_parameters()}
+    set_weights(ours, taken(LONGFORMER, config, weights), "the peer")
     theirs, ours = theirs.to(device, dtype), ours.to(device, dtype)
     tokens = torch.randint(3, 1000, (rows, length), device=device)
     first = (torch.arange(length, device=device) == 0).expand(rows, length)

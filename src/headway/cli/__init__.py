@@ -159,6 +159,29 @@ def _parser() -> argparse.ArgumentParser:
     classify.add_argument("--out", metavar="FILE.png", help="the images with their classes drawn below")
     classify.add_argument("--json", action="store_true", help="for machines: one object on stdout")
 
+    embed = command("embed", "sentence vectors from an encoder", "headway embed runs/minilm 'a cute puppy'")
+    _run(embed)
+    embed.add_argument("text", nargs="*", metavar="TEXT", help="without it, lines are read from stdin")
+    embed.add_argument("--out", metavar="FILE.npy", help="write the vectors as a numpy array")
+    embed.add_argument("--json", action="store_true", help="for machines: one object with the vectors")
+
+    importing = command(
+        "import",
+        "a Hugging Face model folder (config.json, safetensors, tokenizer) as a run",
+        "headway import gpt2 --out runs/gpt2",
+    )
+    importing.add_argument("folder", metavar="DIR", help="the model folder; nothing in it is run")
+    importing.add_argument("--out", metavar="RUN", required=True, help="the run folder to make")
+
+    exporting = command(
+        "export",
+        "a run as a Hugging Face model folder, loaded again and compared before it appears",
+        "headway export runs/en-de --out en-de",
+    )
+    exporting.add_argument("run", metavar="RUN", help="a run folder, as `headway train` writes it")
+    exporting.add_argument("--out", metavar="DIR", required=True, help="the model folder to make")
+    exporting.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
+
     verify = command(
         "verify",
         "whether cache, batch, padding, kernels, precisions and export agree on this checkpoint; exit 0 or 3",
@@ -222,7 +245,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.overrides = rest
     warnings.showwarning = _one_line
     try:
-        _command(arguments.command).run(arguments)
+        name = "import_" if arguments.command == "import" else arguments.command  # a word of Python's own
+        _command(name).run(arguments)
         sys.stdout.flush()  # here, where what goes wrong with it can still be told
     except HeadwayError as error:
         if arguments.debug:

@@ -24,6 +24,7 @@ from headway.evaluation.translation import TranslationReport, paired_bootstrap, 
 from headway.runs import Run, load
 from headway.storage import commit_file
 from headway.tasks.classification import Classification, ClassificationTask
+from headway.tasks.embedding import Embedding
 from headway.tasks.language import Continuations, Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.translation import Translation, TranslationTask
@@ -34,6 +35,7 @@ KINDS = {
     Masked: "masked model",
     Translation: "translation model",
     Classification: "image classifier",
+    Embedding: "sentence encoder",
 }
 # Options that say nothing about some runs are refused there: ignored, they would seem to have been heeded.
 MEANT_FOR = {
@@ -196,9 +198,10 @@ def _masked(found: Run, task: MaskedTask, split: str) -> Outcome:
         "loss": f"{values['loss']:.4f}  nats a hidden token",
         "perplexity": f"{values['perplexity']:.4g}",
         "tokens": f"{values['tokens']:,}  hidden",
-        "next_sentence_accuracy": f"{values['next_sentence_accuracy']:.1%}",
         "unigram_entropy": f"{values['unigram_entropy']:.4f}  the loss of knowing frequencies alone",
     }
+    if "next_sentence_accuracy" in values:
+        rows["next_sentence_accuracy"] = f"{values['next_sentence_accuracy']:.1%}"
     halves = (line.rpartition(" | ") for line in values["samples"])
     lines = [[("text", Text(text)), ("guesses", Text(guesses))] for text, _, guesses in halves]
     return Outcome(values=values, shown=[Text(), show.facts(rows), show.samples("samples: token → guess", lines)])

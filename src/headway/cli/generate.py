@@ -34,6 +34,7 @@ def run(arguments: Namespace) -> None:
             sampling=sampling,
             seed=arguments.seed,
             number=number,
+            stops=found.tokenizer.marks.stops if found.tokenizer.marks else (),
             context=getattr(found.config.model, "context", None),
         )
         try:

@@ -11,6 +11,7 @@ from typing import Any
 
 import tokenizers
 
+from headway.data.marks import Marks
 from headway.data.pieces import PIECE, pieces, shortened
 from headway.data.vocabularies import (
     PAD,
@@ -28,18 +29,32 @@ from headway.data.vocabularies import (
 )
 from headway.errors import DataError
 
-__all__ = ["SPECIALS", "Bpe", "ByteBpe", "Characters", "Tokenizer", "TokenizerConfig", "Unigram", "Word"]
+MASK = "<mask>"
+
+__all__ = [
+    "MASK",
+    "SPECIALS",
+    "Bpe",
+    "ByteBpe",
+    "Characters",
+    "Marks",
+    "Tokenizer",
+    "TokenizerConfig",
+    "Unigram",
+    "Word",
+]
 
 
 class Tokenizer:
     """Text to token ids and back, in time that grows with the text and not faster.
 
     Text never becomes a special token: `</s>` typed by a user is four characters. A word of more than 8,192 characters
-    is encoded in pieces, so that only there the library, given it whole, might join two tokens more.
+    is encoded in pieces, so that only there the library, given it whole, might join two tokens more. Special tokens go
+    by headway's names, or by the ids that `marks` gives.
     """
 
-    def __init__(self, library: tokenizers.Tokenizer) -> None:
-        self._library = library
+    def __init__(self, library: tokenizers.Tokenizer, marks: Marks | None = None) -> None:
+        self._library, self.marks = library, marks
         self._library.encode_special_tokens = True
         self._library.no_truncation()
         self._library.no_padding()
@@ -57,7 +72,7 @@ class Tokenizer:
         return cls(learn(config, lines, tuple(specials)))
 
     @classmethod
-    def from_json(cls, text: str) -> Tokenizer:
+    def from_json(cls, text: str, marks: Marks | None = None) -> Tokenizer:
         """What `to_json` wrote, or another tokenizer in that format. Raises DataError for anything else."""
         try:
             library = tokenizers.Tokenizer.from_str(text)
@@ -70,7 +85,7 @@ class Tokenizer:
         if highest + 1 != library.get_vocab_size():
             size = library.get_vocab_size()
             raise DataError(f"tokenizer: {size} tokens with ids up to {highest}, expected ids 0 to {size - 1}")
-        return cls(library)
+        return cls(library, marks)
 
     def to_json(self) -> str:
         """The tokenizer in the format of the `tokenizers` library."""
@@ -89,22 +104,42 @@ class Tokenizer:
     @property
     def pad(self) -> int:
         """The id that fills up a batch."""
-        return self.id(PAD)
+        return self._mark("pad", PAD)
 
     @property
     def unk(self) -> int:
         """The id of what the vocabulary does not hold."""
-        return self.id(UNK)
+        return self._mark("unk", UNK)
 
     @property
     def start(self) -> int:
         """The id before the first token."""
-        return self.id(START)
+        return self._mark("start", START)
 
     @property
     def stop(self) -> int:
         """The id after the last token."""
-        return self.id(STOP)
+        return self._mark("stop", STOP)
+
+    @property
+    def mask(self) -> int:
+        """The id that hides a token."""
+        return self._mark("mask", MASK)
+
+    @property
+    def specials(self) -> list[int]:
+        """The ids that are no text, in order."""
+        if self.marks is None:
+            return sorted(self.id(token) for token in (*SPECIALS, MASK) if self._library.token_to_id(token) is not None)
+        return sorted(index for index, token in self._library.get_added_tokens_decoder().items() if token.special)
+
+    def _mark(self, name: str, token: str) -> int:
+        if self.marks is None:
+            return self.id(token)
+        found: int | None = getattr(self.marks, name)
+        if found is None:
+            raise DataError(f"this vocabulary of {self.size} has no {name} token")
+        return found
 
     def id(self, token: str) -> int:
         """The id of a token. Raises DataError if there is no such token."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,10 +192,10 @@ def stream(
     sampling: Sampling = PLAIN,
     seed: int = 0,
     number: int = 0,
-    stop: int = -1,
+    stops: Collection[int] = (),
     context: int | None = None,
 ) -> Iterator[int]:
-    """The tokens `sample` gives sequence `number`, one by one as they are drawn, up to `stop` (-1: none).
+    """The tokens `sample` gives sequence `number`, one by one as they are drawn, up to one of `stops`.
 
     A text that outgrows `context` goes on from its later half.
     """
@@ -206,7 +206,7 @@ def stream(
     drawer = Drawer(sampling, Uniforms(seed, [number], prompt_1T.device), seen)
     for step in range(max_tokens):
         token = drawer.draw(logits[:, -1], step)
-        if int(token) == stop:
+        if int(token) in stops:
             return
         yield int(token)
         if step == max_tokens - 1:

@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from headway.data.tokenizers import Tokenizer
 from headway.models import Source
 from headway.models.bert import PretrainingLogits
+from headway.tasks.embedding import Embedding
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
 from headway.tasks.translation import Translation
@@ -180,8 +181,16 @@ class MaskedKind:
         return self.tokenizer.encode(text), None
 
 
+class EmbeddingKind(MaskedKind):
+    """Tokens go in, a vector of each comes out; what is compared are these."""
+
+    def __init__(self, config: Embedding, tokenizers: Mapping[str, Tokenizer]) -> None:
+        self.longest, self.tokenizer = config.max_length, tokenizers["tokenizer.json"]
+
+
 KINDS: dict[type, Callable[[Any, Mapping[str, Tokenizer]], Kind]] = {
     Language: LanguageKind,
     Masked: MaskedKind,
     Translation: TranslationKind,
+    Embedding: EmbeddingKind,
 }

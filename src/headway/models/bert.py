@@ -92,25 +92,27 @@ class Bert(nn.Module):
 
 
 class PretrainingLogits(NamedTuple):
-    """What BERT is trained on: each token's identity (B, T, V), and whether B follows A (B, 2)."""
+    """What BERT is trained on: each token's identity (B, T, V), and whether B follows A (B, 2), if it was asked."""
 
     tokens: Tensor
-    follows: Tensor
+    follows: Tensor | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertPretrainingConfig:
-    """A BERT with both of its pretraining heads."""
+    """A BERT with its pretraining heads: both, or the masked-token head alone."""
 
     bert: BertConfig
+    follows: bool = True  # next-sentence prediction, which reads the pooler
+    tied: bool = True  # the masked-token head's matrix is the embedding
 
     def __post_init__(self) -> None:
-        if not self.bert.pooler:
-            raise ConfigError("next-sentence prediction reads the pooler: bert.pooler=False is not allowed here")
+        if self.follows and not self.bert.pooler:
+            raise ConfigError("next-sentence prediction reads the pooler: bert.pooler=False needs follows=False")
 
 
 class BertPretraining(nn.Module):
-    """BERT with the masked-token head (tied to the embedding, with a bias) and the next-sentence head."""
+    """BERT with the masked-token head (with a bias) and, unless left out, the next-sentence head."""
 
     def __init__(self, config: BertPretrainingConfig) -> None:
         super().__init__()
@@ -120,10 +122,11 @@ class BertPretraining(nn.Module):
         self.transform = nn.Linear(width, width)
         self.transform_norm = config.bert.norm.build(width)
         self.transform_function = activation_function(config.bert.activation)
-        self.token_head = Head(width, config.bert.vocab, tied=True, bias=True)
-        self.follows = nn.Linear(width, 2)
+        self.token_head = Head(width, config.bert.vocab, tied=config.tied, bias=True)
+        self.follows = nn.Linear(width, 2) if config.follows else None
         for head in (self.transform, self.follows):
-            normal_init(head, config.bert.init_std)
+            if head is not None:
+                normal_init(head, config.bert.init_std)
 
     def forward(
         self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
@@ -134,14 +137,14 @@ class BertPretraining(nn.Module):
 
     def features(
         self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """(B, T) -> what the token head's matrix reads (B, T, D), and the logits of the other head (B, 2)."""
+    ) -> tuple[Tensor, Tensor | None]:
+        """(B, T) -> what the token head's matrix reads (B, T, D), and the logits of the other head (B, 2), if any."""
         hidden_BTD = self.bert(tokens_BT, lengths_B, segments_BT=segments_BT)
         keep_BT = None
         if lengths_B is not None:
             keep_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < lengths_B.unsqueeze(-1)
         x = self.transform_norm(self.transform_function(self.transform(hidden_BTD)), keep_BT)
-        return x, self.follows(self.bert.pool(hidden_BTD))
+        return x, None if self.follows is None else self.follows(self.bert.pool(hidden_BTD))
 
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The token head's matrix (V, D) and bias."""

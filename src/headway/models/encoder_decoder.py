@@ -42,6 +42,9 @@ class EncoderDecoderConfig:
     attention_dropout: float = 0.0  # none in the paper; tensor2tensor has 0.1 here and in the feed-forward
     activation_dropout: float = 0.0
     tied: bool = True  # the output matrix is the target embedding
+    scaled: bool = True  # words times √D on the way in; BART has none
+    input_norm: bool = False  # BART normalises the sum of word and position
+    output_bias: bool = False  # Marian's and BART's output has one
     kernel: str = "auto"
 
     @property
@@ -63,6 +66,7 @@ class EncoderDecoderConfig:
             block=block,
             context=self.context,
             position=self.position,
+            input_norm=self.input_norm,
             dropout=self.dropout,
         )
 
@@ -89,13 +93,14 @@ class EncoderDecoder(nn.Module):
         self.vocab = config.vocab
 
         def embedding(vocab: int) -> TokenEmbedding:
-            return TokenEmbedding(TokenEmbeddingConfig(vocab=vocab, width=config.width, scale=config.width**0.5))
+            scale = config.width**0.5 if config.scaled else 1.0
+            return TokenEmbedding(TokenEmbeddingConfig(vocab=vocab, width=config.width, scale=scale))
 
         self.target_embedding = embedding(config.vocab)
         self.source_embedding = embedding(config.source_vocab) if config.source_vocab is not None else None
         self.encoder = Stack(config.encoder)
         self.decoder = Stack(config.decoder)
-        self.head = Head(config.width, config.vocab, tied=config.tied, bias=False)
+        self.head = Head(config.width, config.vocab, tied=config.tied, bias=config.output_bias)
         xavier_init(self)
         for table in (self.target_embedding, self.source_embedding):
             if table is not None:  # times √D on the way in, so that words and positions weigh alike

@@ -14,13 +14,14 @@ from headway.errors import ConfigError
 from headway.nn.dropout import Dropout
 from headway.nn.linear import FusedLinear
 
-Activation = Literal["relu", "leaky_relu", "gelu", "gelu_tanh", "swiglu"]
+Activation = Literal["relu", "leaky_relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 
 _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "leaky_relu": F.leaky_relu,  # slope 0.01, torch's and so the deck's
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
 }
 
 

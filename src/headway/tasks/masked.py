@@ -20,13 +20,12 @@ from headway.data.builtin import load_text
 from headway.data.config import DataConfig
 from headway.data.contents import contents
 from headway.data.store import TokenStore, fingerprint, stored
-from headway.data.tokenizers import SPECIALS, Tokenizer
+from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
 from headway.errors import ConfigError, DataError
 from headway.evaluation.language import unigram_entropy
 from headway.models.bert import BertPretraining, PretrainingLogits
 from headway.tasks.task import IGNORED, Batch, Term, chosen_loss, cross_entropy
 
-MASK = "<mask>"  # beside these, `<s>` stands for BERT's [CLS] and `</s>` for its [SEP]
 FOLLOWS, RANDOM = 0, 1  # the classes of the next-sentence head, in the order of the released weights
 LONG_LINE = 200  # characters: a longer line is taken for a paragraph and divided at its sentence ends
 EVALUATION_TOKENS = 8192  # in one forward pass of an evaluation
@@ -107,8 +106,8 @@ class MaskedTask:
         self, config: Masked, tokenizer: Tokenizer, splits: dict[str, TokenStore], *, batch_tokens: int, seed: int
     ) -> None:
         self.config, self.tokenizer, self.splits = config, tokenizer, splits
-        self.mask = tokenizer.id(MASK)
-        self.specials = sorted({tokenizer.id(token) for token in (*SPECIALS, MASK)})
+        self.mask = tokenizer.mask  # and start stands for BERT's [CLS], stop for its [SEP]
+        self.specials = tokenizer.specials
         self.ordinary = np.setdiff1d(np.arange(tokenizer.size), self.specials)  # what a random token may be
         self.sentences = {name: Sentences(store) for name, store in splits.items()}
         if "train" in splits:
@@ -202,10 +201,10 @@ class MaskedTask:
         shown, lengths, segments = _inputs(batch)
         x_BTD, follows = pretraining.features(shown, lengths, segments_BT=segments)
         tokens = chosen_loss(x_BTD[:, 1:], pretraining.output(), batch.targets[:, 1:], batch.count, smoothing)
-        return {
-            "masked_token": Term(tokens, batch.count),
-            "next_sentence": Term(cross_entropy(follows, batch.targets[:, 0]), rows, batch.count / rows),
-        }
+        terms = {"masked_token": Term(tokens, batch.count)}
+        if follows is not None:
+            terms["next_sentence"] = Term(cross_entropy(follows, batch.targets[:, 0]), rows, batch.count / rows)
+        return terms
 
     def validate(self, model: nn.Module, device: torch.device) -> float:
         """Nats per chosen token of the validation text."""
@@ -218,22 +217,25 @@ class MaskedTask:
             "loss": loss,
             "perplexity": math.exp(min(loss, 700.0)),
             "tokens": tokens,
-            "next_sentence_accuracy": accuracy,
+            **({} if accuracy is None else {"next_sentence_accuracy": accuracy}),
             "unigram_entropy": unigram_entropy(self._split(split).ids, self.tokenizer.size),
             "samples": self._guesses(model, device, split, rows=3),
         }
 
     @torch.no_grad()
-    def _score(self, model: nn.Module, device: torch.device, split: str) -> tuple[float, int, float]:
-        """Nats per chosen token, how many those are, and the share of next sentences told right."""
-        nats, tokens, right, rows = 0.0, 0, 0, 0
+    def _score(self, model: nn.Module, device: torch.device, split: str) -> tuple[float, int, float | None]:
+        """Nats per chosen token, how many those are, and the share of next sentences told right, if it was asked."""
+        nats, tokens, right, rows, asked = 0.0, 0, 0, 0, True
         for indices in self._evaluation(split):
             batch = self._batch(split, indices).to(device)
             logits = _logits(model, batch)
             nats += float(cross_entropy(logits.tokens[:, 1:], batch.targets[:, 1:]))
-            right += int((logits.follows.argmax(-1) == batch.targets[:, 0]).sum())
+            if logits.follows is None:
+                asked = False
+            else:
+                right += int((logits.follows.argmax(-1) == batch.targets[:, 0]).sum())
             tokens, rows = tokens + batch.count, rows + len(indices)
-        return nats / tokens, tokens, right / rows
+        return nats / tokens, tokens, right / rows if asked else None
 
     def _evaluation(self, split: str) -> Iterator[Indices]:
         """Rows of a split, at most EVALUATION_ROWS and the same every time: each place with its B and with another."""

@@ -14,7 +14,7 @@ from headway.data.store import TokenStore, fingerprint, stored
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
 from headway.tasks.language import Language, LanguageTask
-from headway.tasks.translation import Pairs, Translation, TranslationTask
+from headway.tasks.translation import Pairs, Translation, TranslationTask, before_source
 
 
 def prepare_language(
@@ -60,7 +60,7 @@ def prepare_translation(
     splits = {}
     for name in text.splits:
         sides = (
-            _sentences(cache, text, name, source, 0, found[name]),
+            _sentences(cache, text, name, source, 0, found[name], before_source(source)),
             _sentences(cache, text, name, target, 1, found[name]),
         )
         if len(sides[0]) != len(sides[1]):
@@ -80,7 +80,14 @@ def _train(text: ParallelText, data: DataConfig) -> dict[str, Tokenizer]:
 
 
 def _sentences(
-    cache: Path, text: ParallelText, split: str, tokenizer: Tokenizer, side: int, content: str
+    cache: Path,
+    text: ParallelText,
+    split: str,
+    tokenizer: Tokenizer,
+    side: int,
+    content: str,
+    before: tuple[int, ...] = (),
 ) -> TokenStore:
-    key = fingerprint([content, str(side), tokenizer.content_hash])
-    return stored(cache / f"lines-{key}", tokenizer.encode_lines(pair[side] for pair in text.pairs(split)))
+    key = fingerprint([content, str(side), tokenizer.content_hash, *map(str, before)])
+    lines = tokenizer.encode_lines(pair[side] for pair in text.pairs(split))
+    return stored(cache / f"lines-{key}", ([*before, *line] for line in lines))

@@ -15,7 +15,7 @@ from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
 from headway.errors import ConfigError, DataError
 from headway.models.stepper import Stepper
-from headway.tasks.translation import PLAIN, Decoding, TranslationTask, positions_end
+from headway.tasks.translation import PLAIN, Decoding, TranslationTask, before_source, positions_end
 
 NAMED = 10  # lines in parts that are told one by one; the rest are counted
 
@@ -51,6 +51,7 @@ class Translator:
         self.task, self.model, self.device, self.decoding, self.note = task, model, device, decoding, note
         end = positions_end(model)
         self.most = task.config.max_length if end is None else min(task.config.max_length, end)
+        self.most -= len(before_source(task.source_tokenizer))
         self.unk = _unknown(task.source_tokenizer)
         self.lines = self.in_parts = self.unknown = self.with_unknown = 0
 

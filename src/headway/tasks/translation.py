@@ -206,15 +206,18 @@ class TranslationTask:
         A line may have `max_extra` tokens more than its source, whatever is decoded beside it.
         """
         config, tokenizer = self.config, self.target_tokenizer
+        wanted = _never(tokenizer) if decoding.constraints is None else decoding.constraints & _never(tokenizer)
         width, alpha = self._width_and_alpha(decoding)
         extra = config.max_extra if decoding.max_extra is None else decoding.max_extra
         most = positions_end(model)
         out: list[list[Hypothesis]] = [[] for _ in sources]
+        before = before_source(self.source_tokenizer)
         real = [n for n, ids in enumerate(sources) if len(ids)]
-        lengths = np.asarray([len(sources[n]) + 1 for n in real], np.int64)
+        lengths = np.asarray([len(before) + len(sources[n]) + 1 for n in real], np.int64)
         for rows in Bucketed(lengths, max(EVALUATION_TOKENS // max(width, 1), 1), 0).epoch(0) if real else ():
             chosen = [real[n] for n in rows]
-            stopped = [_ended(np.asarray(sources[n], np.uint32), self.source_tokenizer.stop) for n in chosen]
+            stop = self.source_tokenizer.stop
+            stopped = [_ended(np.asarray([*before, *sources[n]], np.uint32), stop) for n in chosen]
             tokens, counts = (torch.from_numpy(part).to(device) for part in padded(stopped, 0))
             source = Source(tokens, counts)
             with nullcontext() if recording is None else recording(chosen, source) as recorder:
@@ -231,7 +234,7 @@ class TranslationTask:
                     stop_rule=decoding.stop_rule,
                     groups=decoding.groups,
                     diversity=decoding.diversity,
-                    constraints=decoding.constraints,
+                    constraints=wanted or None,
                     recorder=recorder,
                 )
             for n, hypotheses in zip(chosen, found, strict=True):
@@ -293,6 +296,17 @@ def positions_end(model: object) -> int | None:
     modules = (module for part in parts if isinstance(part, nn.Module) for module in part.modules())
     ends = [each.context for each in modules if isinstance(each, InputPositions) and each.table is not None]
     return min(ends, default=None)
+
+
+def before_source(tokenizer: Tokenizer) -> tuple[int, ...]:
+    """What an imported model wants in front of every source."""
+    return tokenizer.marks.before if tokenizer.marks else ()
+
+
+def _never(tokenizer: Tokenizer) -> Constraints:
+    """What an imported model's config says it must not write."""
+    banned = tokenizer.marks.banned if tokenizer.marks else ()
+    return Constraints(banned=tuple((token,) for token in banned))
 
 
 def _ended(ids: np.ndarray[Any, np.dtype[np.uint32]], stop: int) -> np.ndarray[Any, np.dtype[np.uint32]]:

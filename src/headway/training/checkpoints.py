@@ -39,6 +39,10 @@ class Checkpoints:
                 draft.tensors("model.safetensors", model)
                 draft.tensors("trainer.safetensors", trainer)
                 draft.json("trainer.json", facts)
+        self.mark_latest(step)
+
+    def mark_latest(self, step: int) -> None:
+        """Remember which checkpoint is the newest."""
         commit_file(self.run / "latest.json", json.dumps({"step": step}) + "\n")
 
     def prune(self, keep: int) -> None:

@@ -41,7 +41,7 @@ def _model(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *, i
         for name, buffer in part.named_buffers(recurse=False):
             if buffer.is_meta:
                 setattr(part, name, torch.zeros_like(buffer, device="cpu"))
-    return model
+    return model if int8 else model.float()  # an imported file may hold half precision; the sums are float32
 
 
 def _int8_model(folder: Path, config: ModelConfig, average: int) -> tuple[nn.Module, list[int]]:

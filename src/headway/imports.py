@@ -1,0 +1,98 @@
+"""A model folder of Hugging Face's kind becomes an ordinary run: checked, streamed, tried on a few tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import yaml
+from torch import Tensor
+
+from headway import config as configs
+from headway.data.config import DataConfig
+from headway.errors import BadModelError
+from headway.interop.importing import Import
+from headway.models import ModelConfig, build_model
+from headway.runs import CONFIG
+from headway.storage import commit_file, committing, founding, read_tensors, set_weights
+from headway.tasks.translation import Translation
+from headway.training.checkpoints import SMALL_FILES, Checkpoints
+from headway.training.config import TrainConfig
+from headway.training.run_config import RunConfig, TaskConfig
+
+PROBE = 4  # tokens the imported model is tried on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What was imported, and what the self-check saw."""
+
+    family: str
+    tensors: int
+    parameters: int
+    bytes: int
+    dtype: str
+    largest: float  # magnitude of what the model gives on a few tokens
+    notes: list[str]
+
+
+def import_folder(source: Path, folder: Path, told: Callable[[int, int], None] = lambda done, all: None) -> Outcome:
+    """Make a run of a model folder; `told` hears how many bytes are written, and of how many.
+
+    The run appears whole or not at all. Raises BadModelError naming what cannot be taken up, ConfigError for a run
+    folder that is not empty, StorageError.
+    """
+    found = Import(source)
+    with founding(folder) as draft:
+        checkpoints, done = Checkpoints(draft), 0
+
+        def written(count: int) -> None:
+            nonlocal done
+            done += count
+            told(done, found.nbytes)
+
+        with committing(checkpoints.path(0), needs=found.nbytes + SMALL_FILES) as filled:
+            found.write(filled, "model.safetensors", written)
+            filled.json("trainer.json", {"step": 0})
+        checkpoints.mark_latest(0)
+        data = DataConfig(marks=found.marks)
+        config = RunConfig(task=found.task, data=data, model=found.model, train=TrainConfig())
+        for name, library in found.tokenizers.libraries.items() if found.tokenizers else ():
+            commit_file(draft / name, library.to_str())
+        commit_file(draft / CONFIG, yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True))
+        largest = _self_check(found.model, config.task, checkpoints.path(0) / "model.safetensors", source)
+    numbers = sum(torch.Size(part.shape).numel() for part in found.parts.values())
+    return Outcome(
+        family=found.family.name,
+        tensors=len(found.folder.tensors),
+        parameters=numbers,
+        bytes=found.nbytes,
+        dtype=str(found.dtype).removeprefix("torch."),
+        largest=largest,
+        notes=found.notes,
+    )
+
+
+@torch.inference_mode()
+def _self_check(config: ModelConfig, task: TaskConfig, weights: Path, source: Path) -> float:
+    """The largest magnitude the model gives on a few tokens. Raises BadModelError if it is none.
+
+    The weights are used where they lie, in the precision they are in: a second copy would double the memory.
+    """
+    model = build_model(config, device="meta")
+    set_weights(model, read_tensors(weights), str(weights))
+    for part in model.modules():
+        for name, buffer in part.named_buffers(recurse=False):
+            if buffer.is_meta:
+                setattr(part, name, torch.zeros_like(buffer, device="cpu"))
+    vocab: int = model.vocab  # type: ignore[assignment]
+    tokens = torch.arange(PROBE).remainder(vocab).unsqueeze(0)
+    inputs = (tokens, tokens[:, :1]) if isinstance(task, Translation) else (tokens,)
+    out = model.eval()(*inputs)
+    parts = [part for part in (out if isinstance(out, tuple) else (out,)) if isinstance(part, Tensor)]
+    largest = max(float(part.abs().max()) for part in parts)
+    if not largest < float("inf"):
+        raise BadModelError(f"{source}: the model gives {largest} on a few tokens, expected finite numbers")
+    return largest

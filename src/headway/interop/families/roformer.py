@@ -1,0 +1,90 @@
+"""RoFormer (FACTS §18): BERT with rotary positions between neighbours, no pooler, no next-sentence head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headway.interop.families import bert
+from headway.interop.family import Family, Imported, Part, Shape, Tokens
+from headway.interop.fields import Fields, expect
+from headway.models import BertPretrainingConfig, ModelConfig
+from headway.nn.positions import Rotary
+from headway.ops.sinusoids import sinusoids
+
+POSITION = Rotary(layout="interleaved")
+PREFIX = "roformer."
+
+
+def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
+    """RoFormer's config.json as an encoder, with the masked-token head if it is there."""
+    fields = Fields(config)
+    fields.only(rotary_value=False, embedding_size=fields.size("hidden_size", 768))
+    encoder = bert.read_encoder(fields, vocab=50000, context=1536, position=POSITION, pooler=False)
+    return bert.imported(fields, encoder, {bert.spelled(name, PREFIX) for name in shapes}, follows=False)
+
+
+def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
+    """RoFormer's config.json."""
+    encoder = bert.encoder_of(model)
+    expect("RoFormer", position=(encoder.position, POSITION))
+    written = {
+        **bert.write_encoder("RoFormer", encoder, tokens),
+        "embedding_size": encoder.width,
+        "rotary_value": False,
+    }
+    if not isinstance(model, BertPretrainingConfig):
+        return {"architectures": ["RoFormerModel"], **written}
+    return {"architectures": ["RoFormerForMaskedLM"], **written, "tie_word_embeddings": model.tied}
+
+
+def parts(model: ModelConfig) -> list[Part]:
+    """Every tensor of the model but those RoFormer has no place for."""
+    return bert.parts_under(PREFIX, model, left_out(model))
+
+
+def left_out(model: ModelConfig) -> tuple[str, ...]:
+    """The pooler and the head that reads it."""
+    return ("bert.pooler.", "follows.") if isinstance(model, BertPretrainingConfig) else ("pooler.",)
+
+
+def canonical(name: str, model: ModelConfig) -> str:
+    """Today's spelling; an encoder alone has no prefix."""
+    full_name = bert.spelled(name, PREFIX)
+    return full_name if isinstance(model, BertPretrainingConfig) else full_name.removeprefix(PREFIX)
+
+
+def ignored(name: str) -> bool:
+    """The sines and cosines of the angles."""
+    return name.endswith("encoder.embed_positions.weight")
+
+
+def constants(model: ModelConfig) -> dict[str, Tensor]:
+    """The sines and cosines of the angles (T, E)."""
+    encoder = bert.encoder_of(model)
+    table = sinusoids(torch.arange(encoder.context), encoder.width // encoder.heads, "halves")
+    prefix = PREFIX if isinstance(model, BertPretrainingConfig) else ""
+    return {f"{prefix}encoder.embed_positions.weight": table}
+
+
+def copies(model: ModelConfig) -> dict[str, str]:
+    """The token head's matrix may be there a second time."""
+    return bert.head_copies(model, PREFIX)
+
+
+ROFORMER = Family(
+    name="roformer",
+    architectures=("RoFormerModel", "RoFormerForMaskedLM"),
+    read=read,
+    write=write,
+    parts=parts,
+    canonical=canonical,
+    ignored=ignored,
+    copies=copies,
+    full=bert.full,
+    constants=constants,
+    left_out=left_out,
+)

@@ -1,0 +1,119 @@
+"""A config.json of others, read field by field: what is used is checked, what changes the maths is refused by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+from headway.errors import BadModelError, ConfigError
+from headway.nn.feedforward import Activation
+
+FILE = "config.json"
+_T = TypeVar("_T")
+LARGEST = 2**31  # of any size: more is a damaged file
+MOST_LAYERS = 1024
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": "relu",
+    "leaky_relu": "leaky_relu",
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "silu": "silu",
+    "swish": "silu",
+}
+WRITTEN = {"relu": "relu", "leaky_relu": "leaky_relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
+
+
+class Fields:
+    """The fields of a config.json; each has the default that transformers gives it."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config = config
+
+    def size(self, name: str, default: int, *, most: int = LARGEST) -> int:
+        """A whole number of at least 1."""
+        value = self.config.get(name, default)
+        if type(value) is not int or not 1 <= value <= most:
+            raise BadModelError(f"{FILE}: {name}={value!r}, expected a whole number from 1 to {most}")
+        return value
+
+    def layers(self, name: str, default: int) -> int:
+        """A number of layers; each becomes a module, so that a damaged number must not be tried."""
+        return self.size(name, default, most=MOST_LAYERS)
+
+    def heads(self, name: str, default: int, width: int, among: str) -> int:
+        """A number of heads that divides the width, or, of keys and values, the heads; `among` is that field's name."""
+        value = self.size(name, default)
+        if width % value:
+            raise BadModelError(f"{FILE}: {name}={value} does not divide {among}={width}")
+        return value
+
+    def number(self, name: str, default: float, *, above: float = -math.inf) -> float:
+        """A finite number above `above`."""
+        value = self.config.get(name, default)
+        if type(value) not in (int, float) or not math.isfinite(value) or value <= above:
+            raise BadModelError(f"{FILE}: {name}={value!r}, expected a number above {above}")
+        return float(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """True or false."""
+        value = self.config.get(name, default)
+        if type(value) is not bool:
+            raise BadModelError(f"{FILE}: {name}={value!r}, expected true or false")
+        return value
+
+    def probability(self, name: str, default: float) -> float:
+        """A dropout rate: at least 0, below 1."""
+        value = self.config.get(name, default)
+        if type(value) not in (int, float) or not 0 <= value < 1:
+            raise BadModelError(f"{FILE}: {name}={value!r}, expected 0 or more and below 1")
+        return float(value)
+
+    def choice(self, name: str, default: str, allowed: Mapping[str, _T]) -> _T:
+        """Our word for one of theirs."""
+        value = self.config.get(name, default)
+        if not isinstance(value, str) or value not in allowed:
+            raise BadModelError(f"{FILE}: {name}={value!r} has no equivalent here; there are {', '.join(allowed)}")
+        return allowed[value]
+
+    def only(self, **allowed: Any) -> None:
+        """Fields that change the maths: each must be absent, null or as given here."""
+        for name, value in allowed.items():
+            got = self.config.get(name, value)
+            if got is not None and got != value:
+                raise BadModelError(f"{FILE}: {name}={got!r} has no equivalent here, only {value!r}")
+
+    def id(self, name: str, default: int | None, vocab: int) -> int | None:
+        """A token id within the vocabulary, or none."""
+        value = self.config.get(name, default)
+        if value is None:
+            return None
+        if type(value) is not int or not 0 <= value < vocab:
+            raise BadModelError(f"{FILE}: {name}={value!r}, expected an id from 0 to {vocab - 1}")
+        return value
+
+    def ids(self, name: str, default: int | Sequence[int] | None, vocab: int) -> tuple[int, ...]:
+        """One token id or a list of them."""
+        value = self.config.get(name, default)
+        values = list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
+        for each in values:
+            if type(each) is not int or not 0 <= each < vocab:
+                raise BadModelError(f"{FILE}: {name}={value!r}, expected ids from 0 to {vocab - 1}")
+        return tuple(values)
+
+
+def expect(family: str, **parts: tuple[object, object]) -> None:
+    """Raise ConfigError for the first part of ours (what it is, what it must be) that a family has no equivalent of."""
+    for name, (got, wanted) in parts.items():
+        if got != wanted:
+            raise ConfigError(f"{family} has no equivalent of {name}={got!r}, only of {wanted!r}")
+
+
+def written_activation(family: str, activation: Activation) -> str:
+    """Their word for an activation of ours. Raises ConfigError where they have none."""
+    if activation not in WRITTEN:
+        raise ConfigError(f"{family} has no equivalent of activation={activation!r}, only of {', '.join(WRITTEN)}")
+    return WRITTEN[activation]

@@ -1,0 +1,90 @@
+"""Sentence embedding: one vector a text, from the vectors an encoder gives its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headway.config import positive
+from headway.data.batching import padded
+from headway.data.tokenizers import Tokenizer
+from headway.errors import ConfigError
+
+TOKENS = 8192  # in one forward pass, padding included
+Pooling = Literal["mean", "cls", "max"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedding:
+    """How token vectors become the vector of a text; longer texts are cut."""
+
+    pooling: Pooling = "mean"
+    normalise: bool = False  # to length 1
+    max_length: int = 512  # tokens, the special ones included
+
+    def __post_init__(self) -> None:
+        positive("task.max_length", self.max_length, least=3)
+
+
+class Encoder(Protocol):
+    """A model that gives a vector a token."""
+
+    def __call__(self, tokens_BT: Tensor, lengths_B: Tensor) -> Tensor:
+        """(B, T), lengths (B,) -> (B, T, D)."""
+        ...
+
+
+@torch.inference_mode()
+def embed(
+    encoder: Encoder, tokenizer: Tokenizer, config: Embedding, texts: Sequence[str], device: torch.device
+) -> NDArray[np.float32]:
+    """Texts -> (N, D) in their order; those of like length go through the encoder together."""
+    before, after = _around(tokenizer)
+    room = config.max_length - len(before) - len(after)
+    if room < 1:
+        raise ConfigError(f"task.max_length={config.max_length} leaves no room for a text")
+    rows = [[*before, *ids[:room], *after] for ids in tokenizer.encode_batch(texts)]
+    found: list[tuple[list[int], Tensor]] = []
+    for numbers in _batches([len(row) for row in rows]):
+        tokens, lengths = padded([np.asarray(rows[n], np.int64) for n in numbers], 0)
+        lengths_B = torch.from_numpy(lengths).to(device)
+        hidden_BTD = encoder(torch.from_numpy(tokens).to(device), lengths_B).float()
+        found.append((numbers, _pooled(hidden_BTD, lengths_B, config).cpu()))
+    width = found[0][1].shape[1] if found else 0
+    out = np.zeros((len(rows), width), np.float32)
+    for numbers, vectors in found:
+        out[numbers] = vectors.numpy()
+    return out
+
+
+def _around(tokenizer: Tokenizer) -> tuple[Sequence[int], Sequence[int]]:
+    """What the encoder saw around a text when it was trained: its marks, or our `<s>` and `</s>`."""
+    if tokenizer.marks is None:
+        return [tokenizer.start], [tokenizer.stop]
+    return tokenizer.marks.before, tokenizer.marks.after
+
+
+def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """Indices, the longest first, as many at once as fit."""
+    order = sorted(range(len(lengths)), key=lambda n: (-lengths[n], n))
+    while order:
+        count = max(TOKENS // max(lengths[order[0]], 1), 1)
+        yield order[:count]
+        order = order[count:]
+
+
+def _pooled(hidden_BTD: Tensor, lengths_B: Tensor, config: Embedding) -> Tensor:
+    real_BT1 = (torch.arange(hidden_BTD.shape[1], device=hidden_BTD.device) < lengths_B.unsqueeze(1)).unsqueeze(-1)
+    if config.pooling == "cls":
+        vectors_BD = hidden_BTD[:, 0]
+    elif config.pooling == "max":
+        vectors_BD = hidden_BTD.masked_fill(~real_BT1, -torch.inf).amax(1)
+    else:
+        vectors_BD = (hidden_BTD * real_BT1).sum(1) / lengths_B.unsqueeze(1)
+    return torch.nn.functional.normalize(vectors_BD, dim=-1) if config.normalise else vectors_BD
