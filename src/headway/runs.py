@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import yaml
 from numpy.typing import NDArray
+from torch import nn
 
 from headway import config as configs
 from headway.data.builtin import load_parallel
@@ -21,8 +22,11 @@ from headway.data.tokenizers import Marks, Tokenizer
 from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
-from headway.models import BertPretraining, LongformerMasked, Stepper, build_model
+from headway.models import BertPretraining, LongformerMasked, Stepper, VitConfig, build_model
+from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, locked
+from headway.tasks.classification import Classification, ClassificationTask, prepare_classification
+from headway.tasks.classifying import Prediction, classify
 from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
@@ -35,6 +39,7 @@ from headway.training.trainer import Trainer, Watcher, pick_device
 from headway.training.weights import Precision, load_model, pick_precision
 
 CONFIG = "config.yaml"
+AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
@@ -71,8 +76,10 @@ def train_run(config: RunConfig, folder: Path, watcher: Watcher, *, resume: bool
 
 def _prepare(
     config: RunConfig, tokenizers: dict[str, Tokenizer], expected: dict[str, str] | None, watcher: Watcher
-) -> tuple[RunConfig, LanguageTask | MaskedTask | TranslationTask, dict[str, Tokenizer], dict[str, str]]:
-    """The config with the vocabulary its tokenizers gave, the task with its data, the tokenizers, the contents."""
+) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
+    """The config with the sizes its data gave, the task with its data, the tokenizers, the contents."""
+    if isinstance(config.task, Classification):
+        return _prepare_images(config, config.task, expected, watcher)
     size, only = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}, tokenizers.get(ONE)
     if isinstance(config.task, Language):
         language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)
@@ -93,6 +100,29 @@ def _prepare(
     return replace(config, model=configs.override(config.model, sizes)), translation, named, found
 
 
+def _prepare_images(
+    config: RunConfig, task: Classification, expected: dict[str, str] | None, watcher: Watcher
+) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
+    if isinstance(config.model, VitConfig) and config.model.size != (task.size, task.size):
+        raise ConfigError(f"task.size={task.size}, model.image={config.model.image}: expected the same")
+    made, images = prepare_classification(
+        task,
+        config.data,
+        batch_tokens=config.train.batch_tokens,
+        seed=config.train.seed,
+        compiled=config.train.compile and compiler_missing(pick_device(config.train.device).type) is None,
+        expected=expected,
+        progress=watcher.preparing,
+    )
+    counts = ", ".join(f"{name} {len(store):,}" for name, store in images.splits.items())
+    watcher.note(f"{len(images.classes)} classes; images: {counts}")
+    if images.left_out:
+        watcher.note(f"{images.left_out:,} images cannot be read: left out")
+    model = configs.override(config.model, {"classes": len(images.classes)})
+    data = replace(config.data, classes=images.classes)
+    return replace(config, model=model, data=data), made, {}, images.contents
+
+
 def _trained_on(folder: Path, watcher: Watcher) -> dict[str, str] | None:
     """The digests of the data a run was begun with; None, and a note, where it keeps none."""
     try:
@@ -111,6 +141,8 @@ def _expect_same(old: RunConfig, new: RunConfig) -> None:
             "model.vocab",
             "model.bert.vocab",
             "model.source_vocab",
+            "model.classes",
+            "data.classes",
             "data.cache",
         )
         if not free and before.get(key) != after.get(key):
@@ -150,7 +182,7 @@ class Run:
         self.device = pick_device(device)
         self.precision = pick_precision(precision, self.device)
         self.tokenizers = read_tokenizers(folder, self.config.data.marks)
-        if not self.tokenizers:
+        if not self.tokenizers and not isinstance(self.config.task, Classification):
             raise NoRunError(f"{folder}: the run has no tokenizer")
         mean = self.config.train.average if average is None else average
         self.model, self.steps = load_model(folder, self.config.model, average=mean, precision=self.precision)
@@ -161,11 +193,16 @@ class Run:
         """The tokenizer of what the model writes."""
         return self.tokenizers.get("tokenizer-target.json") or self.tokenizers[ONE]
 
-    def task(self, spec: str | None = None) -> LanguageTask | MaskedTask | TranslationTask:
+    def task(self, spec: str | None = None) -> AnyTask:
         """The task with its data, or with other data."""
         data = replace(self.config.data, spec=self._spec(spec))
         config, tokenizers = self.config, self.tokenizers
         size = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}
+        if isinstance(config.task, Classification):
+            if spec is not None:  # all of it is to be judged
+                data = replace(data, val="")
+            rows, seed = config.train.batch_tokens, config.train.seed
+            return prepare_classification(config.task, data, batch_tokens=rows, seed=seed, to_train=spec is None)[0]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):
@@ -251,6 +288,8 @@ class Run:
             raise ConfigError(f"{self.folder} is a masked model: it guesses hidden tokens, it does not translate")
         if isinstance(self.config.task, Embedding):
             raise ConfigError(f"{self.folder} is a sentence encoder: it gives vectors, it does not translate")
+        if isinstance(self.config.task, Classification):
+            raise ConfigError(f"{self.folder} is an image classifier: it classifies, it does not read text")
         source = self.tokenizers.get("tokenizer-source.json", self.tokenizer)
         return TranslationTask(self.config.task, source, self.tokenizer, {}, batch_tokens=1, seed=0)
 
@@ -286,12 +325,25 @@ class Run:
         nats = logits.gather(-1, targets.to(self.device).unsqueeze(-1)).squeeze(-1)[0].tolist()
         return [(self.tokenizer.token(index), value) for index, value in zip(targets[0].tolist(), nats, strict=True)]
 
+    def last(self) -> tuple[nn.Module, int]:
+        """The model of the newest checkpoint, and its step; that of the run may be an older and better one."""
+        model, steps = load_model(self.folder, self.config.model, average=1, precision=self.precision)
+        return model.to(self.device).eval(), steps[0]
+
+    def classify(self, images: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
+        """The likeliest classes of each image file, best first. Raises DataError naming a file that is no image."""
+        if not isinstance(self.config.task, Classification):
+            raise ConfigError(f"{self.folder} does not classify images: it was trained on text")
+        return classify(self.model, self.device, self.config.task, self.config.data.classes, images, top=top)
+
     def prompt(self, text: str) -> torch.Tensor:
         """A prompt as tokens (1, T). Raises DataError if the model's vocabulary lacks a part of it."""
         if isinstance(self.config.task, Masked):
             raise ConfigError(
                 f"{self.folder} is a masked model: it guesses hidden tokens, it does not continue a prompt"
             )
+        if isinstance(self.config.task, Classification):
+            raise ConfigError(f"{self.folder} is an image classifier: it does not continue a prompt")
         if not isinstance(self.config.task, Language):
             kind = "a translation model" if isinstance(self.config.task, Translation) else "a sentence encoder"
             raise ConfigError(f"{self.folder} is {kind}: it does not continue a prompt")

@@ -40,6 +40,9 @@ class Silent:
     def note(self, text: str) -> None:
         self.notes.append(text)
 
+    def preparing(self, what: str, done: int, total: int) -> None:
+        pass
+
 
 class CountingTask:
     """Predict the next token of a text with some order in it; remembers which blocks it handed out."""

@@ -48,6 +48,9 @@ class Quiet:
     def note(self, text: str) -> None:
         """Nothing."""
 
+    def preparing(self, what: str, done: int, total: int) -> None:
+        """Nothing."""
+
 
 class Marks:
     """The three tokens a batch needs of a tokenizer."""

@@ -84,8 +84,8 @@ def _parser() -> argparse.ArgumentParser:
         help="of a language model's sliding windows (default: half a window)",
     )
     evaluate.add_argument("--compare", metavar="RUN2", help="paired bootstrap with another translation run")
-    evaluate.add_argument("--out", metavar="FILE", help="write the translations, one a line")
-    evaluate.add_argument("--plot", metavar="FILE.png", help="draw forced and free accuracy by position")
+    evaluate.add_argument("--out", metavar="FILE", help="write the translations, or the classes, one a line")
+    evaluate.add_argument("--plot", metavar="FILE.png", help="accuracy by position, or the confusion matrix")
     evaluate.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")
 
     translate = command(
@@ -180,6 +180,17 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--input", metavar="FILE", help="inputs, one a line; a translation's may be SOURCE<tab>TARGET")
     verify.add_argument("--compiled", action="store_true", help="what torch.compile makes of it as well: a minute more")
     verify.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")
+    classify = command(
+        "classify",
+        "the likeliest classes of each image",
+        "headway classify runs/shapes photo.png --top 3 --out said.png",
+    )
+    _run(classify)
+    classify.add_argument("image", nargs="+", metavar="IMAGE", help="files that Pillow reads: PNG, JPEG, WebP, …")
+    classify.add_argument("--top", type=_positive, default=5, metavar="K", help="classes of each (default: 5)")
+    _precision(classify)
+    classify.add_argument("--out", metavar="FILE.png", help="the images with their classes drawn below")
+    classify.add_argument("--json", action="store_true", help="for machines: one object on stdout")
 
     lab = command("lab", "the decks' experiments, to run and change", "headway lab sentences")
     lab.add_argument("name", nargs="?", metavar="NAME", help="without it, which there are")

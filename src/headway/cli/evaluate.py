@@ -6,7 +6,7 @@ import json
 import math
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,13 @@ from rich.text import Text
 
 from headway.cli import report as show
 from headway.errors import ConfigError, DataError
+from headway.evaluation.image_plots import plot_confusion
 from headway.evaluation.plots import plot_positions
 from headway.evaluation.positions import PositionReport
 from headway.evaluation.translation import TranslationReport, paired_bootstrap, translation_report
 from headway.runs import Run, load
 from headway.storage import commit_file
+from headway.tasks.classification import Classification, ClassificationTask
 from headway.tasks.embedding import Embedding
 from headway.tasks.language import Continuations, Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask
@@ -29,14 +31,19 @@ from headway.tasks.translation import Translation, TranslationTask
 
 SAMPLES = 3
 KINDS = {
-    Language: "language model", Masked: "masked model", Translation: "translation model", Embedding: "sentence encoder",
-}  # fmt: skip
+    Language: "language model",
+    Masked: "masked model",
+    Translation: "translation model",
+    Classification: "image classifier",
+    Embedding: "sentence encoder",
+}
 # Options that say nothing about some runs are refused there: ignored, they would seem to have been heeded.
 MEANT_FOR = {
     "stride": ("language model",),
     "compare": ("translation model",),
-    "out": ("translation model",),
-    "plot": ("language model", "translation model"),
+    "beam": ("translation model",),
+    "out": ("translation model", "image classifier"),
+    "plot": ("language model", "translation model", "image classifier"),
 }
 
 
@@ -46,7 +53,7 @@ class Outcome:
 
     values: dict[str, Any]
     shown: list[RenderableType]
-    positions: PositionReport | None = None
+    picture: Callable[[str], bytes] | None = None  # drawn under a title
     said: list[str] = field(default_factory=list)
 
 
@@ -73,9 +80,11 @@ def run(arguments: Namespace) -> None:
         outcome = _language(found, task, split, stride=arguments.stride)
     elif isinstance(task, MaskedTask):
         outcome = _masked(found, task, split)
+    elif isinstance(task, ClassificationTask):
+        outcome = _classification(found, task, split)
     else:
         outcome = _translation(found, task, split, arguments)
-    _write(outcome, arguments, title=f"{Path(arguments.run).name}, {split}: right tokens by position")
+    _write(outcome, arguments, title=f"{Path(arguments.run).name}, {split}")
     steps = ",".join(map(str, found.steps))
     if arguments.json:
         print(json.dumps(_strict({"split": split, "steps": steps, **outcome.values}), allow_nan=False))
@@ -115,7 +124,8 @@ def _translation(found: Run, task: TranslationTask, split: str, arguments: Names
         shown.append(part)
     lines = [show.sentence_lines(done.sources[n], done.references[n], done.said[n]) for n in _spread(len(done.sources))]
     shown += [show.by_length(done.report), show.by_position(positions), show.samples("samples", lines)]
-    return Outcome(values={**values, **positions.to_json()}, shown=shown, positions=positions, said=done.said)
+    picture = _positions_picture(positions)
+    return Outcome(values={**values, **positions.to_json()}, shown=shown, picture=picture, said=done.said)
 
 
 def _rival(found: Run, split: str, arguments: Namespace) -> Run:
@@ -163,7 +173,12 @@ def _language(found: Run, task: LanguageTask, split: str, *, stride: int | None)
     ]
     told = f"{blocks.tokens:,} tokens. Blocks do not overlap; sliding windows do."
     tables = [Text(), show.figures(header, rows), show.note(told, "dim"), show.by_position(positions)]
-    return Outcome(values=values, shown=[*tables, _continued(task, continued)], positions=positions)
+    shown = [*tables, _continued(task, continued)]
+    return Outcome(values=values, shown=shown, picture=_positions_picture(positions))
+
+
+def _positions_picture(positions: PositionReport) -> Callable[[str], bytes]:
+    return lambda title: plot_positions(positions, f"{title}: right tokens by position")
 
 
 def _continued(task: LanguageTask, found: Continuations) -> RenderableType:
@@ -192,6 +207,20 @@ def _masked(found: Run, task: MaskedTask, split: str) -> Outcome:
     return Outcome(values=values, shown=[Text(), show.facts(rows), show.samples("samples: token → guess", lines)])
 
 
+def _classification(found: Run, task: ClassificationTask, split: str) -> Outcome:
+    guesses = task.guesses(found.model, found.device, split)
+    report = task.report(guesses)
+    values, names = report.to_json(), task.classes
+    last, last_step = found.last()
+    values |= {"last_accuracy": task.evaluate(last, found.device, split).accuracy, "last_step": last_step}
+    rows = zip(guesses.labels.tolist(), guesses.probabilities.max(1).values.tolist(), guesses.predicted, strict=True)
+    said = [f"{names[label]}\t{names[int(guess)]}\t{chance:.6f}" for label, chance, guess in rows]
+    shown = show.classification_figures(report, values["last_accuracy"], last_step)
+    return Outcome(
+        values=values, shown=shown, picture=lambda title: plot_confusion(report, f"{title}: classes"), said=said
+    )
+
+
 def _check(arguments: Namespace, kind: str) -> None:
     """Raise ConfigError for an option that this kind of run cannot heed."""
     for name, kinds in MEANT_FOR.items():
@@ -211,8 +240,8 @@ def _write(outcome: Outcome, arguments: Namespace, *, title: str) -> None:
         # splitlines knows more line ends than a scorer does; each hypothesis must stay one line for all of them.
         commit_file(Path(arguments.out), "".join(" ".join(line.splitlines()) + "\n" for line in outcome.said))
         print(f"headway: {len(outcome.said):,} lines in {arguments.out}", file=sys.stderr)
-    if arguments.plot is not None and outcome.positions is not None:
-        commit_file(Path(arguments.plot), plot_positions(outcome.positions, title))
+    if arguments.plot is not None and outcome.picture is not None:
+        commit_file(Path(arguments.plot), outcome.picture(title))
         print(f"headway: a picture in {arguments.plot}", file=sys.stderr)
 
 

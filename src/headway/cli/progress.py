@@ -15,13 +15,14 @@ from headway.training.trainer import Watcher
 class TrainingBar:
     """A live bar with loss, speed and time left. Use as a context manager."""
 
-    def __init__(self, title: str, steps: int) -> None:
+    def __init__(self, title: str, steps: int, unit: str = "tokens") -> None:
         self.console = Console(stderr=True, highlight=False)
         columns = (
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
             TextColumn("{task.fields[loss]}"), TextColumn("{task.fields[speed]}"), TimeRemainingColumn(),
         )  # fmt: skip
         self.bar = Progress(*columns, console=self.console, transient=True)
+        self.title, self.steps, self.unit = title, steps, unit
         self.task = self.bar.add_task(title, total=steps, loss="", speed="")
         self.loss: float | None = None
         self.tokens, self.started = 0, time.perf_counter()
@@ -39,18 +40,30 @@ class TrainingBar:
         self.tokens += entry["tokens"]
         speed = self.tokens / max(time.perf_counter() - self.started, 1e-9)
         self.bar.update(
-            self.task, completed=entry["step"], loss=f"loss {self.loss:.4f}", speed=f"{speed:,.0f} tokens/s"
+            self.task,
+            description=self.title,
+            total=self.steps,
+            completed=entry["step"],
+            loss=f"loss {self.loss:.4f}",
+            speed=f"{speed:,.0f} {self.unit}/s",
         )
 
     def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
         """Say how it goes, with a sample."""
-        self.console.print(f"step {entry['step']}: validation loss {entry['val_loss']:.4f}")
+        beside = {name.removeprefix("val_"): value for name, value in entry.items() if name not in ("step", "val_loss")}
+        more = "".join(f", {name} {value:.2%}" for name, value in beside.items())
+        self.console.print(f"step {entry['step']}: validation loss {entry['val_loss']:.4f}{more}")
         for line in samples[:3]:
             self.console.print(f"  [dim]{escape(line)}[/dim]")
 
     def note(self, text: str) -> None:
         """One line."""
         self.console.print(escape(text), soft_wrap=True)
+
+    def preparing(self, what: str, done: int, total: int) -> None:
+        """The same bar, before the first step."""
+        self.bar.update(self.task, description=what, completed=done, total=total)
+        self.started = time.perf_counter()
 
 
 class Everyone:
@@ -73,3 +86,8 @@ class Everyone:
         """One line for the user."""
         for watcher in self.watchers:
             watcher.note(text)
+
+    def preparing(self, what: str, done: int, total: int) -> None:
+        """While data is made ready."""
+        for watcher in self.watchers:
+            watcher.preparing(what, done, total)

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from headway.evaluation.classification import ClassificationReport
 from headway.evaluation.positions import PositionReport, first_divergence
 from headway.evaluation.translation import TranslationReport
 
@@ -70,6 +71,26 @@ def translation_figures(report: TranslationReport, loss: float, perplexity: floa
     told = "bleu is sacreBLEU on the text as it is; bleu_tokenized_lower is what papers of 2014-2018 report."
     warning = [note(f"warning: {LOOKS_TOKENIZED}", "yellow")] if report.looks_tokenized else []
     return Group(Text(), table, note(told, "dim"), *warning)
+
+
+def classification_figures(report: ClassificationReport, last: float, step: int) -> list[RenderableType]:
+    """Accuracy with its interval, by class, and what is mistaken for what."""
+    values = report.to_json()
+    interval = f"95 % interval {values['accuracy_low']:.2%} to {values['accuracy_high']:.2%}"
+    told = {
+        "accuracy": f"{report.accuracy:.2%}  {interval}",
+        "images": f"{report.images:,}",
+        "loss": f"{report.loss:.4f}  nats an image",
+        "last_accuracy": f"{last:.2%}  of the last checkpoint, step {step}",
+    }
+    totals = report.confusion.sum(1).tolist()
+    rows = [
+        [name, NONE if share is None else f"{share:.1%}", f"{total:,}"]
+        for name, share, total in zip(report.classes, report.by_class, totals, strict=True)
+    ]
+    parts = [Text(), facts(told), section("by class", figures(["class", "right", "images"], rows))]
+    wrong = [[a, b, f"{count:,}"] for a, b, count in report.mistakes(5)]
+    return [*parts, section("commonest mistakes", figures(["class", "taken for", "images"], wrong))] if wrong else parts
 
 
 def by_length(report: TranslationReport) -> RenderableType:

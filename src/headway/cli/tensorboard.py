@@ -56,13 +56,17 @@ class Tensorboard:
         """Validation loss, and the samples as text, a code block each: a model's words are no markdown."""
         assert self.writer is not None, "an evaluation comes after a step"
         with storage_errors(self.folder):
-            self.writer.add_scalar("val_loss", entry["val_loss"], entry["step"])
+            for name in (name for name in entry if name.startswith("val_")):
+                self.writer.add_scalar(name, entry[name], entry["step"])
             text = "\n\n".join("    " + sample.replace("\n", "\n    ") for sample in samples)
             self.writer.add_text("samples", text, entry["step"])
             self.writer.flush()
 
     def note(self, text: str) -> None:
         """Notes are for whoever is looking, not for the record."""
+
+    def preparing(self, what: str, done: int, total: int) -> None:
+        """Nor is how far the data is."""
 
 
 def _not_twice(met: threading.ExceptHookArgs) -> None:

@@ -18,6 +18,7 @@ from headway.evaluation.plots import plot_curves
 from headway.presets import preset
 from headway.runs import train_run
 from headway.storage import commit_file
+from headway.tasks.classification import Classification
 from headway.training.run_config import RunConfig
 from headway.training.trainer import LOG, read_log
 
@@ -37,22 +38,23 @@ def run(arguments: Namespace) -> None:
 
 def train_and_draw(config: RunConfig, folder: Path, *, resume: bool, tensorboard: bool = False) -> None:
     """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
+    unit = "images" if isinstance(config.task, Classification) else "tokens"
     with contextlib.ExitStack() as stack:
         events = [stack.enter_context(Tensorboard(folder / "tensorboard"))] if tensorboard else []
-        bar = stack.enter_context(TrainingBar(folder.name, config.train.steps))
+        bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit))
         try:
             train_run(config, folder, Everyone(bar, *events), resume=resume)
         except BaseException:
             with contextlib.suppress(StorageError):  # why training ended is what the user must hear
-                _draw(folder)
+                _draw(folder, unit.removesuffix("s"))
             raise
-        _draw(folder)
+        _draw(folder, unit.removesuffix("s"))
 
 
-def _draw(folder: Path) -> None:
+def _draw(folder: Path, unit: str) -> None:
     entries = read_log(folder / LOG)
     if entries:
-        commit_file(folder / "curves.png", plot_curves(entries))
+        commit_file(folder / "curves.png", plot_curves(entries, ylabel=f"loss (nats per {unit})"))
 
 
 def resolve(arguments: Namespace) -> RunConfig:

@@ -79,6 +79,22 @@ class Bucketed(Order):
         return [batches[n] for n in random.permutation(len(batches))]
 
 
+class Shuffled(Order):
+    """So many of `total` things a batch, each at most once an epoch; a last batch that is not full is left out."""
+
+    def __init__(self, total: int, rows: int, seed: int) -> None:
+        super().__init__(seed)
+        self.total, self.rows = total, rows
+        if not total:
+            raise DataError("nothing to make batches of")
+
+    def epoch(self, number: int) -> list[Indices]:
+        """Batches of numbers below `total`."""
+        shuffled = self.random(number).permutation(self.total)
+        full = max(self.total // self.rows, 1)
+        return [shuffled[n * self.rows : (n + 1) * self.rows] for n in range(full)]
+
+
 class Blocks(Order):
     """A text cut into blocks of `context` targets: each epoch begins at another place and uses every block once."""
 

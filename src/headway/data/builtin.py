@@ -9,9 +9,11 @@ from hashlib import sha256
 from pathlib import Path
 from random import Random
 
-from headway.data import reading
+from headway.data import images, reading
 from headway.data.files import Errors
+from headway.data.images import ImageReading, Images, Progress
 from headway.data.reading import ParallelText, PlainText
+from headway.data.shapes import load_shapes
 from headway.data.tables import Pair
 from headway.errors import DataError
 
@@ -28,8 +30,9 @@ TRAIN, HELD_OUT = 50_000, 1_000  # pairs of a generated set
 
 def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors = "strict") -> ParallelText:
     """Parallel text by built-in name or path. Raises DataError for what is neither, or not parallel."""
-    if str(spec) in TEXTS:
-        raise DataError(f"{spec} is plain text, expected parallel text: {', '.join(PARALLEL)} or a path")
+    if str(spec) in {**TEXTS, **IMAGES}:
+        what = "plain text" if str(spec) in TEXTS else "images"
+        raise DataError(f"{spec} is {what}, expected parallel text: {', '.join(PARALLEL)} or a path")
     if str(spec) in PARALLEL:
         return _directed(PARALLEL[str(spec)](), source, target)
     _must_exist(spec)
@@ -38,12 +41,23 @@ def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors 
 
 def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
     """Plain text by built-in name or path. Raises DataError for what is neither, or not plain text."""
-    if str(spec) in PARALLEL:
-        raise DataError(f"{spec} is parallel text, expected plain text: {', '.join(TEXTS)} or a path")
+    if str(spec) in {**PARALLEL, **IMAGES}:
+        what = "parallel text" if str(spec) in PARALLEL else "images"
+        raise DataError(f"{spec} is {what}, expected plain text: {', '.join(TEXTS)} or a path")
     if str(spec) in TEXTS:
         return TEXTS[str(spec)]()
     _must_exist(spec)
     return reading.load_text(spec, errors=errors)
+
+
+def load_images(spec: str | Path, reading: ImageReading, progress: Progress) -> Images:
+    """Images by built-in name or path. Raises DataError for what is neither, or no images."""
+    if str(spec) in {**PARALLEL, **TEXTS}:
+        raise DataError(f"{spec} is text, expected images: {', '.join(IMAGES)} or a path")
+    if str(spec) in IMAGES:
+        return IMAGES[str(spec)](reading.size, reading.cache, progress)
+    _must_exist(spec)
+    return images.load_images(Path(spec).expanduser(), reading, progress)
 
 
 @cache
@@ -136,6 +150,7 @@ PARALLEL: dict[str, Callable[[], ParallelText]] = {
     "copy": copy,
     "addition": addition,
 }
+IMAGES: dict[str, Callable[[int, Path, Progress], Images]] = {"shapes": load_shapes}
 TEXTS: dict[str, Callable[[], PlainText]] = {"pydocs": pydocs, "deck-sentences": deck_sentences}
 
 
@@ -212,7 +227,7 @@ def _directed(text: ParallelText, source: str, target: str) -> ParallelText:
 
 
 def _must_exist(spec: str | Path) -> None:
-    known = [*PARALLEL, *TEXTS]
+    known = [*PARALLEL, *TEXTS, *IMAGES]
     if not str(spec):
         raise DataError(f"no data named, expected a path or a built-in set: {', '.join(known)}")
     try:

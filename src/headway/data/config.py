@@ -19,4 +19,7 @@ class DataConfig:
     marks: Marks | None = None  # the special tokens of an imported model; None: headway's own names
     joint: bool = True  # one vocabulary for source and target
     errors: Literal["strict", "replace"] = "strict"  # what to do with bytes that are no UTF-8
-    cache: str = "~/.cache/headway"  # where tokenised text is kept, by content
+    classes: tuple[str, ...] = ()  # of images, in the order of their numbers; () takes what the data says
+    val: str = ""  # of images: the split to validate on; "" takes val, or a tenth of train, which is then held out
+    skip_bad: bool = False  # leave images out that cannot be read, instead of stopping
+    cache: str = "~/.cache/headway"  # where tokenised text and decoded images are kept, by content

@@ -90,13 +90,18 @@ def without_gz(path: Path) -> str:
     return path.name.removesuffix(".gz")
 
 
+def read_bytes(path: Path) -> bytes:
+    """The whole of a file, unzipped where its name says so. Raises DataError naming it."""
+    return b"".join(_blocks(path))
+
+
 def _blocks(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unzipped where its name says so, and an empty block at the end."""
     try:
         if path.is_dir():
             raise DataError(f"{path}: a folder, expected a file")
         if path.exists() and not path.is_file():
-            raise DataError(f"{path}: not a regular file; text is read more than once, which a pipe does not allow")
+            raise DataError(f"{path}: not a regular file; data is read more than once, which a pipe does not allow")
         with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
             while block := stream.read(CHUNK):
                 yield block

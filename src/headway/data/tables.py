@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 from collections.abc import Iterator
@@ -58,6 +59,22 @@ def _jsonl(path: Path, source: str, target: str, errors: Errors) -> Iterator[Pai
 
 
 def _parquet(path: Path, source: str, target: str, errors: Errors) -> Iterator[Pair]:
+    number = 0
+    with open_parquet(path) as file:
+        columns = file.schema_arrow.names
+        for name in (source, target):
+            if name not in columns:
+                raise DataError(f"{path}: no column {name!r}; there are: {', '.join(columns)}")
+        for batch in file.iter_batches(batch_size=1000, columns=[source, target]):
+            for row in batch.to_pylist():
+                number += 1
+                where = f"{path}: row {number}"
+                yield _text(where, row, source, errors), _text(where, row, target, errors)
+
+
+@contextlib.contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """An open parquet file. Raises DataError where pyarrow is missing, and for whatever it finds wrong."""
     try:
         arrow: Any = importlib.import_module("pyarrow")
         parquet: Any = importlib.import_module("pyarrow.parquet")
@@ -65,18 +82,9 @@ def _parquet(path: Path, source: str, target: str, errors: Errors) -> Iterator[P
         raise DataError(f"{path}: parquet needs pyarrow, which pip install 'headway[parquet]' brings") from None
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    number = 0
     try:
         with parquet.ParquetFile(path) as file:
-            columns = file.schema_arrow.names
-            for name in (source, target):
-                if name not in columns:
-                    raise DataError(f"{path}: no column {name!r}; there are: {', '.join(columns)}")
-            for batch in file.iter_batches(batch_size=1000, columns=[source, target]):
-                for row in batch.to_pylist():
-                    number += 1
-                    where = f"{path}: row {number}"
-                    yield _text(where, row, source, errors), _text(where, row, target, errors)
+            yield file
     except (OSError, UnicodeDecodeError, arrow.ArrowException) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise DataError(f"{path}: not a readable parquet file ({reason})") from None

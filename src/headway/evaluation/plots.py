@@ -38,7 +38,7 @@ def plot_curves(
     """Training curves from entries with `step` and any of `loss`, `val_loss`, `learning_rate`; written where asked."""
     entries = list(log)
     train, val, rate = (_points(entries, key) for key in ("loss", "val_loss", "learning_rate"))
-    figure = _figure(8, 5.4 if rate[0] else 4.2)
+    figure = blank(8, 5.4 if rate[0] else 4.2)
     if rate[0]:
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         bottom.plot(*rate, color=COLOURS[2], linewidth=1.6)
@@ -50,7 +50,7 @@ def plot_curves(
         top = figure.subplots()
         _dress(top, "step", ylabel)
     _draw_losses(top, train, val)
-    return _png(figure, path_or_buffer)
+    return png(figure, path_or_buffer)
 
 
 def plot_by_length(
@@ -59,7 +59,7 @@ def plot_by_length(
     """One line for each name, values against length; lengths above `trained`, never seen in training, are shaded."""
     from matplotlib.ticker import PercentFormatter
 
-    figure = _figure(8, 4.6)
+    figure = blank(8, 4.6)
     axes = figure.subplots()
     for number, (name, values) in enumerate(series.items()):
         lengths = sorted(values)
@@ -82,7 +82,7 @@ def plot_by_length(
     if series:
         # Beside the picture: inside it would cover some line or other.
         axes.legend(frameon=False, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
-    return _png(figure, None)
+    return png(figure, None)
 
 
 def plot_positions(report: PositionReport, title: str) -> bytes:
@@ -90,7 +90,7 @@ def plot_positions(report: PositionReport, title: str) -> bytes:
     from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
     uneven = len(set(report.counts)) > 1
-    figure = _figure(8, 5.4 if uneven else 4.6)
+    figure = blank(8, 5.4 if uneven else 4.6)
     top, *rest = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1)) if uneven else [figure.subplots()]
     _draw_gap(top, report)
     top.set(ylim=(-0.03, 1.03), xlim=(0.4, len(report.counts) + 0.6))
@@ -103,7 +103,7 @@ def plot_positions(report: PositionReport, title: str) -> bytes:
         bottom.yaxis.set_major_locator(MaxNLocator(3, integer=True))
         _dress(bottom, "position", "lines so long")
     top.legend(frameon=False, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
-    return _png(figure, None)
+    return png(figure, None)
 
 
 def _draw_gap(axes: Axes, report: PositionReport) -> None:
@@ -179,7 +179,7 @@ def _smoothed(values: Sequence[float]) -> NDArray[np.float64]:
     return means
 
 
-def _figure(width: float, height: float) -> Figure:
+def blank(width: float, height: float) -> Figure:
     """A figure of its own on the Agg canvas: pyplot would keep a global list, and may ask for a screen."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -205,7 +205,8 @@ def _dress(axes: Axes, xlabel: str, ylabel: str) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-def _png(figure: Figure, target: str | os.PathLike[str] | BinaryIO | None) -> bytes:
+def png(figure: Figure, target: str | os.PathLike[str] | BinaryIO | None = None) -> bytes:
+    """A figure as a file's bytes, written where asked."""
     buffer = BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})  # no version: equal runs are equal files
     data = buffer.getvalue()

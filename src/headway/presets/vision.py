@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headway.models import ConvnetConfig, VitConfig
 from headway.nn.dropout import StochasticDepth
 from headway.nn.norms import LayerNorm
 from headway.nn.patches import Patches, Shifted
+from headway.presets import recipes_vision as recipes
 from headway.presets.preset import Preset
 
 
@@ -33,15 +36,30 @@ def small_data(patches: Patches | Shifted, *, local: bool) -> VitConfig:
     )
 
 
+def shapes_vit() -> VitConfig:
+    """SL-ViT small enough to learn `shapes` on two cores."""
+    small = small_data(Shifted(), local=True)
+    return replace(small, classes=8, width=64, heads=4, inner=128, layers=4, stochastic_depth=StochasticDepth())
+
+
 _VIT = "Dosovitskiy et al. 2021, An Image is Worth 16x16 Words"
 _DEIT = "Touvron et al. 2021, DeiT (the size); the model of " + _VIT
 _VIT_DEPARTURES = (
     "GELU by the error function as in the paper; the authors' code has the tanh approximation",
     "no hidden layer in the head, which the paper has while it pretrains on larger data",
     "no dropout: it belongs to a recipe",
+    "trained by the paper's fine-tuning recipe at 224 pixels, not 384; flips, and no crops of another scale",
 )
 _SMALL = "Lee et al. 2021, Vision Transformer for Small-Size Datasets; sizes and start of its official code"
-_SMALL_DEPARTURES = ("10 classes at 32 pixels, CIFAR-10's; other data have another head and position grid",)
+_RECIPE_DEPARTURES = (
+    "a rectangle to erase that is longer than the image is cut to it, not drawn anew",
+    "AutoAugment takes the nearest pixel and fills with grey",
+    "validated on a tenth of train unless `--data.val test`, which is what the paper reports the best epoch of",
+)
+_SMALL_DEPARTURES = (
+    "10 classes at 32 pixels, CIFAR-10's; other data have another head and position grid",
+    *_RECIPE_DEPARTURES,
+)
 
 
 def _imagenet(name: str, source: str, parameters: int, *, patch: int, layers: int, width: int, heads: int) -> Preset:
@@ -52,6 +70,7 @@ def _imagenet(name: str, source: str, parameters: int, *, patch: int, layers: in
         parameters=parameters,
         departures=_VIT_DEPARTURES,
         config=lambda: vit(patch=patch, layers=layers, width=width, heads=heads),
+        run=recipes.fine_tuning,
     )
 
 
@@ -69,6 +88,7 @@ VISION = (
         parameters=2_692_426,
         departures=_SMALL_DEPARTURES,
         config=lambda: small_data(Patches(), local=False),
+        run=recipes.small_data,
     ),
     Preset(
         name="sl-vit",
@@ -80,6 +100,16 @@ VISION = (
             "a token's look at itself is left out of the softmax; the official code gives it the score -987654321",
         ),
         config=lambda: small_data(Shifted(), local=True),
+        run=recipes.small_data,
+    ),
+    Preset(
+        name="sl-vit-tiny",
+        task="classification",
+        source=_SMALL + ", at a size for a laptop",
+        parameters=153_912,
+        departures=("the size is ours, for the built-in `shapes` in minutes on two cores",),
+        config=shapes_vit,
+        run=recipes.shapes,
     ),
     Preset(
         name="convnet",
@@ -90,7 +120,10 @@ VISION = (
             "three stages, not four: about as many parameters as vit-small-data, but about twice its arithmetic",
             "a 3 x 3 stem without pooling, for small images",
             "1 x 1 projections where the shape changes (the paper's option B)",
+            "trained by the recipe of Lee et al. 2021, for a comparison with vit-small-data",
+            *_RECIPE_DEPARTURES,
         ),
         config=lambda: ConvnetConfig(classes=10),
+        run=recipes.small_data,
     ),
 )

@@ -38,6 +38,14 @@ class Term:
     weight: float = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """A validation: nats per target, by which the best checkpoint is chosen, and other figures by their log name."""
+
+    loss: float
+    beside: dict[str, float]
+
+
 class Task(Protocol):
     """A kind of problem. A new one is one new file beside this."""
 
@@ -54,8 +62,8 @@ class Task(Protocol):
         """The loss of a batch, in named terms; `step` counts the steps taken, for what changes as training goes on."""
         ...
 
-    def validate(self, model: nn.Module, device: torch.device) -> float:
-        """Nats per target over the whole validation split."""
+    def validate(self, model: nn.Module, device: torch.device) -> float | Validated:
+        """Nats per target over the whole validation split, alone or with more to log."""
         ...
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -28,12 +29,13 @@ class Adam:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdamW:
-    """Adam with decoupled decay, on matrices only: biases and norms are left alone."""
+    """Adam with decoupled decay, on matrices only, biases and norms left alone, unless a recipe decays all."""
 
     beta1: float = 0.9
     beta2: float = 0.999
     eps: float = 1e-8
     decay: float = 0.01
+    decays: Literal["matrices", "all"] = "matrices"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,8 @@ def build_optimisers(config: Optimiser, model: nn.Module) -> list[torch.optim.Op
         betas = (config.beta1, config.beta2)
         return [torch.optim.Adam(_groups(matrices, others, 0.0), lr=0.0, betas=betas, eps=config.eps, fused=fused)]
     if isinstance(config, AdamW):
-        groups, betas = _groups(matrices, others, config.decay), (config.beta1, config.beta2)
+        spared = config.decay if config.decays == "all" else 0.0
+        groups, betas = _groups(matrices, others, config.decay, spared), (config.beta1, config.beta2)
         return [torch.optim.AdamW(groups, lr=0.0, betas=betas, eps=config.eps, fused=fused)]
     inside = [p for name, p in named if p.ndim == 2 and ".blocks." in name]
     held = {id(p) for p in inside}
@@ -73,6 +76,8 @@ def build_optimisers(config: Optimiser, model: nn.Module) -> list[torch.optim.Op
     ]
 
 
-def _groups(matrices: Sequence[Tensor], others: Sequence[Tensor], decay: float) -> list[dict[str, object]]:
-    groups = ((matrices, decay), (others, 0.0))
+def _groups(
+    matrices: Sequence[Tensor], others: Sequence[Tensor], decay: float, spared: float = 0.0
+) -> list[dict[str, object]]:
+    groups = ((matrices, decay), (others, spared))
     return [{"params": params, "weight_decay": weight, "share": 1.0} for params, weight in groups if params]

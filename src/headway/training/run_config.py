@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from headway.data.config import DataConfig
 from headway.models import ModelConfig
+from headway.tasks.classification import Classification
 from headway.tasks.embedding import Embedding
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
 from headway.tasks.translation import Translation
 from headway.training.config import TrainConfig
 
-TaskConfig = Language | Masked | Translation | Embedding
+TaskConfig = Language | Masked | Translation | Classification | Embedding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

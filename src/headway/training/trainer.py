@@ -21,7 +21,7 @@ from headway.data.batching import Cursor
 from headway.errors import AdviceWarning, ConfigError, HeadwayError, NonFiniteError
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import Appending, commit_file, set_weights, sweep
-from headway.tasks.task import Task
+from headway.tasks.task import Task, Validated
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 from headway.training.optimisers import build_optimisers
@@ -44,10 +44,13 @@ class Watcher(Protocol):
         """After every step: step, loss, learning_rate, tokens."""
 
     def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
-        """After every evaluation: step, val_loss."""
+        """After every evaluation: step, val_loss and what the task has beside it."""
 
     def note(self, text: str) -> None:
         """One line for the user."""
+
+    def preparing(self, what: str, done: int, total: int) -> None:
+        """While data is made ready: so many are done of so many."""
 
 
 class Trainer:
@@ -163,9 +166,10 @@ class Trainer:
     def _evaluate(self) -> dict[str, Any]:
         with self._averaged(), self._own_randomness():
             self.model.eval()
-            value = self.task.validate(self.model, self.device)
+            found = self.task.validate(self.model, self.device)
             samples = self.task.samples(self.model, self.device)
-        entry = {"step": self.step, "val_loss": value}
+        value, beside = (found.loss, found.beside) if isinstance(found, Validated) else (found, {})
+        entry = {"step": self.step, "val_loss": value, **beside}
         self.stale = 0 if value < self.best else self.stale + 1
         if value < self.best:
             self.best, self.best_step = value, self.step

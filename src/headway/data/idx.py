@@ -1,0 +1,29 @@
+"""IDX, the format MNIST came in: a magic number, sizes, then bytes; plain or gzipped."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.data.files import read_bytes
+from headway.errors import DataError
+
+BYTE = 8  # the code of unsigned bytes, the only kind of number that is read
+
+
+def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
+    """An array of bytes with so many dimensions. Raises DataError naming the file and what it says of itself."""
+    data = read_bytes(path)
+    head = 4 + 4 * dimensions
+    if len(data) < head or data[:2] != b"\0\0":
+        raise DataError(f"{path}: not an IDX file (it begins with {data[:4]!r})")
+    if data[2] != BYTE or data[3] != dimensions:
+        got = f"type 0x{data[2]:02X} in {data[3]} dimensions"
+        raise DataError(f"{path}: {got}, expected unsigned bytes (0x{BYTE:02X}) in {dimensions}")
+    shape = tuple(int(n) for n in np.frombuffer(data, ">u4", count=dimensions, offset=4))
+    if len(data) - head != math.prod(shape):
+        raise DataError(f"{path}: sizes {shape} need {math.prod(shape):,} bytes, there are {len(data) - head:,}")
+    return np.frombuffer(data, np.uint8, offset=head).reshape(shape)

@@ -1,0 +1,210 @@
+"""Where pictures lie: a folder for each class, rows of a parquet file, IDX files. Each split can be read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from headway.data.files import listing, names, read_bytes, read_lines, without_gz
+from headway.data.idx import read_idx
+from headway.data.pictures import ENDINGS, Picture
+from headway.data.tables import open_parquet
+from headway.errors import DataError
+
+IDX = (("-images-idx3-ubyte", "-labels-idx1-ubyte"), ("-images.idx3-ubyte", "-labels.idx1-ubyte"))
+SPLITS = ("train", "val", "test")  # folders of these names hold splits, others classes
+ALIASES = {"valid": "val", "validation": "val", "dev": "val", "t10k": "test"}
+NAMES = "classes.txt"  # beside parquet or IDX: a class a line, in the order of their numbers
+IMAGE_COLUMNS, LABEL_COLUMNS = ("image", "img", "picture"), ("label", "labels", "class", "fine_label")
+
+
+class Split(Protocol):
+    """Pictures that can be gone through again and again."""
+
+    def __iter__(self) -> Iterator[Picture]: ...
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ClassFolders:
+    """The files of class folders with the number of each one's class."""
+
+    files: tuple[tuple[Path, int], ...]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[Picture]:
+        for path, label in self.files:
+            yield Picture(str(path), label, read_bytes(path))
+
+
+@dataclass(frozen=True, slots=True)
+class IdxFiles:
+    """Grey images in one file, their labels in another."""
+
+    images: Path
+    labels: Path
+
+    def __len__(self) -> int:
+        return len(read_idx(self.labels, dimensions=1))
+
+    def __iter__(self) -> Iterator[Picture]:
+        images, labels = read_idx(self.images, dimensions=3), read_idx(self.labels, dimensions=1)
+        if len(images) != len(labels):
+            raise DataError(f"{self.images}: {len(images):,} images, {self.labels.name} has {len(labels):,} labels")
+        for number, (pixels, label) in enumerate(zip(images, labels, strict=True), 1):
+            yield Picture(f"{self.images}: image {number}", int(label), pixels)
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetRows:
+    """Rows with the bytes of an image and a label, a number or, with `words`, one of these."""
+
+    path: Path
+    image: str
+    label: str
+    words: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        with open_parquet(self.path) as file:
+            return int(file.metadata.num_rows)
+
+    def __iter__(self) -> Iterator[Picture]:
+        number = 0
+        numbers = {word: n for n, word in enumerate(self.words)}
+        with open_parquet(self.path) as file:
+            for batch in file.iter_batches(batch_size=256, columns=[self.image, self.label]):
+                for row in batch.to_pylist():
+                    number += 1
+                    where = f"{self.path}: row {number}"
+                    yield Picture(where, _number(where, row[self.label], numbers), _bytes(where, row[self.image]))
+
+
+def _number(where: str, value: Any, numbers: dict[str, int]) -> int:
+    if isinstance(value, str) and value in numbers:
+        return numbers[value]
+    if isinstance(value, int) and not isinstance(value, bool) and not numbers:
+        return value
+    allowed = f"one of {', '.join(numbers)}" if numbers else "a whole number from 0"
+    raise DataError(f"{where}: label {value!r}, expected {allowed}")
+
+
+def _bytes(where: str, value: Any) -> bytes:
+    data = value.get("bytes") if isinstance(value, dict) else value
+    if not isinstance(data, bytes):
+        raise DataError(f"{where}: the image is a {type(data).__name__}, expected the bytes of a file")
+    return data
+
+
+def find_splits(path: Path, classes: tuple[str, ...]) -> tuple[dict[str, Split], tuple[str, ...]]:
+    """The splits there are, by name, and the names of the classes, () where only the labels can tell.
+
+    Raises DataError that says what was looked for.
+    """
+    if not path.exists():
+        raise DataError(f"{path}: no such file or folder")
+    if path.is_file():
+        if path.suffix != ".parquet":
+            raise DataError(f"{path}: images are a folder, or a file that ends with .parquet")
+        return _parquets({"train": path}, classes)
+    if tables := [file for file in listing(path) if file.suffix == ".parquet"]:
+        files = {_split(file.stem): file for file in tables}
+        if len(files) < len(tables):
+            raise DataError(f"{path}: a split in more than one file, expected one each: {names(tables)}")
+        return _parquets(files, classes or _listed(path))
+    if found := _idx(path):
+        return found, classes or _listed(path)
+    folders = _folders(path)
+    if not folders:
+        looked = "class folders with images, parquet files or IDX files"
+        raise DataError(f"{path}: no {looked}; there are: {names(listing(path))}")
+    splits = {_split(folder.name): folder for folder in folders if _split(folder.name) in SPLITS}
+    if "train" not in splits:
+        splits = {"train": path}
+    classes = classes or tuple(folder.name for folder in _folders(splits["train"]))
+    return {split: _class_folders(folder, classes) for split, folder in splits.items()}, classes
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
+
+
+def _split(name: str) -> str:
+    name = name.split("-0")[0]  # train-00000-of-00001, as the hub names its files
+    return ALIASES.get(name, name)
+
+
+def _listed(folder: Path) -> tuple[str, ...]:
+    path = folder / NAMES
+    return tuple(line.strip() for line in read_lines(path) if line.strip()) if path.is_file() else ()
+
+
+def _class_folders(folder: Path, classes: tuple[str, ...]) -> ClassFolders:
+    """The images of a folder's class folders. Raises DataError for an unknown class or one without images."""
+    found: list[tuple[Path, int]] = []
+    for each in _folders(folder):
+        if each.name not in classes:
+            raise DataError(f"{each}: no such class; there are: {', '.join(classes)}")
+        files = sorted(path for path in each.rglob("*") if path.suffix.lower() in ENDINGS and path.is_file())
+        if not files:
+            there = names(listing(each), most=5)
+            raise DataError(f"{each}: no image ({', '.join(ENDINGS)}), expected at least 1; there are: {there}")
+        found += [(path, classes.index(each.name)) for path in files]
+    if not found:
+        raise DataError(f"{folder}: no class folders, expected one for each class")
+    return ClassFolders(tuple(found))
+
+
+def _idx(folder: Path) -> dict[str, Split]:
+    files = {without_gz(path): path for path in listing(folder)}
+    found: dict[str, Split] = {}
+    for images, labels in IDX:
+        for name, path in files.items():
+            split = name.removesuffix(images)
+            if split == name:
+                continue
+            if f"{split}{labels}" not in files:
+                raise DataError(f"{path}: no {split}{labels} beside it")
+            found[_split(split)] = IdxFiles(path, files[f"{split}{labels}"])
+    return found
+
+
+def _parquets(files: dict[str, Path], classes: tuple[str, ...]) -> tuple[dict[str, Split], tuple[str, ...]]:
+    splits: dict[str, ParquetRows] = {}
+    words: set[str] = set()
+    for split, path in files.items():
+        with open_parquet(path) as file:
+            columns = file.schema_arrow.names
+            image, label = (
+                _column(path, columns, IMAGE_COLUMNS, "image"),
+                _column(path, columns, LABEL_COLUMNS, "label"),
+            )
+            splits[split] = ParquetRows(path, image, label)
+            classes = classes or _hub_names(file.schema_arrow.metadata, label)
+            if str(file.schema_arrow.field(label).type) in ("string", "large_string"):
+                words |= set(file.read(columns=[label]).column(label).unique().to_pylist()) - {None}
+    if words:
+        classes = classes or tuple(sorted(words))
+        return {split: replace(rows, words=classes) for split, rows in splits.items()}, classes
+    return dict(splits), classes
+
+
+def _column(path: Path, columns: list[str], wanted: tuple[str, ...], what: str) -> str:
+    for name in wanted:
+        if name in columns:
+            return name
+    raise DataError(f"{path}: no column with the {what} ({', '.join(wanted)}); there are: {', '.join(columns)}")
+
+
+def _hub_names(metadata: Any, label: str) -> tuple[str, ...]:
+    """Class names where the file carries them as the Hugging Face hub writes them."""
+    try:
+        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+        return tuple(map(str, features[label]["names"]))
+    except (KeyError, TypeError, ValueError):
+        return ()

@@ -1,0 +1,208 @@
+"""Images with classes, by split: found, checked, decoded once into a memory-mapped store, and a tenth held out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.data.image_files import Split, find_splits
+from headway.data.pictures import RULE, Picture, Pixels, decode_all
+from headway.data.store import fingerprint
+from headway.errors import DataError
+from headway.storage import committing, discard, problems
+
+Labels = NDArray[np.int64]
+Progress = Callable[[str, int, int], None]  # what is done, how many are, of how many
+NAMED = 20  # bad files a store remembers by name
+PIXELS, LABELS, FACTS = "pixels.u8", "labels.i64", "facts.json"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageStore:
+    """Decoded images (N, 3, H, W) and their classes (N,)."""
+
+    pixels: Pixels
+    labels: Labels
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """Images by split with the names of their classes; `contents` has a digest of each split."""
+
+    name: str
+    classes: tuple[str, ...]
+    splits: dict[str, ImageStore]
+    contents: dict[str, str]
+    left_out: int = 0  # bad images
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageReading:
+    """How images are read: their size, the classes if known, the split to validate on, and what a bad file means."""
+
+    size: int
+    classes: tuple[str, ...] = ()
+    val: str = ""
+    skip_bad: bool = False
+    to_train: bool = True  # else only to be judged: nothing is held out, and a class may have no image
+    cache: Path
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What one pass over a split's files tells: digest and class of each picture."""
+
+    digests: list[bytes]
+    labels: Labels
+
+    def digest(self, classes: tuple[str, ...]) -> str:
+        whole = hashlib.sha256("\0".join(classes).encode())
+        for digest, label in zip(self.digests, self.labels, strict=True):
+            whole.update(digest + int(label).to_bytes(8, "little", signed=True))
+        return whole.hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some pictures of a split."""
+
+    split: Split
+    chosen: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return int(self.chosen.sum())
+
+    def __iter__(self) -> Iterator[Picture]:
+        return (picture for picture, chosen in zip(self.split, self.chosen, strict=True) if chosen)
+
+
+def load_images(path: Path, reading: ImageReading, progress: Progress = lambda what, done, total: None) -> Images:
+    """Everything under a path, checked and decoded. Raises DataError naming the first thing that is wrong."""
+    splits, classes = find_splits(path, reading.classes)
+    splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != "train", name))}
+    if "train" not in splits:
+        raise DataError(f"{path}: no train split; splits: {', '.join(splits)}")
+    known = {name: _look(f"reading {name}", split, progress) for name, split in splits.items()}
+    classes = classes or _counted(path, known["train"].labels)
+    for name, found in known.items():
+        _expect_labels(path, splits[name], name, found.labels, classes)
+    if reading.to_train:
+        _expect_enough(path, known["train"].labels, classes, least=2)
+    if reading.val:
+        if reading.val not in splits:
+            raise DataError(f"{path}: data.val={reading.val!r}, splits: {', '.join(splits)}")
+        splits["val"], known["val"] = splits[reading.val], known[reading.val]
+    elif "val" not in splits and reading.to_train:
+        held = held_out(known["train"].digests, known["train"].labels)
+        whole, all_known = splits["train"], known["train"]
+        for name, chosen in (("train", ~held), ("val", held)):
+            splits[name] = _Part(whole, chosen)
+            digests = [digest for digest, each in zip(all_known.digests, chosen, strict=True) if each]
+            known[name] = _Known(digests, all_known.labels[chosen])
+    contents = {name: found.digest(classes) for name, found in known.items()}
+    stores: dict[str, ImageStore] = {}
+    bad: dict[str, list[str]] = {}
+    for name, split in splits.items():
+        folder = reading.cache / f"images-{fingerprint([contents[name], str(reading.size), RULE])}"
+        stores[name], bad[name] = _stored(folder, split, reading.size, f"decoding {name}", progress)
+    wrong = [each for found in bad.values() for each in found]
+    if wrong and not reading.skip_bad:
+        total = sum(map(len, splits.values()))
+        raise DataError(f"{wrong[0]}; {len(wrong):,} of {total:,} are bad; --data.skip_bad true leaves them out")
+    if reading.to_train:
+        _expect_enough(path, stores["train"].labels, classes)
+    return Images(name=str(path), classes=classes, splits=stores, contents=contents, left_out=len(wrong))
+
+
+def held_out(digests: list[bytes], labels: Labels) -> NDArray[np.bool_]:
+    """Which pictures are val: of each class a tenth, at least one, with the smallest digests; copies stay together."""
+    held = np.zeros(len(labels), bool)
+    for label in np.unique(labels):
+        rows = sorted(np.flatnonzero(labels == label), key=lambda row: digests[row])
+        count = max(len(rows) // 10, 1)
+        same = [row for row in rows if digests[row] <= digests[rows[count - 1]]]
+        held[same if len(same) < len(rows) else rows[:count]] = True
+    return held
+
+
+def _look(what: str, split: Split, progress: Progress) -> _Known:
+    digests, labels, total = [], [], len(split)
+    for picture in split:
+        digests.append(hashlib.sha256(picture.data).digest())
+        labels.append(picture.label)
+        progress(what, len(labels), total)
+    return _Known(digests, np.asarray(labels, np.int64))
+
+
+def _counted(path: Path, labels: Labels) -> tuple[str, ...]:
+    """Classes without names, by number: all from 0 to the largest label must be there."""
+    found = np.unique(labels)
+    most = len(found) - 1
+    if len(found) and (found[0] != 0 or found[-1] != most):
+        wrong = next(int(label) for label in found if not 0 <= label <= most)
+        raise DataError(f"{path}: {len(found)} classes without names, one of them {wrong}; expected 0 to {most}")
+    return tuple(map(str, found))
+
+
+def _expect_labels(path: Path, split: Split, name: str, labels: Labels, classes: tuple[str, ...]) -> None:
+    if not len(labels):
+        raise DataError(f"{path}: split {name} has no images, expected at least 1")
+    wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
+    if len(wrong):
+        row = int(wrong[0])
+        where = next(picture.where for n, picture in enumerate(split) if n == row)
+        raise DataError(f"{where}: label {labels[row]}, allowed: 0 to {len(classes) - 1}")
+
+
+def _expect_enough(path: Path, labels: Labels, classes: tuple[str, ...], least: int = 1) -> None:
+    """Raise DataError for a training set of one class, or with a class that has too few images."""
+    if len(classes) < 2:
+        raise DataError(f"{path}: {len(classes)} class ({', '.join(classes)}), expected at least 2")
+    for number, count in enumerate(np.bincount(labels, minlength=len(classes))):
+        if count < least:
+            raise DataError(f"{path}: class {classes[number]!r} has {count} image in train, expected at least {least}")
+
+
+def _stored(
+    folder: Path, split: Iterable[Picture], size: int, what: str, progress: Progress
+) -> tuple[ImageStore, list[str]]:
+    """The store in this folder, made first where there is none, and what was wrong with pictures left out of it."""
+    if not folder.exists() or problems(folder):
+        discard(folder)
+        with committing(folder, shared=True) as draft:
+            labels: list[int] = []
+            bad: list[str] = []
+            total = len(split)  # type: ignore[arg-type]
+
+            def fill(path: Path) -> None:
+                with path.open("wb") as file:
+                    for picture, pixels in decode_all(split, size):
+                        if isinstance(pixels, DataError):
+                            bad.append(str(pixels))
+                        else:
+                            file.write(pixels.tobytes())
+                            labels.append(picture.label)
+                        progress(what, len(labels) + len(bad), total)
+
+            draft.write(PIXELS, fill)
+            draft.write(LABELS, lambda path: np.asarray(labels, np.int64).tofile(path))
+            draft.json(FACTS, {"bad": [*bad[:NAMED], *["another"] * (len(bad) - NAMED)]})
+    wrong = json.loads((folder / FACTS).read_text())["bad"]
+    return open_store(folder, size), wrong
+
+
+def open_store(folder: Path, size: int) -> ImageStore:
+    """A store that is there."""
+    labels = np.fromfile(folder / LABELS, np.int64)
+    if not len(labels):
+        return ImageStore(np.zeros((0, 3, size, size), np.uint8), labels)
+    return ImageStore(np.memmap(folder / PIXELS, np.uint8, "r", shape=(len(labels), 3, size, size)), labels)

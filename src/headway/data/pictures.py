@@ -1,0 +1,118 @@
+"""One picture as Pillow reads it: checked from its header on, brought to three colours and a square of one size."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps, UnidentifiedImageError
+
+from headway.errors import DataError
+
+Pixels = NDArray[np.uint8]
+LARGEST = 64_000_000  # pixels: a small file can claim far more than memory holds
+# Those that Pillow decodes by itself, without another program.
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
+ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+HELD = 64  # pictures in memory at a time
+RULE = "square 1"  # part of every cache's key: changes when the same file would give other pixels
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A picture before it is decoded: what errors call it, its class, and a file's bytes or grey pixels (H, W)."""
+
+    where: str
+    label: int
+    content: bytes | Pixels
+
+    @property
+    def data(self) -> bytes:
+        """What the picture is, for a digest."""
+        return self.content if isinstance(self.content, bytes) else self.content.tobytes()
+
+
+def decode_all(pictures: Iterable[Picture], size: int) -> Iterator[tuple[Picture, Pixels | DataError]]:
+    """Each picture with its pixels, or with what is wrong with it, in order; several are decoded at a time."""
+
+    def one(picture: Picture) -> Pixels | DataError:
+        try:
+            return decode(picture, size)
+        except DataError as error:
+            return error
+
+    # Pillow warns of what is checked here; the filter belongs to all threads, so that it is set around them.
+    with warnings.catch_warnings(), ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
+        warnings.simplefilter("ignore")
+        waiting = iter(pictures)
+        while held := list(islice(waiting, HELD)):
+            yield from zip(held, pool.map(one, held), strict=True)
+
+
+def decode(picture: Picture, size: int) -> Pixels:
+    """A picture as (3, size, size): its shorter side becomes `size`, then the centre is cut out.
+
+    The first frame counts, turned as EXIF says; what is transparent is laid on white; 16 bits become 8. Raises
+    DataError naming the file and what is wrong with it.
+    """
+    if isinstance(picture.content, bytes):
+        image = _opened(picture.content, picture.where)
+    else:
+        image = Image.fromarray(picture.content)
+    width, height = image.size
+    if (width, height) != (size, size):
+        side = min(width, height)
+        left, top = (width - side) / 2, (height - side) / 2
+        image = image.resize((size, size), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
+    pixels: Pixels = np.asarray(image.convert("RGB"), np.uint8).transpose(2, 0, 1)
+    return pixels
+
+
+def _opened(data: bytes, where: str) -> Image.Image:
+    if not data:
+        raise DataError(f"{where}: an empty file, expected an image")
+    try:
+        image = Image.open(BytesIO(data), formats=FORMATS)
+        _expect_size(image, where)
+        image.load()
+        return _eight_bits(ImageOps.exif_transpose(image), where)
+    except DataError:
+        raise
+    except Image.DecompressionBombError:
+        raise DataError(f"{where}: more than the {LARGEST:,} pixels allowed") from None
+    except Exception as error:  # its readers raise whatever a wrong byte leads them to
+        reason = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, UnidentifiedImageError):
+            reason = f"none of {', '.join(FORMATS)}; it begins with {data[:8]!r}"
+        raise DataError(f"{where}: not a readable image ({reason})") from None
+
+
+def _expect_size(image: Image.Image, where: str) -> None:
+    """From the header alone, before a pixel is decoded."""
+    width, height = image.size
+    if width * height > LARGEST:
+        raise DataError(f"{where}: {width:,} × {height:,} pixels, allowed: at most {LARGEST:,}")
+    if not width * height:
+        raise DataError(f"{where}: {width} × {height} pixels, expected at least one")
+
+
+def _eight_bits(image: Image.Image, where: str) -> Image.Image:
+    """Any mode as RGB."""
+    if image.mode == "F":
+        raise DataError(f"{where}: pixels are 32-bit floats, allowed: 8 or 16 bits")
+    if image.mode.startswith("I"):
+        values = np.asarray(image)
+        if values.min() < 0 or values.max() > 65535:
+            raise DataError(f"{where}: pixels from {values.min()} to {values.max()}, allowed: 0 to 65535")
+        return Image.fromarray(np.round(values / 257).astype(np.uint8)).convert("RGB")
+    if image.mode in ("RGBA", "LA", "PA", "La", "RGBa") or "transparency" in image.info:
+        clear = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear).convert("RGB")
+    return image.convert("RGB")

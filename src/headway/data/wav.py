@@ -1,0 +1,121 @@
+"""WAV files: 8, 16, 24 and 32 bits, whole numbers or floats, any number of channels, read as one at any rate."""
+
+from __future__ import annotations
+
+import struct
+import wave
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.data.files import read_bytes
+from headway.errors import DataError
+from headway.storage import commit_file
+
+Wave = NDArray[np.float32]
+PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
+BITS = {PCM: (8, 16, 24, 32), FLOAT: (32, 64)}
+LONGEST = 1 << 28  # samples
+REACH = 16  # zero crossings of the resampling filter on either side
+CHUNK = 1 << 14  # samples resampled at a time
+
+
+def read_wav(path: Path, rate: int) -> Wave:
+    """A file as samples (T,) from -1 to 1, channels averaged, at this rate. Raises DataError naming what is wrong."""
+    data = read_bytes(path)
+    if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
+        raise DataError(f"{path}: not a WAV file (it begins with {data[:12]!r})")
+    chunks = _chunks(path, data)
+    kind, channels, own, bits = _format(path, chunks.get(b"fmt "))
+    body = chunks.get(b"data")
+    if body is None:
+        raise DataError(f"{path}: a WAV file without samples; chunks: {_listed(chunks)}")
+    frame = channels * bits // 8
+    if len(body) < frame or len(body) % frame:
+        raise DataError(f"{path}: {len(body):,} bytes of samples, expected a multiple of {frame}")
+    if len(body) // frame > LONGEST:
+        raise DataError(f"{path}: {len(body) // frame:,} samples, allowed: at most {LONGEST:,}")
+    samples = _samples(body, kind, bits)
+    if not np.isfinite(samples).all():
+        raise DataError(f"{path}: a sample that is no number")
+    return resample(samples.reshape(-1, channels).mean(1, dtype=np.float64), own, rate)
+
+
+def write_wav(path: Path, samples: Wave, rate: int) -> None:
+    """Samples (T,) from -1 to 1 as 16 bits, whole or not at all. Raises StorageError."""
+    buffer = BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes())
+    commit_file(path, buffer.getvalue())
+
+
+def resample(samples: NDArray[Any], own: int, rate: int) -> Wave:
+    """Samples (T,) at another rate by a windowed sinc, which keeps out what the new rate cannot hold."""
+    if own == rate:
+        return samples.astype(np.float32)
+    count = max(int(len(samples) * rate / own), 1)
+    cutoff = min(1.0, rate / own)
+    reach = int(np.ceil(REACH / cutoff))
+    padded = np.pad(samples, reach + 1)
+    made = np.empty(count, np.float32)
+    for at in range(0, count, CHUNK):
+        place = np.arange(at, min(at + CHUNK, count)) * (own / rate)
+        first = np.floor(place).astype(np.int64) - reach + 1
+        index = first[:, None] + np.arange(2 * reach)
+        away = place[:, None] - index
+        window = np.cos(np.pi / 2 * np.clip(away / reach, -1, 1)) ** 2
+        weight = np.sinc(away * cutoff) * window
+        made[at : at + CHUNK] = (padded[index + reach + 1] * weight).sum(1) / weight.sum(1)
+    return made
+
+
+def _chunks(path: Path, data: bytes) -> dict[bytes, bytes]:
+    found: dict[bytes, bytes] = {}
+    at = 12
+    while at + 8 <= len(data):
+        name, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
+        if at + 8 + size > len(data):
+            there = len(data) - at - 8
+            raise DataError(f"{path}: cut short, chunk {name!r} says {size:,} bytes and has {there:,}")
+        found.setdefault(name, data[at + 8 : at + 8 + size])
+        at += 8 + size + size % 2  # chunks begin at even places
+    return found
+
+
+def _format(path: Path, head: bytes | None) -> tuple[int, int, int, int]:
+    """Kind, channels, rate and bits."""
+    if head is None or len(head) < 16:
+        raise DataError(f"{path}: a WAV file that does not say its format")
+    kind, channels, rate, _, _, bits = struct.unpack("<HHIIHH", head[:16])
+    if kind == EXTENSIBLE and len(head) >= 26:
+        kind = int.from_bytes(head[24:26], "little")
+    if kind not in BITS:
+        raise DataError(f"{path}: format {kind}, allowed: {PCM} (PCM) and {FLOAT} (float)")
+    if bits not in BITS[kind]:
+        raise DataError(f"{path}: {bits} bits, allowed: {', '.join(map(str, BITS[kind]))}")
+    if not channels or not rate:
+        raise DataError(f"{path}: {channels} channels at {rate} samples a second, expected at least one of each")
+    return kind, channels, rate, bits
+
+
+def _samples(body: bytes, kind: int, bits: int) -> NDArray[Any]:
+    if kind == FLOAT:
+        return np.frombuffer(body, f"<f{bits // 8}")
+    if bits == 8:  # the only width without a sign
+        return (np.frombuffer(body, np.uint8).astype(np.float32) - 128) / 128
+    if bits == 24:
+        parts = np.frombuffer(body, np.uint8).reshape(-1, 3)
+        wide = np.zeros((len(parts), 4), np.uint8)
+        wide[:, 1:] = parts
+        return wide.view("<i4")[:, 0] / 2.0**31
+    return np.frombuffer(body, f"<i{bits // 8}") / 2.0 ** (bits - 1)
+
+
+def _listed(chunks: dict[bytes, bytes]) -> str:
+    return ", ".join(repr(name) for name in chunks) or "none"

@@ -1,0 +1,208 @@
+"""Image classification: bytes and classes, augmented on the device, judged by how many are right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway.config import positive
+from headway.data.augment import Augmentation, augmented, constants, draw
+from headway.data.batching import Indices, Shuffled
+from headway.data.builtin import load_images
+from headway.data.config import DataConfig
+from headway.data.contents import expect_contents
+from headway.data.images import ImageReading, Images, ImageStore, Progress
+from headway.errors import ConfigError, DataError
+from headway.evaluation.classification import ClassificationReport, confusion
+from headway.tasks.task import Batch, Term, Validated, cross_entropy
+
+EVALUATED = 256  # images in one forward pass of an evaluation
+RESIDENT = 2 << 30  # bytes: training images up to this size live on the device, so that a step copies none
+SHOWN = 3  # samples of a validation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classification:
+    """Square images of one size, each of one class."""
+
+    size: int = 32  # pixels a side: the shorter side is resized to it, the centre cut out
+    augment: Augmentation | None = None
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)  # of red, green and blue from 0 to 1, subtracted
+    std: tuple[float, ...] = (0.5, 0.5, 0.5)  # and divided by
+
+    def __post_init__(self) -> None:
+        positive("task.size", self.size)
+        for name in ("mean", "std"):
+            if len(getattr(self, name)) != 3:
+                raise ConfigError(f"task.{name}={getattr(self, name)}, expected three numbers")
+        if min(self.std) <= 0:
+            raise ConfigError(f"task.std={self.std}, allowed: above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Guesses:
+    """What a model makes of images: probabilities (N, classes), on the CPU in float32, and their classes (N,)."""
+
+    probabilities: Tensor
+    labels: Tensor
+    nats: float
+
+    @property
+    def predicted(self) -> Tensor:
+        """The likeliest class of each (N,)."""
+        return self.probabilities.argmax(1)
+
+
+class ClassificationTask:
+    """Batches of images, and how often a model names their class."""
+
+    def __init__(
+        self,
+        config: Classification,
+        classes: tuple[str, ...],
+        splits: Mapping[str, ImageStore],
+        *,
+        batch_tokens: int,
+        seed: int,
+        compiled: bool = False,
+    ) -> None:
+        self.config, self.classes, self.splits, self.seed = config, classes, dict(splits), seed
+        self.order = Shuffled(len(splits["train"]), batch_tokens, seed)
+        self.small = splits["train"].pixels.nbytes <= RESIDENT
+        self._tables: dict[torch.device, Tensor] = {}
+        # Hundreds of small operations become a few; the numbers stay the same.
+        self._augmented = torch.compile(augmented, dynamic=False) if compiled else augmented
+        self._drawn = (-1, 0)  # the last step that augmented, and how many batches it has had
+
+    def batch(self, indices: Indices) -> Batch:
+        """Numbers of images (B,) where all images are on the device, else the images themselves (B, 3, H, W)."""
+        train = self.splits["train"]
+        labels = torch.from_numpy(train.labels[indices])
+        rows = torch.from_numpy(indices) if self.small else torch.from_numpy(train.pixels[indices])
+        return Batch((rows,), labels, len(indices))
+
+    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
+        """Cross-entropy of the classes; of a mixed image, in the shares of its two."""
+        (given,) = batch.inputs
+        assert given is not None
+        images = self._table(given.device)[given] if self.small else given
+        config, labels = self.config, batch.targets
+        known = constants(config.mean, config.std, given.device)
+        if config.augment is None:
+            logits = model(known.normalised(images))
+            return {"class": Term(cross_entropy(logits, labels, smoothing), batch.count)}
+        mixed = self._augmented(config.augment, images, self._draws(len(images), given.device, step), known)
+        logits = model(mixed.images)
+        if not config.augment.mix:
+            return {"class": Term(cross_entropy(logits, labels, smoothing), batch.count)}
+        # The loss is linear in its target: a mixed one needs no table of shares, smoothed or not.
+        own, other = (
+            F.cross_entropy(logits.float(), each, reduction="none", label_smoothing=smoothing)
+            for each in (labels, labels[mixed.partner])
+        )
+        return {"class": Term((mixed.share * own + (1 - mixed.share) * other).sum(), batch.count)}
+
+    def _table(self, device: torch.device) -> Tensor:
+        """All training images on a device (N, 3, H, W), put there once."""
+        if device not in self._tables:
+            pixels = self.splits["train"].pixels
+            self._tables[device] = torch.from_numpy(np.array(pixels)).to(device)  # copied: a map cannot be written
+        return self._tables[device]
+
+    def _draws(self, count: int, device: torch.device, step: int) -> Tensor:
+        """Random numbers that seed, step and the number of the batch within the step decide, resumed or not."""
+        number = self._drawn[1] + 1 if self._drawn[0] == step else 0
+        self._drawn = (step, number)
+        state = np.random.SeedSequence([self.seed, step, number]).generate_state(1, np.uint64)
+        return draw(count, torch.Generator(device).manual_seed(int(state[0]) >> 1))
+
+    def validate(self, model: nn.Module, device: torch.device) -> Validated:
+        """Nats per image over the whole validation split, and the share that is right."""
+        report = self.evaluate(model, device, "val")
+        return Validated(report.loss, {"val_accuracy": report.accuracy})
+
+    def evaluate(self, model: nn.Module, device: torch.device, split: str) -> ClassificationReport:
+        """Every image of a split, once, as it is."""
+        return self.report(self.guesses(model, device, split))
+
+    def report(self, guesses: Guesses) -> ClassificationReport:
+        """What guesses are worth."""
+        counted = confusion(guesses.labels.numpy(), guesses.predicted.numpy(), len(self.classes))
+        return ClassificationReport(classes=self.classes, confusion=counted, nats=guesses.nats)
+
+    @torch.no_grad()
+    def guesses(self, model: nn.Module, device: torch.device, split: str) -> Guesses:
+        """What the model makes of a split."""
+        if split not in self.splits:
+            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
+        store = self.splits[split]
+        chances, nats = [], torch.zeros((), dtype=torch.float64, device=device)
+        labels = torch.from_numpy(store.labels)
+        for rows in _runs(len(store)):
+            logits = logits_of(model, device, torch.from_numpy(np.array(store.pixels[rows])), self.config)
+            nats += F.cross_entropy(logits, labels[rows].to(device), reduction="sum").double()
+            chances.append(logits.softmax(-1))
+        return Guesses(torch.cat(chances).cpu(), labels, float(nats))
+
+    def samples(self, model: nn.Module, device: torch.device) -> list[str]:
+        """What some images of the validation split are taken for."""
+        store = self.splits["val"]
+        rows = np.unique(np.linspace(0, len(store) - 1, SHOWN).astype(np.int64))
+        with torch.no_grad():
+            logits = logits_of(model, device, torch.from_numpy(np.array(store.pixels[rows])), self.config)
+        best, which = logits.softmax(-1).max(-1)
+        return [
+            f"{self.classes[label]}: taken for {self.classes[int(guess)]} ({float(chance):.0%})"
+            for label, guess, chance in zip(store.labels[rows], which, best, strict=True)
+        ]
+
+
+def logits_of(model: nn.Module, device: torch.device, images: Tensor, config: Classification) -> Tensor:
+    """Bytes (B, 3, H, W) -> logits (B, classes) in float32, whatever the model computes in."""
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    known = constants(config.mean, config.std, device)
+    logits: Tensor = model(known.normalised(images.to(device)).to(dtype))
+    return logits.float()
+
+
+def _runs(count: int) -> Iterator[slice]:
+    return (slice(at, min(at + EVALUATED, count)) for at in range(0, count, EVALUATED))
+
+
+def read_images(config: Classification, data: DataConfig, progress: Progress, *, to_train: bool) -> Images:
+    """The images a run is told to read."""
+    reading = ImageReading(
+        size=config.size,
+        classes=data.classes,
+        val=data.val,
+        skip_bad=data.skip_bad,
+        to_train=to_train,
+        cache=Path(data.cache).expanduser(),
+    )
+    return load_images(data.spec, reading, progress)
+
+
+def prepare_classification(
+    config: Classification,
+    data: DataConfig,
+    *,
+    batch_tokens: int,
+    seed: int,
+    compiled: bool = False,
+    to_train: bool = True,
+    expected: Mapping[str, str] | None = None,
+    progress: Progress = lambda what, done, total: None,
+) -> tuple[ClassificationTask, Images]:
+    """Images as a task, and the images themselves with their classes and contents."""
+    images = read_images(config, data, progress, to_train=to_train)
+    expect_contents(images.contents, expected)
+    task = ClassificationTask(
+        config, images.classes, images.splits, batch_tokens=batch_tokens, seed=seed, compiled=compiled
+    )
+    return task, images

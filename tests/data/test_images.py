@@ -1,0 +1,323 @@
+"""Images from files of every kind, and one line for each thing that can be wrong with them."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+import zlib
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from headway.data.images import ImageReading, held_out, load_images
+from headway.data.pictures import LARGEST, Picture, decode
+from headway.errors import DataError
+
+parquet = pytest.importorskip("pyarrow.parquet")
+arrow = pytest.importorskip("pyarrow")
+
+
+def png(seed: int = 0, size: tuple[int, int] = (12, 10), **more) -> bytes:
+    pixels = np.random.default_rng(seed).integers(0, 256, (size[1], size[0], 3), np.uint8)
+    return encoded(Image.fromarray(pixels), **more)
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **more) -> bytes:
+    file = BytesIO()
+    image.save(file, kind, **more)
+    return file.getvalue()
+
+
+def folder(path: Path, *, classes=("cat", "dog"), each=5, splits=("",)) -> Path:
+    seed = 0
+    for split in splits:
+        for name in classes:
+            (path / split / name).mkdir(parents=True)
+            for n in range(each):
+                seed += 1
+                (path / split / name / f"{n}.png").write_bytes(png(seed))
+    return path
+
+
+@pytest.fixture
+def read(tmp_path):
+    def reading(path, size=8, progress=lambda what, done, total: None, **more):
+        return load_images(path, ImageReading(size=size, cache=tmp_path / "cache", **more), progress)
+
+    return reading
+
+
+def decoded(data: bytes, size: int = 4):
+    return decode(Picture("x", 0, data), size)
+
+
+# --- one picture ---------------------------------------------------------------------------------------------------
+
+
+def test_a_picture_of_the_size_keeps_its_pixels():
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 9, 3), np.uint8)
+    assert np.array_equal(decoded(encoded(Image.fromarray(pixels)), 9), pixels.transpose(2, 0, 1))
+
+
+def test_the_shorter_side_is_resized_and_the_centre_cut_out():
+    pixels = np.zeros((10, 30, 3), np.uint8)
+    pixels[:, 10:20] = (200, 100, 50)
+    assert decoded(encoded(Image.fromarray(pixels)), 10).reshape(3, -1).std(1).max() == 0
+    whole = Image.fromarray(np.random.default_rng(1).integers(0, 256, (20, 40, 3), np.uint8))
+    shorter = whole.resize((20, 10), Image.Resampling.BICUBIC)
+    expected = np.asarray(shorter.crop((5, 0, 15, 10))).transpose(2, 0, 1)
+    assert np.abs(decoded(encoded(whole), 10).astype(int) - expected).max() <= 1
+
+
+def test_a_long_thin_picture_needs_no_more_memory_than_it_has():
+    assert decoded(encoded(Image.new("L", (60_000, 1), 7)), 64).shape == (3, 64, 64)
+
+
+@pytest.mark.parametrize(
+    ("image", "colour"),
+    [
+        (Image.new("L", (5, 5), 90), (90, 90, 90)),
+        (Image.new("1", (5, 5), 1), (255, 255, 255)),
+        (Image.new("RGBA", (5, 5), (10, 20, 30, 0)), (255, 255, 255)),
+        (Image.new("RGBA", (5, 5), (10, 20, 30, 255)), (10, 20, 30)),
+        (Image.new("LA", (5, 5), (60, 255)), (60, 60, 60)),
+        (Image.new("RGB", (5, 5), (10, 20, 30)).convert("P"), (10, 20, 30)),
+        (Image.fromarray(np.full((5, 5), 257 * 80, np.uint16)), (80, 80, 80)),
+    ],
+)
+def test_every_mode_becomes_three_colours(image, colour):
+    found = decoded(encoded(image)).reshape(3, -1)
+    assert np.abs(found.astype(int) - np.array(colour)[:, None]).max() <= 26 * (image.mode == "P")
+
+
+def test_cmyk_and_a_transparent_palette_and_a_moving_picture():
+    cmyk = decoded(encoded(Image.new("CMYK", (8, 8), (0, 255, 255, 0)), "JPEG", quality=95)).reshape(3, -1).mean(1)
+    assert cmyk[0] > 220
+    assert cmyk[1:].max() < 40
+    clear = decoded(encoded(Image.new("P", (5, 5), 0), transparency=0))
+    assert clear.min() == 255
+    frames = [Image.new("RGB", (5, 5), colour) for colour in ("red", "blue")]
+    first = decoded(encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])).reshape(3, -1).mean(1)
+    assert first[0] > 200 > 50 > first[2]
+
+
+def test_a_picture_lies_as_exif_says():
+    pixels = np.zeros((8, 8, 3), np.uint8)
+    pixels[:4] = 255
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by 90°
+    found = decoded(encoded(Image.fromarray(pixels), exif=exif), 8)[0]
+    assert found[:, 4:].min() == 255
+    assert found[:, :4].max() == 0
+
+
+def bomb() -> bytes:
+    """A PNG whose header claims more pixels than are allowed; there is next to nothing behind it."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", 10_000, 10_000, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+BAD = {
+    "cut short": (png()[:-60], "not a readable image"),
+    "a text": (b"hello there", "not a readable image (none of PNG"),
+    "empty": (b"", "an empty file, expected an image"),
+    "a bomb": (bomb(), f"10,000 × 10,000 pixels, allowed: at most {LARGEST:,}"),
+    "floats": (encoded(Image.new("F", (5, 5)), "TIFF"), "32-bit floats, allowed: 8 or 16 bits"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_picture_is_named(name):
+    data, wrong = BAD[name]
+    with pytest.raises(DataError) as error:
+        decoded(data)
+    assert str(error.value).startswith("x: ")
+    assert wrong in str(error.value)
+
+
+# --- sets ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_for_each_class(tmp_path, read):
+    images = read(folder(tmp_path / "pets", each=20))
+    assert images.classes == ("cat", "dog")
+    assert {name: len(store) for name, store in images.splits.items()} == {"train": 36, "val": 4}
+    assert images.splits["val"].labels.tolist() == [0, 0, 1, 1]
+    assert images.splits["train"].pixels.shape == (36, 3, 8, 8)
+    own = {store.pixels[n].tobytes() for store in images.splits.values() for n in range(len(store))}
+    assert len(own) == 40
+
+
+def test_splits_as_folders(tmp_path, read):
+    path = folder(tmp_path / "pets", splits=("train", "valid", "test"))
+    assert set(read(path).splits) == {"train", "val", "test"}
+    (path / "test" / "cow").mkdir()
+    (path / "test" / "cow" / "a.png").write_bytes(png())
+    with pytest.raises(DataError, match=r"test/cow: no such class; there are: cat, dog"):
+        read(path)
+
+
+def test_another_split_may_validate(tmp_path, read):
+    path = folder(tmp_path / "pets", splits=("train", "test"))
+    images = read(path, val="test")
+    assert len(images.splits["train"]) == 10
+    assert np.array_equal(images.splits["val"].pixels, images.splits["test"].pixels)
+    with pytest.raises(DataError, match=r"data.val='exam', splits: train, test"):
+        read(path, val="exam")
+
+
+def test_the_tenth_is_found_by_content_alone():
+    digests = [bytes([n]) for n in (5, 1, 4, 2, 3, 9, 8, 7, 6, 0)]
+    labels = np.zeros(10, np.int64)
+    assert np.flatnonzero(held_out(digests, labels)).tolist() == [9]
+    assert np.flatnonzero(held_out(digests[::-1], labels)).tolist() == [0]
+    copies = [b"a", b"a", b"b", b"c"]
+    assert held_out(copies, labels[:4]).tolist() == [True, True, False, False]
+    assert held_out([b"a", b"a"], labels[:2]).sum() == 1  # one is left to train on
+    assert held_out(digests, np.arange(10) % 2).sum() == 2
+
+
+def test_images_are_decoded_once(tmp_path, read, monkeypatch):
+    path = folder(tmp_path / "pets")
+    seen = []
+    first = read(path, progress=lambda what, done, total: seen.append((what, done, total)))
+    assert ("reading train", 10, 10) in seen
+    assert ("decoding val", 2, 2) in seen
+    monkeypatch.setattr("headway.data.images.decode_all", None)
+    again = read(path)
+    assert np.array_equal(first.splits["train"].pixels, again.splits["train"].pixels)
+    assert first.contents == again.contents
+    with pytest.raises(TypeError):
+        read(path, size=9)  # another size is another store
+    moved = path.rename(tmp_path / "elsewhere")
+    assert read(moved).contents == first.contents
+
+
+def rows(path: Path, labels, images=None, **more) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    images = [{"bytes": png(n), "path": None} for n in range(len(labels))] if images is None else images
+    parquet.write_table(arrow.table({"img": images, "label": labels}), path, **more)
+    return path
+
+
+def test_parquet(tmp_path, read):
+    rows(tmp_path / "set" / "train.parquet", [0, 1, 2] * 4)
+    rows(tmp_path / "set" / "test.parquet", [2, 1, 0])
+    images = read(tmp_path / "set")
+    assert images.classes == ("0", "1", "2")
+    assert images.splits["test"].labels.tolist() == [2, 1, 0]
+    assert np.array_equal(images.splits["test"].pixels[1], decoded(png(1), 8))
+    (tmp_path / "set" / "classes.txt").write_text("ant\nbee\ncat\n")
+    assert read(tmp_path / "set").classes == ("ant", "bee", "cat")
+    assert read(tmp_path / "set", classes=("x", "y", "z")).classes == ("x", "y", "z")
+    named = rows(tmp_path / "set" / "words.parquet", ["b", "a"] * 4, [png(n) for n in range(8)])
+    assert read(named).classes == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("labels", "wrong"),
+    [
+        ([0, 1, 5, 0, 1, 5], r"3 classes without names, one of them 5; expected 0 to 2"),
+        ([0, 1, -1, 0, 1, -1], r"3 classes without names, one of them -1; expected 0 to 2"),
+        ([0, 0, 0], r"1 class \(0\), expected at least 2"),
+        ([0, 0, 1], r"class '1' has 1 image in train, expected at least 2"),
+        ([0, None, 1], r"row 2: label None, expected a whole number from 0"),
+        ([0.5, 1.0], r"row 1: label 0.5, expected a whole number from 0"),
+    ],
+)
+def test_labels_out_of_range(tmp_path, read, labels, wrong):
+    with pytest.raises(DataError, match=wrong):
+        read(rows(tmp_path / "set.parquet", labels))
+
+
+def test_parquet_that_is_none(tmp_path, read):
+    path = tmp_path / "set.parquet"
+    path.write_bytes(b"PAR1 or not")
+    with pytest.raises(DataError, match=r"set.parquet: not a readable parquet file"):
+        read(path)
+    parquet.write_table(arrow.table({"pixels": [1], "label": [0]}), path)
+    with pytest.raises(DataError, match=r"no column with the image \(image, img, picture\); there are: pixels, label"):
+        read(path)
+    rows(path, [0, 1], [{"bytes": None, "path": "a.png"}] * 2)
+    with pytest.raises(DataError, match=r"row 1: the image is a NoneType, expected the bytes of a file"):
+        read(path)
+    rows(path, [0, 0, 1, 1])
+    with pytest.raises(DataError, match=r"row 3: label 1, allowed: 0 to 0"):
+        read(path, classes=("one",))
+
+
+def idx(array: np.ndarray) -> bytes:
+    return bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape) + array.tobytes()
+
+
+def digits(path: Path) -> Path:
+    path.mkdir()
+    random = np.random.default_rng(0)
+    for name, count in (("train", 20), ("t10k", 6)):
+        pixels = random.integers(0, 256, (count, 8, 8), np.uint8)
+        (path / f"{name}-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(pixels)))
+        (path / f"{name}-labels-idx1-ubyte").write_bytes(idx((np.arange(count) % 2).astype(np.uint8)))
+    return path
+
+
+def test_idx_zipped_or_not(tmp_path, read):
+    path = digits(tmp_path / "digits")
+    images = read(path)
+    assert {name: len(store) for name, store in images.splits.items()} == {"train": 18, "val": 2, "test": 6}
+    grey = images.splits["test"].pixels[0]
+    assert np.array_equal(grey[0], grey[2])
+
+
+@pytest.mark.parametrize(
+    ("file", "data", "wrong"),
+    [
+        ("t10k-labels-idx1-ubyte", idx(np.zeros(5, np.uint8)), r"6 images, t10k-labels-idx1-ubyte has 5 labels"),
+        ("train-labels-idx1-ubyte", b"<html>", r"train-labels-idx1-ubyte: not an IDX file"),
+        ("train-labels-idx1-ubyte", idx(np.zeros((2, 2), np.uint8)), r"in 2 dimensions, expected unsigned bytes"),
+        ("train-labels-idx1-ubyte", idx(np.zeros(20, np.uint8))[:-3], r"need 20 bytes, there are 17"),
+        ("t10k-images-idx3-ubyte.gz", b"\x1f\x8b broken", r"t10k-images-idx3-ubyte.gz: a truncated or damaged gzip"),
+    ],
+)
+def test_idx_that_is_none(tmp_path, read, file, data, wrong):
+    path = digits(tmp_path / "digits")
+    (path / file).write_bytes(data)
+    with pytest.raises(DataError, match=wrong):
+        read(path)
+
+
+def test_bad_files_are_counted_or_left_out(tmp_path, read):
+    path = folder(tmp_path / "pets", each=10)
+    for n, (data, _) in enumerate(BAD.values()):
+        (path / "cat" / f"bad-{n}.png").write_bytes(data)
+    with pytest.raises(DataError, match=r"bad-\d.png: .*; 5 of 25 are bad; --data.skip_bad true leaves them out"):
+        read(path)
+    images = read(path, skip_bad=True)
+    assert images.left_out == 5
+    assert sum(map(len, images.splits.values())) == 20
+    with pytest.raises(DataError, match="5 of 25 are bad"):  # a store that is there remembers
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "wrong"),
+    [
+        (lambda path: path.mkdir(), r"no class folders with images, parquet files or IDX files; there are: nothing"),
+        (lambda path: None, r"no such file or folder"),
+        (lambda path: path.write_text("x"), r"images are a folder, or a file that ends with .parquet"),
+        (lambda path: folder(path, each=0), r"cat: no image \(.png, .*\), expected at least 1; there are: nothing"),
+        (lambda path: folder(path, classes=("cat",)), r"1 class \(cat\), expected at least 2"),
+        (lambda path: folder(path, each=1), r"class 'cat' has 1 image in train, expected at least 2"),
+        (lambda path: folder(path, splits=("test",)), r"test: no image|no such class|1 class|no image"),
+    ],
+)
+def test_folders_that_are_no_set(tmp_path, read, make, wrong):
+    make(tmp_path / "set")
+    with pytest.raises(DataError, match=wrong):
+        read(tmp_path / "set")
