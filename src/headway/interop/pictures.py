@@ -16,7 +16,10 @@ HALF = [0.5, 0.5, 0.5]
 
 
 def image_task(folder: ModelFolder, model: VitConfig) -> Classification:
-    """How images are scaled: by `preprocessor_config.json`, timm's `pretrained_cfg`, or to -1 … 1. Raises BadModelError."""
+    """How images are scaled, as preprocessor_config.json or timm's `pretrained_cfg` say, else to -1 … 1.
+
+    Raises BadModelError.
+    """
     if model.size[0] != model.size[1] or model.channels != 3:
         where = folder.named("config.json")
         raise BadModelError(
