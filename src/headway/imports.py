@@ -14,7 +14,7 @@ from headway import config as configs
 from headway.data.config import DataConfig
 from headway.errors import BadModelError
 from headway.interop.importing import Import
-from headway.models import ModelConfig, build_model
+from headway.models import ModelConfig, VitConfig, build_model
 from headway.runs import CONFIG
 from headway.storage import commit_file, committing, founding, read_tensors, set_weights
 from headway.tasks.translation import Translation
@@ -57,7 +57,7 @@ def import_folder(source: Path, folder: Path, told: Callable[[int, int], None] =
             found.write(filled, "model.safetensors", written)
             filled.json("trainer.json", {"step": 0})
         checkpoints.mark_latest(0)
-        data = DataConfig(marks=found.marks)
+        data = DataConfig(marks=found.marks, classes=found.classes)
         config = RunConfig(task=found.task, data=data, model=found.model, train=TrainConfig())
         for name, library in found.tokenizers.libraries.items() if found.tokenizers else ():
             commit_file(draft / name, library.to_str())
@@ -87,9 +87,13 @@ def _self_check(config: ModelConfig, task: TaskConfig, weights: Path, source: Pa
         for name, buffer in part.named_buffers(recurse=False):
             if buffer.is_meta:
                 setattr(part, name, torch.zeros_like(buffer, device="cpu"))
-    vocab: int = model.vocab  # type: ignore[assignment]
-    tokens = torch.arange(PROBE).remainder(vocab).unsqueeze(0)
-    inputs = (tokens, tokens[:, :1]) if isinstance(task, Translation) else (tokens,)
+    if isinstance(config, VitConfig):
+        inputs: tuple[Tensor, ...] = (
+            torch.zeros(1, config.channels, *config.size, dtype=next(model.parameters()).dtype),
+        )
+    else:
+        tokens = torch.arange(PROBE).remainder(model.vocab).unsqueeze(0)  # type: ignore[arg-type]
+        inputs = (tokens, tokens[:, :1]) if isinstance(task, Translation) else (tokens,)
     out = model.eval()(*inputs)
     parts = [part for part in (out if isinstance(out, tuple) else (out,)) if isinstance(part, Tensor)]
     largest = max(float(part.abs().max()) for part in parts)

@@ -1,5 +1,6 @@
 import json
 import os
+import sys
 
 import pytest
 import torch
@@ -101,13 +102,31 @@ OUTSIDE = [
 ]  # fmt: skip
 
 
+OPENED: list[str] | None = None
+
+
+def heard(event: str, arguments: tuple) -> None:
+    if event == "open" and OPENED is not None:
+        OPENED.append(str(arguments[0]))
+
+
+sys.addaudithook(heard)  # cannot be taken back; it listens only while OPENED is a list
+
+
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_an_index_cannot_lead_out_of_the_folder(tmp_path, name):
     path = write_gpt2(tmp_path / "a", shards=2)
     index = json.loads((path / "model.safetensors.index.json").read_text())
     index["weight_map"]["transformer.wte.weight"] = name
     (path / "model.safetensors.index.json").write_text(json.dumps(index))
-    refused(path, "weight_map", "transformer.wte.weight")
+    global OPENED
+    OPENED = []
+    try:
+        refused(path, "weight_map", "transformer.wte.weight")
+        assert OPENED
+        assert all(each.startswith(str(path)) for each in OPENED)
+    finally:
+        OPENED = None
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors"])

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -51,9 +55,13 @@ def test_an_imported_run_is_a_run(tmp_path, capsys):
     assert "--data" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "name", ["gpt2", "bert", "bert-pretraining", "bert-masked", "roformer", "marian", "bart", "llama"]
-)
+NAMES = (
+    "gpt2", "bert", "bert-pretraining", "bert-masked", "roformer", "longformer", "longformer-masked", "marian", "bart",
+    "llama", "vit",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_what_transformers_saves_computes_the_same_here(name, tmp_path):
     torch.manual_seed(0)
     theirs = peers.TINY[name]().eval()
@@ -209,3 +217,65 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path):
     (path / "tokenizer.json").unlink()
     with pytest.raises(BadModelError, match="no tokenizer"):
         import_folder(path, tmp_path / "run")
+
+
+def picture(path: Path, size: int) -> str:
+    Image.effect_noise((size, size), 50).convert("RGB").save(path)
+    return str(path)
+
+
+def test_a_vision_transformer_classifies(tmp_path, capsys):
+    torch.manual_seed(0)
+    theirs = peers.TINY["vit"]().eval()
+    peers.unsettle(theirs, 0.2)
+    theirs.save_pretrained(tmp_path / "a")
+    scaled = {"image_mean": [0.4, 0.5, 0.6], "image_std": [0.2, 0.25, 0.3], "size": {"height": 16, "width": 16}}
+    (tmp_path / "a/preprocessor_config.json").write_text(json.dumps(scaled))
+    assert main(["import", str(tmp_path / "a"), "--out", str(tmp_path / "run")]) == 0
+    run = headway.load(tmp_path / "run", device="cpu")
+    assert (run.config.task.mean, run.config.task.std) == ((0.4, 0.5, 0.6), (0.2, 0.25, 0.3))
+    image = picture(tmp_path / "x.png", run.config.task.size)
+    assert main(["classify", str(tmp_path / "run"), image, "--json", "--top", "7"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])["predictions"][0]["top"]
+    pixels = torch.from_numpy(np.asarray(Image.open(image)).copy()).permute(2, 0, 1).float() / 255
+    mean, std = (torch.tensor(scaled[key]).view(3, 1, 1) for key in ("image_mean", "image_std"))
+    with torch.no_grad():
+        expected = theirs(((pixels - mean) / std).unsqueeze(0)).logits.softmax(-1)[0]
+    assert found == pytest.approx(
+        {theirs.config.id2label[n]: expected[n].item() for n in range(len(expected))}, abs=1e-5
+    )
+
+
+def test_timms_own_folder_is_read(tmp_path):
+    timm = pytest.importorskip("timm")
+    torch.manual_seed(0)
+    theirs = timm.create_model("vit_tiny_patch16_224", img_size=32, num_classes=5, depth=2).eval()
+    (tmp_path / "a").mkdir()
+    save_file(theirs.state_dict(), tmp_path / "a/model.safetensors")
+    given = {"input_size": [3, 32, 32], "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5]}
+    config = {"architecture": "vit_tiny_patch16_224", "num_classes": 5, "global_pool": "token", "pretrained_cfg": given}
+    (tmp_path / "a/config.json").write_text(json.dumps(config))
+    import_folder(tmp_path / "a", tmp_path / "run")
+    images = torch.randn(2, 3, 32, 32)
+    with torch.no_grad():
+        got, expected = headway.load(tmp_path / "run", device="cpu").model(images), theirs(images)
+    assert float((got - expected).abs().max()) <= 1e-5 * max(1.0, float(expected.abs().max()))
+
+
+IMPORT = """
+import resource, sys
+from pathlib import Path
+from headway.imports import import_folder
+found = import_folder(Path(sys.argv[1]), Path(sys.argv[2]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+@pytest.mark.slow  # writes a gigabyte
+def test_memory_stays_near_the_files_size(tmp_path):
+    from headway.bench.importing import _write
+
+    _write(tmp_path / "a")
+    command = [sys.executable, "-c", IMPORT, str(tmp_path / "a"), str(tmp_path / "run")]
+    peak = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert peak <= (tmp_path / "a/model.safetensors").stat().st_size * 1.1 + 300 * 2**20

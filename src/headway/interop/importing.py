@@ -18,14 +18,18 @@ from headway.interop.bounded import one_line, shown
 from headway.interop.families import FAMILIES
 from headway.interop.family import Imported, match
 from headway.interop.folder import ModelFolder
+from headway.interop.pictures import class_names, image_task
 from headway.interop.safetensors_header import DTYPES
 from headway.interop.safetensors_writer import chunks_of, header_of
 from headway.interop.sentence import sentence_task
 from headway.interop.tokenizer_files import TokenizerFiles, read_tokenizer
-from headway.models import ModelConfig
+from headway.models import ModelConfig, VitConfig
 from headway.storage import Draft
+from headway.tasks.classification import Classification
 from headway.tasks.embedding import Embedding
+from headway.tasks.language import Language
 from headway.tasks.masked import Masked
+from headway.tasks.translation import Translation
 
 NAMED = 10  # tensors an error names; the rest are counted
 LONGEST = 2**24  # positions
@@ -61,7 +65,7 @@ class Import:
         self.match = match(prepared, imported.model, self.folder.tensors)
         self._expect_tensors()
         self.dtype = self._dtype()
-        self.task = imported.task or sentence_task(self.folder, _context(imported.model))
+        self.task, self.classes = self._task(imported)
         # Reading a tokenizer takes as long as hashing a hundred megabytes: it is done while the weights are written.
         with_tokenizer = ThreadPoolExecutor(1)
         self._reading = with_tokenizer.submit(self._tokenizers, imported)
@@ -180,6 +184,15 @@ class Import:
         """Half precision is kept where every tensor has the same; anything else becomes float32."""
         found = {self.folder.tensors[name].dtype for name in self.match.found.values()}
         return DTYPES[found.pop()] if len(found) == 1 and found <= {"F32", "F16", "BF16"} else torch.float32
+
+    def _task(
+        self, imported: Imported
+    ) -> tuple[Language | Masked | Translation | Embedding | Classification, tuple[str, ...]]:
+        """What the model is for, and the names of the classes of an image model."""
+        model = imported.model
+        if isinstance(model, VitConfig):
+            return image_task(self.folder, model), class_names(self.folder, model.classes)
+        return imported.task or sentence_task(self.folder, _context(model)), ()
 
     def _tokenizers(self, imported: Imported) -> tuple[TokenizerFiles | None, Marks | None]:
         vocab = _vocab(imported.model)

@@ -12,6 +12,7 @@ from torch import Tensor
 from headway.interop.safetensors_header import DTYPES
 
 CHUNK = 8 * 2**20  # bytes handed over at once
+COPIED = 3 * CHUNK  # bytes copied at once: torch turns a matrix quickly only whole, and malloc reuses no larger blocks
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -52,6 +53,6 @@ def _blocks(tensor: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
     if (tensor.is_contiguous() and tensor.dtype == dtype) or not tensor.ndim:
         yield tensor.to(dtype).contiguous()
         return
-    rows = max(CHUNK // max(math.prod(tensor.shape[1:]) * dtype.itemsize, 1), 1)
+    rows = max(COPIED // max(math.prod(tensor.shape[1:]) * dtype.itemsize, 1), 1)
     for begin in range(0, len(tensor), rows):
         yield tensor[begin : begin + rows].to(dtype).contiguous()
