@@ -44,7 +44,7 @@ def test_machines_get_one_flat_object(writer, capsys):
 
 
 def test_a_bug_is_named_with_its_token_and_exit_3(writer, wide, capsys, monkeypatch):
-    monkeypatch.setattr("headway.models.gpt.Causal", lambda offset=0: ops.Causal())
+    monkeypatch.setattr(ops.Causal, "at", lambda self, offset: self)
     assert main(["verify", str(writer), "--device", "cpu"]) == 3
     said = capsys.readouterr()
     row = next(line for line in said.out.splitlines() if line.startswith("cache  "))

@@ -172,6 +172,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     importing.add_argument("folder", metavar="DIR", help="the model folder; nothing in it is run")
     importing.add_argument("--out", metavar="RUN", required=True, help="the run folder to make")
+    importing.add_argument(
+        "--reference", action="store_true", help="keep logits of transformers' own model for `headway verify`"
+    )
 
     exporting = command(
         "export",

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from headway.data.tokenizers import Tokenizer
 from headway.models import Source
 from headway.models.bert import PretrainingLogits
+from headway.tasks.classification import Classification
 from headway.tasks.embedding import Embedding
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
@@ -26,12 +27,21 @@ class Example:
     """One input: its tokens (T,), how many of them were given, and what is read beside them.
 
     The tokens after the first `given` are the model's own greedy choice; a model that generates nothing chose none.
+    An image stands beside a single token of no meaning: the one place there is an answer for.
     """
 
     tokens: Tensor
     given: int
     source: Tensor | None = None  # (S,)
     segments: Tensor | None = None  # (T,)
+    image: Tensor | None = None  # (C, height, width)
+
+    def to(self, device: torch.device) -> Example:
+        """The same on a device."""
+        source, segments, image = (
+            None if part is None else part.to(device) for part in (self.source, self.segments, self.image)
+        )
+        return Example(self.tokens.to(device), self.given, source, segments, image)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +53,15 @@ class Rows:
     source: Tensor | None = None  # (B, S)
     source_lengths: Tensor | None = None
     segments: Tensor | None = None
+    images: Tensor | None = None  # (B, C, height, width)
 
     @classmethod
     def alone(cls, example: Example) -> Rows:
         """One example as a batch of one, nothing padded."""
         source = None if example.source is None else example.source[None]
         segments = None if example.segments is None else example.segments[None]
-        return cls(example.tokens[None], None, source, None, segments)
+        image = None if example.image is None else example.image[None]
+        return cls(example.tokens[None], None, source, None, segments, image)
 
     @classmethod
     def together(cls, examples: Sequence[Example], fill: int = 0) -> Rows:
@@ -57,8 +69,18 @@ class Rows:
         tokens, lengths = _padded([each.tokens for each in examples], fill)
         sources = [each.source for each in examples if each.source is not None]
         segments = [each.segments for each in examples if each.segments is not None]
+        images = [each.image for each in examples if each.image is not None]
         source, source_lengths = _padded(sources, fill) if sources else (None, None)
-        return cls(tokens, lengths, source, source_lengths, _padded(segments, 0)[0] if segments else None)
+        marked = _padded(segments, 0)[0] if segments else None
+        return cls(tokens, lengths, source, source_lengths, marked, torch.stack(images) if images else None)
+
+    @classmethod
+    def kept(cls, tensors: Mapping[str, Tensor]) -> Rows:
+        """What a file has under the names of these fields; images need no tokens."""
+        images = tensors.get("images")
+        if images is not None:
+            return cls(torch.zeros(len(images), 1, dtype=torch.long, device=images.device), images=images.float())
+        return cls(**{name: tensor.long() for name, tensor in tensors.items()})
 
 
 def _padded(rows: Sequence[Tensor], fill: int) -> tuple[Tensor, Tensor]:
@@ -70,15 +92,26 @@ class Kind(Protocol):
     """A kind of task."""
 
     generates: bool  # does its model write tokens, each seeing only those before it?
-    longest: int  # tokens of an input that its model was made for
+    pads: bool  # are its inputs of unequal length?
 
     def forward(self, model: Forward, rows: Rows) -> Tensor:
-        """Logits (B, T, V)."""
+        """Logits (B, T, V); of images (B, 1, classes)."""
         ...
 
     def start(self, model: Any, rows: Rows, capacity: int) -> Any:
         """The state before the first token, for what generates."""
         ...
+
+    @property
+    def vocabularies(self) -> tuple[Tokenizer | None, ...]:
+        """The tokenizers of the tokens and, where there is one, of the source; of images none."""
+        ...
+
+
+class TextKind(Kind, Protocol):
+    """A kind of task that reads text."""
+
+    longest: int  # tokens of an input that its model was made for
 
     def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
         """These tokens as an input, with what its model expects around them."""
@@ -97,7 +130,7 @@ class Kind(Protocol):
 class LanguageKind:
     """A text goes in, the logits of each next token come out."""
 
-    generates = True
+    generates, pads = True, True
 
     def __init__(self, config: Language, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.context, tokenizers["tokenizer.json"]
@@ -123,7 +156,7 @@ class LanguageKind:
 class TranslationKind:
     """A source and a target's beginning go in, the logits of each next target token come out."""
 
-    generates = True
+    generates, pads = True, True
 
     def __init__(self, config: Translation, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest = config.max_length
@@ -155,7 +188,7 @@ class TranslationKind:
 class MaskedKind:
     """Tokens of two sentences go in, the logits of every token come out."""
 
-    generates = False
+    generates, pads = False, True
 
     def __init__(self, config: Masked, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.length, tokenizers["tokenizer.json"]
@@ -188,7 +221,30 @@ class EmbeddingKind(MaskedKind):
         self.longest, self.tokenizer = config.max_length, tokenizers["tokenizer.json"]
 
 
-KINDS: dict[type, Callable[[Any, Mapping[str, Tokenizer]], Kind]] = {
+class ImageKind:
+    """An image goes in, the logits of its class come out: one place."""
+
+    generates, pads = False, False
+    vocabularies: tuple[Tokenizer | None, ...] = ()
+
+    def __init__(self, config: Classification) -> None:
+        self.config = config
+
+    def forward(self, model: Forward, rows: Rows) -> Tensor:
+        assert rows.images is not None
+        dtypes = [p.dtype for p in model.parameters() if p.is_floating_point()] if isinstance(model, nn.Module) else []
+        logits: Tensor = model(rows.images.to(*dtypes[:1]) if dtypes else rows.images)
+        return logits.unsqueeze(1)
+
+    def start(self, model: Any, rows: Rows, capacity: int) -> Any:
+        raise NotImplementedError("a classifier generates nothing")
+
+    def example(self, image: Tensor) -> Example:
+        """An image (C, height, width), already normalised, as an input."""
+        return Example(torch.zeros(1, dtype=torch.long), 0, image=image)
+
+
+KINDS: dict[type, Callable[[Any, Mapping[str, Tokenizer]], TextKind]] = {
     Language: LanguageKind,
     Masked: MaskedKind,
     Translation: TranslationKind,

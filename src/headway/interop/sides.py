@@ -177,6 +177,10 @@ def as_ours(side: Ours | Theirs) -> Callable[..., Any]:
         return ours
     model = side.model
 
+    def picture(images: Tensor) -> Tensor:
+        logits: Tensor = model(pixel_values=images).logits
+        return logits
+
     def pair(source_BS: Tensor, target_BT: Tensor) -> Tensor:
         logits: Tensor = model(source_BS, attention_mask=torch.ones_like(source_BS), decoder_input_ids=target_BT).logits
         return logits
@@ -187,4 +191,6 @@ def as_ours(side: Ours | Theirs) -> Callable[..., Any]:
         said: Tensor = found.prediction_logits if hasattr(found, "prediction_logits") else found[0]
         return said
 
+    if model.main_input_name == "pixel_values":
+        return picture
     return pair if model.config.is_encoder_decoder else row
