@@ -77,7 +77,7 @@ def import_folder(
         if with_reference:
             pad = None if found.marks is None else found.marks.pad
             kept = reference(source, found.folder.config.get("architectures"), found.model, pad)
-            commit_file(draft / REFERENCE, save(kept))
+            commit_file(draft / REFERENCE, save({name: x.contiguous() for name, x in kept.items()}))
     numbers = sum(torch.Size(part.shape).numel() for part in found.parts.values())
     return Outcome(
         family=found.family.name,

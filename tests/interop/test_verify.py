@@ -13,10 +13,11 @@ import headway
 from headway import ops
 from headway.cli.verify_subject import subject_of
 from headway.errors import AdviceWarning
-from headway.interop.checks import PRECISIONS, REFERENCE
+from headway.interop.checks import PRECISIONS
 from headway.interop.formulas import alibi_slopes
 from headway.interop.inputs import Room, made
 from headway.interop.kinds import KINDS
+from headway.interop.reference import REFERENCE
 from headway.interop.verify import FACTOR, FLOOR, ground, verify
 from headway.models import BertPretrainingConfig
 from headway.nn.int8 import Int8Head

@@ -100,19 +100,21 @@ def _shown(found: Run, findings: Sequence[Finding], level: Ground, subject: Subj
     lengths = ", ".join(str(len(each.tokens)) for each in subject.examples)
     facts = {
         "run": f"{found.folder}, step {','.join(map(str, found.steps))}",
-        "inputs": f"{len(subject.examples)} of {lengths} tokens"
-        if image is None
-        else f"{len(subject.examples)} images of {image.shape[1]} x {image.shape[2]} pixels",
+        "inputs": f"{len(subject.examples)}, of {lengths} tokens",
         "baseline": "one input at a time, no cache, no padding, reference kernel, float32",
     }
-    other = "first other token" if image is None else "first other class"
+    other = "first other token"
+    if image is not None:
+        facts["inputs"] = f"{len(subject.examples)} images of {image.shape[1]} x {image.shape[2]} pixels"
+        facts["baseline"] = "one image at a time, reference kernel, float32"
+        other = "first other class"
     table = Table(box=None, pad_edge=False, header_style="dim")
     for number, name in enumerate(("check", "difference", "bound", "verdict", other)):
         table.add_column(name, justify="right" if number in (1, 2) else "left", no_wrap=number < 4, overflow="fold")
     for finding in findings:
         token = show.NONE if finding.at is None else "all the same"
         token = token if finding.token is None else _token(found, finding.token)
-        figures = [show.NONE if x is None else f"{x:.1e}" for x in (finding.difference, finding.bound)]
+        figures = [show.NONE if x is None else f"{x:.1e}" if x else "0" for x in (finding.difference, finding.bound)]
         verdict = Text(finding.verdict, style=STYLES[finding.verdict])
         table.add_row(Text(finding.check.name), *map(Text, figures), verdict, Text(token))
     bugs = {finding.check.name: _told(finding, subject) for finding in findings if finding.verdict == "bug"}

@@ -13,10 +13,11 @@ from headway.data.builtin import a_few_images, load_parallel, load_text
 from headway.data.files import read_bytes
 from headway.data.pictures import Picture, decoded
 from headway.errors import HeadwayError
-from headway.interop.checks import REFERENCE, Subject
+from headway.interop.checks import Subject
 from headway.interop.exporting import round_trip
 from headway.interop.inputs import MOST, Room, continued, made, noise, seen, written
 from headway.interop.kinds import KINDS, Example, ImageKind, Kind, TextKind
+from headway.interop.reference import REFERENCE
 from headway.models import VitConfig
 from headway.runs import Run, load
 from headway.tasks.classification import Classification

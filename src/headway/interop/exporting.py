@@ -66,10 +66,10 @@ class Exporting:
     @classmethod
     def of(cls, run: Any) -> Exporting:
         """What a run hands out."""
-        task, pixels = run.config.task, None
+        task, parts = run.config.task, {"model": run.model, "config": run.config.model, "tokenizers": run.tokenizers}
         if isinstance(task, Classification):
-            task, pixels = None, Pixels(mean=task.mean, std=task.std)
-        return cls(model=run.model, config=run.config.model, task=task, tokenizers=run.tokenizers, pixels=pixels)
+            return cls(task=None, pixels=Pixels(mean=task.mean, std=task.std), **parts)
+        return cls(task=task, **parts)
 
     @property
     def source(self) -> Tokenizer:

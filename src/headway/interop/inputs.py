@@ -45,27 +45,41 @@ def made(kind: TextKind, room: Room, seed: int = 0) -> list[Example]:
     generator = torch.Generator().manual_seed(seed)
     tokenizer, source_tokenizer = kind.vocabularies
     lengths = sorted({min(length, room.given) for length in (*LENGTHS, room.given)})
-    around = len(kind.example([], []).tokens)
+    around, around_source = _around(kind)
 
     def draw(vocabulary: Tokenizer, count: int) -> list[int]:
-        return torch.randint(vocabulary.size, (max(count, 0),), generator=generator).tolist()
+        words = _words(vocabulary)
+        return [words[n] for n in torch.randint(len(words), (max(count, 0),), generator=generator).tolist()]
 
     return [
         kind.example(
-            draw(tokenizer, length - around), None if source_tokenizer is None else draw(source_tokenizer, other - 1)
+            draw(tokenizer, length - around),
+            None if source_tokenizer is None else draw(source_tokenizer, other - around_source),
         )
         for length, other in zip(lengths, reversed(lengths), strict=True)  # a short target of a long source, too
     ]
 
 
+def _around(kind: TextKind) -> tuple[int, int]:
+    """Tokens that stand around a text, and around a source."""
+    empty = kind.example([], [])
+    return len(empty.tokens), 0 if empty.source is None else len(empty.source)
+
+
+def _words(vocabulary: Tokenizer) -> list[int]:
+    """The ids that are text: a model may count positions by its padding, as Longformer does."""
+    special = {*vocabulary.specials, vocabulary.marks.pad if vocabulary.marks else None}
+    return [index for index in range(vocabulary.size) if index not in special] or list(range(vocabulary.size))
+
+
 def written(kind: TextKind, texts: Sequence[str], room: Room) -> list[Example]:
     """Lines as inputs, cut to what fits; a line without a token is left out."""
-    around = len(kind.example([], []).tokens)
+    around, around_source = _around(kind)
     found = []
     for text in texts[:MOST]:
         ids, source = kind.read(text)
         if ids or source:
-            fitting = None if source is None else source[: room.given - 1]
+            fitting = None if source is None else source[: room.given - around_source]
             found.append(kind.example(ids[: room.given - around], fitting))
     return found
 

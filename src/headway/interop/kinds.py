@@ -14,10 +14,10 @@ from headway.data.tokenizers import Tokenizer
 from headway.models import Source
 from headway.models.bert import PretrainingLogits
 from headway.tasks.classification import Classification
-from headway.tasks.embedding import Embedding
+from headway.tasks.embedding import Embedding, around
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
-from headway.tasks.translation import Translation
+from headway.tasks.translation import Translation, before_source
 
 Forward = Callable[..., Any]  # a model, or anything that is called as one
 
@@ -54,6 +54,7 @@ class Rows:
     source_lengths: Tensor | None = None
     segments: Tensor | None = None
     images: Tensor | None = None  # (B, C, height, width)
+    marked: Tensor | None = None  # (B, T), not 0 at global tokens
 
     @classmethod
     def alone(cls, example: Example) -> Rows:
@@ -147,7 +148,9 @@ class LanguageKind:
         return model.start(capacity=capacity)
 
     def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
-        return Example(torch.tensor(ids), len(ids))
+        marks = self.tokenizer.marks
+        tokens = torch.tensor([*(marks.before if marks else ()), *ids])
+        return Example(tokens, len(tokens))
 
     def read(self, text: str) -> tuple[list[int], None]:
         return self.tokenizer.encode(text), None
@@ -178,7 +181,9 @@ class TranslationKind:
 
     def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
         tokens = torch.tensor([self.target.start, *ids])
-        return Example(tokens, len(tokens), torch.tensor([*(source or ()), self.source.stop]))
+        marks = self.source.marks
+        after = () if marks is not None and marks.stop is None else (self.source.stop,)
+        return Example(tokens, len(tokens), torch.tensor([*before_source(self.source), *(source or ()), *after]))
 
     def read(self, text: str) -> tuple[list[int], list[int] | None]:
         source, _, target = text.partition("\t")
@@ -198,7 +203,8 @@ class MaskedKind:
         return self.tokenizer, None
 
     def forward(self, model: Forward, rows: Rows) -> Tensor:
-        said = model(rows.tokens, rows.lengths, segments_BT=rows.segments)
+        marked = {} if rows.marked is None else {"global_BT": rows.marked != 0}
+        said = model(rows.tokens, rows.lengths, segments_BT=rows.segments, **marked)
         logits: Tensor = said.tokens if isinstance(said, PretrainingLogits) else said
         return logits
 
@@ -206,7 +212,8 @@ class MaskedKind:
         raise NotImplementedError("a masked model generates nothing")
 
     def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
-        tokens = torch.tensor([self.tokenizer.start, *ids])
+        before, after = around(self.tokenizer)
+        tokens = torch.tensor([*before, *ids, *after])
         # A second sentence from the middle on, so that its embedding is part of what is compared.
         return Example(tokens, 0, segments=(torch.arange(len(tokens)) > len(tokens) // 2).long())
 
@@ -232,8 +239,9 @@ class ImageKind:
 
     def forward(self, model: Forward, rows: Rows) -> Tensor:
         assert rows.images is not None
-        dtypes = [p.dtype for p in model.parameters() if p.is_floating_point()] if isinstance(model, nn.Module) else []
-        logits: Tensor = model(rows.images.to(*dtypes[:1]) if dtypes else rows.images)
+        parameters = model.parameters() if isinstance(model, nn.Module) else ()
+        dtype = next((p.dtype for p in parameters if p.is_floating_point()), rows.images.dtype)
+        logits: Tensor = model(rows.images.to(dtype))
         return logits.unsqueeze(1)
 
     def start(self, model: Any, rows: Rows, capacity: int) -> Any:

@@ -12,7 +12,7 @@ from headway.interop.bounded import one_line
 from headway.interop.family import Tokens
 from headway.interop.proof import auto_class, load_theirs, with_transformers
 from headway.interop.sides import as_ours, questions
-from headway.models import EncoderDecoderConfig, GptConfig, ModelConfig
+from headway.models import EncoderDecoderConfig, GptConfig, LongformerConfig, LongformerMaskedConfig, ModelConfig
 
 REFERENCE = "reference.safetensors"  # inputs and logits that something else than headway computed, kept in a run
 
@@ -47,5 +47,8 @@ def reference(folder: Path, architectures: object, config: ModelConfig, pad: int
         return {"source": asked.source, "tokens": asked.target, "logits": called(asked.source, asked.target)}
     if isinstance(config, GptConfig):
         return {"tokens": asked.source, "logits": called(asked.source)}
-    logits = called(asked.source, segments_BT=asked.segments)
-    return {"tokens": asked.source, "segments": asked.segments, "logits": logits}
+    kept = {"tokens": asked.source, "segments": asked.segments}
+    if isinstance(config, LongformerConfig | LongformerMaskedConfig):  # the first token is global
+        kept["marked"] = asked.first.long().contiguous()
+        return kept | {"logits": called(asked.source, segments_BT=asked.segments, global_BT=asked.first)}
+    return kept | {"logits": called(asked.source, segments_BT=asked.segments)}

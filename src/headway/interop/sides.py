@@ -185,8 +185,15 @@ def as_ours(side: Ours | Theirs) -> Callable[..., Any]:
         logits: Tensor = model(source_BS, attention_mask=torch.ones_like(source_BS), decoder_input_ids=target_BT).logits
         return logits
 
-    def row(tokens_BT: Tensor, lengths_B: None = None, *, segments_BT: Tensor | None = None) -> Tensor:
+    def row(
+        tokens_BT: Tensor,
+        lengths_B: None = None,
+        *,
+        segments_BT: Tensor | None = None,
+        global_BT: Tensor | None = None,
+    ) -> Tensor:
         kinds = {} if segments_BT is None else {"token_type_ids": segments_BT}
+        kinds |= {} if global_BT is None else {"global_attention_mask": global_BT.long()}
         found = model(tokens_BT, attention_mask=torch.ones_like(tokens_BT), **kinds)
         said: Tensor = found.prediction_logits if hasattr(found, "prediction_logits") else found[0]
         return said
