@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch.nn.functional import batch_norm
 
 import headway
 from headway import ops
@@ -19,7 +20,7 @@ from headway.interop.inputs import Room, made
 from headway.interop.kinds import KINDS
 from headway.interop.reference import REFERENCE
 from headway.interop.verify import FACTOR, FLOOR, ground, verify
-from headway.models import BertPretrainingConfig
+from headway.models import BertPretrainingConfig, Vit
 from headway.nn.int8 import Int8Head
 from headway.nn.positions import Alibi, AttentionPositions, InputPositions, Rotary
 from headway.nn.stack import Memory, Stack
@@ -170,6 +171,47 @@ def test_logits_that_are_no_numbers_are_a_bug(tmp_path, monkeypatch):
     right = ops.KERNELS["few"]
     monkeypatch.setitem(ops.KERNELS, "few", Kernel(lambda call: right.run(call) * float("nan"), right.refuses))
     assert found_in(folder)["kernel few"].verdict == "bug"
+
+
+# --- images --------------------------------------------------------------------------------------------------------
+
+
+def test_an_image_run_is_looked_at_with_noise_and_a_few_of_its_own(tmp_path, capsys):
+    subject = subject_of(headway.load(write_run(tmp_path / "run", tiny.VIT, spec="shapes"), device="cpu"))
+    assert [tuple(each.image.shape) for each in subject.examples] == [(3, 16, 16)] * 6
+    assert capsys.readouterr().err == ""
+    own = [each.image for each in subject.examples[:2]]
+    assert all(-1 <= float(image.min()) < float(image.max()) <= 1 for image in own)  # normalised pixels
+    write_run(tmp_path / "gone", tiny.VIT)
+    assert len(subject_of(headway.load(tmp_path / "gone", device="cpu")).examples) == 4
+    assert "no images of the run's own data" in capsys.readouterr().err
+
+
+def test_what_does_not_apply_to_images_is_said(tmp_path):
+    findings = found_in(write_run(tmp_path / "run", tiny.VIT))
+    for name in ("cache", "cached batch", "batch, right padding", "batch, left padding", "padding content", "future"):
+        assert findings[name].verdict == "not applicable", name
+    for name in ("batch", "other rows", "kernel auto", "kernel sdpa", "precision bf16", "precision int8"):
+        assert findings[name].verdict == "rounding", name
+    assert findings["exported and reloaded"].verdict == "rounding"
+    shifted = found_in(write_run(tmp_path / "shifted", tiny.VISION["vit-small"]))["exported and reloaded"]
+    assert (shifted.verdict, "Shifted" in shifted.note or "shifted" in shifted.note) == ("not applicable", True)
+
+
+def test_images_that_see_each_other(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", tiny.VIT)
+    right = Vit.summary
+    monkeypatch.setattr(Vit, "summary", lambda self, x: right(self, x) + 0.01 * x.mean((0, 1)) * (len(x) - 1))
+    assert {"batch", "other rows"} <= bugs(folder)
+
+
+def test_a_batch_norm_with_the_batch_s_own_statistics(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", tiny.VISION["convnet"])
+    assert not bugs(folder)
+    monkeypatch.setattr(
+        "torch.nn.BatchNorm2d.forward", lambda self, x: batch_norm(x, None, None, self.weight, self.bias, training=True)
+    )
+    assert {"batch", "other rows"} <= bugs(folder)
 
 
 # --- planted bugs that all paths share -----------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from headway.cli.lines import is_terminal
 from headway.cli.verify_subject import subject_of
 from headway.errors import DataError, VerificationError
 from headway.interop.checks import PRECISIONS, Subject
+from headway.interop.kinds import Named
 from headway.interop.verify import FACTOR, FLOOR, Finding, Ground, Token, ground, verify
 from headway.runs import Run, load
 
@@ -103,20 +104,9 @@ def _shown(found: Run, findings: Sequence[Finding], level: Ground, subject: Subj
         "inputs": f"{len(subject.examples)}, of {lengths} tokens",
         "baseline": "one input at a time, no cache, no padding, reference kernel, float32",
     }
-    other = "first other token"
     if image is not None:
         facts["inputs"] = f"{len(subject.examples)} images of {image.shape[1]} x {image.shape[2]} pixels"
         facts["baseline"] = "one image at a time, reference kernel, float32"
-        other = "first other class"
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for number, name in enumerate(("check", "difference", "bound", "verdict", other)):
-        table.add_column(name, justify="right" if number in (1, 2) else "left", no_wrap=number < 4, overflow="fold")
-    for finding in findings:
-        token = show.NONE if finding.at is None else "all the same"
-        token = token if finding.token is None else _token(found, finding.token)
-        figures = [show.NONE if x is None else f"{x:.1e}" if x else "0" for x in (finding.difference, finding.bound)]
-        verdict = Text(finding.verdict, style=STYLES[finding.verdict])
-        table.add_row(Text(finding.check.name), *map(Text, figures), verdict, Text(token))
     bugs = {finding.check.name: _told(finding, subject) for finding in findings if finding.verdict == "bug"}
     left: dict[str, list[str]] = {}
     for finding in findings:
@@ -124,7 +114,23 @@ def _shown(found: Run, findings: Sequence[Finding], level: Ground, subject: Subj
             left.setdefault(finding.note, []).append(finding.check.name)
     closer = [show.section("bugs", show.facts(bugs))] if bugs else []
     closer += [show.section("not looked at, and why", _reasons(left))] if left else []
-    return [show.facts(facts), Text(), table, *closer, _footer(findings, level)]
+    return [show.facts(facts), Text(), _table(found, findings, subject.kind.names), *closer, _footer(findings, level)]
+
+
+def _table(found: Run, findings: Sequence[Finding], names: Named) -> Table:
+    """A row a check; the last column is for what has a best token or class at each place."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    columns = ["check", "difference", "bound", "verdict", *([f"first other {names}"] if names else [])]
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number in (1, 2) else "left", no_wrap=number < 4, overflow="fold")
+    for finding in findings:
+        other = show.NONE if finding.at is None else "all the same"
+        other = other if finding.token is None else _token(found, finding.token)
+        figures = [show.NONE if x is None else f"{x:.1e}" if x else "0" for x in (finding.difference, finding.bound)]
+        verdict = Text(finding.verdict, style=STYLES[finding.verdict])
+        row = [Text(finding.check.name), *map(Text, figures), verdict, Text(other)]
+        table.add_row(*row[: len(columns)])
+    return table
 
 
 def _reasons(left: dict[str, list[str]]) -> RenderableType:

@@ -63,7 +63,8 @@ def _images(found: Run, files: Sequence[str]) -> tuple[Kind, list[Example]]:
         examples = seen(kind, decoded(pictures, task.size))
     else:
         examples = _pictures(found, kind)
-    examples += noise(kind, found.model.channels, size)  # type: ignore[arg-type]
+    if len(examples) < 2 or not files:  # a batch of one has no other rows
+        examples += noise(kind, found.model.channels, size)  # type: ignore[arg-type]
     return kind, [each.to(found.device) for each in examples]
 
 

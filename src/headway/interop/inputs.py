@@ -93,7 +93,7 @@ def noise(kind: ImageKind, channels: int, size: tuple[int, int], seed: int = 0) 
 def seen(kind: ImageKind, images: Sequence[Pixels]) -> list[Example]:
     """Decoded images (3, H, W) as inputs, normalised as the task says."""
     known = constants(kind.config.mean, kind.config.std, torch.device("cpu"))
-    return [kind.example(known.normalised(torch.from_numpy(image)[None])[0]) for image in images[:MOST]]
+    return [kind.example(known.normalised(torch.tensor(image)[None])[0]) for image in images[:MOST]]
 
 
 @torch.no_grad()

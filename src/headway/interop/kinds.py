@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from headway.tasks.masked import Masked
 from headway.tasks.translation import Translation, before_source
 
 Forward = Callable[..., Any]  # a model, or anything that is called as one
+Named = Literal["token", "class"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class Kind(Protocol):
 
     generates: bool  # does its model write tokens, each seeing only those before it?
     pads: bool  # are its inputs of unequal length?
+    names: Named  # what the largest logit of a place stands for; None: they are vectors
 
     def forward(self, model: Forward, rows: Rows) -> Tensor:
         """Logits (B, T, V); of images (B, 1, classes)."""
@@ -132,6 +134,7 @@ class LanguageKind:
     """A text goes in, the logits of each next token come out."""
 
     generates, pads = True, True
+    names: Named = "token"
 
     def __init__(self, config: Language, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.context, tokenizers["tokenizer.json"]
@@ -160,6 +163,7 @@ class TranslationKind:
     """A source and a target's beginning go in, the logits of each next target token come out."""
 
     generates, pads = True, True
+    names: Named = "token"
 
     def __init__(self, config: Translation, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest = config.max_length
@@ -194,6 +198,7 @@ class MaskedKind:
     """Tokens of two sentences go in, the logits of every token come out."""
 
     generates, pads = False, True
+    names: Named = "token"
 
     def __init__(self, config: Masked, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.length, tokenizers["tokenizer.json"]
@@ -224,6 +229,8 @@ class MaskedKind:
 class EmbeddingKind(MaskedKind):
     """Tokens go in, a vector of each comes out; what is compared are these."""
 
+    names = None
+
     def __init__(self, config: Embedding, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.max_length, tokenizers["tokenizer.json"]
 
@@ -232,6 +239,7 @@ class ImageKind:
     """An image goes in, the logits of its class come out: one place."""
 
     generates, pads = False, False
+    names: Named = "class"
     vocabularies: tuple[Tokenizer | None, ...] = ()
 
     def __init__(self, config: Classification) -> None:
