@@ -229,7 +229,7 @@ class MaskedKind:
 class EmbeddingKind(MaskedKind):
     """Tokens go in, a vector of each comes out; what is compared are these."""
 
-    names = None
+    names: Named = None
 
     def __init__(self, config: Embedding, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.max_length, tokenizers["tokenizer.json"]
