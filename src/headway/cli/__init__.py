@@ -169,9 +169,13 @@ def _parser() -> argparse.ArgumentParser:
         "import",
         "a Hugging Face model folder (config.json, safetensors, tokenizer) as a run",
         "headway import gpt2 --out runs/gpt2",
+        "headway import gpt2 --out runs/checked --reference     and keep what transformers says, for `headway verify`",
     )
     importing.add_argument("folder", metavar="DIR", help="the model folder; nothing in it is run")
     importing.add_argument("--out", metavar="RUN", required=True, help="the run folder to make")
+    importing.add_argument(
+        "--reference", action="store_true", help="keep logits of transformers' own model for `headway verify`"
+    )
 
     exporting = command(
         "export",
@@ -189,7 +193,9 @@ def _parser() -> argparse.ArgumentParser:
         "headway verify runs/gpt-char 'to be or not to be'      on a line of your own",
     )
     _run(verify)
-    verify.add_argument("text", nargs="*", metavar="TEXT", help="inputs (default: made up, and the first lines of val)")
+    verify.add_argument(
+        "text", nargs="*", metavar="TEXT", help="inputs, or image files (default: made up, and some of val)"
+    )
     verify.add_argument("--input", metavar="FILE", help="inputs, one a line; a translation's may be SOURCE<tab>TARGET")
     verify.add_argument("--compiled", action="store_true", help="what torch.compile makes of it as well: a minute more")
     verify.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")

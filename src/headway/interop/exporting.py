@@ -21,6 +21,7 @@ from headway.interop.sides import Ours, Questions, as_ours, context_of, question
 from headway.interop.tokenizer_export import AnyTask, Frame, frame_of, tokenizer_files
 from headway.models import GptConfig, ModelConfig, VitConfig
 from headway.storage import Draft, committing, discard
+from headway.tasks.classification import Classification
 from headway.tasks.translation import Translation
 
 WEIGHTS = "model.safetensors"
@@ -62,6 +63,14 @@ class Exporting:
     tokenizers: Mapping[str, Tokenizer]
     pixels: Pixels | None = None
 
+    @classmethod
+    def of(cls, run: Any) -> Exporting:
+        """What a run hands out."""
+        task, parts = run.config.task, {"model": run.model, "config": run.config.model, "tokenizers": run.tokenizers}
+        if isinstance(task, Classification):
+            return cls(task=None, pixels=Pixels(mean=task.mean, std=task.std), **parts)
+        return cls(task=task, **parts)
+
     @property
     def source(self) -> Tokenizer:
         """The tokenizer of what the model reads."""
@@ -98,7 +107,7 @@ def export(what: Exporting, out: Path) -> Proof:
 
 def round_trip(run: Any) -> Callable[..., Any] | str:
     """A run's model, written and loaded again, to be called as it is with one row; or why there is none."""
-    what = Exporting(model=run.model, config=run.config.model, task=run.config.task, tokenizers=run.tokenizers)
+    what = Exporting.of(run)
     try:
         ready = _ready(what)
     except ConfigError as error:

@@ -177,14 +177,27 @@ def as_ours(side: Ours | Theirs) -> Callable[..., Any]:
         return ours
     model = side.model
 
+    def picture(images: Tensor) -> Tensor:
+        logits: Tensor = model(pixel_values=images).logits
+        return logits
+
     def pair(source_BS: Tensor, target_BT: Tensor) -> Tensor:
         logits: Tensor = model(source_BS, attention_mask=torch.ones_like(source_BS), decoder_input_ids=target_BT).logits
         return logits
 
-    def row(tokens_BT: Tensor, lengths_B: None = None, *, segments_BT: Tensor | None = None) -> Tensor:
+    def row(
+        tokens_BT: Tensor,
+        lengths_B: None = None,
+        *,
+        segments_BT: Tensor | None = None,
+        global_BT: Tensor | None = None,
+    ) -> Tensor:
         kinds = {} if segments_BT is None else {"token_type_ids": segments_BT}
+        kinds |= {} if global_BT is None else {"global_attention_mask": global_BT.long()}
         found = model(tokens_BT, attention_mask=torch.ones_like(tokens_BT), **kinds)
         said: Tensor = found.prediction_logits if hasattr(found, "prediction_logits") else found[0]
         return said
 
+    if model.main_input_name == "pixel_values":
+        return picture
     return pair if model.config.is_encoder_decoder else row

@@ -45,7 +45,7 @@ def embed(
     encoder: Encoder, tokenizer: Tokenizer, config: Embedding, texts: Sequence[str], device: torch.device
 ) -> NDArray[np.float32]:
     """Texts -> (N, D) in their order; those of like length go through the encoder together."""
-    before, after = _around(tokenizer)
+    before, after = around(tokenizer)
     room = config.max_length - len(before) - len(after)
     if room < 1:
         raise ConfigError(f"task.max_length={config.max_length} leaves no room for a text")
@@ -63,7 +63,7 @@ def embed(
     return out
 
 
-def _around(tokenizer: Tokenizer) -> tuple[Sequence[int], Sequence[int]]:
+def around(tokenizer: Tokenizer) -> tuple[Sequence[int], Sequence[int]]:
     """What the encoder saw around a text when it was trained: its marks, or our `<s>` and `</s>`."""
     if tokenizer.marks is None:
         return [tokenizer.start], [tokenizer.stop]
