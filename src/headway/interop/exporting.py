@@ -21,6 +21,7 @@ from headway.interop.sides import Ours, Questions, as_ours, context_of, question
 from headway.interop.tokenizer_export import AnyTask, Frame, frame_of, tokenizer_files
 from headway.models import GptConfig, ModelConfig, VitConfig
 from headway.storage import Draft, committing, discard
+from headway.tasks.classification import Classification
 from headway.tasks.translation import Translation
 
 WEIGHTS = "model.safetensors"
@@ -29,18 +30,21 @@ MOST_NEW = 256  # tokens of a translation, unless told otherwise there
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pixels:
-    """How images become numbers: resized, from 0 to 1, less the mean, by the deviation of each channel."""
+    """How images become numbers: resized and cut, from 0 to 1, less the mean, by the deviation of each channel."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
     def to_json(self, size: tuple[int, int]) -> dict[str, Any]:
-        """A preprocessor_config.json."""
+        """A preprocessor_config.json; ViT's own processor would squeeze an image instead of cutting its centre out."""
         return {
-            "image_processor_type": "ViTImageProcessor",
+            "image_processor_type": "CLIPImageProcessor",
+            "do_convert_rgb": True,
             "do_resize": True,
-            "size": {"height": size[0], "width": size[1]},
-            "resample": 2,  # bilinear
+            "size": {"shortest_edge": max(size)},
+            "resample": 3,  # bicubic
+            "do_center_crop": True,
+            "crop_size": {"height": size[0], "width": size[1]},
             "do_rescale": True,
             "rescale_factor": 1 / 255,
             "do_normalize": True,
@@ -53,7 +57,7 @@ class Pixels:
 class Exporting:
     """What is handed out: a model with its config, its task, and its tokenizers by the names of a run's files.
 
-    What reads images has no tokenizers, and says how its pixels are scaled.
+    What reads images has no tokenizers, and says how its pixels are scaled and what its classes are called.
     """
 
     model: nn.Module
@@ -61,6 +65,22 @@ class Exporting:
     task: AnyTask | None
     tokenizers: Mapping[str, Tokenizer]
     pixels: Pixels | None = None
+    classes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, run: Any) -> Exporting:
+        """All of a run."""
+        task, config, images = run.config.task, run.config, None
+        if isinstance(task, Classification):
+            task, images = None, Pixels(mean=task.mean, std=task.std)
+        return cls(
+            model=run.model,
+            config=config.model,
+            task=task,
+            tokenizers=run.tokenizers,
+            pixels=images,
+            classes=config.data.classes,
+        )
 
     @property
     def source(self) -> Tokenizer:
@@ -98,7 +118,7 @@ def export(what: Exporting, out: Path) -> Proof:
 
 def round_trip(run: Any) -> Callable[..., Any] | str:
     """A run's model, written and loaded again, to be called as it is with one row; or why there is none."""
-    what = Exporting(model=run.model, config=run.config.model, task=run.config.task, tokenizers=run.tokenizers)
+    what = Exporting.of(run)
     try:
         ready = _ready(what)
     except ConfigError as error:
@@ -123,6 +143,9 @@ class _Ready:
 def _ready(what: Exporting) -> _Ready:
     family, frame = nearest(what.config), _frame(what)
     config = {"model_type": family.name, **family.write(what.config, frame.tokens), "dtype": "float32"}
+    if what.classes:
+        config["id2label"] = {str(number): name for number, name in enumerate(what.classes)}
+        config["label2id"] = {name: number for number, name in enumerate(what.classes)}
     frame = replace(frame, tokens=replace(frame.tokens, pad=config.get("pad_token_id")))
     return _Ready(family, frame, config, given(family, what.config, what.model.state_dict()))
 
