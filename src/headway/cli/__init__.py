@@ -177,9 +177,11 @@ def _parser() -> argparse.ArgumentParser:
         "export",
         "a run as a Hugging Face model folder, loaded again and compared before it appears",
         "headway export runs/en-de --out en-de",
+        "headway export runs/minilm --out minilm --onnx    an encoder's graph as well",
     )
     exporting.add_argument("run", metavar="RUN", help="a run folder, as `headway train` writes it")
     exporting.add_argument("--out", metavar="DIR", required=True, help="the model folder to make")
+    exporting.add_argument("--onnx", action="store_true", help="a model.onnx as well, of an encoder or a ViT")
     exporting.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
 
     verify = command(

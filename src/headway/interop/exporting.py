@@ -15,6 +15,7 @@ from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, VerificationError
 from headway.interop.families import nearest
 from headway.interop.family import Family, Tokens, given
+from headway.interop.onnx_export import GRAPH, OnnxProof, expect_onnx, prove_graph, traced, write_graph
 from headway.interop.proof import Proof, compare, reload, texts_agree, versions, with_transformers
 from headway.interop.safetensors_writer import chunks_of
 from headway.interop.sides import Ours, Questions, as_ours, context_of, questions
@@ -70,15 +71,14 @@ class Exporting:
     @classmethod
     def of(cls, run: Any) -> Exporting:
         """All of a run."""
-        task, config, images = run.config.task, run.config, None
-        if isinstance(task, Classification):
-            task, images = None, Pixels(mean=task.mean, std=task.std)
+        task, config = run.config.task, run.config
+        images = isinstance(task, Classification)
         return cls(
             model=run.model,
             config=config.model,
-            task=task,
+            task=None if images else task,
             tokenizers=run.tokenizers,
-            pixels=images,
+            pixels=Pixels(mean=task.mean, std=task.std) if images else None,
             classes=config.data.classes,
         )
 
@@ -93,8 +93,8 @@ class Exporting:
         return self.tokenizers.get("tokenizer-target.json") or self.tokenizers["tokenizer.json"]
 
 
-def export(what: Exporting, out: Path) -> Proof:
-    """Write the folder, load it again, compare, and only then let it appear.
+def export(what: Exporting, out: Path, *, onnx: bool = False) -> Proof:
+    """Write the folder, load it again, compare, and only then let it appear; `onnx` adds an encoder's graph.
 
     Raises ConfigError naming the part that has no equivalent there, or an `out` that is not empty; VerificationError
     where what was loaded again says something else.
@@ -102,18 +102,39 @@ def export(what: Exporting, out: Path) -> Proof:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists already and is not empty; --out goes elsewhere")
     ready = _ready(what)
+    nbytes = sum(x.nbytes for x in ready.weights.values())
+    if onnx:
+        expect_onnx(what.config, nbytes)
     discard(out)
-    with committing(out, needs=sum(x.nbytes for x in ready.weights.values())) as draft:
+    with committing(out, needs=nbytes * (2 if onnx else 1)) as draft:
         _fill(draft, what, ready)
         proof = prove(what, ready, draft.folder)
+        if onnx:
+            proof = replace(proof, onnx=_graph(draft, what, ready))
         draft.json("PROOF.json", proof.to_json())
         if not proof.holds:
-            raise VerificationError(
-                f"{out}: loaded again by {proof.reloaded_with} the model differs by {proof.largest_difference:.3g} "
-                f"(allowed: {proof.bound:.3g}), tokens identical: {proof.tokens_identical}, "
-                f"texts identical: {proof.texts_identical}; nothing was written"
-            )
+            raise VerificationError(f"{out}: {_differs(proof)}; nothing was written")
     return proof
+
+
+def _graph(draft: Draft, what: Exporting, ready: _Ready) -> OnnxProof:
+    """Add the graph, and run it."""
+    asked = questions(what.config, ready.frame.tokens)
+    made = traced(what.model, what.config, what.task)
+    draft.write(GRAPH, lambda path: write_graph(path, made, asked))
+    return prove_graph(draft.folder / GRAPH, what.model, what.config, what.task, asked)
+
+
+def _differs(proof: Proof) -> str:
+    if proof.onnx is not None and not proof.onnx.holds:
+        graph = proof.onnx
+        apart = f"{graph.largest_difference:.3g} (allowed: {graph.bound:.3g})"
+        return f"the graph run by {graph.runtime} differs by {apart}"
+    return (
+        f"loaded again by {proof.reloaded_with} the model differs by {proof.largest_difference:.3g} "
+        f"(allowed: {proof.bound:.3g}), tokens identical: {proof.tokens_identical}, "
+        f"texts identical: {proof.texts_identical}"
+    )
 
 
 def round_trip(run: Any) -> Callable[..., Any] | str:

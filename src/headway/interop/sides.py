@@ -80,6 +80,11 @@ def vocabularies(config: ModelConfig) -> tuple[int, int, int]:
     return sized.vocab, sized.vocab if source is None else source, getattr(sized, "segments", 1)
 
 
+def pooled_by(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
+    """An encoder's pooler, (B, T, D) -> (B, D); None where it has none."""
+    return model.pool if isinstance(model, Bert | Longformer) and model.pooler is not None else None
+
+
 class Side(Protocol):
     """A model that can be asked."""
 
@@ -112,8 +117,8 @@ class Ours:
         found = self.model(asked.source, asked.lengths, segments_BT=asked.segments, **first)
         if isinstance(found, PretrainingLogits):
             return [found.tokens[real]] + ([] if found.follows is None else [found.follows])
-        pooled = isinstance(self.model, Bert | Longformer) and self.model.pooler is not None
-        return [found[real]] + ([self.model.pool(found)] if pooled else [])
+        pooler = pooled_by(self.model)
+        return [found[real]] + ([] if pooler is None else [pooler(found)])
 
     @torch.no_grad()
     def words(self, asked: Questions) -> Tensor | None:
