@@ -102,6 +102,7 @@ RUN = {
     "headway import all-MiniLM-L6-v2 --out runs/minilm": "",
     "headway embed runs/minilm 'a cute puppy'": "",
     "headway embed runs/minilm --out vectors.npy < new.en": "--json",
+    "headway export runs/minilm --out minilm --onnx": "",
     "headway lab sentences": "--steps 5",
     "headway presets": "",
     "headway presets gpt2": "",
