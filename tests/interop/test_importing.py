@@ -302,6 +302,7 @@ def test_a_masked_longformer_is_a_run_and_says_what_it_does_not_do(tmp_path, cap
     capsys.readouterr()
     assert main(["embed", run, "ab", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["vectors"][0]) == 32
+    assert main(["verify", run]) == 0, capsys.readouterr().out
     assert main(["export", run, "--out", str(tmp_path / "b")]) == 0
     assert hf_type(tmp_path / "b") == "LongformerForMaskedLM"
     capsys.readouterr()

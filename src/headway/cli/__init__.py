@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--errors", choices=("strict", "replace"), help="what to do with bytes that are no UTF-8")
     train.add_argument("--out", metavar="DIR", help="the run folder (default: runs/PRESET)")
     train.add_argument("--config", metavar="FILE", help="YAML with keys to set, below those given here")
+    train.add_argument("--init", metavar="RUN", help="fine-tune this run's vision transformer by the preset's recipe")
     train.add_argument("--resume", action="store_true", help="go on from the newest sound checkpoint")
     train.add_argument("--tensorboard", action="store_true", help="event files as well, into DIR/tensorboard")
     train.add_argument("--print_config", action="store_true", help="show the resolved config and stop")

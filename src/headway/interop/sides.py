@@ -188,6 +188,9 @@ def as_ours(side: Ours | Theirs) -> Callable[..., Any]:
 
     def row(tokens_BT: Tensor, lengths_B: None = None, *, segments_BT: Tensor | None = None) -> Tensor:
         kinds = {} if segments_BT is None else {"token_type_ids": segments_BT}
+        if model.config.model_type == "longformer":  # would count only tokens that are not its padding id
+            first = model.config.pad_token_id + 1
+            kinds["position_ids"] = (torch.arange(tokens_BT.shape[1]) + first).expand_as(tokens_BT).to(tokens_BT.device)
         found = model(tokens_BT, attention_mask=torch.ones_like(tokens_BT), **kinds)
         said: Tensor = found.prediction_logits if hasattr(found, "prediction_logits") else found[0]
         return said
