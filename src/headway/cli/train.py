@@ -62,7 +62,7 @@ def _draw(folder: Path, unit: str) -> None:
 
 
 def resolve(arguments: Namespace) -> RunConfig:
-    """The preset's recipe, with the model of `--init` if given, then the config file's keys, then the command line's."""
+    """The preset's recipe, with the model of `--init` if given, then the file's keys, then the command line's."""
     changes: dict[str, Any] = {}
     if arguments.config:
         changes |= _file(Path(arguments.config))

@@ -79,7 +79,7 @@ class Exporting:
             task=None if images else task,
             tokenizers=run.tokenizers,
             pixels=Pixels(mean=task.mean, std=task.std) if images else None,
-            classes=config.data.classes,
+            classes=config.data.classes if images else (),
         )
 
     @property
