@@ -105,6 +105,7 @@ RUN = {
     "headway import all-MiniLM-L6-v2 --out runs/minilm": "",
     "headway embed runs/minilm 'a cute puppy'": "",
     "headway embed runs/minilm --out vectors.npy < new.en": "--json",
+    "headway export runs/minilm --out minilm --onnx": "",
     "headway lab sentences": "--steps 5",
     "headway presets": "",
     "headway presets gpt2": "",
@@ -119,6 +120,9 @@ COPIES = {
 NOT_RUN = {
     "headway train sl-vit-tiny": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",
     "headway train sl-vit --data cifar10 --data.val test --train.compile true --train.device cuda": "needs a GPU",
+    "headway train vit-b16 --init runs/vit --data photos --task.size 384 --out runs/tuned": (
+        "86 million weights; tests/training/test_starting.py does with fewer"
+    ),
     "headway demo": "tests/cli/test_demo.py does",
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",

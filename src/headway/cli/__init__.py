@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--errors", choices=("strict", "replace"), help="what to do with bytes that are no UTF-8")
     train.add_argument("--out", metavar="DIR", help="the run folder (default: runs/PRESET)")
     train.add_argument("--config", metavar="FILE", help="YAML with keys to set, below those given here")
+    train.add_argument("--init", metavar="RUN", help="fine-tune this run's vision transformer by the preset's recipe")
     train.add_argument("--resume", action="store_true", help="go on from the newest sound checkpoint")
     train.add_argument("--tensorboard", action="store_true", help="event files as well, into DIR/tensorboard")
     train.add_argument("--print_config", action="store_true", help="show the resolved config and stop")
@@ -181,9 +182,11 @@ def _parser() -> argparse.ArgumentParser:
         "export",
         "a run as a Hugging Face model folder, loaded again and compared before it appears",
         "headway export runs/en-de --out en-de",
+        "headway export runs/minilm --out minilm --onnx    an encoder's graph as well",
     )
     exporting.add_argument("run", metavar="RUN", help="a run folder, as `headway train` writes it")
     exporting.add_argument("--out", metavar="DIR", required=True, help="the model folder to make")
+    exporting.add_argument("--onnx", action="store_true", help="a model.onnx as well, of an encoder or a ViT")
     exporting.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
 
     verify = command(

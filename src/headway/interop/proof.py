@@ -19,6 +19,7 @@ from headway.errors import DataError
 from headway.interop.families import FAMILIES
 from headway.interop.family import taken
 from headway.interop.folder import ModelFolder
+from headway.interop.onnx_export import OnnxProof
 from headway.interop.sides import Ours, Questions, Side, Theirs
 from headway.models import build_model
 from headway.storage import read_tensors, set_weights
@@ -44,16 +45,19 @@ class Proof:
     texts_identical: bool | None  # None: there was nothing to compare with
     left_out: list[str] = field(default_factory=list)  # tensors of ours that theirs has no place for
     zeros: int = 0  # tensors of theirs that ours does without
+    onnx: OnnxProof | None = None  # None: no graph was asked for
 
     @property
     def holds(self) -> bool:
         """Whether the two differ by rounding at most."""
         told_alike = self.tokens_identical is not False or self.first_difference is not None
-        return self.largest_difference <= self.bound and told_alike and self.texts_identical is not False
+        graph = self.onnx is None or self.onnx.holds
+        return self.largest_difference <= self.bound and told_alike and self.texts_identical is not False and graph
 
     def to_json(self) -> dict[str, Any]:
         """The fields, and whether it holds."""
-        return {"holds": self.holds, **asdict(self)}
+        fields = {key: value for key, value in asdict(self).items() if key != "onnx" or value is not None}
+        return {"holds": self.holds, **fields}
 
 
 def with_transformers() -> bool:

@@ -55,7 +55,7 @@ def embed(
         tokens, lengths = padded([np.asarray(rows[n], np.int64) for n in numbers], 0)
         lengths_B = torch.from_numpy(lengths).to(device)
         hidden_BTD = encoder(torch.from_numpy(tokens).to(device), lengths_B).float()
-        found.append((numbers, _pooled(hidden_BTD, lengths_B, config).cpu()))
+        found.append((numbers, pooled(hidden_BTD, lengths_B, config).cpu()))
     width = found[0][1].shape[1] if found else 0
     out = np.zeros((len(rows), width), np.float32)
     for numbers, vectors in found:
@@ -79,7 +79,8 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         order = order[count:]
 
 
-def _pooled(hidden_BTD: Tensor, lengths_B: Tensor, config: Embedding) -> Tensor:
+def pooled(hidden_BTD: Tensor, lengths_B: Tensor, config: Embedding) -> Tensor:
+    """(B, T, D) and lengths (B,) -> (B, D): a vector a text."""
     real_BT1 = (torch.arange(hidden_BTD.shape[1], device=hidden_BTD.device) < lengths_B.unsqueeze(1)).unsqueeze(-1)
     if config.pooling == "cls":
         vectors_BD = hidden_BTD[:, 0]
