@@ -72,6 +72,7 @@ RUN = {
     "headway evaluate runs/sl-vit-tiny --plot classes.png": "--data photos",
     "headway classify runs/sl-vit-tiny photo.png --top 3 --out said.png": "",
     "headway classify runs/shapes photo.png --top 3 --out said.png": "",
+    "headway classify runs/photos photo.png": "",
     "headway translate runs/demo 'a cute puppy'": "",
     'headway translate runs/en-de "a man is sleeping on a couch ." --must sofa --ban mann --no-repeat 3': "",
     'headway translate runs/en-de "a man is sleeping on a couch ." --beam 6 --groups 3 --n-best 6': "",
