@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from headway.config import positive, probability
 from headway.errors import ConfigError, DataError
-from headway.models.convnet import convolution
+from headway.models.convnet import Residual
 from headway.models.rnn_lm import select_hidden
 from headway.models.stepper import Source, images_of
 from headway.nn.alignment import Aligned, Alignment, AlignmentConfig
@@ -22,7 +22,7 @@ from headway.nn.taps import Tap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptionerRnnConfig:
-    """Convolutions, each at half the resolution of the one before, and a recurrent decoder.
+    """Residual blocks, each at half the resolution of the one before, and a recurrent decoder.
 
     The whole map is the decoder's first state (the deck's h_0 = W·CNN(image)); with attention every word also looks
     over its places.
@@ -31,9 +31,9 @@ class CaptionerRnnConfig:
     vocab: int
     image: int = 32  # pixels a side
     channels: int = 3
-    widths: tuple[int, ...] = (32, 64, 128)  # of the convolutions
+    widths: tuple[int, ...] = (32, 64, 128)  # of the blocks
     width: int = 64  # of the word embeddings
-    decoder: RecurrentConfig = RecurrentConfig(hidden=128)
+    decoder: RecurrentConfig
     attention: AlignmentConfig | None = None
     dropout: float = 0.0  # on the embeddings, on the map as the first state sees it, and before the output
 
@@ -41,7 +41,7 @@ class CaptionerRnnConfig:
         for name in ("vocab", "image", "channels", "width"):
             positive(name, getattr(self, name))
         if not self.widths:
-            raise ConfigError("widths=(), allowed: one width or more, one for each convolution")
+            raise ConfigError("widths=(), allowed: one width or more, one for each block")
         for width in self.widths:
             positive("widths", width)
         probability("dropout", self.dropout)
@@ -50,7 +50,7 @@ class CaptionerRnnConfig:
 
     @property
     def places(self) -> int:
-        """Places of the last map: a convolution halves each side, rounded up."""
+        """Places of the last map: a block halves each side, rounded up."""
         side = self.image
         for _ in self.widths:
             side = (side + 1) // 2
@@ -72,9 +72,8 @@ class CaptionerRnn(nn.Module):
         super().__init__()
         self.vocab, self.image, self.channels = config.vocab, config.image, config.channels
         given = (config.channels, *config.widths)
-        self.convolutions = nn.ModuleList(
-            convolution(before, after, kernel=3, stride=2) for before, after in zip(given, config.widths, strict=False)
-        )
+        stages = zip(given, config.widths, strict=False)
+        self.convolutions = nn.Sequential(*(Residual(before, after, stride=2) for before, after in stages))
         seen, decoder = config.widths[-1], config.decoder
         states = decoder.layers * (2 if decoder.cell == "lstm" else 1)
         self.first = nn.Linear(config.places * seen, states * decoder.hidden)
@@ -82,6 +81,8 @@ class CaptionerRnn(nn.Module):
         self.decoder = Recurrent(config.width, decoder)
         self.attention = Alignment(seen, decoder.hidden, config.attention) if config.attention else None
         self.combine = nn.Linear(decoder.hidden + seen, decoder.hidden) if config.attention else None
+        # A map says what is where by its order alone, which a weighted sum forgets: each place has a vector of its own.
+        self.places = nn.Parameter(0.1 * torch.randn(config.places, seen)) if config.attention else None
         self.head = nn.Linear(decoder.hidden, config.vocab)
         self.dropout = Dropout(config.dropout)
         self.layers, self.states = decoder.layers, states // decoder.layers
@@ -93,13 +94,13 @@ class CaptionerRnn(nn.Module):
         if images.shape[2:] != (self.image, self.image):
             got = f"{images.shape[2]} x {images.shape[3]}"
             raise DataError(f"images are {got} pixels, this model reads {self.image} x {self.image}")
-        for each in self.convolutions:
-            images = each(images).relu()
-        first = self.first(self.dropout(images.flatten(1))).tanh()
+        seen = self.convolutions(images)
+        first = self.first(self.dropout(seen.flatten(1))).tanh()
         parts = iter(first.unsqueeze(0).chunk(self.layers * self.states, -1))
         hidden = tuple(tuple(next(parts).contiguous() for _ in range(self.states)) for _ in range(self.layers))
-        map_BPC = images.flatten(2).mT
-        return CaptionState(hidden, None if self.attention is None else self.attention.prepare(map_BPC, None))
+        if self.attention is None:
+            return CaptionState(hidden, None)
+        return CaptionState(hidden, self.attention.prepare(seen.flatten(2).mT + self.places, None))
 
     def forward(self, images: Tensor, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
         """Images (B, C, height, width), words so far (B, T) -> logits (B, T, V); words may be padded on the right."""

@@ -141,9 +141,7 @@ class CaptionerVit(nn.Module):
         check_lengths(counts_B, tokens_BK, "caption")
         count = tokens_BK.shape[1]
         cache = state.cache.ready(count, counts_B)
-        x = self.decoder(
-            self.embedding(tokens_BK), mask=Causal(offset=cache.length), cache=cache, memory=state.memory
-        )
+        x = self.decoder(self.embedding(tokens_BK), mask=Causal(offset=cache.length), cache=cache, memory=state.memory)
         return self.head(x, self.embedding.weight), replace(state, cache=cache.advanced(count, counts_B))
 
     def select(self, state: DecoderState, rows_B: Tensor) -> DecoderState:

@@ -37,11 +37,7 @@ def classify(
 ) -> list[Prediction]:
     """The `top` likeliest classes of each file. Raises DataError naming a file that cannot be read as an image."""
     files = [Path(image) for image in images]
-    pixels: list[Pixels] = []
-    for _, found in decode_all((Picture(str(path), 0, read_bytes(path)) for path in files), config.size):
-        if isinstance(found, DataError):
-            raise found
-        pixels.append(found)
+    pixels = read_pictures(files, config.size)
     made: list[Prediction] = []
     for at in range(0, len(files), EVALUATED):
         block = torch.from_numpy(np.stack(pixels[at : at + EVALUATED]))
@@ -50,3 +46,13 @@ def classify(
             named = [(classes[number], share) for number, share in zip(numbers, shares, strict=True)]
             made.append(Prediction(str(files[row]), named, pixels[row]))
     return made
+
+
+def read_pictures(files: Iterable[Path], size: int) -> list[Pixels]:
+    """The files as images (3, size, size). Raises DataError naming one that cannot be read as an image."""
+    pixels: list[Pixels] = []
+    for _, found in decode_all((Picture(str(path), 0, read_bytes(path)) for path in files), size):
+        if isinstance(found, DataError):
+            raise found
+        pixels.append(found)
+    return pixels
