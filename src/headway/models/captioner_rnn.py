@@ -93,7 +93,7 @@ class CaptionerRnn(nn.Module):
         check_images(images, self.channels)
         if images.shape[2:] != (self.image, self.image):
             got = f"{images.shape[2]} x {images.shape[3]}"
-            raise DataError(f"images are {got} pixels, this model reads {self.image} x {self.image}")
+            raise DataError(f"images are {got} pixels, this model reads {self.image} x {self.image} pixels")
         seen = self.convolutions(images)
         first = self.first(self.dropout(seen.flatten(1))).tanh()
         parts = iter(first.unsqueeze(0).chunk(self.layers * self.states, -1))

@@ -86,7 +86,7 @@ def shapes(model: ModelConfig) -> RunConfig:
 
 
 def captions(model: ModelConfig, *, steps: int) -> RunConfig:
-    """The built-in `shapes` with their captions: AdamW, a short warm-up, crops; no flips, which would swap left and right."""
+    """Captions of the built-in `shapes`: AdamW, a short warm-up, crops; no flips, which would swap left and right."""
     return RunConfig(
         task=Captioning(size=48, augment=Augmentation(flip=False, crop=2)),
         data=DataConfig(spec="shapes", tokenizer=Word()),
