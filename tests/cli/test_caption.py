@@ -13,15 +13,14 @@ from headway.cli import main
 from tests.captioned import write_pictures
 
 MODELS = {
-    "captioner-rnn": "image 16,widths [4,8],width 8,decoder.hidden 8,attention.width 4",
-    "captioner-vit": "image 16,patch 8,width 16,inner 16,heads 2,encoder_layers 1,decoder_layers 1",
+    "captioner-rnn": "image 16;widths 4,8;width 8;decoder.hidden 8;attention.width 4",
+    "captioner-vit": "image 16;patch 8;width 16;inner 16;heads 2;encoder_layers 1;decoder_layers 1",
 }
-QUICK = "steps 4,evaluate_every 2,save_every 2,batch_tokens 4,device cpu"
+QUICK = "steps 4;evaluate_every 2;save_every 2;batch_tokens 4;device cpu"
 
 
 def words(prefix: str, pairs: str) -> list[str]:
-    found = pairs.replace("[4,8]", "[4;8]").split(",")
-    return [word.replace(";", ",") for pair in found for word in f"--{prefix}.{pair}".split()]
+    return [word for pair in pairs.split(";") for word in f"--{prefix}.{pair}".split()]
 
 
 def train_words(preset: str, folder: Path, *more: str) -> list[str]:
@@ -90,7 +89,7 @@ def test_mistakes_get_one_line(desk, tmp_path, capsys):
     def fails(code: int, *argv: str) -> str:
         assert main(list(argv)) == code
         err = capsys.readouterr().err
-        assert err.count("\n") == 1
+        assert err.strip().count("\n") == 0
         return err
 
     assert "a name that ends in .png" in fails(2, "caption", run, image, "--out", "said.jpg")

@@ -72,7 +72,9 @@ def test_shifted_patches_and_local_attention_are_switched_one_by_one():
 def test_the_issue_s_presets_are_all_there():
     wanted = "transformer-tiny transformer-base transformer-big gpt2 gpt2-medium gpt2-large gpt2-xl gpt-char"
     wanted += " gpt-char-large bert-base bert-large roformer rnn-lm rnn-seq2seq deck llama-tiny"
-    wanted += " vit-b16 vit-b32 vit-l16 vit-h14 vit-s16 vit-ti16 vit-small-data sl-vit convnet"
+    wanted += (
+        " vit-b16 vit-b32 vit-l16 vit-h14 vit-s16 vit-ti16 vit-small-data sl-vit convnet captioner-rnn captioner-vit"
+    )
     assert set(wanted.split()) <= set(PRESETS)
 
 
