@@ -82,7 +82,7 @@ def test_the_issue_s_presets_are_all_there():
 def test_a_preset_says_where_it_comes_from_and_survives_plain_data(name):
     entry = PRESETS[name]
     assert entry.source
-    assert entry.task in ("language", "translation", "masked", "classification")
+    assert entry.task in ("language", "translation", "masked", "classification", "captioning")
     config = entry.config()
     assert dataclasses.is_dataclass(config)
     assert parse(type(config), plain(config)) == config
