@@ -169,7 +169,7 @@ VISION = (
             "each place of the map has a learned vector, so that attention knows where it looks",
         ),
         config=captioner_rnn,
-        run=partial(recipes.captions, steps=3000),
+        run=partial(recipes.captions, steps=4000),
     ),
     Preset(
         name="captioner-vit",
@@ -182,6 +182,6 @@ VISION = (
             "the output layer is the word embedding",
         ),
         config=captioner_vit,
-        run=partial(recipes.captions, steps=4000),
+        run=partial(recipes.captions, steps=3500),
     ),
 )
