@@ -6,15 +6,18 @@ import difflib
 from collections.abc import Callable, Iterable
 from functools import cache
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from random import Random
 
 from headway.data import captions, images, reading
 from headway.data.captions import Captions, load_shape_captions
 from headway.data.files import Errors
+from headway.data.image_files import find_splits
 from headway.data.images import ImageReading, Images, Progress
+from headway.data.pictures import Pixels, decoded
 from headway.data.reading import ParallelText, PlainText
-from headway.data.shapes import load_shapes
+from headway.data.shapes import load_shapes, scenes
 from headway.data.tables import Pair
 from headway.errors import DataError
 
@@ -69,6 +72,19 @@ def load_captions(spec: str | Path, reading: ImageReading, progress: Progress) -
         return CAPTIONS[str(spec)](reading.size, reading.cache, progress)
     _must_exist(spec)
     return captions.load_captions(Path(spec).expanduser(), reading, progress)
+
+
+def a_few_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size: int) -> list[Pixels]:
+    """Some images (3, H, W) of a set, held out ones where it has such, without going through all of it.
+
+    Raises DataError for what is no images, or an image that cannot be read.
+    """
+    if str(spec) == "shapes":
+        return list(scenes(count, size=size, seed=1).pixels)
+    _must_exist(spec)
+    splits, _ = find_splits(Path(spec).expanduser(), classes)
+    chosen = next(splits[name] for name in ("val", "test", "train") if name in splits)
+    return decoded(islice(chosen, count), size)
 
 
 @cache

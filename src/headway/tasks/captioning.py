@@ -67,6 +67,8 @@ class _Pairs:
 class CaptioningTask:
     """Batches of images with a caption each, and what a model says of images."""
 
+    fixed_shapes = False
+
     def __init__(
         self,
         config: Captioning,

@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from headway.data.files import read_bytes
-from headway.data.pictures import Picture, Pixels, decode_all
-from headway.errors import DataError
+from headway.data.pictures import Picture, Pixels, decoded
 from headway.tasks.classification import EVALUATED, Classification, logits_of
 
 
@@ -37,7 +36,7 @@ def classify(
 ) -> list[Prediction]:
     """The `top` likeliest classes of each file. Raises DataError naming a file that cannot be read as an image."""
     files = [Path(image) for image in images]
-    pixels = read_pictures(files, config.size)
+    pixels = decoded((Picture(str(path), 0, read_bytes(path)) for path in files), config.size)
     made: list[Prediction] = []
     for at in range(0, len(files), EVALUATED):
         block = torch.from_numpy(np.stack(pixels[at : at + EVALUATED]))
@@ -46,13 +45,3 @@ def classify(
             named = [(classes[number], share) for number, share in zip(numbers, shares, strict=True)]
             made.append(Prediction(str(files[row]), named, pixels[row]))
     return made
-
-
-def read_pictures(files: Iterable[Path], size: int) -> list[Pixels]:
-    """The files as images (3, size, size). Raises DataError naming one that cannot be read as an image."""
-    pixels: list[Pixels] = []
-    for _, found in decode_all((Picture(str(path), 0, read_bytes(path)) for path in files), size):
-        if isinstance(found, DataError):
-            raise found
-        pixels.append(found)
-    return pixels

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from headway.data.pictures import Pixels
+from headway.data.files import read_bytes
+from headway.data.pictures import Picture, Pixels, decoded
 from headway.tasks.captioning import CaptioningTask
-from headway.tasks.classifying import read_pictures
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def describe(
 ) -> list[Caption]:
     """A caption for each file. Raises DataError naming a file that cannot be read as an image."""
     files = [Path(image) for image in images]
-    pixels = read_pictures(files, task.config.size)
+    pixels = decoded((Picture(str(path), 0, read_bytes(path)) for path in files), task.config.size)
     if not files:
         return []
     found = task.search(model, device, np.stack(pixels), beam=beam)
