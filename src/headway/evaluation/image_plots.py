@@ -14,7 +14,7 @@ from headway.evaluation.plots import COLOURS, INK, blank, png
 
 NUMBERED = 20  # classes up to which every cell shows its number
 SHEET = 64  # images on one picture
-CAPTION_WIDTH = 36  # characters of a line below an image
+CAPTION_WIDTH = 34  # characters of a line below an image
 
 
 def plot_confusion(report: ClassificationReport, title: str) -> bytes:
@@ -76,17 +76,18 @@ def plot_captions(pixels: Sequence[NDArray[np.uint8]], names: Sequence[str], cap
     pixels = pixels[:SHEET]
     columns = min(len(pixels), 4)
     rows = math.ceil(len(pixels) / columns)
-    figure = blank(max(2.6 * columns, 3), 2.9 * rows)
+    figure = blank(max(2.6 * columns, 3), 3.3 * rows)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat:
         axes.set_axis_off()
     for axes, image, name, caption in zip(grid.flat, pixels, names, captions, strict=False):
         axes.imshow(image.transpose(1, 2, 0), interpolation="nearest")
         axes.set_title(_short(name), fontsize=8, color=INK, parse_math=False)
-        lines = textwrap.fill(caption, CAPTION_WIDTH)
-        axes.text(
-            0.5, -0.04, lines, transform=axes.transAxes, ha="center", va="top", fontsize=8, color=INK, parse_math=False
-        )
+        # A label, unlike text beside the axes, is given its room in the picture.
+        axes.set_axis_on()
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_visible(False)
+        axes.set_xlabel(textwrap.fill(caption, CAPTION_WIDTH), fontsize=8, color=INK, parse_math=False)
     return png(figure)
 
 
