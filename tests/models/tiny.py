@@ -11,6 +11,8 @@ from headway.models import (
     Bert,
     BertConfig,
     BertPretrainingConfig,
+    CaptionerRnnConfig,
+    CaptionerVitConfig,
     ConvnetConfig,
     DeckConfig,
     EncoderDecoderConfig,
@@ -153,6 +155,24 @@ VISION: dict[str, ModelConfig] = {
     "convnet": ConvnetConfig(classes=5, widths=(6, 8), blocks=2),
 }
 
+CAPTIONER_RNN = CaptionerRnnConfig(vocab=VOCAB, image=8, widths=(6, 8), width=8, decoder=GRU)
+CAPTIONER_VIT = CaptionerVitConfig(
+    vocab=VOCAB, context=32, image=8, patch=4, width=16, encoder_layers=2, decoder_layers=2, heads=4, inner=24
+)
+CAPTIONING: dict[str, ModelConfig] = {
+    "captioner-rnn-state": CAPTIONER_RNN,
+    "captioner-rnn-additive": replace(CAPTIONER_RNN, attention=AlignmentConfig(kind="additive", width=6)),
+    "captioner-rnn-lstm": replace(
+        CAPTIONER_RNN,
+        decoder=RecurrentConfig(cell="lstm", hidden=12, layers=2),
+        attention=AlignmentConfig(width=6),
+        dropout=0.1,
+    ),
+    "captioner-vit": CAPTIONER_VIT,
+    "captioner-vit-shifted": replace(CAPTIONER_VIT, patches=Shifted(), position=Learned()),
+    "captioner-vit-rotary": replace(CAPTIONER_VIT, position=Rotary(), norm=RMSNorm(), activation="swiglu"),
+}
+
 ALL = {**LANGUAGE, **TRANSLATION, **ENCODER}
 GENERATING = {**LANGUAGE, **TRANSLATION}
 
@@ -203,7 +223,7 @@ def outputs(model: nn.Module, batch: Text) -> tuple[Tensor, ...]:
 
 def build(name: str, *, seed: int = 1, stir: bool = True) -> nn.Module:
     """The model in evaluation mode; `stir` moves tables that start at zero, so that they matter."""
-    model = build_model({**ALL, **VISION}[name], seed=seed).eval()
+    model = build_model({**ALL, **VISION, **CAPTIONING}[name], seed=seed).eval()
     if stir:
         generator = torch.Generator().manual_seed(2)
         with torch.no_grad():

@@ -14,7 +14,7 @@ from headway.data.shapes import SHAPES, scenes
 from headway.errors import ConfigError, DataError
 from headway.evaluation.classification import ClassificationReport, confusion, wilson
 from headway.models import ConvnetConfig, VitConfig, build_model
-from headway.tasks import classification
+from headway.tasks import classification, training_images
 from headway.tasks.classification import Classification, ClassificationTask
 from headway.training.config import TrainConfig
 from headway.training.trainer import Trainer
@@ -51,7 +51,7 @@ def test_an_epoch_has_each_image_once_in_batches_that_are_full():
 def test_the_loss_is_the_same_from_the_device_s_table_and_from_batches(monkeypatch):
     model, rows = vit(), np.array([3, 1, 5, 9])
     kept = made(FULL)
-    monkeypatch.setattr(classification, "RESIDENT", 0)
+    monkeypatch.setattr(training_images, "RESIDENT", 0)
     sent = made(FULL)
     assert kept.batch(rows).inputs[0].shape == (4,)
     assert sent.batch(rows).inputs[0].shape == (4, 3, 16, 16)
@@ -74,12 +74,12 @@ def test_the_loss_is_that_of_the_logits():
 
 def test_step_and_micro_batch_decide_what_augmentation_draws():
     task = made(FULL)
-    first, second = task._draws(4, CPU, 7), task._draws(4, CPU, 7)
+    first, second = task.images._draws(4, CPU, 7), task.images._draws(4, CPU, 7)
     assert not torch.equal(first, second)
-    assert not torch.equal(task._draws(4, CPU, 8), first)
+    assert not torch.equal(task.images._draws(4, CPU, 8), first)
     again = made(FULL)
-    assert torch.equal(again._draws(4, CPU, 7), first)
-    assert torch.equal(again._draws(4, CPU, 7), second)
+    assert torch.equal(again.images._draws(4, CPU, 7), first)
+    assert torch.equal(again.images._draws(4, CPU, 7), second)
 
 
 def test_a_mixed_image_has_the_loss_of_both_classes_in_their_shares():
@@ -87,7 +87,7 @@ def test_a_mixed_image_has_the_loss_of_both_classes_in_their_shares():
     torch.nn.init.normal_(model.head.weight, std=3.0)
     batch = task.batch(np.arange(8))
     for step in range(3):
-        draws = made(task.config.augment)._draws(8, CPU, step)
+        draws = made(task.config.augment).images._draws(8, CPU, step)
         known = constants(task.config.mean, task.config.std, CPU)
         mixed = augmented(task.config.augment, torch.from_numpy(task.splits["train"].pixels[:8]), draws, known)
         one_hot = torch.nn.functional.one_hot(batch.targets, len(SHAPES)).float()

@@ -76,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     _run(evaluate)
     evaluate.add_argument("--data", metavar="SPEC", help="other data than the run's own")
     evaluate.add_argument("--split", metavar="NAME", help="default: test if there is one, else val")
-    evaluate.add_argument("--beam", type=_positive, help="of translations (default: the recipe's)")
+    evaluate.add_argument("--beam", type=_positive, help="of translations or captions (default: the recipe's)")
     _precision(evaluate)
     evaluate.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
     evaluate.add_argument(
@@ -86,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         help="of a language model's sliding windows (default: half a window)",
     )
     evaluate.add_argument("--compare", metavar="RUN2", help="paired bootstrap with another translation run")
-    evaluate.add_argument("--out", metavar="FILE", help="write the translations, or the classes, one a line")
+    evaluate.add_argument("--out", metavar="FILE", help="write the translations, classes or captions, one a line")
     evaluate.add_argument("--plot", metavar="FILE.png", help="accuracy by position, or the confusion matrix")
     evaluate.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")
 
@@ -159,6 +159,18 @@ def _parser() -> argparse.ArgumentParser:
     _precision(classify)
     classify.add_argument("--out", metavar="FILE.png", help="the images with their classes drawn below")
     classify.add_argument("--json", action="store_true", help="for machines: one object on stdout")
+
+    caption = command(
+        "caption",
+        "a sentence about each image",
+        "headway caption runs/captioner-rnn photo.png --out said.png",
+    )
+    _run(caption)
+    caption.add_argument("image", nargs="+", metavar="IMAGE", help="files that Pillow reads: PNG, JPEG, WebP, …")
+    caption.add_argument("--beam", type=_positive, metavar="N", help="default: the recipe's")
+    _precision(caption)
+    caption.add_argument("--out", metavar="FILE.png", help="the images with their captions drawn below")
+    caption.add_argument("--json", action="store_true", help="for machines: one object on stdout")
 
     embed = command("embed", "sentence vectors from an encoder", "headway embed runs/minilm 'a cute puppy'")
     _run(embed)

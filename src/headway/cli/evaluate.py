@@ -23,6 +23,7 @@ from headway.evaluation.positions import PositionReport
 from headway.evaluation.translation import TranslationReport, paired_bootstrap, translation_report
 from headway.runs import Run, load
 from headway.storage import commit_file
+from headway.tasks.captioning import Captioning, CaptioningTask
 from headway.tasks.classification import Classification, ClassificationTask
 from headway.tasks.embedding import Embedding
 from headway.tasks.language import Continuations, Language, LanguageTask
@@ -35,14 +36,15 @@ KINDS = {
     Masked: "masked model",
     Translation: "translation model",
     Classification: "image classifier",
+    Captioning: "captioner",
     Embedding: "sentence encoder",
 }
 # Options that say nothing about some runs are refused there: ignored, they would seem to have been heeded.
 MEANT_FOR = {
     "stride": ("language model",),
     "compare": ("translation model",),
-    "beam": ("translation model",),
-    "out": ("translation model", "image classifier"),
+    "beam": ("translation model", "captioner"),
+    "out": ("translation model", "image classifier", "captioner"),
     "plot": ("language model", "translation model", "image classifier"),
 }
 
@@ -82,6 +84,8 @@ def run(arguments: Namespace) -> None:
         outcome = _masked(found, task, split)
     elif isinstance(task, ClassificationTask):
         outcome = _classification(found, task, split)
+    elif isinstance(task, CaptioningTask):
+        outcome = _captioning(found, task, split, beam=arguments.beam)
     else:
         outcome = _translation(found, task, split, arguments)
     _write(outcome, arguments, title=f"{Path(arguments.run).name}, {split}")
@@ -219,6 +223,22 @@ def _classification(found: Run, task: ClassificationTask, split: str) -> Outcome
     return Outcome(
         values=values, shown=shown, picture=lambda title: plot_confusion(report, f"{title}: classes"), said=said
     )
+
+
+def _captioning(found: Run, task: CaptioningTask, split: str, *, beam: int | None) -> Outcome:
+    said = task.said(found.model, found.device, split, beam=beam)
+    report, forced = task.report(said, split), task.forced(found.model, found.device, split)
+    captions = task.splits[split].captions
+    rows = {
+        "bleu4": f"{report.bleu4:.2f}",
+        "cider": f"{report.cider:.3f}  CIDEr-D, 0 to 10",
+        "exact_match": f"{report.exact_match:.1%}  one of the references, word by word",
+        "sentences": f"{report.sentences:,}",
+        "loss": f"{forced.loss:.4f}  nats a token",
+    }
+    lines = [list(show.caption_lines(captions[n], said[n])) for n in _spread(len(said))]
+    values = {**report.to_json(), "loss": forced.loss, "perplexity": forced.perplexity, "tokens": forced.tokens}
+    return Outcome(values=values, shown=[Text(), show.facts(rows), show.samples("samples", lines)], said=said)
 
 
 def _check(arguments: Namespace, kind: str) -> None:

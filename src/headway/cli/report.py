@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -147,6 +147,13 @@ def sentence_lines(source: str, reference: str, output: str) -> Lines:
             yield name, Text(space.join(units))
         else:
             yield name, marked(space.join([*units[:at], ""]), space.join(["", *units[at:]]))
+
+
+def caption_lines(references: Sequence[str], output: str) -> Lines:
+    """A caption below what people say of the image."""
+    for number, text in enumerate(references):
+        yield "" if number else "reference", Text(text)
+    yield "output", Text(output)
 
 
 def running_lines(prompt: str, gold: tuple[str, str], free: tuple[str, str]) -> Lines:

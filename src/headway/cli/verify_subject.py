@@ -12,7 +12,7 @@ from torch import nn
 from headway.data.builtin import a_few_images, load_parallel, load_text
 from headway.data.files import read_bytes
 from headway.data.pictures import Picture, decoded
-from headway.errors import HeadwayError
+from headway.errors import ConfigError, HeadwayError
 from headway.interop.checks import Subject
 from headway.interop.exporting import round_trip
 from headway.interop.inputs import MOST, Room, continued, made, noise, seen, written
@@ -45,6 +45,8 @@ def subject_of(found: Run, given: Sequence[str] = (), *, compiled: bool = False)
 
 
 def _texts(found: Run, texts: Sequence[str]) -> tuple[Kind, list[Example]]:
+    if type(found.config.task) not in KINDS:
+        raise ConfigError(f"{found.folder} reads images and writes text; verify checks models of text and classifiers")
     kind = KINDS[type(found.config.task)](found.config.task, found.tokenizers)
     room = Room.of(kind, found.model)
     examples = written(kind, texts, room) if texts else [*_lines(found, kind, room), *made(kind, room)]

@@ -10,7 +10,8 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from headway.data import images, reading
+from headway.data import captions, images, reading
+from headway.data.captions import Captions, load_shape_captions
 from headway.data.files import Errors
 from headway.data.image_files import find_splits
 from headway.data.images import ImageReading, Images, Progress
@@ -61,6 +62,16 @@ def load_images(spec: str | Path, reading: ImageReading, progress: Progress) -> 
         return IMAGES[str(spec)](reading.size, reading.cache, progress)
     _must_exist(spec)
     return images.load_images(Path(spec).expanduser(), reading, progress)
+
+
+def load_captions(spec: str | Path, reading: ImageReading, progress: Progress) -> Captions:
+    """Images with captions by built-in name or path. Raises DataError for what is neither, or has no captions."""
+    if str(spec) in {**PARALLEL, **TEXTS}:
+        raise DataError(f"{spec} is text, expected images with captions: {', '.join(CAPTIONS)} or a path")
+    if str(spec) in CAPTIONS:
+        return CAPTIONS[str(spec)](reading.size, reading.cache, progress)
+    _must_exist(spec)
+    return captions.load_captions(Path(spec).expanduser(), reading, progress)
 
 
 def a_few_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size: int) -> list[Pixels]:
@@ -167,6 +178,7 @@ PARALLEL: dict[str, Callable[[], ParallelText]] = {
     "addition": addition,
 }
 IMAGES: dict[str, Callable[[int, Path, Progress], Images]] = {"shapes": load_shapes}
+CAPTIONS: dict[str, Callable[[int, Path, Progress], Captions]] = {"shapes": load_shape_captions}
 TEXTS: dict[str, Callable[[], PlainText]] = {"pydocs": pydocs, "deck-sentences": deck_sentences}
 
 

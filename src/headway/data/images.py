@@ -113,7 +113,7 @@ def load_images(path: Path, reading: ImageReading, progress: Progress = lambda w
     bad: dict[str, list[str]] = {}
     for name, split in splits.items():
         folder = reading.cache / f"images-{fingerprint([contents[name], str(reading.size), RULE])}"
-        stores[name], bad[name] = _stored(folder, split, reading.size, f"decoding {name}", progress)
+        stores[name], bad[name] = store_pictures(folder, split, reading.size, f"decoding {name}", progress)
     wrong = [each for found in bad.values() for each in found]
     if wrong and not reading.skip_bad:
         total = sum(map(len, splits.values()))
@@ -172,7 +172,7 @@ def _expect_enough(path: Path, labels: Labels, classes: tuple[str, ...], least: 
             raise DataError(f"{path}: class {classes[number]!r} has {count} image in train, expected at least {least}")
 
 
-def _stored(
+def store_pictures(
     folder: Path, split: Iterable[Picture], size: int, what: str, progress: Progress
 ) -> tuple[ImageStore, list[str]]:
     """The store in this folder, made first where there is none, and what was wrong with pictures left out of it."""

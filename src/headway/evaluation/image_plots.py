@@ -1,8 +1,9 @@
-"""Pictures of a classifier as PNG bytes: which classes it takes for which, and what it says of images."""
+"""Pictures as PNG bytes of what models say of images: which classes are taken for which, classes, captions."""
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ from headway.evaluation.plots import COLOURS, INK, blank, png
 
 NUMBERED = 20  # classes up to which every cell shows its number
 SHEET = 64  # images on one picture
+CAPTION_WIDTH = 34  # characters of a line below an image
 
 
 def plot_confusion(report: ClassificationReport, title: str) -> bytes:
@@ -66,6 +68,26 @@ def plot_predictions(
         for line, (name, share) in enumerate(tops[number]):
             below.text(0.02, line, f"{_short(name)}  {share:.1%}", va="center", fontsize=7, color=INK, parse_math=False)
         below.set(xlim=(0, 1), ylim=(lines - 0.5, -0.5))
+    return png(figure)
+
+
+def plot_captions(pixels: Sequence[NDArray[np.uint8]], names: Sequence[str], captions: Sequence[str]) -> bytes:
+    """Images (3, H, W), each with its file's name above it and its caption below."""
+    pixels = pixels[:SHEET]
+    columns = min(len(pixels), 4)
+    rows = math.ceil(len(pixels) / columns)
+    figure = blank(max(2.6 * columns, 3), 3.3 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    for axes in grid.flat:
+        axes.set_axis_off()
+    for axes, image, name, caption in zip(grid.flat, pixels, names, captions, strict=False):
+        axes.imshow(image.transpose(1, 2, 0), interpolation="nearest")
+        axes.set_title(_short(name), fontsize=8, color=INK, parse_math=False)
+        # A label, unlike text beside the axes, is given its room in the picture.
+        axes.set_axis_on()
+        axes.set(xticks=[], yticks=[])
+        axes.spines[:].set_visible(False)
+        axes.set_xlabel(textwrap.fill(caption, CAPTION_WIDTH), fontsize=8, color=INK, parse_math=False)
     return png(figure)
 
 

@@ -10,6 +10,8 @@ from torch import nn
 
 from headway.errors import ConfigError
 from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretrainingConfig
+from headway.models.captioner_rnn import CaptionerRnn, CaptionerRnnConfig
+from headway.models.captioner_vit import CaptionerVit, CaptionerVitConfig
 from headway.models.convnet import Convnet, ConvnetConfig
 from headway.models.deck import Deck, DeckConfig
 from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
@@ -32,6 +34,8 @@ ModelConfig = (
     | DeckConfig
     | VitConfig
     | ConvnetConfig
+    | CaptionerRnnConfig
+    | CaptionerVitConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -46,6 +50,8 @@ MODELS: dict[type, type[nn.Module]] = {
     DeckConfig: Deck,
     VitConfig: Vit,
     ConvnetConfig: Convnet,
+    CaptionerRnnConfig: CaptionerRnn,
+    CaptionerVitConfig: CaptionerVit,
 }
 
 
@@ -82,6 +88,10 @@ __all__ = [
     "BertConfig",
     "BertPretraining",
     "BertPretrainingConfig",
+    "CaptionerRnn",
+    "CaptionerRnnConfig",
+    "CaptionerVit",
+    "CaptionerVitConfig",
     "Convnet",
     "ConvnetConfig",
     "Deck",

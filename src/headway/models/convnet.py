@@ -30,7 +30,7 @@ class ConvnetConfig:
             positive("widths", width)
 
 
-def _convolution(given: int, width: int, *, kernel: int, stride: int) -> nn.Sequential:
+def convolution(given: int, width: int, *, kernel: int, stride: int) -> nn.Sequential:
     """A convolution that keeps the size (or halves it) and its BatchNorm, which makes a bias needless."""
     convolution = nn.Conv2d(given, width, kernel, stride=stride, padding=kernel // 2, bias=False)
     nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
@@ -42,10 +42,10 @@ class Residual(nn.Module):
 
     def __init__(self, given: int, width: int, *, stride: int) -> None:
         super().__init__()
-        self.first = _convolution(given, width, kernel=3, stride=stride)
-        self.second = _convolution(width, width, kernel=3, stride=1)
+        self.first = convolution(given, width, kernel=3, stride=stride)
+        self.second = convolution(width, width, kernel=3, stride=1)
         same = stride == 1 and given == width
-        self.skip = None if same else _convolution(given, width, kernel=1, stride=stride)
+        self.skip = None if same else convolution(given, width, kernel=1, stride=stride)
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, C, height, width) -> (B, width, height / stride, width / stride)."""
@@ -59,7 +59,7 @@ class Convnet(nn.Module):
     def __init__(self, config: ConvnetConfig) -> None:
         super().__init__()
         self.classes, self.channels = config.classes, config.channels
-        self.stem = _convolution(config.channels, config.widths[0], kernel=3, stride=1)
+        self.stem = convolution(config.channels, config.widths[0], kernel=3, stride=1)
         blocks, given = [], config.widths[0]
         for stage, width in enumerate(config.widths):
             for block in range(config.blocks):

@@ -5,17 +5,36 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
+import torch
 from torch import Tensor
+
+from headway.errors import ConfigError
 
 State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a conditional model reads before it writes: tokens (B, S) and, where rows are padded, their lengths (B,)."""
+    """What a conditional model reads before it writes: tokens (B, S) and, where rows are padded, their lengths (B,).
+
+    A captioner reads images (B, C, height, width); its tokens are (B, 0).
+    """
 
     tokens: Tensor
     lengths: Tensor | None = None
+    images: Tensor | None = None
+
+    @classmethod
+    def of_images(cls, images: Tensor) -> Source:
+        """Images, and no tokens."""
+        return cls(torch.zeros(len(images), 0, dtype=torch.long, device=images.device), images=images)
+
+
+def images_of(source: Source | None) -> Tensor:
+    """The images of a source. Raises ConfigError for one without."""
+    if source is None or source.images is None:
+        raise ConfigError(f"a captioner needs images to start from, got {'no source' if source is None else 'tokens'}")
+    return source.images
 
 
 class Stepper(Protocol[State]):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from headway.data.augment import Augmentation
 from headway.data.autoaugment import AutoAugment
 from headway.data.config import DataConfig
+from headway.data.tokenizers import Word
 from headway.models import ModelConfig, VitConfig
+from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
 from headway.training.config import TrainConfig
 from headway.training.optimisers import AdamW, Sgd
@@ -77,6 +79,24 @@ def shapes(model: ModelConfig) -> RunConfig:
             optimiser=AdamW(decay=0.05),
             schedule=Cosine(warmup=150, floor=0.01),
             label_smoothing=0.05,
+            evaluate_every=500,
+            save_every=500,
+        ),
+    )
+
+
+def captions(model: ModelConfig, *, steps: int) -> RunConfig:
+    """Captions of the built-in `shapes`: AdamW, a short warm-up, crops; no flips, which would swap left and right."""
+    return RunConfig(
+        task=Captioning(size=48, augment=Augmentation(flip=False, crop=2)),
+        data=DataConfig(spec="shapes", tokenizer=Word()),
+        model=model,
+        train=TrainConfig(
+            steps=steps,
+            batch_tokens=64,
+            learning_rate=2e-3,
+            optimiser=AdamW(decay=0.05),
+            schedule=Cosine(warmup=150, floor=0.01),
             evaluate_every=500,
             save_every=500,
         ),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from headway.models import ConvnetConfig, VitConfig
+from headway.models import CaptionerRnnConfig, CaptionerVitConfig, ConvnetConfig, VitConfig
+from headway.nn.alignment import AlignmentConfig
 from headway.nn.dropout import StochasticDepth
 from headway.nn.norms import LayerNorm
 from headway.nn.patches import Patches, Shifted
+from headway.nn.recurrent import RecurrentConfig
 from headway.presets import recipes_vision as recipes
 from headway.presets.preset import Preset
 
@@ -40,6 +43,34 @@ def shapes_vit() -> VitConfig:
     """SL-ViT small enough to learn `shapes` on two cores."""
     small = small_data(Shifted(), local=True)
     return replace(small, classes=8, width=64, heads=4, inner=128, layers=4, stochastic_depth=StochasticDepth())
+
+
+def captioner_rnn() -> CaptionerRnnConfig:
+    """Three residual blocks, a GRU of 128 and additive attention over the map, for scenes of `shapes`."""
+    return CaptionerRnnConfig(
+        vocab=27,
+        image=48,
+        widths=(24, 48, 96),
+        width=64,
+        decoder=RecurrentConfig(cell="gru", hidden=128),
+        attention=AlignmentConfig(kind="additive", width=64),
+    )
+
+
+def captioner_vit() -> CaptionerVitConfig:
+    """Three layers that look and two that tell, with shifted patches, for scenes of `shapes`."""
+    return CaptionerVitConfig(
+        vocab=27,
+        image=48,
+        patch=8,
+        patches=Shifted(),
+        width=96,
+        encoder_layers=3,
+        decoder_layers=2,
+        heads=4,
+        inner=192,
+        dropout=0.0,
+    )
 
 
 _VIT = "Dosovitskiy et al. 2021, An Image is Worth 16x16 Words"
@@ -125,5 +156,32 @@ VISION = (
         ),
         config=lambda: ConvnetConfig(classes=10),
         run=recipes.small_data,
+    ),
+    Preset(
+        name="captioner-rnn",
+        task="captioning",
+        source="Xu et al. 2015, Show, Attend and Tell; the first state is the deck's h_0 = W·CNN(image)",
+        parameters=737_051,
+        departures=(
+            "the size is ours, for the built-in `shapes` in minutes on two cores",
+            "a small residual network trained from the start, not VGG with its weights kept",
+            "a GRU, not an LSTM; what a word attends to enters its output, not the next step",
+            "each place of the map has a learned vector, so that attention knows where it looks",
+        ),
+        config=captioner_rnn,
+        run=partial(recipes.captions, steps=4000),
+    ),
+    Preset(
+        name="captioner-vit",
+        task="captioning",
+        source="Cornia et al. 2020, Meshed-Memory Transformer, without mesh and memory; the encoder of " + _SMALL,
+        parameters=549_408,
+        departures=(
+            "the size is ours, for the built-in `shapes` in minutes on two cores",
+            "the encoder sees pixels in shifted patches, not regions that a detector found",
+            "the output layer is the word embedding",
+        ),
+        config=captioner_vit,
+        run=partial(recipes.captions, steps=3500),
     ),
 )

@@ -11,19 +11,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway.config import positive
-from headway.data.augment import Augmentation, augmented, constants, draw
+from headway.data.augment import Augmentation, constants
 from headway.data.batching import Indices, Shuffled
 from headway.data.builtin import load_images
 from headway.data.config import DataConfig
 from headway.data.contents import expect_contents
 from headway.data.images import ImageReading, Images, ImageStore, Progress
-from headway.errors import ConfigError, DataError
+from headway.errors import DataError
 from headway.evaluation.classification import ClassificationReport, confusion
 from headway.tasks.task import Batch, Term, Validated, cross_entropy
+from headway.tasks.training_images import TrainingImages, check_colours
 
 EVALUATED = 256  # images in one forward pass of an evaluation
-RESIDENT = 2 << 30  # bytes: training images up to this size live on the device, so that a step copies none
 SHOWN = 3  # samples of a validation
 
 
@@ -37,12 +36,7 @@ class Classification:
     std: tuple[float, ...] = (0.5, 0.5, 0.5)  # and divided by
 
     def __post_init__(self) -> None:
-        positive("task.size", self.size)
-        for name in ("mean", "std"):
-            if len(getattr(self, name)) != 3:
-                raise ConfigError(f"task.{name}={getattr(self, name)}, expected three numbers")
-        if min(self.std) <= 0:
-            raise ConfigError(f"task.std={self.std}, allowed: above 0")
+        check_colours(self.size, self.mean, self.std)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,34 +68,24 @@ class ClassificationTask:
         seed: int,
         compiled: bool = False,
     ) -> None:
-        self.config, self.classes, self.splits, self.seed = config, classes, dict(splits), seed
+        self.config, self.classes, self.splits = config, classes, dict(splits)
         self.order = Shuffled(len(splits["train"]), batch_tokens, seed)
-        self.small = splits["train"].pixels.nbytes <= RESIDENT
-        self._tables: dict[torch.device, Tensor] = {}
-        # Hundreds of small operations become a few; the numbers stay the same.
-        self._augmented = torch.compile(augmented, dynamic=False) if compiled else augmented
-        self._drawn = (-1, 0)  # the last step that augmented, and how many batches it has had
+        self.images = TrainingImages(
+            splits["train"].pixels, config.augment, config.mean, config.std, seed=seed, compiled=compiled
+        )
 
     def batch(self, indices: Indices) -> Batch:
-        """Numbers of images (B,) where all images are on the device, else the images themselves (B, 3, H, W)."""
-        train = self.splits["train"]
-        labels = torch.from_numpy(train.labels[indices])
-        rows = torch.from_numpy(indices) if self.small else torch.from_numpy(train.pixels[indices])
-        return Batch((rows,), labels, len(indices))
+        """These images, picked, and their classes (B,)."""
+        labels = torch.from_numpy(self.splits["train"].labels[indices])
+        return Batch((self.images.picked(indices),), labels, len(indices))
 
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
         """Cross-entropy of the classes; of a mixed image, in the shares of its two."""
         (given,) = batch.inputs
         assert given is not None
-        images = self._table(given.device)[given] if self.small else given
-        config, labels = self.config, batch.targets
-        known = constants(config.mean, config.std, given.device)
-        if config.augment is None:
-            logits = model(known.normalised(images))
-            return {"class": Term(cross_entropy(logits, labels, smoothing), batch.count)}
-        mixed = self._augmented(config.augment, images, self._draws(len(images), given.device, step), known)
-        logits = model(mixed.images)
-        if not config.augment.mix:
+        labels, mixed = batch.targets, self.images.prepared(given, step)
+        logits = model(mixed if isinstance(mixed, Tensor) else mixed.images)
+        if isinstance(mixed, Tensor) or not (self.config.augment and self.config.augment.mix):
             return {"class": Term(cross_entropy(logits, labels, smoothing), batch.count)}
         # The loss is linear in its target: a mixed one needs no table of shares, smoothed or not.
         own, other = (
@@ -109,20 +93,6 @@ class ClassificationTask:
             for each in (labels, labels[mixed.partner])
         )
         return {"class": Term((mixed.share * own + (1 - mixed.share) * other).sum(), batch.count)}
-
-    def _table(self, device: torch.device) -> Tensor:
-        """All training images on a device (N, 3, H, W), put there once."""
-        if device not in self._tables:
-            pixels = self.splits["train"].pixels
-            self._tables[device] = torch.from_numpy(np.array(pixels)).to(device)  # copied: a map cannot be written
-        return self._tables[device]
-
-    def _draws(self, count: int, device: torch.device, step: int) -> Tensor:
-        """Random numbers that seed, step and the number of the batch within the step decide, resumed or not."""
-        number = self._drawn[1] + 1 if self._drawn[0] == step else 0
-        self._drawn = (step, number)
-        state = np.random.SeedSequence([self.seed, step, number]).generate_state(1, np.uint64)
-        return draw(count, torch.Generator(device).manual_seed(int(state[0]) >> 1))
 
     def validate(self, model: nn.Module, device: torch.device) -> Validated:
         """Nats per image over the whole validation split, and the share that is right."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from headway.data.config import DataConfig
 from headway.models import ModelConfig
+from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
 from headway.tasks.embedding import Embedding
 from headway.tasks.language import Language
@@ -13,7 +14,7 @@ from headway.tasks.masked import Masked
 from headway.tasks.translation import Translation
 from headway.training.config import TrainConfig
 
-TaskConfig = Language | Masked | Translation | Classification | Embedding
+TaskConfig = Language | Masked | Translation | Classification | Captioning | Embedding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

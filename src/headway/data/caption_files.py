@@ -1,0 +1,140 @@
+"""Where captions lie: lines or a table beside a folder of images, as Flickr8k has them, or COCO's JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.data.files import listing, names, read_bytes, read_lines
+from headway.data.image_files import ALIASES, SPLITS
+from headway.errors import DataError
+
+ENDINGS = (".txt", ".tsv", ".csv", ".json")
+FOLDERS = ("images", "Images", "Flicker8k_Dataset", "Flickr8k_Dataset")  # beside the captions, under these names
+EXPECTED = "captions*.txt, .tsv, .csv or .json, or *.token.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """An image, what its captions say of it, and what errors call the first of them."""
+
+    where: str
+    file: Path
+    captions: tuple[str, ...]
+
+
+def find_captions(path: Path) -> dict[str, list[Described]]:
+    """The images of each split with their captions, in the order of the file. Raises DataError for what is none.
+
+    A file whose name has train, val or test in it holds that split, any other the training set.
+    """
+    files = [path] if path.is_file() else _caption_files(path)
+    if not files:
+        raise DataError(f"{path}: no captions ({EXPECTED}); there are: {names(listing(path))}")
+    found: dict[str, list[Described]] = {}
+    for file in files:
+        split = _split_of(file)
+        if split in found:
+            raise DataError(f"{path}: more than one file with captions of {split}: {names(files)}")
+        found[split] = _described(file, split)
+    return found
+
+
+def _caption_files(folder: Path) -> list[Path]:
+    places = [folder, *(each for each in (folder / "annotations",) if each.is_dir())]
+    every = [file for place in places for file in listing(place) if file.suffix.lower() in ENDINGS]
+    return [file for file in every if file.name.startswith("captions") or file.name.endswith(".token.txt")]
+
+
+def _split_of(file: Path) -> str:
+    parts = "".join(letter if letter.isalpha() else " " for letter in file.stem.lower()).split()
+    named = (ALIASES.get(part, part) for part in parts)
+    return next((part for part in named if part in SPLITS), "train")
+
+
+def _described(file: Path, split: str) -> list[Described]:
+    pairs = _coco(file) if file.suffix.lower() == ".json" else _lines(file)
+    places = _places(file, split)
+    first: dict[str, str] = {}
+    said: dict[str, list[str]] = {}
+    for where, name, caption in pairs:
+        caption = " ".join(caption.split())
+        if not name or not caption:
+            raise DataError(f"{where}: {'no image named' if not name else 'an empty caption'}, expected both")
+        first.setdefault(name, where)
+        said.setdefault(name, []).append(caption)
+    if not said:
+        raise DataError(f"{file}: no captions, expected at least 1")
+    return [Described(first[name], _found(places, name), tuple(texts)) for name, texts in said.items()]
+
+
+def _places(file: Path, split: str) -> list[Path]:
+    """Folders that may hold the images: beside the captions, or, for COCO, beside the folder of annotations."""
+    roots = [file.parent, file.parent.parent] if file.parent.name == "annotations" else [file.parent]
+    coco = file.stem.removeprefix("captions_")  # captions_train2017.json describes train2017/
+    return [root / name for root in roots for name in ("", *FOLDERS, split, coco)]
+
+
+def _found(places: list[Path], name: str) -> Path:
+    """The file of this name, or where it was looked for first."""
+    return next((place / name for place in places if (place / name).is_file()), places[0] / name)
+
+
+def _lines(file: Path) -> Iterator[tuple[str, str, str]]:
+    """`name.jpg#0<tab>caption` or `name.jpg<tab>caption`, else a table with a comma and a head `image,caption`."""
+    lines = list(read_lines(file))
+    if any("\t" in line for line in lines[:1]):
+        for number, line in enumerate(lines, 1):
+            name, tab, caption = line.partition("\t")
+            if line.strip() and not tab:
+                raise DataError(f"{file}: line {number}: no tab, expected IMAGE<tab>CAPTION")
+            if line.strip() and (number > 1 or name.strip() != "image"):
+                yield f"{file}: line {number}", name.rpartition("#")[0] or name, caption
+        return
+    yield from _table(file, lines)
+
+
+def _table(file: Path, lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
+    rows = csv.reader(lines)
+    head = [word.strip() for word in next(rows, [])]
+    if "image" not in head or "caption" not in head:
+        raise DataError(f"{file}: line 1 is {','.join(head)!r}, expected image,caption or lines IMAGE<tab>CAPTION")
+    image, caption = head.index("image"), head.index("caption")
+    for row in rows:
+        if row:
+            where = f"{file}: line {rows.line_num}"
+            if len(row) != len(head):
+                raise DataError(f"{where}: {len(row)} columns, expected {len(head)} ({','.join(head)})")
+            yield where, row[image].strip(), row[caption]
+
+
+def _coco(file: Path) -> Iterator[tuple[str, str, str]]:
+    try:
+        tree = json.loads(read_bytes(file))
+    except ValueError as error:
+        raise DataError(f"{file}: not JSON ({error})") from None
+    files = {_field(file, "images", n, each, "id"): _field(file, "images", n, each, "file_name") for n, each in
+             enumerate(_list(file, tree, "images"))}  # fmt: skip
+    for number, each in enumerate(_list(file, tree, "annotations")):
+        image = _field(file, "annotations", number, each, "image_id")
+        where = f"{file}: annotations[{number}]"
+        if image not in files:
+            raise DataError(f"{where}: image_id {image!r}, which images does not have")
+        yield where, str(files[image]), str(_field(file, "annotations", number, each, "caption"))
+
+
+def _list(file: Path, tree: Any, key: str) -> list[Any]:
+    value = tree.get(key) if isinstance(tree, dict) else None
+    if not isinstance(value, list):
+        raise DataError(f"{file}: no list {key!r}, expected COCO's images and annotations")
+    return value
+
+
+def _field(file: Path, key: str, number: int, entry: Any, name: str) -> Any:
+    if not isinstance(entry, dict) or not isinstance(entry.get(name), str | int):
+        raise DataError(f"{file}: {key}[{number}] has no {name}")
+    return entry[name]

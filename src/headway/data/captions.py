@@ -1,0 +1,146 @@
+"""Images with sentences about them, by split: drawn, or found, checked and decoded once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from headway.data import shapes
+from headway.data.caption_files import Described, find_captions
+from headway.data.files import read_bytes
+from headway.data.image_files import ClassFolders
+from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, held_out, open_store, store_pictures
+from headway.data.pictures import RULE, Pixels
+from headway.data.store import fingerprint
+from headway.errors import DataError
+from headway.storage import committing, discard, problems
+
+TEXTS = "captions.json"
+Sentences = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Captioned:
+    """Decoded images (N, 3, H, W) and the sentences said of each."""
+
+    pixels: Pixels
+    captions: tuple[Sentences, ...]
+
+    def __len__(self) -> int:
+        return len(self.captions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captions:
+    """Images with captions by split; `contents` has a digest of each split."""
+
+    name: str
+    splits: dict[str, Captioned]
+    contents: dict[str, str]
+    left_out: int = 0  # missing or bad images
+
+
+def load_shape_captions(size: int, cache: Path, progress: Progress) -> Captions:
+    """The built-in scenes of two shapes, drawn once and kept. Raises DataError for a size too small to see shapes."""
+    if size < 16:
+        raise DataError(f"shapes at {size} pixels, allowed: 16 and above")
+    splits: dict[str, Captioned] = {}
+    contents: dict[str, str] = {}
+    for number, (name, count) in enumerate(shapes.COUNTS.items()):
+        folder = cache / f"shape-captions-{shapes.VERSION}-{size}-{name}"
+        if not folder.exists() or problems(folder):
+            discard(folder)
+            _draw(folder, number, count, size, unseen=name == "unseen")
+        progress("drawing shapes", number + 1, len(shapes.COUNTS))
+        texts = json.loads((folder / TEXTS).read_text())
+        splits[name] = Captioned(open_store(folder, size).pixels, tuple((text,) for text in texts))
+        contents[name] = _digest((pixels.tobytes() for pixels in splits[name].pixels), splits[name].captions)
+    return Captions(name="shapes", splits=splits, contents=contents)
+
+
+def _draw(folder: Path, split: int, count: int, size: int, *, unseen: bool) -> None:
+    """A split in chunks, each from a seed of its own: all at once would be gigabytes of floats."""
+    texts: list[str] = []
+
+    def fill(path: Path) -> None:
+        with path.open("wb") as file:
+            for at in range(0, count, shapes.CHUNK):
+                chunk = min(shapes.CHUNK, count - at)
+                pixels, said = shapes.captions(chunk, size=size, seed=1000 * split + at // shapes.CHUNK, unseen=unseen)
+                file.write(pixels.tobytes())
+                texts.extend(said)
+
+    with committing(folder, shared=True) as draft:
+        draft.write(PIXELS, fill)
+        draft.write(LABELS, np.arange(count, dtype=np.int64).tofile)
+        draft.json(TEXTS, texts)
+        draft.json(FACTS, {"bad": []})
+
+
+def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Captions:
+    """Everything a captions file names, checked and decoded. Raises DataError naming the first thing that is wrong."""
+    found = find_captions(path)
+    total = sum(map(len, found.values()))
+    there = {name: [each for each in those if each.file.is_file()] for name, those in found.items()}
+    missing = [each for those in found.values() for each in those if not each.file.is_file()]
+    if missing and not reading.skip_bad:
+        named = f"{missing[0].where}: names {missing[0].file.name}, which is not in {missing[0].file.parent}"
+        raise _bad(named, len(missing), total, "missing")
+    if "train" not in there and reading.to_train:
+        raise DataError(f"{path}: no captions to train on; splits: {', '.join(there)}")
+    digests = {
+        name: [hashlib.sha256(read_bytes(each.file)).digest() for each in those] for name, those in there.items()
+    }
+    _choose_val(path, there, digests, reading)
+    splits: dict[str, Captioned] = {}
+    contents: dict[str, str] = {}
+    wrong: list[str] = []
+    for name, those in there.items():
+        if not those:
+            raise DataError(f"{path}: split {name} has no images, expected at least 1")
+        contents[name] = _digest(digests[name], [each.captions for each in those])
+        folder = reading.cache / f"captioned-{fingerprint([contents[name], str(reading.size), RULE])}"
+        pictures = ClassFolders(tuple((each.file, row) for row, each in enumerate(those)))
+        store, bad = store_pictures(folder, pictures, reading.size, f"decoding {name}", progress)
+        wrong += bad
+        splits[name] = Captioned(store.pixels, tuple(those[row].captions for row in store.labels))
+    if wrong and not reading.skip_bad:
+        raise _bad(wrong[0], len(wrong), total, "bad")
+    for name, split in splits.items():
+        if not len(split):
+            raise DataError(f"{path}: no image of split {name} can be read, expected at least 1")
+    return Captions(name=str(path), splits=splits, contents=contents, left_out=len(missing) + len(wrong))
+
+
+def _bad(first: str, count: int, total: int, what: str) -> DataError:
+    return DataError(f"{first}; {count:,} of {total:,} images are {what}; --data.skip_bad true leaves them out")
+
+
+def _choose_val(
+    path: Path, there: dict[str, list[Described]], digests: dict[str, list[bytes]], reading: ImageReading
+) -> None:
+    """Put the split that was asked for, or a tenth of train, where `val` is expected."""
+    if reading.val:
+        if reading.val not in there:
+            raise DataError(f"{path}: data.val={reading.val!r}, splits: {', '.join(there)}")
+        there["val"], digests["val"] = there[reading.val], digests[reading.val]
+    elif "val" not in there and reading.to_train:
+        if len(there["train"]) < 2:
+            raise DataError(f"{path}: {len(there['train'])} image to train on, expected at least 2: one is held out")
+        held = held_out(digests["train"], np.zeros(len(digests["train"]), np.int64))
+        every = list(zip(there["train"], digests["train"], held, strict=True))
+        for name, out in (("train", False), ("val", True)):
+            there[name] = [each for each, _, is_held in every if is_held == out]
+            digests[name] = [digest for _, digest, is_held in every if is_held == out]
+
+
+def _digest(images: Iterable[bytes], captions: Iterable[Sentences]) -> str:
+    whole = hashlib.sha256()
+    for image, said in zip(images, captions, strict=True):
+        whole.update(hashlib.sha256(image).digest() + "\0".join((*said, "")).encode())
+    return whole.hexdigest()

@@ -1,0 +1,149 @@
+"""A transformer that describes a picture: a vision transformer's patches are what the decoder looks at (FACTS §7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor, nn
+
+from headway.config import positive
+from headway.models.encoder_decoder import DecoderState
+from headway.models.stepper import Source, images_of
+from headway.models.vit import Vit, VitConfig
+from headway.nn.attention import AttentionConfig
+from headway.nn.block import BlockConfig
+from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
+from headway.nn.feedforward import Activation, FeedForwardConfig
+from headway.nn.linear import xavier_init
+from headway.nn.norms import FeatureNorm, LayerNorm
+from headway.nn.patches import Patches, Shifted
+from headway.nn.positions import CausalPosition, Sinusoidal
+from headway.nn.stack import Memory, Stack, StackConfig
+from headway.nn.taps import Tap
+from headway.ops import Causal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptionerVitConfig:
+    """Sizes and parts of a captioner with an encoder of patches; both halves normalise before each part."""
+
+    vocab: int
+    context: int = 64  # for learned positions only
+    image: int | tuple[int, int] = 224  # pixels a side, or height and width
+    channels: int = 3
+    patch: int = 16  # pixels a side
+    patches: Patches | Shifted = Patches()
+    width: int = 256
+    encoder_layers: int = 4
+    decoder_layers: int = 4
+    heads: int = 4
+    inner: int = 1024
+    position: CausalPosition | None = Sinusoidal()  # of words; patches have learned ones
+    norm: FeatureNorm = LayerNorm()
+    activation: Activation = "gelu"
+    dropout: float = 0.1
+    kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        positive("vocab", self.vocab)
+        _ = self.vision  # sizes that do not fit fail here
+
+    @property
+    def vision(self) -> VitConfig:
+        """The encoder; nothing is classified, so that every token is a patch."""
+        return VitConfig(
+            classes=1,
+            image=self.image,
+            channels=self.channels,
+            patch=self.patch,
+            patches=self.patches,
+            width=self.width,
+            layers=self.encoder_layers,
+            heads=self.heads,
+            inner=self.inner,
+            pool="mean",
+            norm=self.norm,
+            activation=self.activation,
+            dropout=self.dropout,
+            kernel=self.kernel,
+        )
+
+    @property
+    def decoder(self) -> StackConfig:
+        """The decoder's stack: words see those before them, and all patches."""
+        block = BlockConfig(
+            attention=AttentionConfig(width=self.width, heads=self.heads, kernel=self.kernel),
+            feedforward=FeedForwardConfig(inner=self.inner, activation=self.activation, dropout=self.dropout),
+            norm=self.norm,
+            place="pre",
+            dropout=self.dropout,
+            cross=True,
+        )
+        return StackConfig(
+            layers=self.decoder_layers,
+            block=block,
+            context=self.context,
+            position=self.position,
+            causal=True,
+            dropout=self.dropout,
+        )
+
+
+class CaptionerVit(nn.Module):
+    """Images and the words so far -> logits for each next word."""
+
+    def __init__(self, config: CaptionerVitConfig) -> None:
+        super().__init__()
+        self.vocab, width = config.vocab, config.width
+        self.encoder = Vit(config.vision)
+        del self.encoder.head  # nothing is classified
+        self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=width, scale=width**0.5))
+        self.decoder = Stack(config.decoder)
+        self.head = Head(width, config.vocab, tied=True, bias=False)
+        xavier_init(self.decoder)
+        nn.init.normal_(self.embedding.weight, std=width**-0.5)
+
+    def encode(self, images: Tensor) -> Memory:
+        """(B, C, height, width) -> keys and values of the patches for every decoder layer."""
+        return self.decoder.remember(self.encoder.features(images), None)
+
+    def forward(self, images: Tensor, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
+        """Images (B, C, height, width), words so far (B, T) -> logits (B, T, V); words may be padded on the right."""
+        logits: Tensor = self.head(self.features(images, tokens_BT, lengths_B), self.embedding.weight)
+        return logits
+
+    def features(self, images: Tensor, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
+        """Images and words so far (B, T) -> (B, T, D), what the output layer reads."""
+        check_lengths(lengths_B, tokens_BT, "caption")
+        x_BTD: Tensor = self.decoder(self.embedding(tokens_BT), mask=Causal(), memory=self.encode(images))
+        return x_BTD
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """The output layer's matrix (V, D) and bias."""
+        return self.head.matrix(self.embedding.weight), self.head.bias
+
+    @property
+    def source_tap(self) -> Tap | None:
+        """Where the last decoder layer's weights (B, H, T, patches) over the picture pass; None without a layer."""
+        return self.decoder.blocks[-1].cross.tap_weights if len(self.decoder.blocks) else None  # type: ignore[union-attr, return-value]
+
+    @torch.no_grad()
+    def start(self, source: Source | None = None, *, capacity: int = 64) -> DecoderState:
+        """Look at the images; nothing written yet."""
+        return DecoderState(self.decoder.empty_cache(capacity), self.encode(images_of(source)))
+
+    @torch.no_grad()
+    def extend(
+        self, tokens_BK: Tensor, state: DecoderState, counts_B: Tensor | None = None
+    ) -> tuple[Tensor, DecoderState]:
+        """(B, K) -> logits (B, K, V) and the state after them."""
+        check_lengths(counts_B, tokens_BK, "caption")
+        count = tokens_BK.shape[1]
+        cache = state.cache.ready(count, counts_B)
+        x = self.decoder(self.embedding(tokens_BK), mask=Causal(offset=cache.length), cache=cache, memory=state.memory)
+        return self.head(x, self.embedding.weight), replace(state, cache=cache.advanced(count, counts_B))
+
+    def select(self, state: DecoderState, rows_B: Tensor) -> DecoderState:
+        """These rows, in this order."""
+        return DecoderState(state.cache.select(rows_B), state.memory.select(rows_B))

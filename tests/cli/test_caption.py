@@ -1,0 +1,103 @@
+"""Train on a folder with captions, evaluate, caption: the commands end to end, and what their mistakes get."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+import headway
+from headway.cli import main
+from tests.captioned import write_pictures
+
+MODELS = {
+    "captioner-rnn": "image 16;widths 4,8;width 8;decoder.hidden 8;attention.width 4",
+    "captioner-vit": "image 16;patch 8;width 16;inner 16;heads 2;encoder_layers 1;decoder_layers 1",
+}
+QUICK = "steps 4;evaluate_every 2;save_every 2;batch_tokens 4;device cpu"
+
+
+def words(prefix: str, pairs: str) -> list[str]:
+    return [word for pair in pairs.split(";") for word in f"--{prefix}.{pair}".split()]
+
+
+def train_words(preset: str, folder: Path, *more: str) -> list[str]:
+    where = ["--data", str(folder / "data"), "--out", str(folder / preset), "--data.cache", str(folder / "cache")]
+    sizes = ["--task.size", "16", *words("model", MODELS[preset]), *words("train", QUICK)]
+    return ["train", preset, *where, *sizes, *more]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("caption")
+    write_pictures(folder / "data", 24)
+    for preset in MODELS:
+        assert main(train_words(preset, folder)) == 0
+    return folder
+
+
+@pytest.mark.parametrize("preset", MODELS)
+def test_the_run_folder_and_its_evaluation(desk, preset, tmp_path, capsys):
+    run = desk / preset
+    config = yaml.safe_load((run / "config.yaml").read_text())
+    assert config["model"]["vocab"] > 10
+    assert (run / "tokenizer.json").exists()
+    last = json.loads((run / "log.jsonl").read_text().splitlines()[-1])
+    assert set(last) == {"step", "val_loss", "val_exact_match"}
+    said = tmp_path / "said.txt"
+    assert main(["evaluate", str(run), "--split", "train", "--json", "--beam", "2", "--out", str(said)]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert {"bleu4", "cider", "exact_match", "sentences", "loss", "perplexity", "tokens"} <= set(values)
+    assert values["sentences"] == 22 == len(said.read_text().splitlines())
+    assert main(["evaluate", str(run)]) == 0
+    shown = capsys.readouterr().out
+    assert "CIDEr-D" in shown
+    assert "reference" in shown
+
+
+@pytest.mark.parametrize("preset", MODELS)
+def test_caption_speaks_to_people_and_machines(desk, preset, tmp_path, capsys):
+    files = [str(desk / "data" / f"{n}.png") for n in range(3)]
+    picture = tmp_path / "said.png"
+    assert main(["caption", str(desk / preset), *files, "--out", str(picture)]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == files
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert main(["caption", str(desk / preset), *files, "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["images"] == 3
+    assert [row["caption"] for row in values["captions"]] == [line[1] for line in lines]
+    assert all(row["log_probability"] < 0 for row in values["captions"])
+    found = headway.load(desk / preset, device="cpu")
+    assert [each.text for each in found.caption(files, beam=1)] == [found.caption([f], beam=1)[0].text for f in files]
+
+
+@pytest.mark.parametrize("preset", MODELS)
+def test_resumed_equals_uninterrupted(desk, preset, tmp_path):
+    (tmp_path / "data").symlink_to(desk / "data")
+    assert main(train_words(preset, tmp_path, "--train.steps", "2")) == 0
+    assert main(train_words(preset, tmp_path, "--resume")) == 0
+    name = "checkpoints/step-00000004/model.safetensors"
+    assert (tmp_path / preset / name).read_bytes() == (desk / preset / name).read_bytes()
+
+
+def test_mistakes_get_one_line(desk, tmp_path, capsys):
+    run, image = str(desk / "captioner-rnn"), str(desk / "data" / "0.png")
+
+    def fails(code: int, *argv: str) -> str:
+        assert main(list(argv)) == code
+        err = capsys.readouterr().err
+        assert err.strip().count("\n") == 0
+        return err
+
+    assert "a name that ends in .png" in fails(2, "caption", run, image, "--out", "said.jpg")
+    (tmp_path / "fake.png").write_bytes(b"nothing")
+    assert "fake.png: not a readable image" in fails(3, "caption", run, str(tmp_path / "fake.png"))
+    assert "does not classify images" in fails(2, "classify", run, image)
+    assert "it describes images" in fails(2, "translate", run, "a dog")
+    assert "it describes images" in fails(2, "generate", run)
+    assert "reads images" in fails(2, "verify", run)
+    assert "--plot is for" in fails(2, "evaluate", run, "--plot", "a.png")
+    assert "expected the same" in fails(2, *train_words("captioner-rnn", tmp_path, "--task.size", "20"))
