@@ -98,6 +98,6 @@ def test_mistakes_get_one_line(desk, tmp_path, capsys):
     assert "does not classify images" in fails(2, "classify", run, image)
     assert "it describes images" in fails(2, "translate", run, "a dog")
     assert "it describes images" in fails(2, "generate", run)
-    assert "reads images" in fails(2, "verify", run)
+    assert "missing.png" in fails(3, "verify", run, "missing.png")
     assert "--plot is for" in fails(2, "evaluate", run, "--plot", "a.png")
     assert "expected the same" in fails(2, *train_words("captioner-rnn", tmp_path, "--task.size", "20"))

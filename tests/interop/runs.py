@@ -16,6 +16,8 @@ from headway.data.tokenizers import SPECIALS, Tokenizer, Word
 from headway.interop.verify import Finding, ground, verify
 from headway.models import (
     BertPretrainingConfig,
+    CaptionerRnnConfig,
+    CaptionerVitConfig,
     ConvnetConfig,
     EncoderDecoderConfig,
     GptConfig,
@@ -28,6 +30,7 @@ from headway.models import (
 from headway.nn.local_attention import Windows
 from headway.runs import CONFIG, ONE
 from headway.storage import commit_file
+from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
 from headway.tasks.language import Language
 from headway.tasks.masked import MASK, Masked
@@ -60,14 +63,22 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
         return replace(model, classes=5, image=16, patch=4, width=16, layers=2, heads=4, inner=32)
     if isinstance(model, ConvnetConfig):
         return replace(model, classes=5, widths=(6, 8), blocks=2)
+    if isinstance(model, CaptionerRnnConfig):
+        small = replace(model, vocab=vocab, image=16, widths=(6, 8), width=8)
+        return replace(small, decoder=replace(model.decoder, hidden=12))
+    if isinstance(model, CaptionerVitConfig):
+        sizes = {"image": 16, "patch": 4, "width": 16, "heads": 4, "inner": 32}
+        return replace(model, vocab=vocab, context=24, encoder_layers=2, decoder_layers=2, **sizes)
     assert isinstance(model, RnnSeq2SeqConfig)
     sides = {side: replace(getattr(model, side), hidden=12) for side in ("encoder", "decoder")}
     return replace(model, vocab=vocab, source_vocab=None, width=8, **sides)
 
 
-def task_of(model: ModelConfig) -> Language | Masked | Translation | Classification:
+def task_of(model: ModelConfig) -> Language | Masked | Translation | Classification | Captioning:
     if isinstance(model, VitConfig | ConvnetConfig):
         return Classification(size=16)
+    if isinstance(model, CaptionerRnnConfig | CaptionerVitConfig):
+        return Captioning(size=16, max_length=24)
     if isinstance(model, GptConfig | RnnLmConfig):
         return Language(context=24)
     return Masked(length=24) if isinstance(model, BertPretrainingConfig) else Translation(max_length=24)

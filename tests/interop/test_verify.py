@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import save_file
 from torch.nn.functional import batch_norm
 
@@ -20,7 +21,8 @@ from headway.interop.inputs import Room, made
 from headway.interop.kinds import KINDS
 from headway.interop.reference import REFERENCE
 from headway.interop.verify import FACTOR, FLOOR, ground, verify
-from headway.models import BertPretrainingConfig, Vit
+from headway.models import BertPretrainingConfig, CaptionerVit, Vit
+from headway.nn.alignment import Aligned
 from headway.nn.int8 import Int8Head
 from headway.nn.positions import Alibi, AttentionPositions, InputPositions, Rotary
 from headway.nn.stack import Memory, Stack
@@ -212,6 +214,76 @@ def test_a_batch_norm_with_the_batch_s_own_statistics(tmp_path, monkeypatch):
         "torch.nn.BatchNorm2d.forward", lambda self, x: batch_norm(x, None, None, self.weight, self.bias, training=True)
     )
     assert {"batch", "other rows"} <= bugs(folder)
+
+
+# --- captions ------------------------------------------------------------------------------------------------------
+
+CAPTIONER_RNN, CAPTIONER_VIT = (tiny.CAPTIONING[name] for name in ("captioner-rnn-lstm", "captioner-vit"))
+
+
+@pytest.mark.parametrize("name", tiny.CAPTIONING)
+def test_every_captioner_is_sound(name, tmp_path):
+    findings = found_in(write_run(tmp_path / "run", tiny.CAPTIONING[name]))
+    assert not {key: x.note for key, x in findings.items() if x.verdict == "bug"}
+    cached = ("cache", "cache in chunks", "cached batch", "cached batch reordered")
+    for check in (*cached, "batch, right padding", "future", "padding content", "precision bf16", "precision int8"):
+        assert findings[check].verdict == "rounding", check
+    kernels = {findings[f"kernel sdpa{path}"].verdict for path in ("", ", cached batch")}
+    assert kernels == ({"rounding"} if "vit" in name else {"not applicable"})
+    assert findings["exported and reloaded"].verdict == "not applicable"
+    assert "has no equivalent among" in findings["exported and reloaded"].note
+
+
+def test_a_captioner_is_shown_images_with_captions_of_unequal_length(tmp_path, capsys):
+    found = headway.load(write_run(tmp_path / "run", CAPTIONER_VIT, spec="shapes"), device="cpu")
+    examples = subject_of(found).examples
+    assert capsys.readouterr().err == ""
+    assert [tuple(each.image.shape) for each in examples] == [(3, 16, 16)] * 6  # two of its own, four of noise
+    assert [each.given for each in examples] == [1, 6, 11, 12, 1, 6]
+    assert {len(each.tokens) - each.given for each in examples} == {12}
+    assert {int(each.tokens[0]) for each in examples} == {found.tokenizer.start}
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "captions.txt").write_text("".join(f"{n}.png\ta dog\n" for n in range(3)))
+    for n in range(3):
+        Image.effect_noise((30, 20), 50).save(folder / f"{n}.png")
+    own = subject_of(headway.load(write_run(tmp_path / "own", CAPTIONER_VIT, spec=str(folder)), device="cpu"))
+    assert len(own.examples) == 6
+    assert capsys.readouterr().err == ""
+    given = subject_of(found, [str(folder / "0.png"), str(folder / "1.png")]).examples
+    assert [each.given for each in given] == [1, 6, 11, 12]
+    assert torch.equal(given[0].image, given[2].image)
+    assert not torch.equal(given[0].image, given[1].image)
+
+
+@pytest.mark.parametrize(("model", "part"), [(CAPTIONER_RNN, Aligned), (CAPTIONER_VIT, Memory)])
+def test_an_image_that_does_not_move_with_its_row(tmp_path, monkeypatch, model, part):
+    folder = write_run(tmp_path / "run", model)
+    assert not bugs(folder)
+    monkeypatch.setattr(part, "select", lambda self, rows: self)
+    assert bugs(folder) == {"cached batch reordered"}
+
+
+def test_a_captioner_that_looks_at_the_next_row_s_image(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", CAPTIONER_VIT)
+    right = CaptionerVit.encode
+    monkeypatch.setattr(CaptionerVit, "encode", lambda self, images: right(self, images.roll(1, 0)))
+    assert {"batch", "batch, right padding", "cached batch", "other rows"} <= bugs(folder)
+
+
+def test_a_captioner_s_stored_reference(tmp_path):
+    folder = write_run(tmp_path / "run", CAPTIONER_VIT)
+    found = headway.load(folder, device="cpu")
+    generator = torch.Generator().manual_seed(3)
+    images = torch.randn(2, 3, 16, 16, generator=generator)
+    tokens = torch.randint(found.model.vocab, (2, 9), generator=generator)
+    with torch.no_grad():
+        save_file({"images": images, "tokens": tokens, "logits": found.model(images, tokens)}, folder / REFERENCE)
+    assert found_in(folder)["stored reference"].verdict == "rounding"
+    weights = found.model.state_dict()
+    weights["encoder.positions"] = weights["encoder.positions"].flip(0)
+    save(folder, weights)
+    assert bugs(folder) == {"stored reference"}
 
 
 # --- planted bugs that all paths share -----------------------------------------------------------------------------

@@ -106,7 +106,10 @@ def _shown(found: Run, findings: Sequence[Finding], level: Ground, subject: Subj
     }
     if image is not None:
         facts["inputs"] = f"{len(subject.examples)} images of {image.shape[1]} x {image.shape[2]} pixels"
-        facts["baseline"] = "one image at a time, reference kernel, float32"
+        if subject.kind.pads:
+            facts["inputs"] += f", with captions of {lengths} tokens"
+        else:
+            facts["baseline"] = "one image at a time, reference kernel, float32"
     bugs = {finding.check.name: _told(finding, subject) for finding in findings if finding.verdict == "bug"}
     left: dict[str, list[str]] = {}
     for finding in findings:

@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from torch import nn
+from torch import Tensor, nn
 
-from headway.data.builtin import a_few_images, load_parallel, load_text
+from headway.data.builtin import a_few_described, a_few_images, load_parallel, load_text
 from headway.data.files import read_bytes
 from headway.data.pictures import Picture, decoded
-from headway.errors import ConfigError, HeadwayError
+from headway.errors import HeadwayError
 from headway.interop.checks import Subject
 from headway.interop.exporting import round_trip
-from headway.interop.inputs import MOST, Room, continued, made, noise, seen, written
-from headway.interop.kinds import KINDS, Example, ImageKind, Kind, TextKind
+from headway.interop.image_kinds import CaptionKind, ImageKind
+from headway.interop.inputs import MOST, Room, continued, described, made, noise, seen, written
+from headway.interop.kinds import KINDS, Example, Kind, TextKind
 from headway.interop.reference import REFERENCE
 from headway.models import VitConfig
 from headway.runs import Run, load
+from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
 from headway.tasks.translation import Translation
 
@@ -28,7 +30,7 @@ OWN = 2  # lines or images of the run's validation data
 
 def subject_of(found: Run, given: Sequence[str] = (), *, compiled: bool = False) -> Subject:
     """A run with its inputs: these texts or image files, else made-up ones and the first of its validation data."""
-    kind, examples = (_images if isinstance(found.config.task, Classification) else _texts)(found, given)
+    kind, examples = READERS.get(type(found.config.task), _texts)(found, given)
 
     def precise(precision: str) -> nn.Module:
         return load(found.folder, device=found.device.type, precision=precision).model  # type: ignore[arg-type]
@@ -45,8 +47,6 @@ def subject_of(found: Run, given: Sequence[str] = (), *, compiled: bool = False)
 
 
 def _texts(found: Run, texts: Sequence[str]) -> tuple[Kind, list[Example]]:
-    if type(found.config.task) not in KINDS:
-        raise ConfigError(f"{found.folder} reads images and writes text; verify checks models of text and classifiers")
     kind = KINDS[type(found.config.task)](found.config.task, found.tokenizers)
     room = Room.of(kind, found.model)
     examples = written(kind, texts, room) if texts else [*_lines(found, kind, room), *made(kind, room)]
@@ -56,18 +56,32 @@ def _texts(found: Run, texts: Sequence[str]) -> tuple[Kind, list[Example]]:
 
 
 def _images(found: Run, files: Sequence[str]) -> tuple[Kind, list[Example]]:
+    kind = ImageKind()
+    return kind, [kind.example(image).to(found.device) for image in _looked_at(found, files)]
+
+
+def _captions(found: Run, files: Sequence[str]) -> tuple[Kind, list[Example]]:
+    """What is said of the images so far is made up, of unequal length."""
+    assert isinstance(found.config.task, Captioning)
+    kind = CaptionKind(found.config.task, found.tokenizers)
+    room = Room.of(kind, found.model)
+    examples = described(_looked_at(found, files), made(kind, room))
+    return kind, continued(found.model, kind, examples, room)
+
+
+def _looked_at(found: Run, files: Sequence[str]) -> list[Tensor]:
+    """These image files, normalised; without any, a few of the run's own and noise."""
     task, model = found.config.task, found.config.model
-    assert isinstance(task, Classification)
-    kind = ImageKind(task)
-    size = model.size if isinstance(model, VitConfig) else (task.size, task.size)
+    assert isinstance(task, Classification | Captioning)
     if files:
         pictures = (Picture(name, 0, read_bytes(Path(name))) for name in files[:MOST])
-        examples = seen(kind, decoded(pictures, task.size))
+        images = seen(decoded(pictures, task.size), task.mean, task.std)
     else:
-        examples = _pictures(found, kind)
-    if len(examples) < 2 or not files:  # a batch of one has no other rows
-        examples += noise(kind, found.model.channels, size)  # type: ignore[arg-type]
-    return kind, [each.to(found.device) for each in examples]
+        images = _pictures(found, task)
+    if len(images) < 2 or not files:  # a batch of one has no other rows
+        size = model.size if isinstance(model, VitConfig) else (task.size, task.size)
+        images += noise(model.channels, size)  # type: ignore[union-attr]
+    return images
 
 
 def _lines(found: Run, kind: TextKind, room: Room) -> list[Example]:
@@ -88,13 +102,17 @@ def _lines(found: Run, kind: TextKind, room: Room) -> list[Example]:
         return []
 
 
-def _pictures(found: Run, kind: ImageKind) -> list[Example]:
+def _pictures(found: Run, task: Classification | Captioning) -> list[Tensor]:
     """A few of the run's own images; none where they are no longer to be had."""
     data = found.config.data
     if not data.spec:
         return []
     try:
-        return seen(kind, a_few_images(data.spec, data.classes, count=OWN, size=kind.config.size))
+        if isinstance(task, Captioning):
+            images = a_few_described(data.spec, count=OWN, size=task.size)
+        else:
+            images = a_few_images(data.spec, data.classes, count=OWN, size=task.size)
+        return seen(images, task.mean, task.std)
     except HeadwayError as error:
         _note("images", error)
         return []
@@ -102,3 +120,7 @@ def _pictures(found: Run, kind: ImageKind) -> list[Example]:
 
 def _note(what: str, error: HeadwayError) -> None:
     print(f"headway: note: no {what} of the run's own data ({error}): made-up inputs only", file=sys.stderr)
+
+
+# What reads the inputs of a task; that of any other reads text.
+READERS = {Classification: _images, Captioning: _captions}

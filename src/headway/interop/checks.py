@@ -230,7 +230,7 @@ def _reference(subject: Subject, base: Logits) -> Pair:
     kept = {name: tensor.to(device) for name, tensor in read_tensors(subject.reference).items()}
     logits = kept.pop("logits").float()
     rows = Rows.kept(kept)
-    logits = logits if rows.images is None else logits.unsqueeze(1)
+    logits = logits.unsqueeze(1) if logits.dim() == 2 else logits  # of classes
     whole = logits.shape[1]
     lengths = [whole] * len(logits) if rows.lengths is None else rows.lengths.tolist()
     with paths.kernel(subject.model, "reference"):

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from headway.data.augment import constants
 from headway.data.pictures import Pixels
 from headway.data.tokenizers import Tokenizer
-from headway.interop.kinds import Example, ImageKind, Kind, Rows, TextKind
+from headway.interop.kinds import Example, Kind, Rows, TextKind
 from headway.interop.paths import kernel
 from headway.nn.positions import InputPositions
 
@@ -84,16 +84,22 @@ def written(kind: TextKind, texts: Sequence[str], room: Room) -> list[Example]:
     return found
 
 
-def noise(kind: ImageKind, channels: int, size: tuple[int, int], seed: int = 0) -> list[Example]:
-    """Images of seeded noise, as large as normalised ones."""
+def noise(channels: int, size: tuple[int, int], seed: int = 0) -> list[Tensor]:
+    """Images (C, height, width) of seeded noise, as large as normalised ones."""
     generator = torch.Generator().manual_seed(seed)
-    return [kind.example(torch.randn(channels, *size, generator=generator)) for _ in range(IMAGES)]
+    return [torch.randn(channels, *size, generator=generator) for _ in range(IMAGES)]
 
 
-def seen(kind: ImageKind, images: Sequence[Pixels]) -> list[Example]:
-    """Decoded images (3, H, W) as inputs, normalised as the task says."""
-    known = constants(kind.config.mean, kind.config.std, torch.device("cpu"))
-    return [kind.example(known.normalised(torch.tensor(image)[None])[0]) for image in images[:MOST]]
+def seen(images: Sequence[Pixels], mean: Sequence[float], std: Sequence[float]) -> list[Tensor]:
+    """Decoded images (3, H, W), normalised as a task says."""
+    known = constants(tuple(mean), tuple(std), torch.device("cpu"))
+    return [known.normalised(torch.tensor(image)[None])[0] for image in images[:MOST]]
+
+
+def described(images: Sequence[Tensor], captions: Sequence[Example]) -> list[Example]:
+    """Every image and every caption in an input, the fewer of them again and again."""
+    count = max(len(images), len(captions))
+    return [replace(captions[n % len(captions)], image=images[n % len(images)]) for n in range(count)]
 
 
 @torch.no_grad()

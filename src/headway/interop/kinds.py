@@ -1,4 +1,7 @@
-"""What `verify` needs to know of a kind of task: its inputs, and how its model is called. One small class a kind."""
+"""What `verify` needs to know of a kind of task: its inputs, and how its model is called. One small class a kind.
+
+Those that read images are in `image_kinds`.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from headway.data.tokenizers import Tokenizer
 from headway.models import Source
 from headway.models.bert import PretrainingLogits
-from headway.tasks.classification import Classification
 from headway.tasks.embedding import Embedding, around
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
@@ -28,7 +30,7 @@ class Example:
     """One input: its tokens (T,), how many of them were given, and what is read beside them.
 
     The tokens after the first `given` are the model's own greedy choice; a model that generates nothing chose none.
-    An image stands beside a single token of no meaning: the one place there is an answer for.
+    A classifier's image stands beside a single token of no meaning: the one place there is an answer for.
     """
 
     tokens: Tensor
@@ -78,11 +80,13 @@ class Rows:
 
     @classmethod
     def kept(cls, tensors: Mapping[str, Tensor]) -> Rows:
-        """What a file has under the names of these fields; images need no tokens."""
+        """What a file has under the names of these fields; a classifier's images need no tokens."""
         images = tensors.get("images")
-        if images is not None:
-            return cls(torch.zeros(len(images), 1, dtype=torch.long, device=images.device), images=images.float())
-        return cls(**{name: tensor.long() for name, tensor in tensors.items()})
+        found = {name: tensor.long() for name, tensor in tensors.items() if name != "images"}
+        if images is None:
+            return cls(**found)
+        none = torch.zeros(len(images), 1, dtype=torch.long, device=images.device)
+        return cls(found.pop("tokens", none), images=images.float(), **found)
 
 
 def _padded(rows: Sequence[Tensor], fill: int) -> tuple[Tensor, Tensor]:
@@ -233,31 +237,6 @@ class EmbeddingKind(MaskedKind):
 
     def __init__(self, config: Embedding, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.max_length, tokenizers["tokenizer.json"]
-
-
-class ImageKind:
-    """An image goes in, the logits of its class come out: one place."""
-
-    generates, pads = False, False
-    names: Named = "class"
-    vocabularies: tuple[Tokenizer | None, ...] = ()
-
-    def __init__(self, config: Classification) -> None:
-        self.config = config
-
-    def forward(self, model: Forward, rows: Rows) -> Tensor:
-        assert rows.images is not None
-        parameters = model.parameters() if isinstance(model, nn.Module) else ()
-        dtype = next((p.dtype for p in parameters if p.is_floating_point()), rows.images.dtype)
-        logits: Tensor = model(rows.images.to(dtype))
-        return logits.unsqueeze(1)
-
-    def start(self, model: Any, rows: Rows, capacity: int) -> Any:
-        raise NotImplementedError("a classifier generates nothing")
-
-    def example(self, image: Tensor) -> Example:
-        """An image (C, height, width), already normalised, as an input."""
-        return Example(torch.zeros(1, dtype=torch.long), 0, image=image)
 
 
 KINDS: dict[type, Callable[[Any, Mapping[str, Tokenizer]], TextKind]] = {
