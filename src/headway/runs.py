@@ -22,7 +22,7 @@ from headway.data.tokenizers import Marks, Tokenizer
 from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
-from headway.models import BertPretraining, LongformerMasked, Stepper, VitConfig, build_model
+from headway.models import BertPretraining, ConvnetConfig, LongformerMasked, PoseConfig, Stepper, VitConfig, build_model
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, locked
 from headway.tasks.classification import Classification, ClassificationTask, prepare_classification
@@ -30,6 +30,7 @@ from headway.tasks.classifying import Prediction, classify
 from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
+from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_pose
 from headway.tasks.prepare import prepare_language, prepare_translation
 from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
@@ -39,7 +40,7 @@ from headway.training.trainer import Trainer, Watcher, pick_device
 from headway.training.weights import Precision, load_model, pick_precision
 
 CONFIG = "config.yaml"
-AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask
+AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask | PoseTask
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
@@ -80,6 +81,8 @@ def _prepare(
     """The config with the sizes its data gave, the task with its data, the tokenizers, the contents."""
     if isinstance(config.task, Classification):
         return _prepare_images(config, config.task, expected, watcher)
+    if isinstance(config.task, PoseEstimation):
+        return _prepare_pose(config, config.task, expected, watcher)
     size, only = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}, tokenizers.get(ONE)
     if isinstance(config.task, Language):
         language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)
@@ -105,6 +108,9 @@ def _prepare_images(
 ) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
     if isinstance(config.model, VitConfig) and config.model.size != (task.size, task.size):
         raise ConfigError(f"task.size={task.size}, model.image={config.model.image}: expected the same")
+    if isinstance(config.model, VitConfig | ConvnetConfig) and config.model.channels != task.channels:
+        kind = "images" if task.sound is None else "sounds"
+        raise ConfigError(f"model.channels={config.model.channels}, allowed for {kind}: {task.channels}")
     made, images = prepare_classification(
         task,
         config.data,
@@ -121,6 +127,21 @@ def _prepare_images(
     model = configs.override(config.model, {"classes": len(images.classes)})
     data = replace(config.data, classes=images.classes)
     return replace(config, model=model, data=data), made, {}, images.contents
+
+
+def _prepare_pose(
+    config: RunConfig, task: PoseEstimation, expected: dict[str, str] | None, watcher: Watcher
+) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
+    if not isinstance(config.model, PoseConfig) or config.model.size != task.image:
+        image = getattr(config.model, "image", None)
+        raise ConfigError(f"task.size={task.size}, model.image={image}: expected the same, in a pose model")
+    rows, seed = config.train.batch_tokens, config.train.seed
+    made, poses = prepare_pose(
+        task, config.data, batch_tokens=rows, seed=seed, expected=expected, progress=watcher.preparing
+    )
+    counts = ", ".join(f"{name} {len(store):,}" for name, store in poses.splits.items())
+    watcher.note(f"{config.model.keypoints} keypoints; people: {counts}")
+    return config, made, {}, poses.contents
 
 
 def _trained_on(folder: Path, watcher: Watcher) -> dict[str, str] | None:
@@ -182,7 +203,7 @@ class Run:
         self.device = pick_device(device)
         self.precision = pick_precision(precision, self.device)
         self.tokenizers = read_tokenizers(folder, self.config.data.marks)
-        if not self.tokenizers and not isinstance(self.config.task, Classification):
+        if not self.tokenizers and not isinstance(self.config.task, Classification | PoseEstimation):
             raise NoRunError(f"{folder}: the run has no tokenizer")
         mean = self.config.train.average if average is None else average
         self.model, self.steps = load_model(folder, self.config.model, average=mean, precision=self.precision)
@@ -203,6 +224,9 @@ class Run:
                 data = replace(data, val="")
             rows, seed = config.train.batch_tokens, config.train.seed
             return prepare_classification(config.task, data, batch_tokens=rows, seed=seed, to_train=spec is None)[0]
+        if isinstance(config.task, PoseEstimation):
+            rows, seed = config.train.batch_tokens, config.train.seed
+            return prepare_pose(config.task, data, batch_tokens=rows, seed=seed)[0]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):
@@ -290,6 +314,8 @@ class Run:
             raise ConfigError(f"{self.folder} is an image classifier: it classifies, it does not read text")
         if isinstance(self.config.task, Embedding):
             raise ConfigError(f"{self.folder} is a sentence encoder: it gives vectors, it does not translate")
+        if isinstance(self.config.task, PoseEstimation):
+            raise ConfigError(f"{self.folder} is a pose model: it finds keypoints, it does not read text")
         source = self.tokenizers.get("tokenizer-source.json", self.tokenizer)
         return TranslationTask(self.config.task, source, self.tokenizer, {}, batch_tokens=1, seed=0)
 
@@ -333,8 +359,15 @@ class Run:
     def classify(self, images: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
         """The likeliest classes of each image file, best first. Raises DataError naming a file that is no image."""
         if not isinstance(self.config.task, Classification):
-            raise ConfigError(f"{self.folder} does not classify images: it was trained on text")
+            what = "finds keypoints" if isinstance(self.config.task, PoseEstimation) else "was trained on text"
+            raise ConfigError(f"{self.folder} does not classify images: it {what}")
         return classify(self.model, self.device, self.config.task, self.config.data.classes, images, top=top)
+
+    def pose(self, images: Iterable[str | Path]) -> list[Figure]:
+        """The keypoints of the person in each image file. Raises DataError naming a file that is no image."""
+        if not isinstance(self.config.task, PoseEstimation):
+            raise ConfigError(f"{self.folder} finds no keypoints: only a run of preset pose does")
+        return pose(self.model, self.device, self.config.task, images)
 
     def prompt(self, text: str) -> torch.Tensor:
         """A prompt as tokens (1, T). Raises DataError if the model's vocabulary lacks a part of it."""
@@ -344,6 +377,8 @@ class Run:
             )
         if isinstance(self.config.task, Classification):
             raise ConfigError(f"{self.folder} is an image classifier: it does not continue a prompt")
+        if isinstance(self.config.task, PoseEstimation):
+            raise ConfigError(f"{self.folder} is a pose model: it does not continue a prompt")
         if not isinstance(self.config.task, Language):
             kind = "a translation model" if isinstance(self.config.task, Translation) else "a sentence encoder"
             raise ConfigError(f"{self.folder} is {kind}: it does not continue a prompt")

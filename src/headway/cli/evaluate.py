@@ -27,6 +27,7 @@ from headway.tasks.classification import Classification, ClassificationTask
 from headway.tasks.embedding import Embedding
 from headway.tasks.language import Continuations, Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask
+from headway.tasks.pose import PoseEstimation, PoseTask
 from headway.tasks.translation import Translation, TranslationTask
 
 SAMPLES = 3
@@ -36,6 +37,7 @@ KINDS = {
     Translation: "translation model",
     Classification: "image classifier",
     Embedding: "sentence encoder",
+    PoseEstimation: "pose model",
 }
 # Options that say nothing about some runs are refused there: ignored, they would seem to have been heeded.
 MEANT_FOR = {
@@ -82,6 +84,8 @@ def run(arguments: Namespace) -> None:
         outcome = _masked(found, task, split)
     elif isinstance(task, ClassificationTask):
         outcome = _classification(found, task, split)
+    elif isinstance(task, PoseTask):
+        outcome = _pose(found, task, split)
     else:
         outcome = _translation(found, task, split, arguments)
     _write(outcome, arguments, title=f"{Path(arguments.run).name}, {split}")
@@ -219,6 +223,13 @@ def _classification(found: Run, task: ClassificationTask, split: str) -> Outcome
     return Outcome(
         values=values, shown=shown, picture=lambda title: plot_confusion(report, f"{title}: classes"), said=said
     )
+
+
+def _pose(found: Run, task: PoseTask, split: str) -> Outcome:
+    posed = task.posed(found.model, found.device, split)
+    report = task.report(posed, split)
+    values = {**report.to_json(), "loss": posed.loss / len(task.splits[split])}
+    return Outcome(values=values, shown=show.keypoint_figures(report))
 
 
 def _check(arguments: Namespace, kind: str) -> None:

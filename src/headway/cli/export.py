@@ -9,12 +9,13 @@ from pathlib import Path
 from headway.interop.exporting import Exporting, export
 from headway.runs import load
 from headway.tasks.classification import Classification
+from headway.tasks.pose import PoseEstimation
 
 
 def run(arguments: Namespace) -> None:
     """Hand a run out as a model folder; what was compared goes to stderr, the folder's name to stdout."""
     found = load(arguments.run, device="cpu", average=arguments.average)
-    task = None if isinstance(found.config.task, Classification) else found.config.task
+    task = None if isinstance(found.config.task, Classification | PoseEstimation) else found.config.task
     what = Exporting(model=found.model, config=found.config.model, task=task, tokenizers=found.tokenizers)
     proof = export(what, Path(arguments.out))
     for name in proof.left_out:

@@ -19,6 +19,7 @@ from headway.presets import preset
 from headway.runs import train_run
 from headway.storage import commit_file
 from headway.tasks.classification import Classification
+from headway.tasks.pose import PoseEstimation
 from headway.training.run_config import RunConfig
 from headway.training.trainer import LOG, read_log
 
@@ -38,7 +39,7 @@ def run(arguments: Namespace) -> None:
 
 def train_and_draw(config: RunConfig, folder: Path, *, resume: bool, tensorboard: bool = False) -> None:
     """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
-    unit = "images" if isinstance(config.task, Classification) else "tokens"
+    unit = "images" if isinstance(config.task, Classification | PoseEstimation) else "tokens"
     with contextlib.ExitStack() as stack:
         events = [stack.enter_context(Tensorboard(folder / "tensorboard"))] if tensorboard else []
         bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit))

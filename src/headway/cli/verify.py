@@ -52,7 +52,7 @@ def run(arguments: Namespace) -> None:
 def subject_of(found: Run, texts: Sequence[str] = (), *, compiled: bool = False) -> Subject:
     """A run with its inputs: these texts, else made-up tokens and the first lines of its validation data."""
     if type(found.config.task) not in KINDS:
-        raise ConfigError(f"{found.folder} is an image classifier; verify checks models of text")
+        raise ConfigError(f"{found.folder} reads images or sounds; verify checks models of text")
     kind = KINDS[type(found.config.task)](found.config.task, found.tokenizers)
     room = Room.of(kind, found.model)
     examples = written(kind, texts, room) if texts else [*_own(found, kind, room), *made(kind, room)]

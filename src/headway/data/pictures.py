@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
@@ -39,12 +39,15 @@ class Picture:
         return self.content if isinstance(self.content, bytes) else self.content.tobytes()
 
 
-def decode_all(pictures: Iterable[Picture], size: int) -> Iterator[tuple[Picture, Pixels | DataError]]:
+def decode_all(
+    pictures: Iterable[Picture], size: int, how: Callable[[Picture, int], Pixels] | None = None
+) -> Iterator[tuple[Picture, Pixels | DataError]]:
     """Each picture with its pixels, or with what is wrong with it, in order; several are decoded at a time."""
+    how = how or decode
 
     def one(picture: Picture) -> Pixels | DataError:
         try:
-            return decode(picture, size)
+            return how(picture, size)
         except DataError as error:
             return error
 

@@ -15,6 +15,7 @@ from headway.models.deck import Deck, DeckConfig
 from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from headway.models.gpt import Gpt, GptConfig
 from headway.models.longformer import Longformer, LongformerConfig, LongformerMasked, LongformerMaskedConfig
+from headway.models.pose import Pose, PoseConfig
 from headway.models.rnn_lm import RnnLm, RnnLmConfig
 from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
@@ -32,6 +33,7 @@ ModelConfig = (
     | DeckConfig
     | VitConfig
     | ConvnetConfig
+    | PoseConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -46,6 +48,7 @@ MODELS: dict[type, type[nn.Module]] = {
     DeckConfig: Deck,
     VitConfig: Vit,
     ConvnetConfig: Convnet,
+    PoseConfig: Pose,
 }
 
 
@@ -95,6 +98,8 @@ __all__ = [
     "LongformerMasked",
     "LongformerMaskedConfig",
     "ModelConfig",
+    "Pose",
+    "PoseConfig",
     "RnnLm",
     "RnnLmConfig",
     "RnnSeq2Seq",

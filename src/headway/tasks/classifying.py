@@ -1,4 +1,4 @@
-"""What a classifier makes of image files it has never seen."""
+"""What a classifier makes of image or sound files it has never seen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Prediction:
 
     image: str
     top: list[tuple[str, float]]
-    pixels: Pixels  # (3, H, W)
+    pixels: Pixels  # (C, H, W)
 
 
 @torch.no_grad()
@@ -35,10 +35,11 @@ def classify(
     *,
     top: int,
 ) -> list[Prediction]:
-    """The `top` likeliest classes of each file. Raises DataError naming a file that cannot be read as an image."""
+    """The `top` likeliest classes of each file. Raises DataError naming a file that cannot be read."""
     files = [Path(image) for image in images]
     pixels: list[Pixels] = []
-    for _, found in decode_all((Picture(str(path), 0, read_bytes(path)) for path in files), config.size):
+    how = None if config.sound is None else config.sound.decode
+    for _, found in decode_all((Picture(str(path), 0, read_bytes(path)) for path in files), config.size, how):
         if isinstance(found, DataError):
             raise found
         pixels.append(found)
