@@ -37,7 +37,7 @@ class People:
     @property
     def ignored(self) -> Flags:
         """Those that count for nothing (G,): crowds, and people without a labelled keypoint."""
-        unseen = (self.keypoints[:, :, 2] > 0).sum(1) == 0
+        unseen: Flags = (self.keypoints[:, :, 2] > 0).sum(1) == 0
         return unseen if self.crowds is None else unseen | self.crowds
 
 
