@@ -9,7 +9,7 @@ from headway.data.heatmaps import heatmaps
 from headway.data.poses import PoseStore
 from headway.errors import ConfigError, DataError
 from headway.models import PoseConfig, build_model
-from headway.models.pose import SimpleHead
+from headway.models.pose import ClassicHead
 from headway.tasks import pose as module
 from headway.tasks.pose import PoseEstimation, PoseTask
 
@@ -27,7 +27,8 @@ def made(batch: int = 6) -> PoseTask:
 
 
 def model() -> torch.nn.Module:
-    return build_model(PoseConfig(image=32, patch=8, width=32, layers=1, heads=2, inner=64, head=SimpleHead()))
+    head = ClassicHead(width=16)
+    return build_model(PoseConfig(image=32, patch=8, width=32, layers=1, heads=2, inner=64, head=head))
 
 
 class Knowing(torch.nn.Module):
@@ -68,17 +69,17 @@ def test_what_is_not_labelled_carries_no_loss():
 
 def test_a_few_figures_are_learnt_by_heart():
     torch.manual_seed(0)
-    task, some = made(batch=24), model()
-    optimiser = torch.optim.AdamW(some.parameters(), lr=5e-3)
-    batch = task.batch(np.arange(24))
+    task, some = made(batch=4), model()
+    optimiser = torch.optim.AdamW(some.parameters(), lr=4e-3)
+    batch = task.batch(np.arange(4))
     losses = []
-    for _ in range(60):
+    for _ in range(80):
         optimiser.zero_grad()
-        loss = task.loss(some, batch)["map"].total / 24
+        loss = task.loss(some, batch)["map"].total / 4
         loss.backward()
         optimiser.step()
         losses.append(float(loss.detach()))
-    assert losses[-1] < 0.6 * losses[0]
+    assert losses[-1] < 0.2 * losses[0]
     assert "keypoints are off by" in task.samples(some.eval(), CPU)[0]
 
 

@@ -62,14 +62,14 @@ def audio_recipe(model: ModelConfig) -> RunConfig:
         data=DataConfig(spec="tones"),
         model=model,
         train=TrainConfig(
-            steps=1200,
+            steps=800,
             batch_tokens=32,
             learning_rate=1e-3,
             optimiser=AdamW(decay=0.05),
             schedule=Cosine(warmup=100, floor=0.01),
             label_smoothing=0.05,
-            evaluate_every=300,
-            save_every=300,
+            evaluate_every=200,
+            save_every=200,
         ),
     )
 
