@@ -56,7 +56,7 @@ def test_long_sounds_lose_their_ends_and_short_ones_get_silence():
 
 
 def test_a_bad_file_is_named():
-    with pytest.raises(DataError, match="b.wav: not a WAV file"):
+    with pytest.raises(DataError, match=r"b\.wav: not a WAV file"):
         SOUND.decode(Picture("b.wav", 0, b"OggS"), 32)
 
 
