@@ -122,7 +122,7 @@ COPIES = {
 NOT_RUN = {
     "headway train sl-vit-tiny": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",
     "headway train sl-vit --data cifar10 --data.val test --train.compile true --train.device cuda": "needs a GPU",
-    "headway train pose": "draws 14,000 figures; tests/cli/test_pose.py trains on fewer, evaluates and draws",
+    "headway train pose": "draws 8,000 figures; tests/cli/test_pose.py trains on fewer, evaluates and draws",
     "headway evaluate runs/pose --json": "tests/cli/test_pose.py does, on a run of fewer figures",
     "headway pose runs/pose figure.png --out skeleton.png": "tests/cli/test_pose.py does",
     "headway train audio-vit": "makes 7,000 sounds; tests/cli/test_pose.py trains on fewer",

@@ -15,7 +15,7 @@ from headway.errors import DataError
 from headway.storage import committing, discard, problems
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
-COUNTS = {"train": 12_000, "val": 1_000, "test": 1_000}
+COUNTS = {"train": 6_000, "val": 1_000, "test": 1_000}
 CHUNK = 500  # figures drawn at a time
 VERSION = "1"  # of the drawings: another one is another data set
 PIXELS, KEYPOINTS, AREAS = "pixels.u8", "keypoints.f32", "areas.f32"
