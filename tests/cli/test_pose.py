@@ -83,7 +83,11 @@ def test_the_skeleton_is_drawn(run, tmp_path, capsys):
         (["translate", "RUN", "x"], 2, "is a pose model: it finds keypoints"),
         (["generate", "RUN", "--prompt", "x"], 2, "is a pose model"),
         (["verify", "RUN"], 2, "verify checks models of text"),
-        (["evaluate", "RUN", "--data", "shapes"], 3, "'shapes': no people with keypoints; built-in: figures"),
+        (
+            ["evaluate", "RUN", "--data", "shapes"],
+            3,
+            "shapes is images, expected people with keypoints: figures or a path",
+        ),
     ],
 )
 def test_mistakes_with_a_pose_model(run, capsys, words, code, message):

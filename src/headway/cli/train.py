@@ -40,6 +40,8 @@ def run(arguments: Namespace) -> None:
 def train_and_draw(config: RunConfig, folder: Path, *, resume: bool, tensorboard: bool = False) -> None:
     """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
     unit = "images" if isinstance(config.task, Classification | PoseEstimation) else "tokens"
+    what = "squared error" if isinstance(config.task, PoseEstimation) else "nats"
+    label = f"loss ({what} per {unit.removesuffix('s')})"
     with contextlib.ExitStack() as stack:
         events = [stack.enter_context(Tensorboard(folder / "tensorboard"))] if tensorboard else []
         bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit))
@@ -47,15 +49,15 @@ def train_and_draw(config: RunConfig, folder: Path, *, resume: bool, tensorboard
             train_run(config, folder, Everyone(bar, *events), resume=resume)
         except BaseException:
             with contextlib.suppress(StorageError):  # why training ended is what the user must hear
-                _draw(folder, unit.removesuffix("s"))
+                _draw(folder, label)
             raise
-        _draw(folder, unit.removesuffix("s"))
+        _draw(folder, label)
 
 
-def _draw(folder: Path, unit: str) -> None:
+def _draw(folder: Path, label: str) -> None:
     entries = read_log(folder / LOG)
     if entries:
-        commit_file(folder / "curves.png", plot_curves(entries, ylabel=f"loss (nats per {unit})"))
+        commit_file(folder / "curves.png", plot_curves(entries, ylabel=label))
 
 
 def resolve(arguments: Namespace) -> RunConfig:

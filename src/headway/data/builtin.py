@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 
 from headway.data import images, reading
+from headway.data.coco import load_coco
 from headway.data.files import Errors
 from headway.data.images import ImageReading, Images, Progress
 from headway.data.poses import Poses, load_figures
@@ -66,10 +67,13 @@ def load_images(spec: str | Path, reading: ImageReading, progress: Progress) -> 
 
 
 def load_poses(spec: str | Path, size: int, cache: Path, progress: Progress) -> Poses:
-    """People with keypoints by built-in name. Raises DataError for what is none."""
-    if str(spec) not in POSES:
-        raise DataError(f"{str(spec)!r}: no people with keypoints; built-in: {', '.join(POSES)}")
-    return POSES[str(spec)](size, cache, progress)
+    """People with keypoints by built-in name or path. Raises DataError for what is neither, or something else."""
+    if str(spec) in POSES:
+        return POSES[str(spec)](size, cache, progress)
+    if str(spec) in _built_in():
+        raise DataError(f"{spec} is {_what(str(spec))}, expected people with keypoints: {', '.join(POSES)} or a path")
+    _must_exist(spec)
+    return load_coco(Path(spec).expanduser(), size, progress)
 
 
 @cache

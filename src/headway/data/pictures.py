@@ -66,7 +66,7 @@ def decode(picture: Picture, size: int) -> Pixels:
     DataError naming the file and what is wrong with it.
     """
     if isinstance(picture.content, bytes):
-        image = _opened(picture.content, picture.where)
+        image = opened(picture.content, picture.where)
     else:
         image = Image.fromarray(picture.content)
     width, height = image.size
@@ -78,7 +78,8 @@ def decode(picture: Picture, size: int) -> Pixels:
     return pixels
 
 
-def _opened(data: bytes, where: str) -> Image.Image:
+def opened(data: bytes, where: str) -> Image.Image:
+    """A file as an RGB image, turned as EXIF says. Raises DataError naming what is wrong."""
     if not data:
         raise DataError(f"{where}: an empty file, expected an image")
     try:

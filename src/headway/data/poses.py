@@ -1,4 +1,4 @@
-"""People with keypoints, by split: the built-in `figures`, or a COCO keypoints file beside a folder of images."""
+"""People with keypoints, by split, and the built-in `figures`."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def load_figures(size: int, cache: Path, progress: Progress) -> Poses:
             discard(folder)
             _draw(folder, size, count, number, progress)
         splits[name] = _opened(folder, size)
-    return Poses(splits=splits, contents={name: _digest(store) for name, store in splits.items()})
+    return Poses(splits=splits, contents={name: digest(store) for name, store in splits.items()})
 
 
 def _draw(folder: Path, size: int, count: int, number: int, progress: Progress) -> None:
@@ -83,7 +83,8 @@ def _opened(folder: Path, size: int) -> PoseStore:
     return PoseStore(pixels, keypoints, areas)
 
 
-def _digest(store: PoseStore) -> str:
+def digest(store: PoseStore) -> str:
+    """Of what a split shows and says."""
     whole = hashlib.sha256(store.pixels.tobytes())
     whole.update(store.keypoints.tobytes())
     return whole.hexdigest()
