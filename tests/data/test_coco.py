@@ -60,6 +60,8 @@ def test_crowds_and_the_unlabelled_are_left_out(tmp_path):
     [
         ({"keypoints": [1, 1, 2]}, "train.json: person 1: ValueError"),
         ({"bbox": [0, 0, 0, 0]}, "person 1: bbox .* expected both above 0"),
+        ({"bbox": [0, 0, 1e9, 5]}, r"the image has \(80, 60\) pixels"),
+        ({"bbox": [0, 0, float("nan"), 5]}, "expected both above 0"),
         ({"image_id": 99}, "person 1: KeyError: 99"),
         ({"keypoints": [0] * 51}, "no person with a labelled keypoint"),
         ({"keypoints": None}, "not COCO's keypoints"),

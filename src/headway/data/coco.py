@@ -70,10 +70,12 @@ def _cut(
         raise DataError(f"{file}: person {number}: bbox {person['bbox']}, area {area}; expected both above 0")
     path = _image(file.parent, split, name)
     left, top = x + width / 2 - side / 2, y + height / 2 - side / 2
-    box = tuple(map(round, (left, top, left + side, top + side)))
+    box = (round(left), round(top), round(left + side), round(top + side))
     scale = size / max(box[2] - box[0], 1)
-    image = opened(read_bytes(path), str(path)).crop(box).resize((size, size))
-    pixels: Pixels = np.asarray(image, np.uint8).transpose(2, 0, 1)
+    image = opened(read_bytes(path), str(path))
+    if side > 2 * AROUND * max(image.size):  # a wrong number could ask for more than memory holds
+        raise DataError(f"{file}: person {number}: bbox {person['bbox']}, the image has {image.size} pixels")
+    pixels: Pixels = np.asarray(image.crop(box).resize((size, size)), np.uint8).transpose(2, 0, 1)
     seen = points[:, 2:] > 0
     points[:, :2] = np.where(seen, (points[:, :2] + 0.5 - box[:2]) * scale, 0)  # COCO counts a pixel's centre as whole
     return pixels, points, np.float32(area * scale**2)
