@@ -8,12 +8,14 @@ from pathlib import Path
 
 import torch
 import yaml
+from safetensors.torch import save
 from torch import Tensor
 
 from headway import config as configs
 from headway.data.config import DataConfig
 from headway.errors import BadModelError
 from headway.interop.importing import Import
+from headway.interop.reference import REFERENCE, must_have_transformers, reference
 from headway.models import ModelConfig, VitConfig, build_model
 from headway.runs import CONFIG
 from headway.storage import commit_file, committing, founding, read_tensors, set_weights
@@ -38,12 +40,21 @@ class Outcome:
     notes: list[str]
 
 
-def import_folder(source: Path, folder: Path, told: Callable[[int, int], None] = lambda done, all: None) -> Outcome:
+def import_folder(
+    source: Path,
+    folder: Path,
+    told: Callable[[int, int], None] = lambda done, all: None,
+    *,
+    with_reference: bool = False,
+) -> Outcome:
     """Make a run of a model folder; `told` hears how many bytes are written, and of how many.
 
-    The run appears whole or not at all. Raises BadModelError naming what cannot be taken up, ConfigError for a run
-    folder that is not empty, StorageError.
+    With a reference the run keeps logits that transformers computed, which `verify` compares with. The run appears
+    whole or not at all. Raises BadModelError naming what cannot be taken up, ConfigError for a run folder that is not
+    empty or a reference that cannot be had, StorageError.
     """
+    if with_reference:
+        must_have_transformers()
     found = Import(source)
     with founding(folder) as draft:
         checkpoints, done = Checkpoints(draft), 0
@@ -63,6 +74,10 @@ def import_folder(source: Path, folder: Path, told: Callable[[int, int], None] =
             commit_file(draft / name, library.to_str())
         commit_file(draft / CONFIG, yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True))
         largest = _self_check(found.model, config.task, checkpoints.path(0) / "model.safetensors", source)
+        if with_reference:
+            pad = None if found.marks is None else found.marks.pad
+            kept = reference(source, found.folder.config.get("architectures"), found.model, pad)
+            commit_file(draft / REFERENCE, save({name: x.contiguous() for name, x in kept.items()}))
     numbers = sum(torch.Size(part.shape).numel() for part in found.parts.values())
     return Outcome(
         family=found.family.name,

@@ -36,6 +36,7 @@ from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
 from headway.training.checkpoints import Checkpoints
 from headway.training.run_config import RunConfig
+from headway.training.starting import start_from
 from headway.training.trainer import Trainer, Watcher, pick_device
 from headway.training.weights import Precision, load_model, pick_precision
 
@@ -47,8 +48,13 @@ DATA = "data.json"  # digests of what the run is trained on
 FREE_TO_CHANGE = ("steps", "evaluate_every", "save_every", "keep", "device", "patience", "non_finite", "compile")
 
 
-def train_run(config: RunConfig, folder: Path, watcher: Watcher, *, resume: bool = False) -> Trainer:
-    """Train into a folder, or go on there. Raises ConfigError if it holds a run and resume was not asked for."""
+def train_run(
+    config: RunConfig, folder: Path, watcher: Watcher, *, resume: bool = False, init: Path | None = None
+) -> Trainer:
+    """Train into a folder, from the weights of the run `init` if given, or go on there.
+
+    Raises ConfigError if it holds a run and resume was not asked for.
+    """
     with locked(folder):
         before = Checkpoints(folder).steps()
         if before and not resume:
@@ -67,6 +73,8 @@ def train_run(config: RunConfig, folder: Path, watcher: Watcher, *, resume: bool
             commit_file(folder / name, tokenizer.to_json())
         commit_file(folder / CONFIG, yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True))
         model = build_model(config.model, seed=config.train.seed)
+        if init is not None and not before:
+            watcher.note(start_from(model, config, read_config(init), init))
         trainer = Trainer(model, task, config.train, folder, watcher)
         if resume:
             at = trainer.resume()

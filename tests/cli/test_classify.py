@@ -112,10 +112,16 @@ def test_what_a_classifier_does_not_do(run, capsys):
     assert "is an image classifier" in capsys.readouterr().err
     assert main(["generate", str(run), "--prompt", "x"]) == 2
     assert main(["score", str(run), "a\tb"]) == 2
-    assert main(["verify", str(run)]) == 2
-    assert "verify checks models of text" in capsys.readouterr().err
     assert main(["evaluate", str(run), "--stride", "2"]) == 2
     assert "--stride is for a language model" in capsys.readouterr().err
+
+
+def test_a_classifier_is_verified_with_images_of_its_own(run, capsys):
+    assert main(["verify", str(run), "--json"]) == 0
+    said = capsys.readouterr()
+    values = json.loads(said.out)
+    assert (values["inputs"], values["batch"], values["cache"]) == (6, "rounding", "not applicable")
+    assert said.err == ""
 
 
 @pytest.mark.parametrize(

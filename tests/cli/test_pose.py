@@ -82,7 +82,7 @@ def test_the_skeleton_is_drawn(run, tmp_path, capsys):
         (["classify", "RUN", "a.png"], 2, "does not classify images: it finds keypoints"),
         (["translate", "RUN", "x"], 2, "is a pose model: it finds keypoints"),
         (["generate", "RUN", "--prompt", "x"], 2, "is a pose model"),
-        (["verify", "RUN"], 2, "verify checks models of text"),
+        (["verify", "RUN"], 2, "is a pose model; verify checks models of text and classifiers"),
         (
             ["evaluate", "RUN", "--data", "shapes"],
             3,

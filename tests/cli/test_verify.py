@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
+from PIL import Image
 
 from headway import ops
 from headway.cli import main
+from headway.ops.kernels.call import Kernel
 from tests.interop.runs import write_run
 from tests.models import tiny
 
@@ -44,7 +47,7 @@ def test_machines_get_one_flat_object(writer, capsys):
 
 
 def test_a_bug_is_named_with_its_token_and_exit_3(writer, wide, capsys, monkeypatch):
-    monkeypatch.setattr("headway.models.gpt.Causal", lambda offset=0: ops.Causal())
+    monkeypatch.setattr(ops.Causal, "at", lambda self, offset: self)
     assert main(["verify", str(writer), "--device", "cpu"]) == 3
     said = capsys.readouterr()
     row = next(line for line in said.out.splitlines() if line.startswith("cache  "))
@@ -67,6 +70,27 @@ def test_lines_of_the_user_s_own(writer, tmp_path, capsys):
     translator = write_run(tmp_path / "translator", tiny.TRANSLATOR)
     assert main(["verify", str(translator), "a man\ttwo dogs run", "the big red sky", "--json", "--device", "cpu"]) == 0
     assert json.loads(capsys.readouterr().out)["inputs"] == 2
+
+
+def test_image_files_of_the_user_s_own(tmp_path, wide, capsys):
+    run, image = write_run(tmp_path / "run", tiny.VIT), tmp_path / "x.png"
+    Image.effect_noise((30, 20), 50).save(image)
+    assert main(["verify", str(run), str(image), str(image), "--device", "cpu"]) == 0
+    said = capsys.readouterr()
+    assert "2 images of 16 x 16 pixels" in said.out
+    assert "first other class" in said.out
+    assert said.err == ""
+    assert main(["verify", str(run), str(tmp_path / "missing.png")]) == 3
+    assert "missing.png" in capsys.readouterr().err
+
+
+def test_another_class_is_named(tmp_path, wide, capsys, monkeypatch):
+    run = write_run(tmp_path / "run", tiny.VIT)
+    right = ops.KERNELS["sdpa"]
+    monkeypatch.setitem(ops.KERNELS, "sdpa", Kernel(lambda call: -9 * right.run(call), right.refuses))
+    assert main(["verify", str(run), "--device", "cpu"]) == 3
+    row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("kernel sdpa  "))
+    assert re.search(r" bug +input \d: '[a-e]' → '[a-e]'", row)
 
 
 @pytest.mark.parametrize(

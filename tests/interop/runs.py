@@ -9,22 +9,26 @@ import torch
 import yaml
 
 import headway
-from headway.cli.verify import subject_of
+from headway.cli.verify_subject import subject_of
 from headway.config import plain
 from headway.data.config import DataConfig
 from headway.data.tokenizers import SPECIALS, Tokenizer, Word
 from headway.interop.verify import Finding, ground, verify
 from headway.models import (
     BertPretrainingConfig,
+    ConvnetConfig,
     EncoderDecoderConfig,
     GptConfig,
     ModelConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
+    VitConfig,
     build_model,
 )
+from headway.nn.local_attention import Windows
 from headway.runs import CONFIG, ONE
 from headway.storage import commit_file
+from headway.tasks.classification import Classification
 from headway.tasks.language import Language
 from headway.tasks.masked import MASK, Masked
 from headway.tasks.translation import Translation
@@ -40,7 +44,9 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
     if isinstance(model, GptConfig):
         kv_heads, inner = (None if value is None else 2 for value in (model.kv_heads, model.inner))
         inner = None if inner is None else 24
-        return replace(model, vocab=vocab, context=24, width=16, layers=2, heads=4, kv_heads=kv_heads, inner=inner)
+        sizes = {"vocab": vocab, "context": 24, "width": 16, "layers": 2, "heads": 4}
+        windows = None if model.windows is None else Windows(radius=(2, 5), dilation=(1, 2), dilated_heads=2)
+        return replace(model, **sizes, kv_heads=kv_heads, inner=inner, windows=windows)
     if isinstance(model, EncoderDecoderConfig):
         return replace(
             model, vocab=vocab, source_vocab=None, width=16, inner=32, heads=4, encoder_layers=2, decoder_layers=2
@@ -50,30 +56,44 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
         return BertPretrainingConfig(bert=small)
     if isinstance(model, RnnLmConfig):
         return replace(model, vocab=vocab, width=12, recurrent=replace(model.recurrent, hidden=12))
+    if isinstance(model, VitConfig):
+        return replace(model, classes=5, image=16, patch=4, width=16, layers=2, heads=4, inner=32)
+    if isinstance(model, ConvnetConfig):
+        return replace(model, classes=5, widths=(6, 8), blocks=2)
     assert isinstance(model, RnnSeq2SeqConfig)
     sides = {side: replace(getattr(model, side), hidden=12) for side in ("encoder", "decoder")}
     return replace(model, vocab=vocab, source_vocab=None, width=8, **sides)
 
 
-def task_of(model: ModelConfig) -> Language | Masked | Translation:
+def task_of(model: ModelConfig) -> Language | Masked | Translation | Classification:
+    if isinstance(model, VitConfig | ConvnetConfig):
+        return Classification(size=16)
     if isinstance(model, GptConfig | RnnLmConfig):
         return Language(context=24)
     return Masked(length=24) if isinstance(model, BertPretrainingConfig) else Translation(max_length=24)
 
 
-def write_run(folder: Path, model: ModelConfig, *, stir: float = 0.1) -> Path:
+def write_run(folder: Path, model: ModelConfig, *, stir: float = 0.1, spec: str = "nowhere") -> Path:
     """A run of a model's parts at this size, its weights moved by `stir` so that none is zero."""
     specials = (*SPECIALS, MASK)
     tokenizer = Tokenizer.train(Word(), [WORDS], specials=specials)
     model = shrunk(model, tokenizer.size)
-    config = RunConfig(task=task_of(model), data=DataConfig(spec="nowhere"), model=model, train=TrainConfig(average=0))
+    images = isinstance(model, VitConfig | ConvnetConfig)
+    data = DataConfig(spec=spec, classes=tuple("abcde") if images else ())
+    config = RunConfig(task=task_of(model), data=data, model=model, train=TrainConfig(average=0))
     commit_file(folder / CONFIG, yaml.safe_dump(plain(config), sort_keys=False))
-    commit_file(folder / ONE, tokenizer.to_json())
+    if not images:
+        commit_file(folder / ONE, tokenizer.to_json())
     weights = build_model(model, seed=1).state_dict()
     generator = torch.Generator().manual_seed(2)
-    weights = {name: x + stir * torch.randn(x.shape, generator=generator) for name, x in weights.items()}
+    weights = {name: _stirred(x, stir, generator) for name, x in weights.items()}
     save(folder, weights)
     return folder
+
+
+def _stirred(x: torch.Tensor, stir: float, generator: torch.Generator) -> torch.Tensor:
+    """Moved by noise; the steps that BatchNorm counts stay."""
+    return x + stir * torch.randn(x.shape, generator=generator) if x.is_floating_point() else x
 
 
 def save(folder: Path, weights: dict[str, torch.Tensor]) -> None:

@@ -279,3 +279,39 @@ def test_memory_stays_near_the_files_size(tmp_path):
     command = [sys.executable, "-c", IMPORT, str(tmp_path / "a"), str(tmp_path / "run")]
     peak = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert peak <= (tmp_path / "a/model.safetensors").stat().st_size * 1.1 + 300 * 2**20
+
+
+def framed() -> dict:
+    """A tokenizer.json of letters that puts its special token around a text."""
+    found, mark = characters(), {"SpecialToken": {"id": "<|end|>", "type_id": 0}}
+    text = [{"Sequence": {"id": "A", "type_id": 0}}]
+    special = {"<|end|>": {"id": "<|end|>", "ids": [59], "tokens": ["<|end|>"]}}
+    pair = [mark, *text, mark, {"Sequence": {"id": "B", "type_id": 1}}, mark]
+    template = {"type": "TemplateProcessing", "single": [mark, *text, mark], "pair": pair, "special_tokens": special}
+    return found | {"post_processor": template}
+
+
+def test_a_masked_longformer_is_a_run_and_says_what_it_does_not_do(tmp_path, capsys):
+    torch.manual_seed(0)
+    theirs = peers.TINY["longformer-masked"]().eval()
+    peers.unsettle(theirs, 0.2)
+    theirs.save_pretrained(tmp_path / "a")
+    (tmp_path / "a/tokenizer.json").write_text(json.dumps(framed()))
+    run = str(tmp_path / "run")
+    assert main(["import", str(tmp_path / "a"), "--out", run]) == 0
+    capsys.readouterr()
+    assert main(["embed", run, "ab", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["vectors"][0]) == 32
+    assert main(["verify", run]) == 0, capsys.readouterr().out
+    assert main(["export", run, "--out", str(tmp_path / "b")]) == 0
+    assert hf_type(tmp_path / "b") == "LongformerForMaskedLM"
+    capsys.readouterr()
+    for command in ("score RUN ab", "generate RUN", "translate RUN ab", "evaluate RUN --data x", "classify RUN x.png"):
+        assert main(command.replace("RUN", run).split()) == 2, command
+        said = capsys.readouterr().err
+        assert len(said.splitlines()) == 1
+        assert "sentence encoder" in said or "does not classify" in said
+
+
+def hf_type(folder: Path) -> str:
+    return json.loads((folder / "config.json").read_text())["architectures"][0]

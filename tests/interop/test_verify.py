@@ -8,17 +8,19 @@ from dataclasses import replace
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch.nn.functional import batch_norm
 
 import headway
 from headway import ops
-from headway.cli.verify import subject_of
+from headway.cli.verify_subject import subject_of
 from headway.errors import AdviceWarning
-from headway.interop.checks import PRECISIONS, REFERENCE
+from headway.interop.checks import PRECISIONS
 from headway.interop.formulas import alibi_slopes
 from headway.interop.inputs import Room, made
 from headway.interop.kinds import KINDS
+from headway.interop.reference import REFERENCE
 from headway.interop.verify import FACTOR, FLOOR, ground, verify
-from headway.models import BertPretrainingConfig
+from headway.models import BertPretrainingConfig, Vit
 from headway.nn.int8 import Int8Head
 from headway.nn.positions import Alibi, AttentionPositions, InputPositions, Rotary
 from headway.nn.stack import Memory, Stack
@@ -41,7 +43,9 @@ def test_every_preset_with_a_recipe_is_sound(name, tmp_path):
     findings = found_in(write_run(tmp_path / "run", PRESETS[name].recipe().model))
     wrong = {key: (x.difference, x.bound, x.note) for key, x in findings.items() if x.verdict == "bug"}
     assert not wrong
-    assert findings["batch, right padding"].verdict == "rounding"
+    images = PRESETS[name].task == "classification"
+    assert findings["batch"].verdict == findings["other rows"].verdict == "rounding"
+    assert findings["batch, right padding"].verdict == ("not applicable" if images else "rounding")
     assert findings["precision int8"].verdict == findings["precision bf16"].verdict == "rounding"
 
 
@@ -122,7 +126,7 @@ def test_an_angle_off_by_one_behind_a_cache(tmp_path, monkeypatch):
 
 def test_a_causal_mask_that_begins_top_left_behind_a_cache(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "run", GPT)
-    monkeypatch.setattr("headway.models.gpt.Causal", lambda offset=0: ops.Causal())
+    monkeypatch.setattr(ops.Causal, "at", lambda self, offset: self)
     caught = bugs(folder)
     assert {"cache", "cache in chunks", "cached batch", "kernel auto, cached batch"} <= caught
     assert not {"batch, right padding", "future", "precision bf16"} & caught
@@ -169,12 +173,53 @@ def test_logits_that_are_no_numbers_are_a_bug(tmp_path, monkeypatch):
     assert found_in(folder)["kernel few"].verdict == "bug"
 
 
+# --- images --------------------------------------------------------------------------------------------------------
+
+
+def test_an_image_run_is_looked_at_with_noise_and_a_few_of_its_own(tmp_path, capsys):
+    subject = subject_of(headway.load(write_run(tmp_path / "run", tiny.VIT, spec="shapes"), device="cpu"))
+    assert [tuple(each.image.shape) for each in subject.examples] == [(3, 16, 16)] * 6
+    assert capsys.readouterr().err == ""
+    own = [each.image for each in subject.examples[:2]]
+    assert all(-1 <= float(image.min()) < float(image.max()) <= 1 for image in own)  # normalised pixels
+    write_run(tmp_path / "gone", tiny.VIT)
+    assert len(subject_of(headway.load(tmp_path / "gone", device="cpu")).examples) == 4
+    assert "no images of the run's own data" in capsys.readouterr().err
+
+
+def test_what_does_not_apply_to_images_is_said(tmp_path):
+    findings = found_in(write_run(tmp_path / "run", tiny.VIT))
+    for name in ("cache", "cached batch", "batch, right padding", "batch, left padding", "padding content", "future"):
+        assert findings[name].verdict == "not applicable", name
+    for name in ("batch", "other rows", "kernel auto", "kernel sdpa", "precision bf16", "precision int8"):
+        assert findings[name].verdict == "rounding", name
+    assert findings["exported and reloaded"].verdict == "rounding"
+    shifted = found_in(write_run(tmp_path / "shifted", tiny.VISION["vit-small"]))["exported and reloaded"]
+    assert (shifted.verdict, "Shifted" in shifted.note or "shifted" in shifted.note) == ("not applicable", True)
+
+
+def test_images_that_see_each_other(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", tiny.VIT)
+    right = Vit.summary
+    monkeypatch.setattr(Vit, "summary", lambda self, x: right(self, x) + 0.01 * x.mean((0, 1)) * (len(x) - 1))
+    assert {"batch", "other rows"} <= bugs(folder)
+
+
+def test_a_batch_norm_with_the_batch_s_own_statistics(tmp_path, monkeypatch):
+    folder = write_run(tmp_path / "run", tiny.VISION["convnet"])
+    assert not bugs(folder)
+    monkeypatch.setattr(
+        "torch.nn.BatchNorm2d.forward", lambda self, x: batch_norm(x, None, None, self.weight, self.bias, training=True)
+    )
+    assert {"batch", "other rows"} <= bugs(folder)
+
+
 # --- planted bugs that all paths share -----------------------------------------------------------------------------
 
 
 def test_a_model_that_looks_ahead(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "run", GPT)
-    monkeypatch.setattr("headway.models.gpt.Causal", lambda offset=0: None)
+    monkeypatch.setattr("headway.models.gpt.Gpt._masks", lambda self, offset, segments_BT=None: None)
     assert "future" in bugs(folder)
 
 

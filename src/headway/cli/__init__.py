@@ -59,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument("--errors", choices=("strict", "replace"), help="what to do with bytes that are no UTF-8")
     train.add_argument("--out", metavar="DIR", help="the run folder (default: runs/PRESET)")
     train.add_argument("--config", metavar="FILE", help="YAML with keys to set, below those given here")
+    train.add_argument("--init", metavar="RUN", help="fine-tune this run's vision transformer by the preset's recipe")
     train.add_argument("--resume", action="store_true", help="go on from the newest sound checkpoint")
     train.add_argument("--tensorboard", action="store_true", help="event files as well, into DIR/tensorboard")
     train.add_argument("--print_config", action="store_true", help="show the resolved config and stop")
@@ -180,17 +181,23 @@ def _parser() -> argparse.ArgumentParser:
         "import",
         "a Hugging Face model folder (config.json, safetensors, tokenizer) as a run",
         "headway import gpt2 --out runs/gpt2",
+        "headway import gpt2 --out runs/checked --reference     and keep what transformers says, for `headway verify`",
     )
     importing.add_argument("folder", metavar="DIR", help="the model folder; nothing in it is run")
     importing.add_argument("--out", metavar="RUN", required=True, help="the run folder to make")
+    importing.add_argument(
+        "--reference", action="store_true", help="keep logits of transformers' own model for `headway verify`"
+    )
 
     exporting = command(
         "export",
         "a run as a Hugging Face model folder, loaded again and compared before it appears",
         "headway export runs/en-de --out en-de",
+        "headway export runs/minilm --out minilm --onnx    an encoder's graph as well",
     )
     exporting.add_argument("run", metavar="RUN", help="a run folder, as `headway train` writes it")
     exporting.add_argument("--out", metavar="DIR", required=True, help="the model folder to make")
+    exporting.add_argument("--onnx", action="store_true", help="a model.onnx as well, of an encoder or a ViT")
     exporting.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
 
     verify = command(
@@ -200,7 +207,9 @@ def _parser() -> argparse.ArgumentParser:
         "headway verify runs/gpt-char 'to be or not to be'      on a line of your own",
     )
     _run(verify)
-    verify.add_argument("text", nargs="*", metavar="TEXT", help="inputs (default: made up, and the first lines of val)")
+    verify.add_argument(
+        "text", nargs="*", metavar="TEXT", help="inputs, or image files (default: made up, and some of val)"
+    )
     verify.add_argument("--input", metavar="FILE", help="inputs, one a line; a translation's may be SOURCE<tab>TARGET")
     verify.add_argument("--compiled", action="store_true", help="what torch.compile makes of it as well: a minute more")
     verify.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")

@@ -23,6 +23,7 @@ def run(arguments: Namespace) -> None:
             Path(arguments.folder),
             Path(arguments.out),
             lambda done, all: bar.update(task, completed=done, total=all),
+            with_reference=arguments.reference,
         )
     for note in found.notes:
         print(f"headway: note: {note}", file=sys.stderr)

@@ -25,6 +25,7 @@ def run(arguments: Namespace) -> None:
 def _scores(found: Run, line: str) -> list[tuple[str, float]]:
     if isinstance(found.config.task, Language):
         return found.score(line)
+    found.translator()  # raises where the run scores nothing
     source, tab, target = line.partition("\t")
     if not tab:
         raise DataError(f"a translation model scores SOURCE<tab>TARGET, got {line!r}")

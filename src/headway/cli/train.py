@@ -16,11 +16,12 @@ from headway.config import override, plain
 from headway.errors import ConfigError, StorageError
 from headway.evaluation.plots import plot_curves
 from headway.presets import preset
-from headway.runs import train_run
+from headway.runs import read_config, train_run
 from headway.storage import commit_file
 from headway.tasks.classification import Classification
 from headway.tasks.pose import PoseEstimation
 from headway.training.run_config import RunConfig
+from headway.training.starting import fine_tuned
 from headway.training.trainer import LOG, read_log
 
 
@@ -33,11 +34,14 @@ def run(arguments: Namespace) -> None:
     if not config.data.spec:
         raise ConfigError("no data: --data takes a built-in name (phrases, pydocs, reverse, …), a file or a folder")
     folder = Path(arguments.out or f"runs/{arguments.preset}")
-    train_and_draw(config, folder, resume=arguments.resume, tensorboard=arguments.tensorboard)
+    init = None if arguments.init is None else Path(arguments.init)
+    train_and_draw(config, folder, resume=arguments.resume, tensorboard=arguments.tensorboard, init=init)
     print(folder)
 
 
-def train_and_draw(config: RunConfig, folder: Path, *, resume: bool, tensorboard: bool = False) -> None:
+def train_and_draw(
+    config: RunConfig, folder: Path, *, resume: bool, tensorboard: bool = False, init: Path | None = None
+) -> None:
     """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
     unit = "images" if isinstance(config.task, Classification | PoseEstimation) else "tokens"
     what = "squared error" if isinstance(config.task, PoseEstimation) else "nats"
@@ -46,7 +50,7 @@ def train_and_draw(config: RunConfig, folder: Path, *, resume: bool, tensorboard
         events = [stack.enter_context(Tensorboard(folder / "tensorboard"))] if tensorboard else []
         bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit))
         try:
-            train_run(config, folder, Everyone(bar, *events), resume=resume)
+            train_run(config, folder, Everyone(bar, *events), resume=resume, init=init)
         except BaseException:
             with contextlib.suppress(StorageError):  # why training ended is what the user must hear
                 _draw(folder, label)
@@ -61,14 +65,19 @@ def _draw(folder: Path, label: str) -> None:
 
 
 def resolve(arguments: Namespace) -> RunConfig:
-    """The preset's recipe, then the config file's keys, then the command line's."""
+    """The preset's recipe, with the model of `--init` if given, then the file's keys, then the command line's."""
     changes: dict[str, Any] = {}
     if arguments.config:
         changes |= _file(Path(arguments.config))
     named = {"data.spec": "data", "data.source": "source", "data.target": "target", "data.errors": "errors"}
     changes |= {key: value for key, name in named.items() if (value := getattr(arguments, name)) is not None}
     changes |= overrides_of(arguments.overrides)
-    return override(preset(arguments.preset).recipe(), changes)
+    recipe = preset(arguments.preset).recipe()
+    if arguments.init is not None:
+        recipe = fine_tuned(recipe, read_config(Path(arguments.init)), Path(arguments.init))
+        if "task.size" in changes:
+            changes = {"model.image": changes["task.size"], **changes}
+    return override(recipe, changes)
 
 
 def _file(path: Path) -> dict[str, Any]:

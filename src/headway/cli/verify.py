@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +18,13 @@ from rich.text import Text
 
 from headway.cli import report as show
 from headway.cli.lines import is_terminal
-from headway.data.builtin import load_parallel, load_text
-from headway.errors import ConfigError, DataError, HeadwayError, VerificationError
-from headway.interop.checks import PRECISIONS, REFERENCE, Subject
-from headway.interop.inputs import Room, continued, made, written
-from headway.interop.kinds import KINDS, Example, Forward, Kind
+from headway.cli.verify_subject import subject_of
+from headway.errors import DataError, VerificationError
+from headway.interop.checks import PRECISIONS, Subject
+from headway.interop.kinds import Named
 from headway.interop.verify import FACTOR, FLOOR, Finding, Ground, Token, ground, verify
 from headway.runs import Run, load
-from headway.tasks.translation import Translation
 
-LINES = 2  # of the run's own validation data
 STYLES = {"rounding": "green", "bug": "bold red", "not applicable": "dim", "skipped": "dim"}
 
 
@@ -49,38 +44,6 @@ def run(arguments: Namespace) -> None:
         raise VerificationError(f"{arguments.run}: {len(bugs)} of {_count(findings)} checks found a bug: {named}")
 
 
-def subject_of(found: Run, texts: Sequence[str] = (), *, compiled: bool = False) -> Subject:
-    """A run with its inputs: these texts, else made-up tokens and the first lines of its validation data."""
-    if type(found.config.task) not in KINDS:
-        raise ConfigError(f"{found.folder} reads images or sounds; verify checks models of text")
-    kind = KINDS[type(found.config.task)](found.config.task, found.tokenizers)
-    room = Room.of(kind, found.model)
-    examples = written(kind, texts, room) if texts else [*_own(found, kind, room), *made(kind, room)]
-    if len({len(each.tokens) for each in examples}) < 2:  # a batch of one length has no padding
-        examples += made(kind, room)[:2]
-    return Subject(
-        model=found.model,
-        kind=kind,
-        examples=continued(found.model, kind, examples, room),
-        precise=lambda precision: load(found.folder, device=found.device.type, precision=precision).model,  # type: ignore[arg-type]
-        round_trip=_round_trip(found),
-        reference=found.folder / REFERENCE,
-        compiled=compiled,
-    )
-
-
-def _round_trip(found: Run) -> Callable[[], Forward | str]:
-    """The one place that looks for the exporter: `round_trip(run)` gives a model that was written and read again.
-
-    What it gives is called as the run's model is, or is a sentence that says why there is nothing to call.
-    """
-    try:
-        exporting: Any = importlib.import_module("headway.interop.exporting")
-    except ModuleNotFoundError:
-        return lambda: "there is no exporter yet"
-    return lambda: exporting.round_trip(found)
-
-
 def _given(arguments: Namespace) -> list[str]:
     texts = list(arguments.text)
     if arguments.input is not None:
@@ -91,22 +54,6 @@ def _given(arguments: Namespace) -> list[str]:
         if not any(texts):
             raise DataError(f"--input {arguments.input}: no line with text in it")
     return texts
-
-
-def _own(found: Run, kind: Kind, room: Room) -> list[Example]:
-    """The first lines of the run's validation data; none where it is no longer to be had."""
-    data = found.config.data
-    try:
-        if isinstance(found.config.task, Translation):
-            text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
-            lines = ["\t".join(pair) for pair in islice(text.pairs("val"), LINES)]
-        else:
-            chunk = next(load_text(data.spec, errors=data.errors).chunks("val"), "")
-            lines = [line for line in chunk.splitlines() if line.strip()][:LINES]
-        return written(kind, lines, room)
-    except HeadwayError as error:
-        print(f"headway: note: no lines of the run's own data ({error}): made-up inputs only", file=sys.stderr)
-        return []
 
 
 def _findings(subject: Subject) -> tuple[list[Finding], Ground]:
@@ -150,21 +97,16 @@ def _values(found: Run, findings: Sequence[Finding], level: Ground, subject: Sub
 
 
 def _shown(found: Run, findings: Sequence[Finding], level: Ground, subject: Subject) -> list[RenderableType]:
+    image = subject.examples[0].image
     lengths = ", ".join(str(len(each.tokens)) for each in subject.examples)
     facts = {
         "run": f"{found.folder}, step {','.join(map(str, found.steps))}",
         "inputs": f"{len(subject.examples)}, of {lengths} tokens",
         "baseline": "one input at a time, no cache, no padding, reference kernel, float32",
     }
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for number, name in enumerate(("check", "difference", "bound", "verdict", "first other token")):
-        table.add_column(name, justify="right" if number in (1, 2) else "left", no_wrap=number < 4, overflow="fold")
-    for finding in findings:
-        token = show.NONE if finding.at is None else "all the same"
-        token = token if finding.token is None else _token(found, finding.token)
-        figures = [show.NONE if x is None else f"{x:.1e}" for x in (finding.difference, finding.bound)]
-        verdict = Text(finding.verdict, style=STYLES[finding.verdict])
-        table.add_row(Text(finding.check.name), *map(Text, figures), verdict, Text(token))
+    if image is not None:
+        facts["inputs"] = f"{len(subject.examples)} images of {image.shape[1]} x {image.shape[2]} pixels"
+        facts["baseline"] = "one image at a time, reference kernel, float32"
     bugs = {finding.check.name: _told(finding, subject) for finding in findings if finding.verdict == "bug"}
     left: dict[str, list[str]] = {}
     for finding in findings:
@@ -172,7 +114,23 @@ def _shown(found: Run, findings: Sequence[Finding], level: Ground, subject: Subj
             left.setdefault(finding.note, []).append(finding.check.name)
     closer = [show.section("bugs", show.facts(bugs))] if bugs else []
     closer += [show.section("not looked at, and why", _reasons(left))] if left else []
-    return [show.facts(facts), Text(), table, *closer, _footer(findings, level)]
+    return [show.facts(facts), Text(), _table(found, findings, subject.kind.names), *closer, _footer(findings, level)]
+
+
+def _table(found: Run, findings: Sequence[Finding], names: Named) -> Table:
+    """A row a check; the last column is for what has a best token or class at each place."""
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    columns = ["check", "difference", "bound", "verdict", *([f"first other {names}"] if names else [])]
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number in (1, 2) else "left", no_wrap=number < 4, overflow="fold")
+    for finding in findings:
+        other = show.NONE if finding.at is None else "all the same"
+        other = other if finding.token is None else _token(found, finding.token)
+        figures = [show.NONE if x is None else f"{x:.1e}" if x else "0" for x in (finding.difference, finding.bound)]
+        verdict = Text(finding.verdict, style=STYLES[finding.verdict])
+        row = [Text(finding.check.name), *map(Text, figures), verdict, Text(other)]
+        table.add_row(*row[: len(columns)])
+    return table
 
 
 def _reasons(left: dict[str, list[str]]) -> RenderableType:
@@ -184,16 +142,21 @@ def _told(finding: Finding, subject: Subject) -> str:
     if finding.at is None:
         return f"{finding.check.differs}: {finding.note or 'more than its bound'}"
     example, place = finding.at
-    return f"{finding.check.differs}: input {example + 1}, place {place + 1}, logits {finding.difference:.2g} apart"
+    where = f"input {example + 1}" + (f", place {place + 1}" if subject.kind.pads else "")
+    return f"{finding.check.differs}: {where}, logits {finding.difference:.2g} apart"
 
 
 def _token(found: Run, token: Token) -> str:
     """Where the greedy output parts, and how both go on."""
     words = (_spelt(found, index) for index in (token.expected, token.found))
-    return f"input {token.example + 1}, token {token.place + 1}: {' → '.join(words)}"
+    place = f", token {token.place + 1}" if found.tokenizers else ""
+    return f"input {token.example + 1}{place}: {' → '.join(words)}"
 
 
 def _spelt(found: Run, index: int) -> str:
+    if not found.tokenizers:
+        classes = found.config.data.classes
+        return repr(classes[index]) if index < len(classes) else f"class {index}"
     tokenizer = found.tokenizer
     return repr(tokenizer.token(index)) if index < tokenizer.size else f"id {index}"
 

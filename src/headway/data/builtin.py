@@ -6,16 +6,19 @@ import difflib
 from collections.abc import Callable, Iterable
 from functools import cache
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 from random import Random
 
 from headway.data import images, reading
 from headway.data.coco import load_coco
 from headway.data.files import Errors
+from headway.data.image_files import find_splits
 from headway.data.images import ImageReading, Images, Progress
+from headway.data.pictures import Pixels, decoded
 from headway.data.poses import Poses, load_figures
 from headway.data.reading import ParallelText, PlainText
-from headway.data.shapes import load_shapes
+from headway.data.shapes import load_shapes, scenes
 from headway.data.sounds import load_tones
 from headway.data.spectrograms import Spectrogram
 from headway.data.tables import Pair
@@ -74,6 +77,19 @@ def load_poses(spec: str | Path, size: int, cache: Path, progress: Progress) -> 
         raise DataError(f"{spec} is {_what(str(spec))}, expected people with keypoints: {', '.join(POSES)} or a path")
     _must_exist(spec)
     return load_coco(Path(spec).expanduser(), size, progress)
+
+
+def a_few_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size: int) -> list[Pixels]:
+    """Some images (3, H, W) of a set, held out ones where it has such, without going through all of it.
+
+    Raises DataError for what is no images, or an image that cannot be read.
+    """
+    if str(spec) == "shapes":
+        return list(scenes(count, size=size, seed=1).pixels)
+    _must_exist(spec)
+    splits, _ = find_splits(Path(spec).expanduser(), classes)
+    chosen = next(splits[name] for name in ("val", "test", "train") if name in splits)
+    return decoded(islice(chosen, count), size)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -149,18 +149,27 @@ def _listed(folder: Path) -> tuple[str, ...]:
 def _class_folders(folder: Path, classes: tuple[str, ...], endings: tuple[str, ...]) -> ClassFolders:
     """The files of a folder's class folders. Raises DataError for an unknown class or one without images."""
     found: list[tuple[Path, int]] = []
-    for each in _folders(folder):
+    there, known = _folders(folder), _some(classes)
+    if there and not any(each.name in classes for each in there):
+        named = _some([each.name for each in there])
+        raise DataError(f"{folder}: no folder is called like one of the classes; folders: {named}; classes: {known}")
+    for each in there:
         if each.name not in classes:
-            raise DataError(f"{each}: no such class; there are: {', '.join(classes)}")
+            raise DataError(f"{each}: no such class; there are: {known}")
         files = sorted(path for path in each.rglob("*") if path.suffix.lower() in endings and path.is_file())
         if not files:
-            there = names(listing(each), most=5)
+            files_there = names(listing(each), most=5)
             what = "image" if endings == ENDINGS else "sound"
-            raise DataError(f"{each}: no {what} ({', '.join(endings)}), expected at least 1; there are: {there}")
+            raise DataError(f"{each}: no {what} ({', '.join(endings)}), expected at least 1; there are: {files_there}")
         found += [(path, classes.index(each.name)) for path in files]
     if not found:
         raise DataError(f"{folder}: no class folders, expected one for each class")
     return ClassFolders(tuple(found))
+
+
+def _some(words: Sequence[str], most: int = 20) -> str:
+    more = f" and {len(words) - most:,} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
 
 
 def _idx(folder: Path) -> dict[str, Split]:

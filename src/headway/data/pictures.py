@@ -59,6 +59,18 @@ def decode_all(
             yield from zip(held, pool.map(one, held), strict=True)
 
 
+def decoded(
+    pictures: Iterable[Picture], size: int, how: Callable[[Picture, int], Pixels] | None = None
+) -> list[Pixels]:
+    """Every picture, or DataError of the first that cannot be read."""
+    pixels: list[Pixels] = []
+    for _, found in decode_all(pictures, size, how):
+        if isinstance(found, DataError):
+            raise found
+        pixels.append(found)
+    return pixels
+
+
 def decode(picture: Picture, size: int) -> Pixels:
     """A picture as (3, size, size): its shorter side becomes `size`, then the centre is cut out.
 

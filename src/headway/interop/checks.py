@@ -16,12 +16,11 @@ from headway.errors import AdviceWarning, KernelError
 from headway.interop import formulas, paths
 from headway.interop.kinds import Example, Forward, Kind, Rows
 from headway.interop.paths import Logits
+from headway.interop.reference import REFERENCE
 from headway.models import Gpt
 from headway.ops import KERNELS
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import read_tensors
-
-REFERENCE = "reference.safetensors"  # tokens and logits that something else than headway computed, kept in a run
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +62,7 @@ class Subject:
     @property
     def vocabulary(self) -> int:
         """An id below this is one in every vocabulary of the model."""
-        return min(each.size for each in self.kind.vocabularies if each is not None)
+        return min((each.size for each in self.kind.vocabularies if each is not None), default=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +107,8 @@ def checks() -> Iterator[Check]:
         ("cached batch reordered", paths.reordered, "the same, rows moved as a beam moves them"),
     ):
         yield Check(name, differs, partial(_generating, path=path))
-    yield Check("batch, right padding", "all inputs in one batch", partial(_path, path=paths.together))
+    yield Check("batch", "beside another input of the same length", _beside)
+    yield Check("batch, right padding", "all inputs in one batch", _right_padding)
     yield Check("batch, left padding", "the input behind five other tokens", _left_padding)
     for name in ("auto", *(name for name in KERNELS if name != "reference")):
         yield Check(f"kernel {name}", "another kernel, in a batch", partial(_kernel, name=name, path=paths.together))
@@ -141,9 +141,27 @@ def _generating(subject: Subject, base: Logits, *, path: paths.Path) -> Pair:
     return _path(subject, base, path=path)
 
 
+def _beside(subject: Subject, base: Logits) -> Pair:
+    """Each input in a batch of two, nothing padded."""
+    pairs = [[each, _other(each, subject.vocabulary)] for each in subject.examples]
+    with paths.kernel(subject.model, "reference"):
+        return Pair(base, [paths.together(subject.model, subject.kind, two)[0] for two in pairs])
+
+
+def _right_padding(subject: Subject, base: Logits) -> Pair:
+    _must_pad(subject)
+    return _path(subject, base, path=paths.together)
+
+
+def _must_pad(subject: Subject) -> None:
+    if not subject.kind.pads:
+        raise LeftOutError("images are of one size: none is padded")
+
+
 def _left_padding(subject: Subject, base: Logits) -> Pair:
     """Only a GPT can be told that a row's first tokens are not its text's: they are another segment."""
     model = subject.model
+    _must_pad(subject)
     if not isinstance(model, Gpt):
         raise LeftOutError("the model takes padding on the right only, with lengths")
     if model.stack.input_positions is not None:
@@ -207,11 +225,12 @@ def _exported(subject: Subject, base: Logits) -> Pair:
 
 def _reference(subject: Subject, base: Logits) -> Pair:
     if not subject.reference.exists():
-        raise LeftOutError(f"the run has no {REFERENCE}; an import writes one")
+        raise LeftOutError(f"the run has no {REFERENCE}; `headway import --reference` writes one")
     device = subject.examples[0].tokens.device
     kept = {name: tensor.to(device) for name, tensor in read_tensors(subject.reference).items()}
     logits = kept.pop("logits").float()
-    rows = Rows(**{name: tensor.long() for name, tensor in kept.items()})
+    rows = Rows.kept(kept)
+    logits = logits if rows.images is None else logits.unsqueeze(1)
     whole = logits.shape[1]
     lengths = [whole] * len(logits) if rows.lengths is None else rows.lengths.tolist()
     with paths.kernel(subject.model, "reference"):
@@ -223,7 +242,7 @@ def _reference(subject: Subject, base: Logits) -> Pair:
 
 def _future(subject: Subject, base: Logits) -> Pair:
     if not subject.kind.generates:
-        raise LeftOutError("the model may look at every token")
+        raise LeftOutError("the model may look at its whole input")
     own = [each for each in subject.examples if len(each.tokens) > 1]
     half = [len(each.tokens) // 2 for each in own]
     later = [torch.arange(len(each.tokens), device=each.tokens.device) >= n for each, n in zip(own, half, strict=True)]
@@ -238,6 +257,7 @@ def _future(subject: Subject, base: Logits) -> Pair:
 
 
 def _padding(subject: Subject, base: Logits) -> Pair:
+    _must_pad(subject)
     with paths.kernel(subject.model, "reference"):
         first, second = (
             paths.together(subject.model, subject.kind, subject.examples, fill) for fill in (0, subject.vocabulary - 1)
@@ -261,7 +281,8 @@ def _others(subject: Subject, base: Logits) -> Pair:
 
 def _other(example: Example, vocabulary: int) -> Example:
     source = None if example.source is None else (example.source + 1) % vocabulary
-    return replace(example, tokens=(example.tokens + 1) % vocabulary, source=source)
+    image = None if example.image is None else -example.image
+    return replace(example, tokens=(example.tokens + 1) % vocabulary, source=source, image=image)
 
 
 def _formula(subject: Subject, base: Logits, *, formula: formulas.Difference) -> Formula:

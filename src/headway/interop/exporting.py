@@ -15,12 +15,14 @@ from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, VerificationError
 from headway.interop.families import nearest
 from headway.interop.family import Family, Tokens, given
+from headway.interop.onnx_export import GRAPH, OnnxProof, expect_onnx, prove_graph, traced, write_graph
 from headway.interop.proof import Proof, compare, reload, texts_agree, versions, with_transformers
 from headway.interop.safetensors_writer import chunks_of
 from headway.interop.sides import Ours, Questions, as_ours, context_of, questions
 from headway.interop.tokenizer_export import AnyTask, Frame, frame_of, tokenizer_files
 from headway.models import GptConfig, ModelConfig, VitConfig
 from headway.storage import Draft, committing, discard
+from headway.tasks.classification import Classification
 from headway.tasks.translation import Translation
 
 WEIGHTS = "model.safetensors"
@@ -29,18 +31,21 @@ MOST_NEW = 256  # tokens of a translation, unless told otherwise there
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pixels:
-    """How images become numbers: resized, from 0 to 1, less the mean, by the deviation of each channel."""
+    """How images become numbers: resized and cut, from 0 to 1, less the mean, by the deviation of each channel."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
     def to_json(self, size: tuple[int, int]) -> dict[str, Any]:
-        """A preprocessor_config.json."""
+        """A preprocessor_config.json; ViT's own processor would squeeze an image instead of cutting its centre out."""
         return {
-            "image_processor_type": "ViTImageProcessor",
+            "image_processor_type": "CLIPImageProcessor",
+            "do_convert_rgb": True,
             "do_resize": True,
-            "size": {"height": size[0], "width": size[1]},
-            "resample": 2,  # bilinear
+            "size": {"shortest_edge": max(size)},
+            "resample": 3,  # bicubic
+            "do_center_crop": True,
+            "crop_size": {"height": size[0], "width": size[1]},
             "do_rescale": True,
             "rescale_factor": 1 / 255,
             "do_normalize": True,
@@ -53,7 +58,7 @@ class Pixels:
 class Exporting:
     """What is handed out: a model with its config, its task, and its tokenizers by the names of a run's files.
 
-    What reads images has no tokenizers, and says how its pixels are scaled.
+    What reads images has no tokenizers, and says how its pixels are scaled and what its classes are called.
     """
 
     model: nn.Module
@@ -61,6 +66,21 @@ class Exporting:
     task: AnyTask | None
     tokenizers: Mapping[str, Tokenizer]
     pixels: Pixels | None = None
+    classes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, run: Any) -> Exporting:
+        """All of a run."""
+        task, config = run.config.task, run.config
+        images = isinstance(task, Classification)
+        return cls(
+            model=run.model,
+            config=config.model,
+            task=None if images else task,
+            tokenizers=run.tokenizers,
+            pixels=Pixels(mean=task.mean, std=task.std) if images else None,
+            classes=config.data.classes if images else (),
+        )
 
     @property
     def source(self) -> Tokenizer:
@@ -73,8 +93,8 @@ class Exporting:
         return self.tokenizers.get("tokenizer-target.json") or self.tokenizers["tokenizer.json"]
 
 
-def export(what: Exporting, out: Path) -> Proof:
-    """Write the folder, load it again, compare, and only then let it appear.
+def export(what: Exporting, out: Path, *, onnx: bool = False) -> Proof:
+    """Write the folder, load it again, compare, and only then let it appear; `onnx` adds an encoder's graph.
 
     Raises ConfigError naming the part that has no equivalent there, or an `out` that is not empty; VerificationError
     where what was loaded again says something else.
@@ -82,23 +102,44 @@ def export(what: Exporting, out: Path) -> Proof:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} exists already and is not empty; --out goes elsewhere")
     ready = _ready(what)
+    nbytes = sum(x.nbytes for x in ready.weights.values())
+    if onnx:
+        expect_onnx(what.config, nbytes)
     discard(out)
-    with committing(out, needs=sum(x.nbytes for x in ready.weights.values())) as draft:
+    with committing(out, needs=nbytes * (2 if onnx else 1)) as draft:
         _fill(draft, what, ready)
         proof = prove(what, ready, draft.folder)
+        if onnx:
+            proof = replace(proof, onnx=_graph(draft, what, ready))
         draft.json("PROOF.json", proof.to_json())
         if not proof.holds:
-            raise VerificationError(
-                f"{out}: loaded again by {proof.reloaded_with} the model differs by {proof.largest_difference:.3g} "
-                f"(allowed: {proof.bound:.3g}), tokens identical: {proof.tokens_identical}, "
-                f"texts identical: {proof.texts_identical}; nothing was written"
-            )
+            raise VerificationError(f"{out}: {_differs(proof)}; nothing was written")
     return proof
+
+
+def _graph(draft: Draft, what: Exporting, ready: _Ready) -> OnnxProof:
+    """Add the graph, and run it."""
+    asked = questions(what.config, ready.frame.tokens)
+    made = traced(what.model, what.config, what.task)
+    draft.write(GRAPH, lambda path: write_graph(path, made, asked))
+    return prove_graph(draft.folder / GRAPH, what.model, what.config, what.task, asked)
+
+
+def _differs(proof: Proof) -> str:
+    if proof.onnx is not None and not proof.onnx.holds:
+        graph = proof.onnx
+        apart = f"{graph.largest_difference:.3g} (allowed: {graph.bound:.3g})"
+        return f"the graph run by {graph.runtime} differs by {apart}"
+    return (
+        f"loaded again by {proof.reloaded_with} the model differs by {proof.largest_difference:.3g} "
+        f"(allowed: {proof.bound:.3g}), tokens identical: {proof.tokens_identical}, "
+        f"texts identical: {proof.texts_identical}"
+    )
 
 
 def round_trip(run: Any) -> Callable[..., Any] | str:
     """A run's model, written and loaded again, to be called as it is with one row; or why there is none."""
-    what = Exporting(model=run.model, config=run.config.model, task=run.config.task, tokenizers=run.tokenizers)
+    what = Exporting.of(run)
     try:
         ready = _ready(what)
     except ConfigError as error:
@@ -123,6 +164,9 @@ class _Ready:
 def _ready(what: Exporting) -> _Ready:
     family, frame = nearest(what.config), _frame(what)
     config = {"model_type": family.name, **family.write(what.config, frame.tokens), "dtype": "float32"}
+    if what.classes:
+        config["id2label"] = {str(number): name for number, name in enumerate(what.classes)}
+        config["label2id"] = {name: number for number, name in enumerate(what.classes)}
     frame = replace(frame, tokens=replace(frame.tokens, pad=config.get("pad_token_id")))
     return _Ready(family, frame, config, given(family, what.config, what.model.state_dict()))
 

@@ -1,4 +1,4 @@
-"""What a checkpoint is verified on: the user's lines, or made-up ones from a single token to the longest that fits."""
+"""What a checkpoint is verified on: the user's lines or images, or made-up ones, up to the longest that fits."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from headway.data.augment import constants
+from headway.data.pictures import Pixels
 from headway.data.tokenizers import Tokenizer
-from headway.interop.kinds import Example, Kind, Rows
+from headway.interop.kinds import Example, ImageKind, Kind, Rows, TextKind
 from headway.interop.paths import kernel
 from headway.nn.positions import InputPositions
 
 LONGEST = 256  # tokens of an input, to answer in seconds: a cache is filled token by token
 GREEDY = 16  # tokens that a generating model goes on for
 LENGTHS = (1, 6, 11)  # of made-up inputs, beside one of as many as fit
-MOST = 8  # lines of the user's
+MOST = 8  # lines or images of the user's
+IMAGES = 4  # of noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class Room:
     greedy: int
 
     @classmethod
-    def of(cls, kind: Kind, model: nn.Module) -> Room:
+    def of(cls, kind: TextKind, model: nn.Module) -> Room:
         """What the task was made for, what the tables of learned positions hold, and what takes seconds."""
         tables = [
             part.context for part in model.modules() if isinstance(part, InputPositions) and part.table is not None
@@ -37,34 +40,60 @@ class Room:
         return cls(longest - greedy, greedy)
 
 
-def made(kind: Kind, room: Room, seed: int = 0) -> list[Example]:
+def made(kind: TextKind, room: Room, seed: int = 0) -> list[Example]:
     """Random tokens in inputs of unequal length: one token, a few, as many as fit."""
     generator = torch.Generator().manual_seed(seed)
     tokenizer, source_tokenizer = kind.vocabularies
     lengths = sorted({min(length, room.given) for length in (*LENGTHS, room.given)})
-    around = len(kind.example([], []).tokens)
+    around, around_source = _around(kind)
 
     def draw(vocabulary: Tokenizer, count: int) -> list[int]:
-        return torch.randint(vocabulary.size, (max(count, 0),), generator=generator).tolist()
+        words = _words(vocabulary)
+        return [words[n] for n in torch.randint(len(words), (max(count, 0),), generator=generator).tolist()]
 
     return [
         kind.example(
-            draw(tokenizer, length - around), None if source_tokenizer is None else draw(source_tokenizer, other - 1)
+            draw(tokenizer, length - around),
+            None if source_tokenizer is None else draw(source_tokenizer, other - around_source),
         )
         for length, other in zip(lengths, reversed(lengths), strict=True)  # a short target of a long source, too
     ]
 
 
-def written(kind: Kind, texts: Sequence[str], room: Room) -> list[Example]:
+def _around(kind: TextKind) -> tuple[int, int]:
+    """Tokens that stand around a text, and around a source."""
+    empty = kind.example([], [])
+    return len(empty.tokens), 0 if empty.source is None else len(empty.source)
+
+
+def _words(vocabulary: Tokenizer) -> list[int]:
+    """The ids that are text: a model may count positions by its padding, as Longformer does."""
+    special = {*vocabulary.specials, vocabulary.marks.pad if vocabulary.marks else None}
+    return [index for index in range(vocabulary.size) if index not in special] or list(range(vocabulary.size))
+
+
+def written(kind: TextKind, texts: Sequence[str], room: Room) -> list[Example]:
     """Lines as inputs, cut to what fits; a line without a token is left out."""
-    around = len(kind.example([], []).tokens)
+    around, around_source = _around(kind)
     found = []
     for text in texts[:MOST]:
         ids, source = kind.read(text)
         if ids or source:
-            fitting = None if source is None else source[: room.given - 1]
+            fitting = None if source is None else source[: room.given - around_source]
             found.append(kind.example(ids[: room.given - around], fitting))
     return found
+
+
+def noise(kind: ImageKind, channels: int, size: tuple[int, int], seed: int = 0) -> list[Example]:
+    """Images of seeded noise, as large as normalised ones."""
+    generator = torch.Generator().manual_seed(seed)
+    return [kind.example(torch.randn(channels, *size, generator=generator)) for _ in range(IMAGES)]
+
+
+def seen(kind: ImageKind, images: Sequence[Pixels]) -> list[Example]:
+    """Decoded images (3, H, W) as inputs, normalised as the task says."""
+    known = constants(kind.config.mean, kind.config.std, torch.device("cpu"))
+    return [kind.example(known.normalised(torch.tensor(image)[None])[0]) for image in images[:MOST]]
 
 
 @torch.no_grad()
@@ -74,10 +103,7 @@ def continued(model: nn.Module, kind: Kind, examples: Sequence[Example], room: R
     found = []
     with kernel(model, "reference"):
         for example in examples:
-            parts = (example.source, example.segments)
-            example = Example(
-                example.tokens.to(device), example.given, *(x if x is None else x.to(device) for x in parts)
-            )
+            example = example.to(device)
             for _ in range(room.greedy):
                 best = kind.forward(model, Rows.alone(example))[0, -1:].argmax(-1)
                 example = replace(example, tokens=torch.cat([example.tokens, best]))

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from headway.data.tokenizers import Tokenizer
 from headway.models import Source
 from headway.models.bert import PretrainingLogits
-from headway.tasks.embedding import Embedding
+from headway.tasks.classification import Classification
+from headway.tasks.embedding import Embedding, around
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
-from headway.tasks.translation import Translation
+from headway.tasks.translation import Translation, before_source
 
 Forward = Callable[..., Any]  # a model, or anything that is called as one
+Named = Literal["token", "class"] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +28,21 @@ class Example:
     """One input: its tokens (T,), how many of them were given, and what is read beside them.
 
     The tokens after the first `given` are the model's own greedy choice; a model that generates nothing chose none.
+    An image stands beside a single token of no meaning: the one place there is an answer for.
     """
 
     tokens: Tensor
     given: int
     source: Tensor | None = None  # (S,)
     segments: Tensor | None = None  # (T,)
+    image: Tensor | None = None  # (C, height, width)
+
+    def to(self, device: torch.device) -> Example:
+        """The same on a device."""
+        source, segments, image = (
+            None if part is None else part.to(device) for part in (self.source, self.segments, self.image)
+        )
+        return Example(self.tokens.to(device), self.given, source, segments, image)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +54,16 @@ class Rows:
     source: Tensor | None = None  # (B, S)
     source_lengths: Tensor | None = None
     segments: Tensor | None = None
+    images: Tensor | None = None  # (B, C, height, width)
+    marked: Tensor | None = None  # (B, T), not 0 at global tokens
 
     @classmethod
     def alone(cls, example: Example) -> Rows:
         """One example as a batch of one, nothing padded."""
         source = None if example.source is None else example.source[None]
         segments = None if example.segments is None else example.segments[None]
-        return cls(example.tokens[None], None, source, None, segments)
+        image = None if example.image is None else example.image[None]
+        return cls(example.tokens[None], None, source, None, segments, image)
 
     @classmethod
     def together(cls, examples: Sequence[Example], fill: int = 0) -> Rows:
@@ -57,8 +71,18 @@ class Rows:
         tokens, lengths = _padded([each.tokens for each in examples], fill)
         sources = [each.source for each in examples if each.source is not None]
         segments = [each.segments for each in examples if each.segments is not None]
+        images = [each.image for each in examples if each.image is not None]
         source, source_lengths = _padded(sources, fill) if sources else (None, None)
-        return cls(tokens, lengths, source, source_lengths, _padded(segments, 0)[0] if segments else None)
+        marked = _padded(segments, 0)[0] if segments else None
+        return cls(tokens, lengths, source, source_lengths, marked, torch.stack(images) if images else None)
+
+    @classmethod
+    def kept(cls, tensors: Mapping[str, Tensor]) -> Rows:
+        """What a file has under the names of these fields; images need no tokens."""
+        images = tensors.get("images")
+        if images is not None:
+            return cls(torch.zeros(len(images), 1, dtype=torch.long, device=images.device), images=images.float())
+        return cls(**{name: tensor.long() for name, tensor in tensors.items()})
 
 
 def _padded(rows: Sequence[Tensor], fill: int) -> tuple[Tensor, Tensor]:
@@ -70,15 +94,27 @@ class Kind(Protocol):
     """A kind of task."""
 
     generates: bool  # does its model write tokens, each seeing only those before it?
-    longest: int  # tokens of an input that its model was made for
+    pads: bool  # are its inputs of unequal length?
+    names: Named  # what the largest logit of a place stands for; None: they are vectors
 
     def forward(self, model: Forward, rows: Rows) -> Tensor:
-        """Logits (B, T, V)."""
+        """Logits (B, T, V); of images (B, 1, classes)."""
         ...
 
     def start(self, model: Any, rows: Rows, capacity: int) -> Any:
         """The state before the first token, for what generates."""
         ...
+
+    @property
+    def vocabularies(self) -> tuple[Tokenizer | None, ...]:
+        """The tokenizers of the tokens and, where there is one, of the source; of images none."""
+        ...
+
+
+class TextKind(Kind, Protocol):
+    """A kind of task that reads text."""
+
+    longest: int  # tokens of an input that its model was made for
 
     def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
         """These tokens as an input, with what its model expects around them."""
@@ -97,7 +133,8 @@ class Kind(Protocol):
 class LanguageKind:
     """A text goes in, the logits of each next token come out."""
 
-    generates = True
+    generates, pads = True, True
+    names: Named = "token"
 
     def __init__(self, config: Language, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.context, tokenizers["tokenizer.json"]
@@ -114,7 +151,9 @@ class LanguageKind:
         return model.start(capacity=capacity)
 
     def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
-        return Example(torch.tensor(ids), len(ids))
+        marks = self.tokenizer.marks
+        tokens = torch.tensor([*(marks.before if marks else ()), *ids])
+        return Example(tokens, len(tokens))
 
     def read(self, text: str) -> tuple[list[int], None]:
         return self.tokenizer.encode(text), None
@@ -123,7 +162,8 @@ class LanguageKind:
 class TranslationKind:
     """A source and a target's beginning go in, the logits of each next target token come out."""
 
-    generates = True
+    generates, pads = True, True
+    names: Named = "token"
 
     def __init__(self, config: Translation, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest = config.max_length
@@ -145,7 +185,9 @@ class TranslationKind:
 
     def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
         tokens = torch.tensor([self.target.start, *ids])
-        return Example(tokens, len(tokens), torch.tensor([*(source or ()), self.source.stop]))
+        marks = self.source.marks
+        after = () if marks is not None and marks.stop is None else (self.source.stop,)
+        return Example(tokens, len(tokens), torch.tensor([*before_source(self.source), *(source or ()), *after]))
 
     def read(self, text: str) -> tuple[list[int], list[int] | None]:
         source, _, target = text.partition("\t")
@@ -155,7 +197,8 @@ class TranslationKind:
 class MaskedKind:
     """Tokens of two sentences go in, the logits of every token come out."""
 
-    generates = False
+    generates, pads = False, True
+    names: Named = "token"
 
     def __init__(self, config: Masked, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.length, tokenizers["tokenizer.json"]
@@ -165,7 +208,8 @@ class MaskedKind:
         return self.tokenizer, None
 
     def forward(self, model: Forward, rows: Rows) -> Tensor:
-        said = model(rows.tokens, rows.lengths, segments_BT=rows.segments)
+        marked = {} if rows.marked is None else {"global_BT": rows.marked != 0}
+        said = model(rows.tokens, rows.lengths, segments_BT=rows.segments, **marked)
         logits: Tensor = said.tokens if isinstance(said, PretrainingLogits) else said
         return logits
 
@@ -173,7 +217,8 @@ class MaskedKind:
         raise NotImplementedError("a masked model generates nothing")
 
     def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
-        tokens = torch.tensor([self.tokenizer.start, *ids])
+        before, after = around(self.tokenizer)
+        tokens = torch.tensor([*before, *ids, *after])
         # A second sentence from the middle on, so that its embedding is part of what is compared.
         return Example(tokens, 0, segments=(torch.arange(len(tokens)) > len(tokens) // 2).long())
 
@@ -184,11 +229,38 @@ class MaskedKind:
 class EmbeddingKind(MaskedKind):
     """Tokens go in, a vector of each comes out; what is compared are these."""
 
+    names: Named = None
+
     def __init__(self, config: Embedding, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.max_length, tokenizers["tokenizer.json"]
 
 
-KINDS: dict[type, Callable[[Any, Mapping[str, Tokenizer]], Kind]] = {
+class ImageKind:
+    """An image goes in, the logits of its class come out: one place."""
+
+    generates, pads = False, False
+    names: Named = "class"
+    vocabularies: tuple[Tokenizer | None, ...] = ()
+
+    def __init__(self, config: Classification) -> None:
+        self.config = config
+
+    def forward(self, model: Forward, rows: Rows) -> Tensor:
+        assert rows.images is not None
+        parameters = model.parameters() if isinstance(model, nn.Module) else ()
+        dtype = next((p.dtype for p in parameters if p.is_floating_point()), rows.images.dtype)
+        logits: Tensor = model(rows.images.to(dtype))
+        return logits.unsqueeze(1)
+
+    def start(self, model: Any, rows: Rows, capacity: int) -> Any:
+        raise NotImplementedError("a classifier generates nothing")
+
+    def example(self, image: Tensor) -> Example:
+        """An image (C, height, width), already normalised, as an input."""
+        return Example(torch.zeros(1, dtype=torch.long), 0, image=image)
+
+
+KINDS: dict[type, Callable[[Any, Mapping[str, Tokenizer]], TextKind]] = {
     Language: LanguageKind,
     Masked: MaskedKind,
     Translation: TranslationKind,

@@ -18,6 +18,8 @@ from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
 from headway.interop.families import FAMILIES
 from headway.interop.family import taken
+from headway.interop.folder import ModelFolder
+from headway.interop.onnx_export import OnnxProof
 from headway.interop.sides import Ours, Questions, Side, Theirs
 from headway.models import build_model
 from headway.storage import read_tensors, set_weights
@@ -43,16 +45,19 @@ class Proof:
     texts_identical: bool | None  # None: there was nothing to compare with
     left_out: list[str] = field(default_factory=list)  # tensors of ours that theirs has no place for
     zeros: int = 0  # tensors of theirs that ours does without
+    onnx: OnnxProof | None = None  # None: no graph was asked for
 
     @property
     def holds(self) -> bool:
         """Whether the two differ by rounding at most."""
         told_alike = self.tokens_identical is not False or self.first_difference is not None
-        return self.largest_difference <= self.bound and told_alike and self.texts_identical is not False
+        graph = self.onnx is None or self.onnx.holds
+        return self.largest_difference <= self.bound and told_alike and self.texts_identical is not False and graph
 
     def to_json(self) -> dict[str, Any]:
         """The fields, and whether it holds."""
-        return {"holds": self.holds, **asdict(self)}
+        fields = {key: value for key, value in asdict(self).items() if key != "onnx" or value is not None}
+        return {"holds": self.holds, **fields}
 
 
 def with_transformers() -> bool:
@@ -62,18 +67,23 @@ def with_transformers() -> bool:
 
 def reload(folder: Path) -> Ours | Theirs:
     """The model of a folder: by transformers if it is installed, else by our own importer."""
-    config = json.loads((folder / "config.json").read_text())
     if with_transformers():
-        transformers = importlib.import_module("transformers")
-        transformers.logging.set_verbosity_error()
-        transformers.utils.logging.disable_progress_bar()
-        loader = getattr(transformers, auto_class(config["architectures"][0]))
-        bare = config["architectures"][0] in ("BertModel", "LongformerModel") and "pooler.dense.weight" not in _names(
-            folder
-        )
-        model = loader.from_pretrained(folder, **({"add_pooling_layer": False} if bare else {}))
-        return Theirs(model.eval())
+        config = json.loads((folder / "config.json").read_text())
+        return load_theirs(folder, auto_class(config["architectures"][0]))
     return Ours(read_back(folder))
+
+
+def load_theirs(folder: Path, name: str) -> Theirs:
+    """What a class of transformers makes of a folder, in float32; no code of the folder's is run."""
+    transformers = importlib.import_module("transformers")
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    settings: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True, "local_files_only": True}
+    kind = json.loads((folder / "config.json").read_text())["model_type"]
+    if name == "AutoModel" and kind in ("bert", "longformer") and not _has_pooler(folder):
+        settings["add_pooling_layer"] = False  # or one is drawn at random
+    loader = getattr(transformers, name)
+    return Theirs(loader.from_pretrained(folder, trust_remote_code=False, **settings).eval())
 
 
 def auto_class(architecture: str) -> str:
@@ -90,8 +100,8 @@ def auto_class(architecture: str) -> str:
     return next((name for ending, name in endings.items() if architecture.endswith(ending)), "AutoModel")
 
 
-def _names(folder: Path) -> set[str]:
-    return set(read_tensors(folder / "model.safetensors"))
+def _has_pooler(folder: Path) -> bool:
+    return any(name.endswith("pooler.dense.weight") for name in ModelFolder(folder).tensors)
 
 
 def read_back(folder: Path) -> nn.Module:

@@ -80,6 +80,11 @@ def vocabularies(config: ModelConfig) -> tuple[int, int, int]:
     return sized.vocab, sized.vocab if source is None else source, getattr(sized, "segments", 1)
 
 
+def pooled_by(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
+    """An encoder's pooler, (B, T, D) -> (B, D); None where it has none."""
+    return model.pool if isinstance(model, Bert | Longformer) and model.pooler is not None else None
+
+
 class Side(Protocol):
     """A model that can be asked."""
 
@@ -112,8 +117,8 @@ class Ours:
         found = self.model(asked.source, asked.lengths, segments_BT=asked.segments, **first)
         if isinstance(found, PretrainingLogits):
             return [found.tokens[real]] + ([] if found.follows is None else [found.follows])
-        pooled = isinstance(self.model, Bert | Longformer) and self.model.pooler is not None
-        return [found[real]] + ([self.model.pool(found)] if pooled else [])
+        pooler = pooled_by(self.model)
+        return [found[real]] + ([] if pooler is None else [pooler(found)])
 
     @torch.no_grad()
     def words(self, asked: Questions) -> Tensor | None:
@@ -177,14 +182,30 @@ def as_ours(side: Ours | Theirs) -> Callable[..., Any]:
         return ours
     model = side.model
 
+    def picture(images: Tensor) -> Tensor:
+        logits: Tensor = model(pixel_values=images).logits
+        return logits
+
     def pair(source_BS: Tensor, target_BT: Tensor) -> Tensor:
         logits: Tensor = model(source_BS, attention_mask=torch.ones_like(source_BS), decoder_input_ids=target_BT).logits
         return logits
 
-    def row(tokens_BT: Tensor, lengths_B: None = None, *, segments_BT: Tensor | None = None) -> Tensor:
+    def row(
+        tokens_BT: Tensor,
+        lengths_B: None = None,
+        *,
+        segments_BT: Tensor | None = None,
+        global_BT: Tensor | None = None,
+    ) -> Tensor:
         kinds = {} if segments_BT is None else {"token_type_ids": segments_BT}
+        kinds |= {} if global_BT is None else {"global_attention_mask": global_BT.long()}
+        if model.config.model_type == "longformer":  # would count only tokens that are not its padding id
+            first = model.config.pad_token_id + 1
+            kinds["position_ids"] = (torch.arange(tokens_BT.shape[1]) + first).expand_as(tokens_BT).to(tokens_BT.device)
         found = model(tokens_BT, attention_mask=torch.ones_like(tokens_BT), **kinds)
         said: Tensor = found.prediction_logits if hasattr(found, "prediction_logits") else found[0]
         return said
 
+    if model.main_input_name == "pixel_values":
+        return picture
     return pair if model.config.is_encoder_decoder else row

@@ -52,7 +52,7 @@ class Finding:
     verdict: Verdict
     difference: float | None = None
     bound: float | None = None
-    token: Token | None = None  # None: every greedy token is the same
+    token: Token | None = None  # None: every greedy token or class is the same, or vectors name none
     at: tuple[int, int] | None = None  # input and place of the largest difference
     cosine: float | None = None  # of centred logits, for another precision
     same: float | None = None  # share of places with the same best token, for another precision
@@ -82,10 +82,10 @@ def verify(subject: Subject, level: Ground, begun: Callable[[Check], None] = lam
             said = " ".join(str(error).split())
             yield Finding(check=check, verdict="bug", note=f"{type(error).__name__}: {said}"[:300])
         else:
-            yield _judged(check, outcome, level, subject.examples)
+            yield _judged(check, outcome, level, subject)
 
 
-def _judged(check: Check, outcome: Pair | Formula, level: Ground, examples: Sequence[Example]) -> Finding:
+def _judged(check: Check, outcome: Pair | Formula, level: Ground, subject: Subject) -> Finding:
     if isinstance(outcome, Formula):
         verdict: Verdict = "rounding" if outcome.difference <= outcome.bound else "bug"
         return Finding(check=check, verdict=verdict, difference=outcome.difference, bound=outcome.bound)
@@ -96,12 +96,13 @@ def _judged(check: Check, outcome: Pair | Formula, level: Ground, examples: Sequ
         cosine, same = _agreement(expected, found)
         expected, found = ([_centred(x) for x in side] for side in (expected, found))
     difference, at = _largest(expected, found)
+    examples = subject.examples if outcome.own is None else outcome.own
     return Finding(
         check=check,
         verdict="rounding" if difference <= bound else "bug",  # a difference that is no number is a bug
         difference=difference,
         bound=bound,
-        token=first_token(expected, found, examples if outcome.own is None else outcome.own),
+        token=first_token(expected, found, examples) if subject.kind.names else None,
         at=at,
         cosine=cosine,
         same=same,

@@ -72,6 +72,8 @@ class Guesses:
 class ClassificationTask:
     """Batches of images, and how often a model names their class."""
 
+    fixed_shapes = True
+
     def __init__(
         self,
         config: Classification,

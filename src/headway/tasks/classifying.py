@@ -11,8 +11,7 @@ import torch
 from torch import nn
 
 from headway.data.files import read_bytes
-from headway.data.pictures import Picture, Pixels, decode_all
-from headway.errors import DataError
+from headway.data.pictures import Picture, Pixels, decoded
 from headway.tasks.classification import EVALUATED, Classification, logits_of
 
 
@@ -37,12 +36,8 @@ def classify(
 ) -> list[Prediction]:
     """The `top` likeliest classes of each file. Raises DataError naming a file that cannot be read."""
     files = [Path(image) for image in images]
-    pixels: list[Pixels] = []
     how = None if config.sound is None else config.sound.decode
-    for _, found in decode_all((Picture(str(path), 0, read_bytes(path)) for path in files), config.size, how):
-        if isinstance(found, DataError):
-            raise found
-        pixels.append(found)
+    pixels = decoded((Picture(str(path), 0, read_bytes(path)) for path in files), config.size, how)
     made: list[Prediction] = []
     for at in range(0, len(files), EVALUATED):
         block = torch.from_numpy(np.stack(pixels[at : at + EVALUATED]))

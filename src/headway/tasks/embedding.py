@@ -45,7 +45,7 @@ def embed(
     encoder: Encoder, tokenizer: Tokenizer, config: Embedding, texts: Sequence[str], device: torch.device
 ) -> NDArray[np.float32]:
     """Texts -> (N, D) in their order; those of like length go through the encoder together."""
-    before, after = _around(tokenizer)
+    before, after = around(tokenizer)
     room = config.max_length - len(before) - len(after)
     if room < 1:
         raise ConfigError(f"task.max_length={config.max_length} leaves no room for a text")
@@ -55,7 +55,7 @@ def embed(
         tokens, lengths = padded([np.asarray(rows[n], np.int64) for n in numbers], 0)
         lengths_B = torch.from_numpy(lengths).to(device)
         hidden_BTD = encoder(torch.from_numpy(tokens).to(device), lengths_B).float()
-        found.append((numbers, _pooled(hidden_BTD, lengths_B, config).cpu()))
+        found.append((numbers, pooled(hidden_BTD, lengths_B, config).cpu()))
     width = found[0][1].shape[1] if found else 0
     out = np.zeros((len(rows), width), np.float32)
     for numbers, vectors in found:
@@ -63,7 +63,7 @@ def embed(
     return out
 
 
-def _around(tokenizer: Tokenizer) -> tuple[Sequence[int], Sequence[int]]:
+def around(tokenizer: Tokenizer) -> tuple[Sequence[int], Sequence[int]]:
     """What the encoder saw around a text when it was trained: its marks, or our `<s>` and `</s>`."""
     if tokenizer.marks is None:
         return [tokenizer.start], [tokenizer.stop]
@@ -79,7 +79,8 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
         order = order[count:]
 
 
-def _pooled(hidden_BTD: Tensor, lengths_B: Tensor, config: Embedding) -> Tensor:
+def pooled(hidden_BTD: Tensor, lengths_B: Tensor, config: Embedding) -> Tensor:
+    """(B, T, D) and lengths (B,) -> (B, D): a vector a text."""
     real_BT1 = (torch.arange(hidden_BTD.shape[1], device=hidden_BTD.device) < lengths_B.unsqueeze(1)).unsqueeze(-1)
     if config.pooling == "cls":
         vectors_BD = hidden_BTD[:, 0]

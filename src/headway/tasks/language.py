@@ -51,6 +51,8 @@ class Continuations:
 class LanguageTask:
     """Blocks of a token stream, and how well a model predicts it."""
 
+    fixed_shapes = False
+
     def __init__(
         self, config: Language, tokenizer: Tokenizer, splits: dict[str, TokenStore], *, batch_tokens: int, seed: int
     ) -> None:

@@ -102,6 +102,8 @@ class Row(NamedTuple):
 class MaskedTask:
     """Rows `<s>` A `</s>` B `</s>` with some tokens hidden, and how well a model guesses them."""
 
+    fixed_shapes = False
+
     def __init__(
         self, config: Masked, tokenizer: Tokenizer, splits: dict[str, TokenStore], *, batch_tokens: int, seed: int
     ) -> None:

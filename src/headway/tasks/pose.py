@@ -69,6 +69,8 @@ class Figure:
 class PoseTask:
     """Batches of pictures with heat maps, and how near a model comes to their keypoints."""
 
+    fixed_shapes = True
+
     def __init__(
         self, config: PoseEstimation, splits: Mapping[str, PoseStore], *, batch_tokens: int, seed: int
     ) -> None:

@@ -50,6 +50,11 @@ class Task(Protocol):
     """A kind of problem. A new one is one new file beside this."""
 
     @property
+    def fixed_shapes(self) -> bool:
+        """Whether every batch has the same shape, so that what is compiled once serves them all."""
+        ...
+
+    @property
     def order(self) -> Order:
         """Which sequences make which batch, epoch after epoch."""
         ...

@@ -87,6 +87,8 @@ class Forced:
 class TranslationTask:
     """Batches of sentence pairs, and what a model makes of a source."""
 
+    fixed_shapes = False
+
     def __init__(
         self,
         config: Translation,

@@ -67,7 +67,7 @@ class Trainer:
         self.ema = {name: p.detach().clone() for name, p in self.model.named_parameters()} if config.ema else {}
         self.batches = task.order.after(self.cursor)
         if config.compile:
-            _compile(self.model, self.device)
+            _compile(self.model, self.device, fixed=task.fixed_shapes)
         self._signal: int | None = None
         _seed_dropout(config.seed, self.device)
 
@@ -312,10 +312,13 @@ def _seed_dropout(seed: int, device: torch.device) -> None:
         torch.cuda.manual_seed(seed + 1)
 
 
-def _compile(model: nn.Module, device: torch.device) -> None:
-    """Compile all but the output layer, which the loss takes in hand."""
+def _compile(model: nn.Module, device: torch.device, *, fixed: bool) -> None:
+    """Compile all but the output layer, which the loss takes in hand; where shapes are fixed, a GPU replays a graph."""
     missing = compiler_missing(device.type)
     if missing is not None:
         warnings.warn(f"train.compile: {missing}; training goes on uncompiled", AdviceWarning, stacklevel=3)
         return
-    model.features = torch.compile(model.features, dynamic=True)  # type: ignore[assignment, arg-type]
+    how: dict[str, Any] = {"dynamic": not fixed}
+    if fixed and device.type == "cuda":
+        how = {"mode": "reduce-overhead"}
+    model.features = torch.compile(model.features, **how)  # type: ignore[assignment, arg-type]
