@@ -21,6 +21,7 @@ from headway.interop.reference import REFERENCE
 from headway.models import VitConfig
 from headway.runs import Run, load
 from headway.tasks.classification import Classification
+from headway.tasks.pose import PoseEstimation
 from headway.tasks.translation import Translation
 
 OWN = 2  # lines or images of the run's validation data
@@ -28,6 +29,8 @@ OWN = 2  # lines or images of the run's validation data
 
 def subject_of(found: Run, given: Sequence[str] = (), *, compiled: bool = False) -> Subject:
     """A run with its inputs: these texts or image files, else made-up ones and the first of its validation data."""
+    if isinstance(found.config.task, PoseEstimation):
+        raise ConfigError(f"{found.folder} is a pose model; verify checks models of text and classifiers")
     kind, examples = (_images if isinstance(found.config.task, Classification) else _texts)(found, given)
 
     def precise(precision: str) -> nn.Module:
@@ -62,9 +65,10 @@ def _images(found: Run, files: Sequence[str]) -> tuple[Kind, list[Example]]:
     size = model.size if isinstance(model, VitConfig) else (task.size, task.size)
     if files:
         pictures = (Picture(name, 0, read_bytes(Path(name))) for name in files[:MOST])
-        examples = seen(kind, decoded(pictures, task.size))
+        how = None if task.sound is None else task.sound.decode
+        examples = seen(kind, decoded(pictures, task.size, how))
     else:
-        examples = _pictures(found, kind)
+        examples = _pictures(found, kind) if task.sound is None else []
     if len(examples) < 2 or not files:  # a batch of one has no other rows
         examples += noise(kind, found.model.channels, size)  # type: ignore[arg-type]
     return kind, [each.to(found.device) for each in examples]
