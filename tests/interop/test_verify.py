@@ -21,7 +21,7 @@ from headway.interop.inputs import Room, made
 from headway.interop.kinds import KINDS
 from headway.interop.reference import REFERENCE
 from headway.interop.verify import FACTOR, FLOOR, ground, verify
-from headway.models import BertPretrainingConfig, CaptionerVit, Vit
+from headway.models import BertPretrainingConfig, CaptionerVit, PoseConfig, Vit
 from headway.nn.alignment import Aligned
 from headway.nn.int8 import Int8Head
 from headway.nn.positions import Alibi, AttentionPositions, InputPositions, Rotary
@@ -45,7 +45,7 @@ def test_every_preset_with_a_recipe_is_sound(name, tmp_path):
     findings = found_in(write_run(tmp_path / "run", PRESETS[name].recipe().model))
     wrong = {key: (x.difference, x.bound, x.note) for key, x in findings.items() if x.verdict == "bug"}
     assert not wrong
-    images = PRESETS[name].task == "classification"
+    images = PRESETS[name].task in ("classification", "pose")
     assert findings["batch"].verdict == findings["other rows"].verdict == "rounding"
     assert findings["batch, right padding"].verdict == ("not applicable" if images else "rounding")
     assert findings["precision int8"].verdict == findings["precision bf16"].verdict == "rounding"
@@ -214,6 +214,14 @@ def test_a_batch_norm_with_the_batch_s_own_statistics(tmp_path, monkeypatch):
         "torch.nn.BatchNorm2d.forward", lambda self, x: batch_norm(x, None, None, self.weight, self.bias, training=True)
     )
     assert {"batch", "other rows"} <= bugs(folder)
+
+
+def test_heat_maps_have_no_best_class(tmp_path):
+    findings = found_in(write_run(tmp_path / "run", PoseConfig()))
+    for name in ("batch", "other rows", "kernel auto", "kernel sdpa", "precision bf16", "precision int8"):
+        assert (findings[name].verdict, findings[name].token) == ("rounding", None), name
+    for name in ("cache", "batch, right padding", "exported and reloaded"):
+        assert findings[name].verdict == "not applicable", name
 
 
 # --- captions ------------------------------------------------------------------------------------------------------

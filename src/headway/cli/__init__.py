@@ -150,11 +150,11 @@ def _parser() -> argparse.ArgumentParser:
 
     classify = command(
         "classify",
-        "the likeliest classes of each image",
+        "the likeliest classes of each image or sound",
         "headway classify runs/shapes photo.png --top 3 --out said.png",
     )
     _run(classify)
-    classify.add_argument("image", nargs="+", metavar="IMAGE", help="files that Pillow reads: PNG, JPEG, WebP, …")
+    classify.add_argument("image", nargs="+", metavar="IMAGE", help="what Pillow reads: PNG, JPEG, …; or WAV files")
     classify.add_argument("--top", type=_positive, default=5, metavar="K", help="classes of each (default: 5)")
     _precision(classify)
     classify.add_argument("--out", metavar="FILE.png", help="the images with their classes drawn below")
@@ -171,6 +171,17 @@ def _parser() -> argparse.ArgumentParser:
     _precision(caption)
     caption.add_argument("--out", metavar="FILE.png", help="the images with their captions drawn below")
     caption.add_argument("--json", action="store_true", help="for machines: one object on stdout")
+
+    pose = command(
+        "pose",
+        "the keypoints of the person in each image",
+        "headway pose runs/pose figure.png --out skeleton.png",
+    )
+    _run(pose)
+    pose.add_argument("image", nargs="+", metavar="IMAGE", help="files that Pillow reads: PNG, JPEG, WebP, …")
+    _precision(pose)
+    pose.add_argument("--out", metavar="FILE.png", help="the images with their skeletons drawn on them")
+    pose.add_argument("--json", action="store_true", help="for machines: one object on stdout")
 
     embed = command("embed", "sentence vectors from an encoder", "headway embed runs/minilm 'a cute puppy'")
     _run(embed)

@@ -28,6 +28,7 @@ from headway.tasks.classification import Classification, ClassificationTask
 from headway.tasks.embedding import Embedding
 from headway.tasks.language import Continuations, Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask
+from headway.tasks.pose import PoseEstimation, PoseTask
 from headway.tasks.translation import Translation, TranslationTask
 
 SAMPLES = 3
@@ -38,6 +39,7 @@ KINDS = {
     Classification: "image classifier",
     Captioning: "captioner",
     Embedding: "sentence encoder",
+    PoseEstimation: "pose model",
 }
 # Options that say nothing about some runs are refused there: ignored, they would seem to have been heeded.
 MEANT_FOR = {
@@ -86,6 +88,8 @@ def run(arguments: Namespace) -> None:
         outcome = _classification(found, task, split)
     elif isinstance(task, CaptioningTask):
         outcome = _captioning(found, task, split, beam=arguments.beam)
+    elif isinstance(task, PoseTask):
+        outcome = _pose(found, task, split)
     else:
         outcome = _translation(found, task, split, arguments)
     _write(outcome, arguments, title=f"{Path(arguments.run).name}, {split}")
@@ -239,6 +243,13 @@ def _captioning(found: Run, task: CaptioningTask, split: str, *, beam: int | Non
     lines = [list(show.caption_lines(captions[n], said[n])) for n in _spread(len(said))]
     values = {**report.to_json(), "loss": forced.loss, "perplexity": forced.perplexity, "tokens": forced.tokens}
     return Outcome(values=values, shown=[Text(), show.facts(rows), show.samples("samples", lines)], said=said)
+
+
+def _pose(found: Run, task: PoseTask, split: str) -> Outcome:
+    posed = task.posed(found.model, found.device, split)
+    report = task.report(posed, split)
+    values = {**report.to_json(), "loss": posed.loss / len(task.splits[split])}
+    return Outcome(values=values, shown=show.keypoint_figures(report))
 
 
 def _check(arguments: Namespace, kind: str) -> None:

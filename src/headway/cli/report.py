@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.evaluation.classification import ClassificationReport
+from headway.evaluation.keypoints import KeypointReport
 from headway.evaluation.positions import PositionReport, first_divergence
 from headway.evaluation.translation import TranslationReport
 
@@ -91,6 +92,23 @@ def classification_figures(report: ClassificationReport, last: float, step: int)
     parts = [Text(), facts(told), section("by class", figures(["class", "right", "images"], rows))]
     wrong = [[a, b, f"{count:,}"] for a, b, count in report.mistakes(5)]
     return [*parts, section("commonest mistakes", figures(["class", "taken for", "images"], wrong))] if wrong else parts
+
+
+def keypoint_figures(report: KeypointReport) -> list[RenderableType]:
+    """COCO's figures under the names they have in JSON."""
+    values = report.to_json()
+    told = {
+        "oks_ap": "the mean over thresholds of .50 to .95",
+        "oks_ap_medium": "of people from 32² to 96² pixels",
+        "oks_ap_large": "of larger ones",
+        "mean_oks": "the similarity itself",
+    }
+    rows = {
+        name: (f"{value:,}" if isinstance(value, int) else NONE if value is None else f"{value:.4f}")
+        + (f"  {told[name]}" if name in told else "")
+        for name, value in values.items()
+    }
+    return [Text(), facts(rows)]
 
 
 def by_length(report: TranslationReport) -> RenderableType:

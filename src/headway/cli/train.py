@@ -19,6 +19,7 @@ from headway.presets import preset
 from headway.runs import read_config, train_run
 from headway.storage import commit_file
 from headway.tasks.classification import Classification
+from headway.tasks.pose import PoseEstimation
 from headway.training.run_config import RunConfig
 from headway.training.starting import fine_tuned
 from headway.training.trainer import LOG, read_log
@@ -42,7 +43,9 @@ def train_and_draw(
     config: RunConfig, folder: Path, *, resume: bool, tensorboard: bool = False, init: Path | None = None
 ) -> None:
     """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
-    unit = "images" if isinstance(config.task, Classification) else "tokens"
+    unit = "images" if isinstance(config.task, Classification | PoseEstimation) else "tokens"
+    what = "squared error" if isinstance(config.task, PoseEstimation) else "nats"
+    label = f"loss ({what} per {unit.removesuffix('s')})"
     with contextlib.ExitStack() as stack:
         events = [stack.enter_context(Tensorboard(folder / "tensorboard"))] if tensorboard else []
         bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit))
@@ -50,15 +53,15 @@ def train_and_draw(
             train_run(config, folder, Everyone(bar, *events), resume=resume, init=init)
         except BaseException:
             with contextlib.suppress(StorageError):  # why training ended is what the user must hear
-                _draw(folder, unit.removesuffix("s"))
+                _draw(folder, label)
             raise
-        _draw(folder, unit.removesuffix("s"))
+        _draw(folder, label)
 
 
-def _draw(folder: Path, unit: str) -> None:
+def _draw(folder: Path, label: str) -> None:
     entries = read_log(folder / LOG)
     if entries:
-        commit_file(folder / "curves.png", plot_curves(entries, ylabel=f"loss (nats per {unit})"))
+        commit_file(folder / "curves.png", plot_curves(entries, ylabel=label))
 
 
 def resolve(arguments: Namespace) -> RunConfig:

@@ -11,20 +11,22 @@ from torch import Tensor, nn
 
 from headway.data.builtin import a_few_described, a_few_images, load_parallel, load_text
 from headway.data.files import read_bytes
-from headway.data.pictures import Picture, decoded
+from headway.data.pictures import Picture, Pixels, decoded
 from headway.errors import HeadwayError
 from headway.interop.checks import Subject
 from headway.interop.exporting import round_trip
-from headway.interop.image_kinds import CaptionKind, ImageKind
+from headway.interop.image_kinds import CaptionKind, HeatMapKind, ImageKind
 from headway.interop.inputs import MOST, Room, continued, described, made, noise, seen, written
 from headway.interop.kinds import KINDS, Example, Kind, TextKind
 from headway.interop.reference import REFERENCE
-from headway.models import VitConfig
+from headway.models import PoseConfig, VitConfig
 from headway.runs import Run, load
 from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
+from headway.tasks.pose import MEAN, STD, PoseEstimation
 from headway.tasks.translation import Translation
 
+Looking = Classification | Captioning | PoseEstimation
 OWN = 2  # lines or images of the run's validation data
 
 
@@ -56,7 +58,7 @@ def _texts(found: Run, texts: Sequence[str]) -> tuple[Kind, list[Example]]:
 
 
 def _images(found: Run, files: Sequence[str]) -> tuple[Kind, list[Example]]:
-    kind = ImageKind()
+    kind = HeatMapKind() if isinstance(found.config.task, PoseEstimation) else ImageKind()
     return kind, [kind.example(image).to(found.device) for image in _looked_at(found, files)]
 
 
@@ -72,16 +74,22 @@ def _captions(found: Run, files: Sequence[str]) -> tuple[Kind, list[Example]]:
 def _looked_at(found: Run, files: Sequence[str]) -> list[Tensor]:
     """These image files, normalised; without any, a few of the run's own and noise."""
     task, model = found.config.task, found.config.model
-    assert isinstance(task, Classification | Captioning)
+    assert isinstance(task, Looking)
     if files:
         pictures = (Picture(name, 0, read_bytes(Path(name))) for name in files[:MOST])
-        images = seen(decoded(pictures, task.size), task.mean, task.std)
+        sound = task.sound if isinstance(task, Classification) else None
+        images = _seen(task, decoded(pictures, task.size, None if sound is None else sound.decode))
     else:
         images = _pictures(found, task)
     if len(images) < 2 or not files:  # a batch of one has no other rows
-        size = model.size if isinstance(model, VitConfig) else (task.size, task.size)
+        size = model.size if isinstance(model, VitConfig | PoseConfig) else (task.size, task.size)
         images += noise(model.channels, size)  # type: ignore[union-attr]
     return images
+
+
+def _seen(task: Looking, images: Sequence[Pixels]) -> list[Tensor]:
+    mean, std = (MEAN, STD) if isinstance(task, PoseEstimation) else (task.mean, task.std)
+    return seen(images, mean, std)
 
 
 def _lines(found: Run, kind: TextKind, room: Room) -> list[Example]:
@@ -102,17 +110,17 @@ def _lines(found: Run, kind: TextKind, room: Room) -> list[Example]:
         return []
 
 
-def _pictures(found: Run, task: Classification | Captioning) -> list[Tensor]:
-    """A few of the run's own images; none where they are no longer to be had."""
+def _pictures(found: Run, task: Looking) -> list[Tensor]:
+    """A few of the run's own images; none of sounds and poses, nor where they are no longer to be had."""
     data = found.config.data
-    if not data.spec:
+    if not data.spec or isinstance(task, PoseEstimation):
         return []
     try:
         if isinstance(task, Captioning):
-            images = a_few_described(data.spec, count=OWN, size=task.size)
-        else:
-            images = a_few_images(data.spec, data.classes, count=OWN, size=task.size)
-        return seen(images, task.mean, task.std)
+            return _seen(task, a_few_described(data.spec, count=OWN, size=task.size))
+        if task.sound is not None:
+            return []
+        return _seen(task, a_few_images(data.spec, data.classes, count=OWN, size=task.size))
     except HeadwayError as error:
         _note("images", error)
         return []
@@ -123,4 +131,4 @@ def _note(what: str, error: HeadwayError) -> None:
 
 
 # What reads the inputs of a task; that of any other reads text.
-READERS = {Classification: _images, Captioning: _captions}
+READERS = {Classification: _images, PoseEstimation: _images, Captioning: _captions}

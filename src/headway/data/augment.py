@@ -71,7 +71,7 @@ class Constants:
 @cache
 def constants(mean: tuple[float, ...], std: tuple[float, ...], device: torch.device) -> Constants:
     """Made once for a device: a step waits for no copy."""
-    centre, spread = (torch.tensor(each).view(1, 3, 1, 1) for each in (mean, std))
+    centre, spread = (torch.tensor(each).view(1, -1, 1, 1) for each in (mean, std))
     return Constants((1 / (255 * spread)).to(device), (-centre / spread).to(device), policy_tables(device))
 
 

@@ -13,12 +13,16 @@ from random import Random
 from headway.data import captions, images, reading, shapes
 from headway.data.caption_files import find_captions
 from headway.data.captions import Captions, load_shape_captions
+from headway.data.coco import load_coco
 from headway.data.files import Errors, read_bytes
 from headway.data.image_files import find_splits
 from headway.data.images import ImageReading, Images, Progress
 from headway.data.pictures import Picture, Pixels, decoded
+from headway.data.poses import Poses, load_figures
 from headway.data.reading import ParallelText, PlainText
 from headway.data.shapes import load_shapes, scenes
+from headway.data.sounds import load_tones
+from headway.data.spectrograms import Spectrogram
 from headway.data.tables import Pair
 from headway.errors import DataError
 
@@ -35,9 +39,8 @@ TRAIN, HELD_OUT = 50_000, 1_000  # pairs of a generated set
 
 def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors = "strict") -> ParallelText:
     """Parallel text by built-in name or path. Raises DataError for what is neither, or not parallel."""
-    if str(spec) in {**TEXTS, **IMAGES}:
-        what = "plain text" if str(spec) in TEXTS else "images"
-        raise DataError(f"{spec} is {what}, expected parallel text: {', '.join(PARALLEL)} or a path")
+    if str(spec) in _built_in() and str(spec) not in PARALLEL:
+        raise DataError(f"{spec} is {_what(str(spec))}, expected parallel text: {', '.join(PARALLEL)} or a path")
     if str(spec) in PARALLEL:
         return _directed(PARALLEL[str(spec)](), source, target)
     _must_exist(spec)
@@ -46,9 +49,8 @@ def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors 
 
 def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
     """Plain text by built-in name or path. Raises DataError for what is neither, or not plain text."""
-    if str(spec) in {**PARALLEL, **IMAGES}:
-        what = "parallel text" if str(spec) in PARALLEL else "images"
-        raise DataError(f"{spec} is {what}, expected plain text: {', '.join(TEXTS)} or a path")
+    if str(spec) in _built_in() and str(spec) not in TEXTS:
+        raise DataError(f"{spec} is {_what(str(spec))}, expected plain text: {', '.join(TEXTS)} or a path")
     if str(spec) in TEXTS:
         return TEXTS[str(spec)]()
     _must_exist(spec)
@@ -56,9 +58,13 @@ def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
 
 
 def load_images(spec: str | Path, reading: ImageReading, progress: Progress) -> Images:
-    """Images by built-in name or path. Raises DataError for what is neither, or no images."""
-    if str(spec) in {**PARALLEL, **TEXTS}:
-        raise DataError(f"{spec} is text, expected images: {', '.join(IMAGES)} or a path")
+    """Images, or sounds as such, by built-in name or path. Raises DataError for what is neither, or something else."""
+    wanted = [*(IMAGES if reading.sound is None else SOUNDS)]
+    if str(spec) in _built_in() and str(spec) not in wanted:
+        kind = "images" if reading.sound is None else "sounds"
+        raise DataError(f"{spec} is {_what(str(spec))}, expected {kind}: {', '.join(wanted)} or a path")
+    if reading.sound is not None and str(spec) in SOUNDS:
+        return SOUNDS[str(spec)](reading.size, reading.sound, reading.cache, progress)
     if str(spec) in IMAGES:
         return IMAGES[str(spec)](reading.size, reading.cache, progress)
     _must_exist(spec)
@@ -73,6 +79,16 @@ def load_captions(spec: str | Path, reading: ImageReading, progress: Progress) -
         return CAPTIONS[str(spec)](reading.size, reading.cache, progress)
     _must_exist(spec)
     return captions.load_captions(Path(spec).expanduser(), reading, progress)
+
+
+def load_poses(spec: str | Path, size: int, cache: Path, progress: Progress) -> Poses:
+    """People with keypoints by built-in name or path. Raises DataError for what is neither, or something else."""
+    if str(spec) in POSES:
+        return POSES[str(spec)](size, cache, progress)
+    if str(spec) in _built_in():
+        raise DataError(f"{spec} is {_what(str(spec))}, expected people with keypoints: {', '.join(POSES)} or a path")
+    _must_exist(spec)
+    return load_coco(Path(spec).expanduser(), size, progress)
 
 
 def a_few_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size: int) -> list[Pixels]:
@@ -190,6 +206,8 @@ PARALLEL: dict[str, Callable[[], ParallelText]] = {
 }
 IMAGES: dict[str, Callable[[int, Path, Progress], Images]] = {"shapes": load_shapes}
 CAPTIONS: dict[str, Callable[[int, Path, Progress], Captions]] = {"shapes": load_shape_captions}
+SOUNDS: dict[str, Callable[[int, Spectrogram, Path, Progress], Images]] = {"tones": load_tones}
+POSES: dict[str, Callable[[int, Path, Progress], Poses]] = {"figures": load_figures}
 TEXTS: dict[str, Callable[[], PlainText]] = {"pydocs": pydocs, "deck-sentences": deck_sentences}
 
 
@@ -265,8 +283,17 @@ def _directed(text: ParallelText, source: str, target: str) -> ParallelText:
     return ParallelText(name=text.name, source=source, target=target, splits=splits)
 
 
+def _built_in() -> list[str]:
+    return [*PARALLEL, *TEXTS, *IMAGES, *SOUNDS, *POSES]
+
+
+def _what(name: str) -> str:
+    kinds = {"parallel text": [*PARALLEL], "plain text": [*TEXTS], "images": [*IMAGES], "sounds": [*SOUNDS]}
+    return next((kind for kind, named in kinds.items() if name in named), "people with keypoints")
+
+
 def _must_exist(spec: str | Path) -> None:
-    known = [*PARALLEL, *TEXTS, *IMAGES]
+    known = _built_in()
     if not str(spec):
         raise DataError(f"no data named, expected a path or a built-in set: {', '.join(known)}")
     try:

@@ -106,7 +106,7 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
         contents[name] = _digest(digests[name], [each.captions for each in those])
         folder = reading.cache / f"captioned-{fingerprint([contents[name], str(reading.size), RULE])}"
         pictures = ClassFolders(tuple((each.file, row) for row, each in enumerate(those)))
-        store, bad = store_pictures(folder, pictures, reading.size, f"decoding {name}", progress)
+        store, bad = store_pictures(folder, pictures, reading, f"decoding {name}", progress)
         wrong += bad
         splits[name] = Captioned(store.pixels, tuple(those[row].captions for row in store.labels))
     if wrong and not reading.skip_bad:

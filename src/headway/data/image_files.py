@@ -101,7 +101,9 @@ def _bytes(where: str, value: Any) -> bytes:
     return data
 
 
-def find_splits(path: Path, classes: tuple[str, ...]) -> tuple[dict[str, Split], tuple[str, ...]]:
+def find_splits(
+    path: Path, classes: tuple[str, ...], endings: tuple[str, ...] = ENDINGS
+) -> tuple[dict[str, Split], tuple[str, ...]]:
     """The splits there are, by name, and the names of the classes, () where only the labels can tell.
 
     Raises DataError that says what was looked for.
@@ -127,7 +129,7 @@ def find_splits(path: Path, classes: tuple[str, ...]) -> tuple[dict[str, Split],
     if "train" not in splits:
         splits = {"train": path}
     classes = classes or tuple(folder.name for folder in _folders(splits["train"]))
-    return {split: _class_folders(folder, classes) for split, folder in splits.items()}, classes
+    return {split: _class_folders(folder, classes, endings) for split, folder in splits.items()}, classes
 
 
 def _folders(path: Path) -> list[Path]:
@@ -144,8 +146,8 @@ def _listed(folder: Path) -> tuple[str, ...]:
     return tuple(line.strip() for line in read_lines(path) if line.strip()) if path.is_file() else ()
 
 
-def _class_folders(folder: Path, classes: tuple[str, ...]) -> ClassFolders:
-    """The images of a folder's class folders. Raises DataError for an unknown class or one without images."""
+def _class_folders(folder: Path, classes: tuple[str, ...], endings: tuple[str, ...]) -> ClassFolders:
+    """The files of a folder's class folders. Raises DataError for an unknown class or one without images."""
     found: list[tuple[Path, int]] = []
     there, known = _folders(folder), _some(classes)
     if there and not any(each.name in classes for each in there):
@@ -154,10 +156,11 @@ def _class_folders(folder: Path, classes: tuple[str, ...]) -> ClassFolders:
     for each in there:
         if each.name not in classes:
             raise DataError(f"{each}: no such class; there are: {known}")
-        files = sorted(path for path in each.rglob("*") if path.suffix.lower() in ENDINGS and path.is_file())
+        files = sorted(path for path in each.rglob("*") if path.suffix.lower() in endings and path.is_file())
         if not files:
             files_there = names(listing(each), most=5)
-            raise DataError(f"{each}: no image ({', '.join(ENDINGS)}), expected at least 1; there are: {files_there}")
+            what = "image" if endings == ENDINGS else "sound"
+            raise DataError(f"{each}: no {what} ({', '.join(endings)}), expected at least 1; there are: {files_there}")
         found += [(path, classes.index(each.name)) for path in files]
     if not found:
         raise DataError(f"{folder}: no class folders, expected one for each class")

@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.data import pictures, spectrograms
 from headway.data.image_files import Split, find_splits
 from headway.data.pictures import RULE, Picture, Pixels, decode_all
+from headway.data.spectrograms import Spectrogram
 from headway.data.store import fingerprint
 from headway.errors import DataError
 from headway.storage import committing, discard, problems
@@ -25,7 +27,7 @@ PIXELS, LABELS, FACTS = "pixels.u8", "labels.i64", "facts.json"
 
 @dataclass(frozen=True, slots=True)
 class ImageStore:
-    """Decoded images (N, 3, H, W) and their classes (N,)."""
+    """Decoded images (N, C, H, W) and their classes (N,)."""
 
     pixels: Pixels
     labels: Labels
@@ -55,6 +57,12 @@ class ImageReading:
     skip_bad: bool = False
     to_train: bool = True  # else only to be judged: nothing is held out, and a class may have no image
     cache: Path
+    sound: Spectrogram | None = None  # the files are sounds, read as pictures of one channel
+
+    @property
+    def channels(self) -> int:
+        """Of what is read."""
+        return 3 if self.sound is None else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +95,8 @@ class _Part:
 
 def load_images(path: Path, reading: ImageReading, progress: Progress = lambda what, done, total: None) -> Images:
     """Everything under a path, checked and decoded. Raises DataError naming the first thing that is wrong."""
-    splits, classes = find_splits(path, reading.classes)
+    endings = pictures.ENDINGS if reading.sound is None else spectrograms.ENDINGS
+    splits, classes = find_splits(path, reading.classes, endings)
     splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != "train", name))}
     if "train" not in splits:
         raise DataError(f"{path}: no train split; splits: {', '.join(splits)}")
@@ -112,8 +121,9 @@ def load_images(path: Path, reading: ImageReading, progress: Progress = lambda w
     stores: dict[str, ImageStore] = {}
     bad: dict[str, list[str]] = {}
     for name, split in splits.items():
-        folder = reading.cache / f"images-{fingerprint([contents[name], str(reading.size), RULE])}"
-        stores[name], bad[name] = store_pictures(folder, split, reading.size, f"decoding {name}", progress)
+        rule = RULE if reading.sound is None else reading.sound.rule
+        folder = reading.cache / f"images-{fingerprint([contents[name], str(reading.size), rule])}"
+        stores[name], bad[name] = store_pictures(folder, split, reading, f"decoding {name}", progress)
     wrong = [each for found in bad.values() for each in found]
     if wrong and not reading.skip_bad:
         total = sum(map(len, splits.values()))
@@ -173,7 +183,7 @@ def _expect_enough(path: Path, labels: Labels, classes: tuple[str, ...], least: 
 
 
 def store_pictures(
-    folder: Path, split: Iterable[Picture], size: int, what: str, progress: Progress
+    folder: Path, split: Iterable[Picture], reading: ImageReading, what: str, progress: Progress
 ) -> tuple[ImageStore, list[str]]:
     """The store in this folder, made first where there is none, and what was wrong with pictures left out of it."""
     if not folder.exists() or problems(folder):
@@ -185,7 +195,8 @@ def store_pictures(
 
             def fill(path: Path) -> None:
                 with path.open("wb") as file:
-                    for picture, pixels in decode_all(split, size):
+                    how = None if reading.sound is None else reading.sound.decode
+                    for picture, pixels in decode_all(split, reading.size, how):
                         if isinstance(pixels, DataError):
                             bad.append(str(pixels))
                         else:
@@ -197,12 +208,12 @@ def store_pictures(
             draft.write(LABELS, lambda path: np.asarray(labels, np.int64).tofile(path))
             draft.json(FACTS, {"bad": [*bad[:NAMED], *["another"] * (len(bad) - NAMED)]})
     wrong = json.loads((folder / FACTS).read_text())["bad"]
-    return open_store(folder, size), wrong
+    return open_store(folder, reading.size, reading.channels), wrong
 
 
-def open_store(folder: Path, size: int) -> ImageStore:
+def open_store(folder: Path, size: int, channels: int = 3) -> ImageStore:
     """A store that is there."""
     labels = np.fromfile(folder / LABELS, np.int64)
     if not len(labels):
-        return ImageStore(np.zeros((0, 3, size, size), np.uint8), labels)
-    return ImageStore(np.memmap(folder / PIXELS, np.uint8, "r", shape=(len(labels), 3, size, size)), labels)
+        return ImageStore(np.zeros((0, channels, size, size), np.uint8), labels)
+    return ImageStore(np.memmap(folder / PIXELS, np.uint8, "r", shape=(len(labels), channels, size, size)), labels)

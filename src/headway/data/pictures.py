@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from io import BytesIO
@@ -39,12 +39,15 @@ class Picture:
         return self.content if isinstance(self.content, bytes) else self.content.tobytes()
 
 
-def decode_all(pictures: Iterable[Picture], size: int) -> Iterator[tuple[Picture, Pixels | DataError]]:
+def decode_all(
+    pictures: Iterable[Picture], size: int, how: Callable[[Picture, int], Pixels] | None = None
+) -> Iterator[tuple[Picture, Pixels | DataError]]:
     """Each picture with its pixels, or with what is wrong with it, in order; several are decoded at a time."""
+    how = how or decode
 
     def one(picture: Picture) -> Pixels | DataError:
         try:
-            return decode(picture, size)
+            return how(picture, size)
         except DataError as error:
             return error
 
@@ -56,10 +59,12 @@ def decode_all(pictures: Iterable[Picture], size: int) -> Iterator[tuple[Picture
             yield from zip(held, pool.map(one, held), strict=True)
 
 
-def decoded(pictures: Iterable[Picture], size: int) -> list[Pixels]:
+def decoded(
+    pictures: Iterable[Picture], size: int, how: Callable[[Picture, int], Pixels] | None = None
+) -> list[Pixels]:
     """Every picture, or DataError of the first that cannot be read."""
     pixels: list[Pixels] = []
-    for _, found in decode_all(pictures, size):
+    for _, found in decode_all(pictures, size, how):
         if isinstance(found, DataError):
             raise found
         pixels.append(found)
@@ -73,7 +78,7 @@ def decode(picture: Picture, size: int) -> Pixels:
     DataError naming the file and what is wrong with it.
     """
     if isinstance(picture.content, bytes):
-        image = _opened(picture.content, picture.where)
+        image = opened(picture.content, picture.where)
     else:
         image = Image.fromarray(picture.content)
     width, height = image.size
@@ -85,7 +90,8 @@ def decode(picture: Picture, size: int) -> Pixels:
     return pixels
 
 
-def _opened(data: bytes, where: str) -> Image.Image:
+def opened(data: bytes, where: str) -> Image.Image:
+    """A file as an RGB image, turned as EXIF says. Raises DataError naming what is wrong."""
     if not data:
         raise DataError(f"{where}: an empty file, expected an image")
     try:

@@ -25,7 +25,11 @@ CHUNK = 1 << 14  # samples resampled at a time
 
 def read_wav(path: Path, rate: int) -> Wave:
     """A file as samples (T,) from -1 to 1, channels averaged, at this rate. Raises DataError naming what is wrong."""
-    data = read_bytes(path)
+    return decode_wav(read_bytes(path), path, rate)
+
+
+def decode_wav(data: bytes, path: str | Path, rate: int) -> Wave:
+    """The bytes of a file that errors call `path`, as `read_wav` gives it."""
     if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise DataError(f"{path}: not a WAV file (it begins with {data[:12]!r})")
     chunks = _chunks(path, data)
@@ -75,7 +79,7 @@ def resample(samples: NDArray[Any], own: int, rate: int) -> Wave:
     return made
 
 
-def _chunks(path: Path, data: bytes) -> dict[bytes, bytes]:
+def _chunks(path: str | Path, data: bytes) -> dict[bytes, bytes]:
     found: dict[bytes, bytes] = {}
     at = 12
     while at + 8 <= len(data):
@@ -88,7 +92,7 @@ def _chunks(path: Path, data: bytes) -> dict[bytes, bytes]:
     return found
 
 
-def _format(path: Path, head: bytes | None) -> tuple[int, int, int, int]:
+def _format(path: str | Path, head: bytes | None) -> tuple[int, int, int, int]:
     """Kind, channels, rate and bits."""
     if head is None or len(head) < 16:
         raise DataError(f"{path}: a WAV file that does not say its format")

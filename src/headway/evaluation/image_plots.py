@@ -49,7 +49,7 @@ def plot_confusion(report: ClassificationReport, title: str) -> bytes:
 def plot_predictions(
     pixels: Sequence[NDArray[np.uint8]], names: Sequence[str], tops: Sequence[Sequence[tuple[str, float]]]
 ) -> bytes:
-    """Images (3, H, W), each with its file's name above it and its likeliest classes as bars below."""
+    """Images (C, H, W), each with its file's name above it and its likeliest classes as bars below."""
     pixels = pixels[:SHEET]
     columns = min(len(pixels), 8)
     rows = math.ceil(len(pixels) / columns)
@@ -62,11 +62,11 @@ def plot_predictions(
     for number, image in enumerate(pixels):
         row, column = 2 * (number // columns), number % columns
         above, below = grid[row, column], grid[row + 1, column]
-        above.imshow(image.transpose(1, 2, 0), interpolation="nearest")
-        above.set_title(_short(names[number]), fontsize=8, color=INK, parse_math=False)
+        above.imshow(image.transpose(1, 2, 0), interpolation="nearest", cmap="magma", vmin=0, vmax=255)
+        above.set_title(short(names[number]), fontsize=8, color=INK, parse_math=False)
         below.barh(range(len(tops[number])), [share for _, share in tops[number]], color=COLOURS[5], height=0.8)
         for line, (name, share) in enumerate(tops[number]):
-            below.text(0.02, line, f"{_short(name)}  {share:.1%}", va="center", fontsize=7, color=INK, parse_math=False)
+            below.text(0.02, line, f"{short(name)}  {share:.1%}", va="center", fontsize=7, color=INK, parse_math=False)
         below.set(xlim=(0, 1), ylim=(lines - 0.5, -0.5))
     return png(figure)
 
@@ -82,7 +82,7 @@ def plot_captions(pixels: Sequence[NDArray[np.uint8]], names: Sequence[str], cap
         axes.set_axis_off()
     for axes, image, name, caption in zip(grid.flat, pixels, names, captions, strict=False):
         axes.imshow(image.transpose(1, 2, 0), interpolation="nearest")
-        axes.set_title(_short(name), fontsize=8, color=INK, parse_math=False)
+        axes.set_title(short(name), fontsize=8, color=INK, parse_math=False)
         # A label, unlike text beside the axes, is given its room in the picture.
         axes.set_axis_on()
         axes.set(xticks=[], yticks=[])
@@ -91,5 +91,6 @@ def plot_captions(pixels: Sequence[NDArray[np.uint8]], names: Sequence[str], cap
     return png(figure)
 
 
-def _short(name: str, most: int = 24) -> str:
+def short(name: str, most: int = 24) -> str:
+    """The end of a long name."""
     return name if len(name) <= most else f"…{name[1 - most :]}"

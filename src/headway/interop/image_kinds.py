@@ -1,4 +1,4 @@
-"""The kinds of task that `verify` shows images: what is said of them is a class, or a caption."""
+"""The kinds of task that `verify` shows images: what comes out is a class, a caption or heat maps."""
 
 from __future__ import annotations
 
@@ -31,6 +31,16 @@ class ImageKind:
     def example(self, image: Tensor) -> Example:
         """An image (C, height, width), already normalised, as an input."""
         return Example(torch.zeros(1, dtype=torch.long), 0, image=image)
+
+
+class HeatMapKind(ImageKind):
+    """An image goes in, a heat map of each keypoint comes out; what is compared are all cells: one place."""
+
+    names: Named = None
+
+    def forward(self, model: Forward, rows: Rows) -> Tensor:
+        maps: Tensor = model(_images(model, rows))
+        return maps.flatten(1).unsqueeze(1)
 
 
 class CaptionKind(LanguageKind):

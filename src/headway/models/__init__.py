@@ -17,6 +17,7 @@ from headway.models.deck import Deck, DeckConfig
 from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from headway.models.gpt import Gpt, GptConfig
 from headway.models.longformer import Longformer, LongformerConfig, LongformerMasked, LongformerMaskedConfig
+from headway.models.pose import Pose, PoseConfig
 from headway.models.rnn_lm import RnnLm, RnnLmConfig
 from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
@@ -36,6 +37,7 @@ ModelConfig = (
     | ConvnetConfig
     | CaptionerRnnConfig
     | CaptionerVitConfig
+    | PoseConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -52,6 +54,7 @@ MODELS: dict[type, type[nn.Module]] = {
     ConvnetConfig: Convnet,
     CaptionerRnnConfig: CaptionerRnn,
     CaptionerVitConfig: CaptionerVit,
+    PoseConfig: Pose,
 }
 
 
@@ -105,6 +108,8 @@ __all__ = [
     "LongformerMasked",
     "LongformerMaskedConfig",
     "ModelConfig",
+    "Pose",
+    "PoseConfig",
     "RnnLm",
     "RnnLmConfig",
     "RnnSeq2Seq",

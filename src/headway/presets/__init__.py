@@ -12,10 +12,11 @@ from headway.config import override
 from headway.errors import ConfigError
 from headway.models import build_model
 from headway.presets.preset import Preset
+from headway.presets.senses import SENSES
 from headway.presets.text import TEXT
 from headway.presets.vision import VISION
 
-PRESETS: dict[str, Preset] = {preset.name: preset for preset in (*TEXT, *VISION)}
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in (*TEXT, *VISION, *SENSES)}
 
 
 def preset(name: str) -> Preset:

@@ -17,7 +17,8 @@ from headway.data.builtin import load_images
 from headway.data.config import DataConfig
 from headway.data.contents import expect_contents
 from headway.data.images import ImageReading, Images, ImageStore, Progress
-from headway.errors import DataError
+from headway.data.spectrograms import Spectrogram
+from headway.errors import ConfigError, DataError
 from headway.evaluation.classification import ClassificationReport, confusion
 from headway.tasks.task import Batch, Term, Validated, cross_entropy
 from headway.tasks.training_images import TrainingImages, check_colours
@@ -28,15 +29,23 @@ SHOWN = 3  # samples of a validation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classification:
-    """Square images of one size, each of one class."""
+    """Square images of one size, or sounds as such, each of one class."""
 
     size: int = 32  # pixels a side: the shorter side is resized to it, the centre cut out
+    sound: Spectrogram | None = None  # what is read are sounds: pictures of one channel
     augment: Augmentation | None = None
-    mean: tuple[float, ...] = (0.5, 0.5, 0.5)  # of red, green and blue from 0 to 1, subtracted
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)  # of each channel from 0 to 1, subtracted
     std: tuple[float, ...] = (0.5, 0.5, 0.5)  # and divided by
 
     def __post_init__(self) -> None:
-        check_colours(self.size, self.mean, self.std)
+        check_colours(self.size, self.mean, self.std, self.channels)
+        if self.sound is not None and self.augment is not None:  # a flip would turn time round
+            raise ConfigError("task.augment is for images, allowed with task.sound: none")
+
+    @property
+    def channels(self) -> int:
+        """Of what a model is shown."""
+        return 3 if self.sound is None else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +145,7 @@ class ClassificationTask:
 
 
 def logits_of(model: nn.Module, device: torch.device, images: Tensor, config: Classification) -> Tensor:
-    """Bytes (B, 3, H, W) -> logits (B, classes) in float32, whatever the model computes in."""
+    """Bytes (B, C, H, W) -> logits (B, classes) in float32, whatever the model computes in."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     known = constants(config.mean, config.std, device)
     logits: Tensor = model(known.normalised(images.to(device)).to(dtype))
@@ -156,6 +165,7 @@ def read_images(config: Classification, data: DataConfig, progress: Progress, *,
         skip_bad=data.skip_bad,
         to_train=to_train,
         cache=Path(data.cache).expanduser(),
+        sound=config.sound,
     )
     return load_images(data.spec, reading, progress)
 

@@ -1,4 +1,4 @@
-"""What a classifier makes of image files it has never seen."""
+"""What a classifier makes of image or sound files it has never seen."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Prediction:
 
     image: str
     top: list[tuple[str, float]]
-    pixels: Pixels  # (3, H, W)
+    pixels: Pixels  # (C, H, W)
 
 
 @torch.no_grad()
@@ -34,9 +34,10 @@ def classify(
     *,
     top: int,
 ) -> list[Prediction]:
-    """The `top` likeliest classes of each file. Raises DataError naming a file that cannot be read as an image."""
+    """The `top` likeliest classes of each file. Raises DataError naming a file that cannot be read."""
     files = [Path(image) for image in images]
-    pixels = decoded((Picture(str(path), 0, read_bytes(path)) for path in files), config.size)
+    how = None if config.sound is None else config.sound.decode
+    pixels = decoded((Picture(str(path), 0, read_bytes(path)) for path in files), config.size, how)
     made: list[Prediction] = []
     for at in range(0, len(files), EVALUATED):
         block = torch.from_numpy(np.stack(pixels[at : at + EVALUATED]))

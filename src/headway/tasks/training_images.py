@@ -18,12 +18,13 @@ RESIDENT = 2 << 30  # bytes: training images up to this size live on the device,
 Colours = tuple[float, ...]  # a number each for red, green and blue
 
 
-def check_colours(size: int, mean: Sequence[float], std: Sequence[float]) -> None:
-    """Raise ConfigError for a size below 1, or what is no mean and deviation of three colours."""
+def check_colours(size: int, mean: Sequence[float], std: Sequence[float], channels: int = 3) -> None:
+    """Raise ConfigError for a size below 1, or what is no mean and deviation of so many colours."""
     positive("task.size", size)
     for name, values in (("mean", mean), ("std", std)):
-        if len(values) != 3:
-            raise ConfigError(f"task.{name}={values}, expected three numbers")
+        if len(values) != channels:
+            count = "three numbers" if channels == 3 else "one number"
+            raise ConfigError(f"task.{name}={values}, expected {count}")
     if min(std) <= 0:
         raise ConfigError(f"task.std={std}, allowed: above 0")
 

@@ -11,10 +11,11 @@ from headway.tasks.classification import Classification
 from headway.tasks.embedding import Embedding
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
+from headway.tasks.pose import PoseEstimation
 from headway.tasks.translation import Translation
 from headway.training.config import TrainConfig
 
-TaskConfig = Language | Masked | Translation | Classification | Captioning | Embedding
+TaskConfig = Language | Masked | Translation | Classification | Captioning | Embedding | PoseEstimation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

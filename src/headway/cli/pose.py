@@ -1,0 +1,45 @@
+"""`headway pose`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+from headway.data.figures import KEYPOINTS
+from headway.errors import ConfigError
+from headway.evaluation.image_plots import SHEET
+from headway.evaluation.pose_plots import plot_poses
+from headway.runs import load
+from headway.storage import commit_file
+
+
+def run(arguments: Namespace) -> None:
+    """A line for each image: its file, then each keypoint's name and place in pixels, tabs between."""
+    if arguments.out is not None and Path(arguments.out).suffix.lower() != ".png":
+        raise ConfigError(f"--out {arguments.out}, allowed: a name that ends in .png")
+    found = load(arguments.run, device=arguments.device, precision=arguments.precision)
+    made = found.pose(arguments.image)
+    names = KEYPOINTS if len(made[0].keypoints) == len(KEYPOINTS) else tuple(map(str, range(len(made[0].keypoints))))
+    if arguments.json:
+        rows = [
+            {"image": each.image, "size": each.pixels.shape[-1], "keypoints": _named(names, each.keypoints.tolist())}
+            for each in made
+        ]
+        print(json.dumps({"images": len(made), "poses": rows}))
+    else:
+        for each in made:
+            places = (f"{name} {x:.1f} {y:.1f}" for name, (x, y, _) in zip(names, each.keypoints, strict=True))
+            print("\t".join([each.image, *places]))
+    if arguments.out is not None:
+        files = [Path(each.image).name for each in made]
+        picture = plot_poses([each.pixels for each in made], files, [each.keypoints for each in made])
+        commit_file(Path(arguments.out), picture)
+        left = f"; the first {SHEET} of {len(made)} images" if len(made) > SHEET else ""
+        print(f"headway: a picture in {arguments.out}{left}", file=sys.stderr)
+
+
+def _named(names: tuple[str, ...], keypoints: list[list[float]]) -> dict[str, list[float]]:
+    """x, y and the height of the heat map there, by keypoint."""
+    return dict(zip(names, keypoints, strict=True))

@@ -1,0 +1,92 @@
+"""Sounds as pictures: a spectrogram of one channel whose rows are pitches and whose columns are moments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from headway.config import positive
+from headway.data.pictures import Picture, Pixels
+from headway.data.wav import Wave, decode_wav
+from headway.errors import ConfigError
+
+ENDINGS = (".wav",)
+RANGE = 80.0  # decibels below a sound's loudest moment that are still seen
+RULE = "sound 1"  # part of every cache's key: changes when the same sound would give other pixels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spectrogram:
+    """How a sound becomes a picture: power by time and pitch, in decibels below its loudest.
+
+    Pitches are evenly spaced in octaves (mel is so above 1 kHz only, and cannot tell low notes apart).
+    """
+
+    rate: int = 16_000  # samples a second, to which every file is brought
+    seconds: float = 1.0  # the middle of a longer sound is cut out, silence put after a shorter one
+    window: int = 2048  # samples of a moment
+    lowest: float = 80.0  # hertz; the highest is half the rate
+
+    def __post_init__(self) -> None:
+        positive("task.sound.rate", self.rate)
+        positive("task.sound.window", self.window, least=16)
+        if not 0 < self.lowest < self.rate / 2:
+            raise ConfigError(f"task.sound.lowest={self.lowest}, allowed: above 0 and below {self.rate / 2:g}")
+        if self.samples < 1:
+            raise ConfigError(f"task.sound.seconds={self.seconds}, allowed: above 0, at least one sample")
+
+    @property
+    def samples(self) -> int:
+        """Of a picture."""
+        return round(self.rate * self.seconds)
+
+    @property
+    def rule(self) -> str:
+        """What tells one kind of picture from another, for a cache."""
+        return f"{RULE} {self.rate} {self.seconds} {self.window} {self.lowest}"
+
+    def decode(self, picture: Picture, size: int) -> Pixels:
+        """A WAV file as (1, size, size). Raises DataError naming the file and what is wrong with it."""
+        assert isinstance(picture.content, bytes)
+        wave = fitted(decode_wav(picture.content, picture.where, self.rate), self.samples)
+        pixels: Pixels = self.pictures(wave[None], size)[0]
+        return pixels
+
+    def pictures(self, waves: Wave, size: int) -> Pixels:
+        """Sounds (N, T) -> (N, 1, size, size): low pitches below, 255 for the loudest."""
+        hop = self.samples / size
+        moments = torch.from_numpy(np.arange(size) * hop).long()
+        padded = F.pad(torch.from_numpy(waves), (self.window // 2, self.window))
+        frames = padded.unfold(1, self.window, 1)[:, moments]  # an even share of time each, whatever the rate
+        power = torch.fft.rfft(frames * torch.hann_window(self.window)).abs().square()
+        pitches = power @ _filters(self.rate, self.window, self.lowest, size)
+        level = 10 * torch.log10(pitches.clamp(min=1e-10))
+        level = level - level.amax((1, 2), keepdim=True)
+        shown = (255 * (1 + level / RANGE)).clamp(0, 255).round().to(torch.uint8)
+        pixels: Pixels = shown.mT.flip(1)[:, None].numpy()
+        return pixels
+
+
+def fitted(wave: Wave, samples: int) -> Wave:
+    """The middle of a sound, or all of it and then silence (T,)."""
+    start = max(len(wave) - samples, 0) // 2
+    cut = wave[start : start + samples]
+    return np.pad(cut, (0, samples - len(cut)))
+
+
+@cache
+def _filters(rate: int, window: int, lowest: float, count: int) -> Tensor:
+    """Triangles over the spectrum's bins (bins, count), each at least two bins wide, of an area of 1."""
+    bins = np.arange(window // 2 + 1) * rate / window
+    edges = np.geomspace(lowest, rate / 2, count + 2)
+    low, middle, high = edges[:-2], edges[1:-1], edges[2:]
+    least = rate / window  # nearer pitches share bins
+    rising = (bins[:, None] - middle) / np.maximum(middle - low, least)
+    falling = (bins[:, None] - middle) / np.maximum(high - middle, least)
+    weights = np.clip(1 + np.where(bins[:, None] < middle, rising, -falling), 0, None)
+    return torch.from_numpy((weights / weights.sum(0)).astype(np.float32))
