@@ -9,7 +9,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from headway.data.builtin import a_few_described, a_few_images, load_parallel, load_text
+from headway.data.builtin import a_few_images, load_parallel, load_text
+from headway.data.captions import a_few_described
 from headway.data.files import read_bytes
 from headway.data.pictures import Picture, Pixels, decoded
 from headway.errors import HeadwayError

@@ -10,14 +10,13 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from headway.data import captions, images, reading, shapes
-from headway.data.caption_files import find_captions
+from headway.data import captions, images, reading
 from headway.data.captions import Captions, load_shape_captions
 from headway.data.coco import load_coco
-from headway.data.files import Errors, read_bytes
+from headway.data.files import Errors
 from headway.data.image_files import find_splits
 from headway.data.images import ImageReading, Images, Progress
-from headway.data.pictures import Picture, Pixels, decoded
+from headway.data.pictures import Pixels, decoded
 from headway.data.poses import Poses, load_figures
 from headway.data.reading import ParallelText, PlainText
 from headway.data.shapes import load_shapes, scenes
@@ -102,16 +101,6 @@ def a_few_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size
     splits, _ = find_splits(Path(spec).expanduser(), classes)
     chosen = next(splits[name] for name in ("val", "test", "train") if name in splits)
     return decoded(islice(chosen, count), size)
-
-
-def a_few_described(spec: str | Path, *, count: int, size: int) -> list[Pixels]:
-    """Some images (3, H, W) of a set with captions, held out ones where it has such; raises as `a_few_images` does."""
-    if str(spec) == "shapes":
-        return list(shapes.captions(count, size=size, seed=1)[0])
-    _must_exist(spec)
-    splits = find_captions(Path(spec).expanduser())
-    chosen = next(splits[name] for name in ("val", "test", "train") if name in splits)
-    return decoded((Picture(each.where, 0, read_bytes(each.file)) for each in chosen[:count]), size)
 
 
 @cache

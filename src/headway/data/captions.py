@@ -15,7 +15,7 @@ from headway.data.caption_files import Described, find_captions
 from headway.data.files import read_bytes
 from headway.data.image_files import ClassFolders
 from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, held_out, open_store, store_pictures
-from headway.data.pictures import RULE, Pixels
+from headway.data.pictures import RULE, Picture, Pixels, decoded
 from headway.data.store import fingerprint
 from headway.errors import DataError
 from headway.storage import committing, discard, problems
@@ -115,6 +115,18 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
         if not len(split):
             raise DataError(f"{path}: no image of split {name} can be read, expected at least 1")
     return Captions(name=str(path), splits=splits, contents=contents, left_out=len(missing) + len(wrong))
+
+
+def a_few_described(spec: str | Path, *, count: int, size: int) -> list[Pixels]:
+    """Some images (3, H, W) of a set with captions, held out ones where it has such, without going through all of it.
+
+    Raises DataError for what has no captions, or an image that cannot be read.
+    """
+    if str(spec) == "shapes":
+        return list(shapes.captions(count, size=size, seed=1)[0])
+    splits = find_captions(Path(spec).expanduser())
+    chosen = next(splits[name] for name in ("val", "test", "train") if name in splits)
+    return decoded((Picture(each.where, 0, read_bytes(each.file)) for each in chosen[:count]), size)
 
 
 def _bad(first: str, count: int, total: int, what: str) -> DataError:

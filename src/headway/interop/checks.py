@@ -230,7 +230,7 @@ def _reference(subject: Subject, base: Logits) -> Pair:
     kept = {name: tensor.to(device) for name, tensor in read_tensors(subject.reference).items()}
     logits = kept.pop("logits").float()
     rows = Rows.kept(kept)
-    logits = logits.unsqueeze(1) if logits.dim() == 2 else logits  # of classes
+    logits = logits if subject.kind.pads else logits.flatten(1).unsqueeze(1)  # one place an image
     whole = logits.shape[1]
     lengths = [whole] * len(logits) if rows.lengths is None else rows.lengths.tolist()
     with paths.kernel(subject.model, "reference"):
