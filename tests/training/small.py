@@ -47,6 +47,8 @@ class Silent:
 class CountingTask:
     """Predict the next token of a text with some order in it; remembers which blocks it handed out."""
 
+    fixed_shapes = False
+
     def __init__(self, batch_tokens: int = 32, seed: int = 0) -> None:
         random = np.random.default_rng(0)
         steps = random.choice([1, 2, 5], p=[0.7, 0.2, 0.1], size=400)
