@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +41,17 @@ class Outcome:
     notes: list[str]
 
 
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """torch alone on its thread: others of its own would spin where hashing and writing need the processor."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def import_folder(
     source: Path,
     folder: Path,
@@ -64,7 +76,7 @@ def import_folder(
             done += count
             told(done, found.nbytes)
 
-        with committing(checkpoints.path(0), needs=found.nbytes + SMALL_FILES) as filled:
+        with committing(checkpoints.path(0), needs=found.nbytes + SMALL_FILES) as filled, _one_thread():
             found.write(filled, "model.safetensors", written)
             filled.json("trainer.json", {"step": 0})
         checkpoints.mark_latest(0)
