@@ -17,13 +17,14 @@ from headway.data.config import DataConfig
 from headway.errors import BadModelError
 from headway.interop.importing import Import
 from headway.interop.reference import REFERENCE, must_have_transformers, reference
-from headway.models import ModelConfig, VitConfig, build_model
+from headway.models import ModelConfig, VitConfig
 from headway.runs import CONFIG
-from headway.storage import commit_file, committing, founding, read_tensors, set_weights
+from headway.storage import commit_file, committing, founding, read_tensors
 from headway.tasks.translation import Translation
 from headway.training.checkpoints import SMALL_FILES, Checkpoints
 from headway.training.config import TrainConfig
 from headway.training.run_config import RunConfig, TaskConfig
+from headway.training.weights import as_stored
 
 PROBE = 4  # tokens the imported model is tried on
 
@@ -104,16 +105,8 @@ def import_folder(
 
 @torch.inference_mode()
 def _self_check(config: ModelConfig, task: TaskConfig, weights: Path, source: Path) -> float:
-    """The largest magnitude the model gives on a few tokens. Raises BadModelError if it is none.
-
-    The weights are used where they lie, in the precision they are in: a second copy would double the memory.
-    """
-    model = build_model(config, device="meta")
-    set_weights(model, read_tensors(weights), str(weights))
-    for part in model.modules():
-        for name, buffer in part.named_buffers(recurse=False):
-            if buffer.is_meta:
-                setattr(part, name, torch.zeros_like(buffer, device="cpu"))
+    """The largest magnitude the model gives on a few tokens. Raises BadModelError if it is none."""
+    model = as_stored(config, read_tensors(weights), str(weights))
     if isinstance(config, VitConfig):
         inputs: tuple[Tensor, ...] = (
             torch.zeros(1, config.channels, *config.size, dtype=next(model.parameters()).dtype),

@@ -43,6 +43,23 @@ from headway.training.trainer import Trainer, Watcher, pick_device
 from headway.training.weights import Precision, load_model, pick_precision
 
 CONFIG = "config.yaml"
+# What runs of other kinds are and do, for whoever asks them to translate, or to go on from a prompt.
+NO_TRANSLATOR: dict[type, str] = {
+    Language: "a language model: it generates, it does not translate",
+    Masked: "a masked model: it guesses hidden tokens, it does not translate",
+    Embedding: "a sentence encoder: it gives vectors, it does not translate",
+    Classification: "an image classifier: it classifies, it does not read text",
+    Captioning: "a captioner: it describes images, it does not read text",
+    PoseEstimation: "a pose model: it finds keypoints, it does not read text",
+}
+NO_WRITER: dict[type, str] = {
+    Translation: "a translation model: ",
+    Masked: "a masked model: it guesses hidden tokens, ",
+    Embedding: "a sentence encoder: ",
+    Classification: "an image classifier: ",
+    Captioning: "a captioner: it describes images, ",
+    PoseEstimation: "a pose model: ",
+}
 AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask | CaptioningTask | PoseTask
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 DATA = "data.json"  # digests of what the run is trained on
@@ -349,18 +366,8 @@ class Run:
 
     def translator(self) -> TranslationTask:
         """The translation task without its data. Raises ConfigError if the run is something else."""
-        if isinstance(self.config.task, Language):
-            raise ConfigError(f"{self.folder} is a language model: it generates, it does not translate")
-        if isinstance(self.config.task, Masked):
-            raise ConfigError(f"{self.folder} is a masked model: it guesses hidden tokens, it does not translate")
-        if isinstance(self.config.task, Classification):
-            raise ConfigError(f"{self.folder} is an image classifier: it classifies, it does not read text")
-        if isinstance(self.config.task, Captioning):
-            raise ConfigError(f"{self.folder} is a captioner: it describes images, it does not read text")
-        if isinstance(self.config.task, Embedding):
-            raise ConfigError(f"{self.folder} is a sentence encoder: it gives vectors, it does not translate")
-        if isinstance(self.config.task, PoseEstimation):
-            raise ConfigError(f"{self.folder} is a pose model: it finds keypoints, it does not read text")
+        if not isinstance(self.config.task, Translation):
+            raise ConfigError(f"{self.folder} is {NO_TRANSLATOR[type(self.config.task)]}")
         source = self.tokenizers.get("tokenizer-source.json", self.tokenizer)
         return TranslationTask(self.config.task, source, self.tokenizer, {}, batch_tokens=1, seed=0)
 
@@ -424,19 +431,8 @@ class Run:
 
     def prompt(self, text: str) -> torch.Tensor:
         """A prompt as tokens (1, T). Raises DataError if the model's vocabulary lacks a part of it."""
-        if isinstance(self.config.task, Masked):
-            raise ConfigError(
-                f"{self.folder} is a masked model: it guesses hidden tokens, it does not continue a prompt"
-            )
-        if isinstance(self.config.task, Classification):
-            raise ConfigError(f"{self.folder} is an image classifier: it does not continue a prompt")
-        if isinstance(self.config.task, Captioning):
-            raise ConfigError(f"{self.folder} is a captioner: it describes images, it does not continue a prompt")
-        if isinstance(self.config.task, PoseEstimation):
-            raise ConfigError(f"{self.folder} is a pose model: it does not continue a prompt")
         if not isinstance(self.config.task, Language):
-            kind = "a translation model" if isinstance(self.config.task, Translation) else "a sentence encoder"
-            raise ConfigError(f"{self.folder} is {kind}: it does not continue a prompt")
+            raise ConfigError(f"{self.folder} is {NO_WRITER[type(self.config.task)]}it does not continue a prompt")
         marks = self.tokenizer.marks
         ids = [*(marks.before if marks else ()), *self.tokenizer.encode(text)]
         if not ids:

@@ -33,6 +33,12 @@ def load_model(folder: Path, config: ModelConfig, *, average: int, precision: Pr
 
 def _model(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *, int8: bool = False) -> nn.Module:
     """The model of a config with these weights; nothing is drawn at random first."""
+    model = as_stored(config, weights, origin, int8=int8)
+    return model if int8 else model.float()  # an imported file may hold half precision; the sums are float32
+
+
+def as_stored(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *, int8: bool = False) -> nn.Module:
+    """The same with the weights where they lie, in the precision they are in: no second copy."""
     model = build_model(config, device="meta")
     if int8:
         quantise(model)
@@ -41,7 +47,7 @@ def _model(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *, i
         for name, buffer in part.named_buffers(recurse=False):
             if buffer.is_meta:
                 setattr(part, name, torch.zeros_like(buffer, device="cpu"))
-    return model if int8 else model.float()  # an imported file may hold half precision; the sums are float32
+    return model
 
 
 def _int8_model(folder: Path, config: ModelConfig, average: int) -> tuple[nn.Module, list[int]]:
