@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from headway.errors import ConfigError, DataError, StorageError
 
 MANIFEST = "MANIFEST.json"
-AHEAD = 4  # chunks of a streamed file that may wait to be written
+AHEAD = 32  # chunks of a streamed file that may wait to be written
 DRAFT = ".draft-"  # what a writer that died may leave behind begins with this
 
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from headway.interop.safetensors_header import DTYPES
 
-CHUNK = 8 * 2**20  # bytes handed over at once
-COPIED = 3 * CHUNK  # bytes copied at once: torch turns a matrix quickly only whole, and malloc reuses no larger blocks
+CHUNK = 2**20  # bytes handed over at once: eight times as many in one call can take the system twice as long
+COPIED = 24 * CHUNK  # bytes copied at once: torch turns a matrix quickly only whole, and malloc reuses no larger blocks
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 Shapes = Mapping[str, tuple[int, ...]]
 
