@@ -35,10 +35,7 @@ def attend_with_lse(call: Call, band: Stripe) -> tuple[Tensor, Tensor]:
         slopes = call.bias.slopes
         assert isinstance(call.bias.offset, int)
         offset = call.bias.offset
-    q, k, v = (x if x.stride(-1) == 1 else x.contiguous() for x in (call.q, call.k, call.v))
-    out, lse = flash(
-        q, k, v, slopes, band.lengths, band.low, band.high, offset, call.scale
-    )  # fmt: skip
+    out, lse = flash(call.q, call.k, call.v, slopes, band.lengths, band.low, band.high, offset, call.scale)
     return out, lse
 
 

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 BAND = "Tensor? slopes, Tensor? lengths, int? low, int? high, int offset, float scale"
@@ -62,6 +63,26 @@ def tiles(q: Tensor, v: Tensor) -> Tiles:
     return NARROW if max(q.shape[-1], v.shape[-1]) <= 64 else WIDE
 
 
+class Sizes(NamedTuple):
+    """B, H, G, T, S."""
+
+    rows: int
+    heads: int
+    groups: int
+    queries: int
+    keys: int
+
+    @classmethod
+    def of(cls, q: Tensor, k: Tensor) -> Sizes:
+        """The sizes of q (B, H, T, E) and k (B, G, S, E)."""
+        return cls(q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2])
+
+
+def padded(width: int) -> int:
+    """The power of two that tensor cores take."""
+    return max(16, 1 << (width - 1).bit_length())
+
+
 class Band(NamedTuple):
     """The arguments that say what is seen."""
 
@@ -79,8 +100,8 @@ class Band(NamedTuple):
         return {
             "E": width,
             "W": value_width,
-            "EP": max(16, 1 << (width - 1).bit_length()),
-            "WP": max(16, 1 << (value_width - 1).bit_length()),
+            "EP": padded(width),
+            "WP": padded(value_width),
             "M": tile.queries,
             "N": tile.keys,
             "HAS_LOW": self.low is not None,
@@ -91,10 +112,40 @@ class Band(NamedTuple):
             "num_stages": tile.stages,
         }
 
-    def bounds(self, q: Tensor, k: Tensor) -> tuple[int, int]:
-        """low and high, no farther than there are tokens, so that sums of them stay in 32 bits."""
-        most = q.shape[2] + k.shape[2]
-        return max(-most, min(self.low or 0, most)), max(-most, min(self.high or 0, most))
+    def numbers(self, n: Sizes) -> tuple[int, int, float, float, int]:
+        """low and high, no farther than there are tokens, so that sums of them stay in 32 bits; scales; offset."""
+        most = n.queries + n.keys
+        low, high = (max(-most, min(edge or 0, most)) for edge in (self.low, self.high))
+        return low, high, self.scale * math.log2(math.e), self.scale, self.offset
+
+
+def aligned(x: Tensor) -> Tensor:
+    """x as the copy engine takes it: features side by side, everything else in steps of 16 bytes."""
+    unit = 16 // x.element_size()
+    steps = all(step and not step % unit for step, size in zip(x.stride()[:-1], x.shape[:-1], strict=True) if size > 1)
+    if x.stride(-1) == 1 and steps and not x.data_ptr() % 16:
+        return x
+    width = x.shape[-1]
+    return F.pad(x, (0, -width % unit)).contiguous()[..., :width]
+
+
+def _tiled(x_BHTE: Tensor, count: int, width: int) -> Any:
+    """x in tiles of `count` tokens, `width` features; zeros beyond the edges."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    strides = [step if size > 1 else 16 for step, size in zip(x_BHTE.stride(), x_BHTE.shape, strict=True)]
+    return TensorDescriptor(x_BHTE, list(x_BHTE.shape), [*strides[:3], 1], [1, 1, count, width])
+
+
+def _all_tiled(tile: Tile, q: Tensor, k: Tensor, v: Tensor, *grad: Tensor) -> tuple[Any, ...]:
+    """q, k, v and perhaps the gradient of the output."""
+    width, value_width = padded(q.shape[-1]), padded(v.shape[-1])
+    return (
+        _tiled(q, tile.queries, width),
+        _tiled(k, tile.keys, width),
+        _tiled(v, tile.keys, value_width),
+        *(_tiled(x, tile.queries, value_width) for x in grad),
+    )
 
 
 def _strides(*tensors: Tensor) -> tuple[int, ...]:
@@ -116,13 +167,12 @@ def _operator(name: str, schema: str) -> Callable[[Callable[..., Any]], Any]:
 def flash(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     """(B, H, T, W), and the logarithm of the softmax's denominator (B, H, T) in float32."""
     band = Band(*rest)
-    rows, heads, queries, _ = q.shape
-    out, lse = _blank(q, v.shape[-1]), q.new_empty(rows, heads, queries, dtype=torch.float32)
-    tile = tiles(q, v).forward
-    low, high = band.bounds(q, k)
-    kernels().forward[(-(-queries // tile.queries), rows * heads)](
-        q, k, v, out, lse, band.slopes, band.lengths, *_strides(q, k, v, out), heads, heads // k.shape[1], queries,
-        k.shape[2], low, high, band.scale * math.log2(math.e), band.offset, **band.constants(q, v, tile),
+    q, k, v = (aligned(x) for x in (q, k, v))
+    n, tile = Sizes.of(q, k), tiles(q, v).forward
+    out, lse = _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
+    kernels().forward[(-(-n.queries // tile.queries), n.rows * n.heads)](
+        *_all_tiled(tile, q, k, v), out, lse, band.slopes, band.lengths, *_strides(out), n.heads, n.heads // n.groups,
+        n.queries, n.keys, *band.numbers(n), **band.constants(q, v, tile),
     )  # fmt: skip
     return out, lse
 
@@ -130,6 +180,41 @@ def flash(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
 @flash.register_fake
 def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+def row_products(out: Tensor, grad: Tensor, grad_lse: Tensor | None) -> Tensor:
+    """Σ dO·O - dL: (B, H, T)."""
+    rows, heads, queries, width = out.shape
+    delta = out.new_empty(rows, heads, queries, dtype=torch.float32)
+    kernels().row_products[(-(-queries // 64), rows * heads)](
+        out, grad, None if grad_lse is None else grad_lse.contiguous(), delta, *_strides(out, grad), heads, queries,
+        W=width, WP=padded(width), M=64, HAS_DLSE=grad_lse is not None,
+    )  # fmt: skip
+    return delta
+
+
+def of_keys(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> tuple[Tensor, Tensor]:
+    """dK and dV."""
+    q, k, v, _ = four
+    n = Sizes.of(q, k)
+    dk, dv = _blank(k), _blank(v)
+    kernels().backward_keys[(-(-n.keys // tile.keys), n.rows * n.groups)](
+        *_all_tiled(tile, *four), dk, dv, *lines, band.slopes, band.lengths, *_strides(dk, dv), n.heads, n.groups,
+        n.queries, n.keys, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
+    )  # fmt: skip
+    return dk, dv
+
+
+def of_queries(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> Tensor:
+    """dQ."""
+    q, k, v, _ = four
+    n = Sizes.of(q, k)
+    dq = _blank(q)
+    kernels().backward_queries[(-(-n.queries // tile.queries), n.rows * n.heads)](
+        *_all_tiled(tile, *four), dq, *lines, band.slopes, band.lengths, *_strides(dq), n.heads, n.heads // n.groups,
+        n.queries, n.keys, *band.numbers(n), **band.constants(q, v, tile),
+    )  # fmt: skip
+    return dq
 
 
 @_operator(
@@ -141,27 +226,10 @@ def flash_backward(
     grad: Tensor, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v."""
-    band = Band(*rest)
-    (rows, heads, queries, _), (_, groups, keys, _) = q.shape, k.shape
-    grad = grad if grad.stride(-1) == 1 else grad.contiguous()
-    code, (_, of_keys, of_queries) = kernels(), tiles(q, v)
-    shared = band.constants(q, v, of_keys)
-    delta = torch.empty_like(lse)
-    code.row_products[(-(-queries // 64), rows * heads)](
-        out, grad, None if grad_lse is None else grad_lse.contiguous(), delta, *_strides(out, grad), heads, queries,
-        W=shared["W"], WP=shared["WP"], M=64, HAS_DLSE=grad_lse is not None,
-    )  # fmt: skip
-    numbers = (queries, keys, *band.bounds(q, k), band.scale * math.log2(math.e), band.scale, band.offset)
-    dk, dv, dq = _blank(k), _blank(v), _blank(q)
-    code.backward_keys[(-(-keys // of_keys.keys), rows * groups)](
-        q, k, v, grad, dk, dv, lse, delta, band.slopes, band.lengths, *_strides(q, k, v, grad, dk, dv), heads, groups,
-        *numbers, GROUP=heads // groups, **shared,
-    )  # fmt: skip
-    code.backward_queries[(-(-queries // of_queries.queries), rows * heads)](
-        q, k, v, grad, dq, lse, delta, band.slopes, band.lengths, *_strides(q, k, v, grad, dq), heads,
-        heads // groups, *numbers, **band.constants(q, v, of_queries),
-    )  # fmt: skip
-    return dq, dk, dv
+    band, chosen = Band(*rest), tiles(q, v)
+    four = tuple(aligned(x) for x in (q, k, v, grad))
+    lines = (lse, row_products(out, four[3], grad_lse))
+    return of_queries(chosen.of_queries, band, lines, *four), *of_keys(chosen.of_keys, band, lines, *four)
 
 
 @flash_backward.register_fake

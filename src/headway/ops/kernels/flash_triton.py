@@ -19,18 +19,17 @@ NUMBERS = ["H", "T", "S", "low", "high", "offset"]  # whose values make no other
 
 
 @triton.jit
-def _rows(pointer, index, stride, limit, WIDTH: tl.constexpr, PADDED: tl.constexpr, EDGE: tl.constexpr):
-    """Rows `index` of a matrix whose rows are `stride` apart: (len(index), PADDED), zeros outside."""
+def _rows(source, b, head, first, COUNT: tl.constexpr, PADDED: tl.constexpr):
+    """Tokens `first` onwards of a batch row and head: (COUNT, PADDED), zeros beyond the edges."""
+    return source.load([b, head, first, 0]).reshape([COUNT, PADDED])
+
+
+@triton.jit
+def _at(pointer, index, stride, limit, WIDTH: tl.constexpr, PADDED: tl.constexpr):
+    """Rows `index` of a matrix whose rows are `stride` apart, as `_put` writes them."""
     column = tl.arange(0, PADDED)
-    where = pointer + index[:, None] * stride + column[None, :]
-    if EDGE and WIDTH != PADDED:
-        return tl.load(where, mask=(index[:, None] < limit) & (column[None, :] < WIDTH), other=0.0)
-    elif EDGE:
-        return tl.load(where, mask=index[:, None] < limit, other=0.0)
-    elif WIDTH != PADDED:
-        return tl.load(where, mask=column[None, :] < WIDTH, other=0.0)
-    else:
-        return tl.load(where)
+    inside = (index[:, None] < limit) & (column[None, :] < WIDTH)
+    return tl.load(pointer + index[:, None] * stride + column[None, :], mask=inside, other=0.0)
 
 
 @triton.jit
@@ -85,14 +84,14 @@ def _stretches(first, SIZE: tl.constexpr, STEP: tl.constexpr, low, high, end, HA
 
 
 @triton.jit
-def _look(state, q, k_ptr, v_ptr, sk, sv, i, shift, begin, end, low, high, keys, scale, slope, offset,
+def _look(state, q, ks, vs, b, group, i, shift, begin, end, low, high, keys, scale, slope, offset,
           E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr, N: tl.constexpr,
           HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, EDGE: tl.constexpr):  # fmt: skip
     """The forward pass over one stretch: the online softmax."""
     acc, total, most = state
     for n in range(begin, end, N):
         j = n + tl.arange(0, N)
-        k = _rows(k_ptr, j, sk, keys, E, EP, EDGE)
+        k = _rows(ks, b, group, n, N, EP)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee")
         if EDGE or BIAS != 0:
             scores = _biased(scores * scale, i[:, None], (j - shift)[None, :], slope, offset - shift, BIAS)
@@ -111,16 +110,16 @@ def _look(state, q, k_ptr, v_ptr, sk, sv, i, shift, begin, end, low, high, keys,
         fade = tl.exp2(most - base)
         total = total * fade + tl.sum(p, 1)
         acc = acc * fade[:, None]
-        v = _rows(v_ptr, j, sv, keys, W, WP, EDGE)
+        v = _rows(vs, b, group, n, N, WP)
         acc = tl.dot(p.to(v.dtype), v, acc, input_precision="ieee")
         most = now
     return acc, total, most
 
 
 @triton.jit(do_not_specialize=NUMBERS)
-def forward(q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, slopes_ptr, lengths_ptr,
-            qb, qh, qt, kb, kh, kt, vb, vh, vt, ob, oh, ot,
-            H, GROUP, T, S, low, high, scale, offset,
+def forward(qs, ks, vs, o_ptr, lse_ptr, slopes_ptr, lengths_ptr,
+            ob, oh, ot,
+            H, GROUP, T, S, low, high, scale, natural, offset,
             E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
             HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, HAS_LENGTHS: tl.constexpr,
             BIAS: tl.constexpr):  # fmt: skip
@@ -138,17 +137,17 @@ def forward(q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, slopes_ptr, lengths_ptr,
     slope = 0.0
     if BIAS != 0:
         slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
-    k_ptr += b * kb + (head // GROUP).to(tl.int64) * kh
-    v_ptr += b * vb + (head // GROUP).to(tl.int64) * vh
-    q = _rows(q_ptr + b * qb + head.to(tl.int64) * qh, i, qt, T, E, EP, True)
+    group = head // GROUP
+    row = tl.program_id(1) // H
+    q = _rows(qs, row, head, first, M, EP)
     state = (tl.zeros([M, WP], tl.float32), tl.zeros([M], tl.float32), tl.full([M], float("-inf"), tl.float32))
     start, whole, edge, end = _stretches(first, M, N, low, high, keys, HAS_LOW, HAS_HIGH)
     if HAS_LOW:
-        state = _look(state, q, k_ptr, v_ptr, kt, vt, i, first, start, whole, low, high, keys, scale, slope, offset,
+        state = _look(state, q, ks, vs, row, group, i, first, start, whole, low, high, keys, scale, slope, offset,
                       E, W, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, True)  # fmt: skip
-    state = _look(state, q, k_ptr, v_ptr, kt, vt, i, first, whole, edge, low, high, keys, scale, slope, offset,
+    state = _look(state, q, ks, vs, row, group, i, first, whole, edge, low, high, keys, scale, slope, offset,
                   E, W, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, False)  # fmt: skip
-    state = _look(state, q, k_ptr, v_ptr, kt, vt, i, first, edge, end, low, high, keys, scale, slope, offset,
+    state = _look(state, q, ks, vs, row, group, i, first, edge, end, low, high, keys, scale, slope, offset,
                   E, W, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, True)  # fmt: skip
     acc, total, most = state
     none = total == 0.0
@@ -167,8 +166,8 @@ def row_products(o_ptr, do_ptr, dlse_ptr, delta_ptr, ob, oh, ot, db, dh, dt, H, 
     head = (tl.program_id(1) % H).to(tl.int64)
     b = (tl.program_id(1) // H).to(tl.int64)
     i = tl.program_id(0) * M + tl.arange(0, M)
-    o = _rows(o_ptr + b * ob + head * oh, i, ot, T, W, WP, True).to(tl.float32)
-    do = _rows(do_ptr + b * db + head * dh, i, dt, T, W, WP, True).to(tl.float32)
+    o = _at(o_ptr + b * ob + head * oh, i, ot, T, W, WP).to(tl.float32)
+    do = _at(do_ptr + b * db + head * dh, i, dt, T, W, WP).to(tl.float32)
     delta = tl.sum(o * do, 1)
     line = tl.program_id(1).to(tl.int64) * T + i
     if HAS_DLSE:
@@ -196,20 +195,20 @@ def _denominators(lse_ptr, i, T, base, slope, offset, BIAS: tl.constexpr):
 
 
 @triton.jit
-def _gather(state, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, sq, sd, j, base, begin, end, low, high, T, keys, scale,
+def _gather(state, k, v, qs, dos, row, head, lse_ptr, delta_ptr, j, base, begin, end, low, high, T, keys, scale,
             slope, offset, E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr, M: tl.constexpr,
             HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, EDGE: tl.constexpr):  # fmt: skip
     """dK and dV of a tile from one stretch of queries; scores stand transposed, (N, M)."""
     dk, dv = state
     for m in range(begin, end, M):
         i = m + tl.arange(0, M)
-        q = _rows(q_ptr, i, sq, T, E, EP, EDGE)
+        q = _rows(qs, row, head, m, M, EP)
         lse = _denominators(lse_ptr, i, T, base, slope, offset, BIAS)
         scores = tl.dot(k, tl.trans(q), input_precision="ieee")
         p = _powers(scores, lse[None, :], i[None, :], j[:, None], base, scale, slope, offset, BIAS)
         if EDGE:
             p = tl.where(_allowed(i[None, :], j[:, None], low, high, keys, HAS_LOW, HAS_HIGH), p, 0.0)
-        do = _rows(do_ptr, i, sd, T, W, WP, EDGE)
+        do = _rows(dos, row, head, m, M, WP)
         dv = tl.dot(p.to(do.dtype), do, dv, input_precision="ieee")
         delta = tl.load(delta_ptr + i, mask=i < T, other=0.0)
         dp = tl.dot(v, tl.trans(do), input_precision="ieee")
@@ -219,8 +218,8 @@ def _gather(state, k, v, q_ptr, do_ptr, lse_ptr, delta_ptr, sq, sd, j, base, beg
 
 
 @triton.jit(do_not_specialize=NUMBERS)
-def backward_keys(q_ptr, k_ptr, v_ptr, do_ptr, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
-                  qb, qh, qt, kb, kh, kt, vb, vh, vt, db, dh, dt, dkb, dkh, dkt, dvb, dvh, dvt,
+def backward_keys(qs, ks, vs, dos, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
+                  dkb, dkh, dkt, dvb, dvh, dvt,
                   H, G, T, S, low, high, scale, natural, offset, GROUP: tl.constexpr,
                   E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                   M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
@@ -233,8 +232,9 @@ def backward_keys(q_ptr, k_ptr, v_ptr, do_ptr, dk_ptr, dv_ptr, lse_ptr, delta_pt
     keys = S
     if HAS_LENGTHS:
         keys = tl.minimum(tl.load(lengths_ptr + b).to(tl.int32), S)
-    k = _rows(k_ptr + b * kb + group.to(tl.int64) * kh, j, kt, S, E, EP, True)
-    v = _rows(v_ptr + b * vb + group.to(tl.int64) * vh, j, vt, S, W, WP, True)
+    row = tl.program_id(1) // G
+    k = _rows(ks, row, group, first, N, EP)
+    v = _rows(vs, row, group, first, N, WP)
     state = (tl.zeros([N, EP], tl.float32), tl.zeros([N, WP], tl.float32))
     # Seen from a key, the band runs the other way: queries j - high … j - low.
     start, whole, edge, end = _stretches(first, N, M, -high, -low, T, HAS_HIGH, HAS_LOW)
@@ -245,20 +245,18 @@ def backward_keys(q_ptr, k_ptr, v_ptr, do_ptr, dk_ptr, dv_ptr, lse_ptr, delta_pt
             start = whole
             end = whole
     for member in range(GROUP):
-        head = (group * GROUP + member).to(tl.int64)
+        head = group * GROUP + member
         slope = 0.0
         if BIAS != 0:
             slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
-        qs = q_ptr + b * qb + head * qh
-        dos = do_ptr + b * db + head * dh
         line = (b * H + head) * T
-        state = _gather(state, k, v, qs, dos, lse_ptr + line, delta_ptr + line, qt, dt, j, first, start, whole, low,
+        state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, first, start, whole, low,
                         high, T, keys, scale, slope, offset,
                         E, W, EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, True)  # fmt: skip
-        state = _gather(state, k, v, qs, dos, lse_ptr + line, delta_ptr + line, qt, dt, j, first, whole, edge, low,
+        state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, first, whole, edge, low,
                         high, T, keys, scale, slope, offset,
                         E, W, EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, False)  # fmt: skip
-        state = _gather(state, k, v, qs, dos, lse_ptr + line, delta_ptr + line, qt, dt, j, first, edge, end, low,
+        state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, first, edge, end, low,
                         high, T, keys, scale, slope, offset,
                         E, W, EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, True)  # fmt: skip
     dk, dv = state
@@ -267,14 +265,14 @@ def backward_keys(q_ptr, k_ptr, v_ptr, do_ptr, dk_ptr, dv_ptr, lse_ptr, delta_pt
 
 
 @triton.jit
-def _spread(dq, q, do, lse, delta, k_ptr, v_ptr, sk, sv, i, base, begin, end, low, high, keys, scale, slope, offset,
+def _spread(dq, q, do, lse, delta, ks, vs, row, group, i, base, begin, end, low, high, keys, scale, slope, offset,
             E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr, N: tl.constexpr,
             HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, EDGE: tl.constexpr):  # fmt: skip
     """dQ of a tile from one stretch of keys."""
     for n in range(begin, end, N):
         j = n + tl.arange(0, N)
-        k = _rows(k_ptr, j, sk, keys, E, EP, EDGE)
-        v = _rows(v_ptr, j, sv, keys, W, WP, EDGE)
+        k = _rows(ks, row, group, n, N, EP)
+        v = _rows(vs, row, group, n, N, WP)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee")
         p = _powers(scores, lse[:, None], i[:, None], j[None, :], base, scale, slope, offset, BIAS)
         if EDGE:
@@ -286,8 +284,8 @@ def _spread(dq, q, do, lse, delta, k_ptr, v_ptr, sk, sv, i, base, begin, end, lo
 
 
 @triton.jit(do_not_specialize=NUMBERS)
-def backward_queries(q_ptr, k_ptr, v_ptr, do_ptr, dq_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
-                     qb, qh, qt, kb, kh, kt, vb, vh, vt, db, dh, dt, dqb, dqh, dqt,
+def backward_queries(qs, ks, vs, dos, dq_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
+                     dqb, dqh, dqt,
                      H, GROUP, T, S, low, high, scale, natural, offset,
                      E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                      M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
@@ -306,20 +304,20 @@ def backward_queries(q_ptr, k_ptr, v_ptr, do_ptr, dq_ptr, lse_ptr, delta_ptr, sl
     slope = 0.0
     if BIAS != 0:
         slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
-    k_ptr += b * kb + (head // GROUP).to(tl.int64) * kh
-    v_ptr += b * vb + (head // GROUP).to(tl.int64) * vh
-    q = _rows(q_ptr + b * qb + head.to(tl.int64) * qh, i, qt, T, E, EP, True)
-    do = _rows(do_ptr + b * db + head.to(tl.int64) * dh, i, dt, T, W, WP, True)
+    group = head // GROUP
+    row = tl.program_id(1) // H
+    q = _rows(qs, row, head, first, M, EP)
+    do = _rows(dos, row, head, first, M, WP)
     line = tl.program_id(1).to(tl.int64) * T
     lse = _denominators(lse_ptr + line, i, T, first, slope, offset, BIAS)
     delta = tl.load(delta_ptr + line + i, mask=i < T, other=0.0)
     dq = tl.zeros([M, EP], tl.float32)
     start, whole, edge, end = _stretches(first, M, N, low, high, keys, HAS_LOW, HAS_HIGH)
     if HAS_LOW:
-        dq = _spread(dq, q, do, lse, delta, k_ptr, v_ptr, kt, vt, i, first, start, whole, low, high, keys, scale,
+        dq = _spread(dq, q, do, lse, delta, ks, vs, row, group, i, first, start, whole, low, high, keys, scale,
                      slope, offset, E, W, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, True)  # fmt: skip
-    dq = _spread(dq, q, do, lse, delta, k_ptr, v_ptr, kt, vt, i, first, whole, edge, low, high, keys, scale,
+    dq = _spread(dq, q, do, lse, delta, ks, vs, row, group, i, first, whole, edge, low, high, keys, scale,
                  slope, offset, E, W, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, False)  # fmt: skip
-    dq = _spread(dq, q, do, lse, delta, k_ptr, v_ptr, kt, vt, i, first, edge, end, low, high, keys, scale,
+    dq = _spread(dq, q, do, lse, delta, ks, vs, row, group, i, first, edge, end, low, high, keys, scale,
                  slope, offset, E, W, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, True)  # fmt: skip
     _put(dq_ptr + b * dqb + head.to(tl.int64) * dqh, i, dqt, T, dq * natural, E, EP)
