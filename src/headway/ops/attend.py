@@ -8,7 +8,7 @@ from torch import Tensor
 from headway.errors import KernelError, ShapeError
 from headway.ops.bands import shape
 from headway.ops.biases import Bias
-from headway.ops.kernels import banded, few, flex, reference, sdpa
+from headway.ops.kernels import banded, few, flash, flex, reference, sdpa, tiled
 from headway.ops.kernels.call import Call, Kernel
 from headway.ops.masks import Mask
 from headway.ops.shapes import expect
@@ -19,6 +19,8 @@ KERNELS: dict[str, Kernel] = {
     "flex": Kernel(flex.run, flex.refuses),
     "banded": Kernel(banded.run, banded.refuses),
     "few": Kernel(few.run, few.refuses),
+    "tiled": Kernel(tiled.run, tiled.refuses),
+    "flash": Kernel(flash.run, flash.refuses),
 }
 
 

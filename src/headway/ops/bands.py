@@ -197,5 +197,5 @@ class PickedBias(Bias):
         """Nothing: the bias was checked with all of its queries."""
 
     @property
-    def needs_gradient(self) -> bool:
-        return self.bias.needs_gradient
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.bias.tensors
