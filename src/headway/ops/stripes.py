@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from headway.ops.masks import And, Causal, Global, Lengths, Mask, Or, Window
@@ -25,6 +26,15 @@ class Stripe:
         if self.lengths is not None and other.lengths is not None:
             lengths = self.lengths.minimum(other.lengths)
         return Stripe(max(lows, default=None), min(highs, default=None), lengths, self.token or other.token)
+
+    def outside(self, i: Tensor, j: Tensor) -> Tensor:
+        """Does key j lie outside the band of query i?"""
+        beyond = torch.zeros_like(j - i, dtype=torch.bool)
+        if self.low is not None:
+            beyond |= j < i + self.low
+        if self.high is not None:
+            beyond |= j > i + self.high
+        return beyond
 
 
 def stripe(mask: Mask | None) -> Stripe | str:

@@ -13,9 +13,12 @@ import math
 import torch
 from torch import Tensor
 
+from headway.ops.bands import Marked, marked_keys, marked_queries
 from headway.ops.biases import Alibi
+from headway.ops.kernels.banded import everywhere
 from headway.ops.kernels.call import Call
 from headway.ops.kernels.flash_launch import flash, interpreted
+from headway.ops.masks import index_grid
 from headway.ops.stripes import Stripe, stripe
 
 WIDEST = 128  # head width
@@ -43,7 +46,37 @@ def run(call: Call) -> Tensor:
     """(B, H, T, W)."""
     band = stripe(call.mask)
     assert isinstance(band, Stripe)
-    return attend_with_lse(call, band)[0]
+    out, lse = attend_with_lse(call, band)
+    if band.token is None:
+        return out
+    columns, rows = marked_keys(band.token), marked_queries(band.token, call.queries)
+    if columns.count:
+        out = _with_columns(call, band, columns, out, lse)
+    return rows.put(out, everywhere(call, rows)) if rows.count else out
+
+
+def _with_columns(call: Call, band: Stripe, columns: Marked, out: Tensor, lse: Tensor) -> Tensor:
+    """Global keys outside the band join those inside: each part counts by its denominator."""
+    k, v = (columns.pick(call.per_head(x)) for x in (call.k, call.v))
+    scores = (call.scale * call.q @ k.mT).float()
+    b, h, i, _ = index_grid(call.rows, call.heads, call.queries, 1, call.q.device)
+    j = columns.index[:, None, None]
+    if call.bias is not None:
+        scores = scores + call.bias.term(b, h, i, j).float()
+    assert call.mask is not None
+    apart = band.outside(i, j) & columns.real[:, None, None] & call.mask.allowed(b, h, i, j)
+    scores = scores.masked_fill(~apart, float("-inf"))
+    most = torch.maximum(lse, scores.amax(-1)).detach()
+    most = most.masked_fill(most == float("-inf"), 0.0).unsqueeze(-1)  # a query that may look nowhere
+    near, far = (lse.unsqueeze(-1) - most).exp(), (scores - most).exp()
+    total = near + far.sum(-1, keepdim=True)
+    total = total.masked_fill(total == 0, 1.0)
+    return out * (near / total).to(out.dtype) + (far / total).to(v.dtype) @ v
+
+
+def capable(call: Call) -> bool:
+    """Is the GPU one these kernels were made for?"""
+    return call.q.is_cuda and torch.cuda.get_device_capability(call.q.device) >= (8, 0)
 
 
 def refuses(call: Call) -> str | None:
