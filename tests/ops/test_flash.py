@@ -128,7 +128,7 @@ def test_flash_is_tiled(name):
 
 @interpreted
 def test_logits_of_ten_thousand():
-    # Whole numbers, so that scores are exact and equal ones stay equal; others lie so far apart that weights are 0 or 1.
+    # Whole numbers: scores are exact, equal ones stay equal, others lie so far apart that weights are 0 or 1.
     def whole(shape):
         return torch.randint(-2, 3, shape)
 

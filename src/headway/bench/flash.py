@@ -82,8 +82,9 @@ def candidates(row: Row) -> dict[str, Attention]:
 
 
 def _pinned(backend: SDPBackend, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    with sdpa_kernel(backend):
-        return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    with sdpa_kernel([backend]):
+        out: Tensor = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    return out
 
 
 @cache
@@ -116,7 +117,8 @@ def measured(row: Row) -> dict[str, dict[str, float]]:
         leaves = [x.detach().requires_grad_() for x in (q, k, v)]
         torch.autograd.grad(call(*leaves), leaves, grad)
 
-    return {way.__name__: _in_turns({who: partial(way, call) for who, call in there.items()}) for way in (forward, both)}
+    ways = {"forward": forward, "both": both}
+    return {name: _in_turns({who: partial(way, call) for who, call in there.items()}) for name, way in ways.items()}
 
 
 def _in_turns(calls: dict[str, Callable[[], None]]) -> dict[str, float]:

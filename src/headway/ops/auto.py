@@ -1,4 +1,4 @@
-"""Which kernel `auto` takes: the fastest that is right, by device, mask and size, as measured (`headway bench flash`)."""
+"""Which kernel `auto` takes: the fastest that is right, by device, mask and size (`headway bench flash`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch's scaled_dot_product_attention on its cuDNN back end: the fastest plain and causal attention on a Hopper GPU."""
+"""torch's scaled_dot_product_attention on its cuDNN back end: the fastest plain attention on a Hopper GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FlashAttention on a GPU: `tiled`'s algorithm in Triton, for masks that are a band (`flash_triton` has the kernels).
+"""FlashAttention on a GPU: `tiled`'s algorithm in Triton, for masks that are a band.
 
 Beside the output comes the logarithm of each softmax's denominator, with a gradient of its own: attention over two sets
 of keys is then the mean of two outputs, weighted by their denominators. Longformer's global tokens are such a set.
@@ -84,7 +84,7 @@ def refuses(call: Call) -> str | None:
     if reason := triton_missing():
         return reason
     if not (call.q.is_cuda or interpreted()):
-        return f"flash needs a CUDA GPU, q is on {call.q.device.type} (Triton's interpreter would do: TRITON_INTERPRET=1)"
+        return f"flash needs a CUDA GPU, q is on {call.q.device.type} (or Triton's interpreter: TRITON_INTERPRET=1)"
     if call.q.dtype not in DTYPES:
         return f"flash has no {str(call.q.dtype).removeprefix('torch.')}, only bfloat16, float16 and float32"
     if max(call.q.shape[-1], call.v.shape[-1]) > WIDEST:

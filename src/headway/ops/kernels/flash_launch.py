@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from types import ModuleType
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import torch
@@ -39,19 +39,16 @@ WIDE = Tiles(Tile(128, 128, 8, 2), Tile(64, 128, 8, 2), Tile(128, 64, 8, 2))
 
 
 @functools.cache
-def kernels() -> ModuleType:
-    """The Triton code, imported when it is first needed."""
-    from headway.ops.kernels import flash_triton
-
-    return flash_triton
+def kernels() -> tuple[Any, Any]:
+    """The Triton code, forwards and backwards, imported when it is first needed."""
+    return tuple(import_module(f"headway.ops.kernels.flash_{way}") for way in ("forward", "backward"))  # type: ignore[return-value]
 
 
 @functools.cache
 def interpreted() -> bool:
     """Do the kernels run in Triton's interpreter, on a CPU?"""
-    from triton.runtime.interpreter import InterpretedFunction
-
-    return isinstance(kernels().forward, InterpretedFunction)
+    kind = import_module("triton.runtime.interpreter").InterpretedFunction
+    return isinstance(kernels()[0].forward, kind)
 
 
 def tiles(q: Tensor, v: Tensor) -> Tiles:
@@ -131,10 +128,9 @@ def aligned(x: Tensor) -> Tensor:
 
 def _tiled(x_BHTE: Tensor, count: int, width: int) -> Any:
     """x in tiles of `count` tokens, `width` features; zeros beyond the edges."""
-    from triton.tools.tensor_descriptor import TensorDescriptor
-
+    make = import_module("triton.tools.tensor_descriptor").TensorDescriptor
     strides = [step if size > 1 else 16 for step, size in zip(x_BHTE.stride(), x_BHTE.shape, strict=True)]
-    return TensorDescriptor(x_BHTE, list(x_BHTE.shape), [*strides[:3], 1], [1, 1, count, width])
+    return make(x_BHTE, list(x_BHTE.shape), [*strides[:3], 1], [1, 1, count, width])
 
 
 def _all_tiled(tile: Tile, q: Tensor, k: Tensor, v: Tensor, *grad: Tensor) -> tuple[Any, ...]:
@@ -170,15 +166,14 @@ def flash(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     q, k, v = (aligned(x) for x in (q, k, v))
     n, tile = Sizes.of(q, k), tiles(q, v).forward
     out, lse = _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
-    kernels().forward[(-(-n.queries // tile.queries), n.rows * n.heads)](
+    kernels()[0].forward[(-(-n.queries // tile.queries), n.rows * n.heads)](
         *_all_tiled(tile, q, k, v), out, lse, band.slopes, band.lengths, *_strides(out), n.heads, n.heads // n.groups,
         n.queries, n.keys, *band.numbers(n), **band.constants(q, v, tile),
     )  # fmt: skip
     return out, lse
 
 
-@flash.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
@@ -186,7 +181,7 @@ def row_products(out: Tensor, grad: Tensor, grad_lse: Tensor | None) -> Tensor:
     """Σ dO·O - dL: (B, H, T)."""
     rows, heads, queries, width = out.shape
     delta = out.new_empty(rows, heads, queries, dtype=torch.float32)
-    kernels().row_products[(-(-queries // 64), rows * heads)](
+    kernels()[1].row_products[(-(-queries // 64), rows * heads)](
         out, grad, None if grad_lse is None else grad_lse.contiguous(), delta, *_strides(out, grad), heads, queries,
         W=width, WP=padded(width), M=64, HAS_DLSE=grad_lse is not None,
     )  # fmt: skip
@@ -198,7 +193,7 @@ def of_keys(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor)
     q, k, v, _ = four
     n = Sizes.of(q, k)
     dk, dv = _blank(k), _blank(v)
-    kernels().backward_keys[(-(-n.keys // tile.keys), n.rows * n.groups)](
+    kernels()[1].backward_keys[(-(-n.keys // tile.keys), n.rows * n.groups)](
         *_all_tiled(tile, *four), dk, dv, *lines, band.slopes, band.lengths, *_strides(dk, dv), n.heads, n.groups,
         n.queries, n.keys, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
     )  # fmt: skip
@@ -210,7 +205,7 @@ def of_queries(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tens
     q, k, v, _ = four
     n = Sizes.of(q, k)
     dq = _blank(q)
-    kernels().backward_queries[(-(-n.queries // tile.queries), n.rows * n.heads)](
+    kernels()[1].backward_queries[(-(-n.queries // tile.queries), n.rows * n.heads)](
         *_all_tiled(tile, *four), dq, *lines, band.slopes, band.lengths, *_strides(dq), n.heads, n.heads // n.groups,
         n.queries, n.keys, *band.numbers(n), **band.constants(q, v, tile),
     )  # fmt: skip
@@ -232,8 +227,9 @@ def flash_backward(
     return of_queries(chosen.of_queries, band, lines, *four), *of_keys(chosen.of_keys, band, lines, *four)
 
 
-@flash_backward.register_fake
-def _(grad: Tensor, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, ...]:
+def _gradient_shapes(
+    grad: Tensor, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, *rest: Any
+) -> tuple[Tensor, ...]:
     return _blank(q), _blank(k), _blank(v)
 
 
@@ -250,4 +246,6 @@ def _back(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tenso
     return *grads, *[None] * (2 + len(ctx.numbers))
 
 
+flash.register_fake(_shapes)
 flash.register_autograd(_back, setup_context=_keep)
+flash_backward.register_fake(_gradient_shapes)

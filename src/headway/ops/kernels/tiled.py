@@ -34,7 +34,8 @@ def run(call: Call, tile: Tile | None = None) -> Tensor:
 def attend_with_lse(call: Call, tile: Tile | None = None) -> tuple[Tensor, Tensor]:
     """(B, H, T, W) and L (B, H, T), -inf where a query may look nowhere; both have gradients."""
     held = () if call.bias is None else call.bias.tensors
-    return _Tiled.apply(call, tile or Tile(), call.q, call.k, call.v, *held)  # type: ignore[no-any-return, no-untyped-call]
+    found: tuple[Tensor, Tensor] = _Tiled.apply(call, tile or Tile(), call.q, call.k, call.v, *held)  # type: ignore[no-untyped-call]
+    return found
 
 
 def refuses(call: Call) -> str | None:
@@ -117,9 +118,7 @@ class _Lines(NamedTuple):
     delta: Tensor  # D - dL (B, H, T)
 
 
-def _again(
-    call: Call, tensors: tuple[Tensor, ...], allowed: Tensor, i: slice, j: slice
-) -> tuple[Tensor, Tensor]:
+def _again(call: Call, tensors: tuple[Tensor, ...], allowed: Tensor, i: slice, j: slice) -> tuple[Tensor, Tensor]:
     """The weights of a tile, computed again, and the gradient of its scores."""
     q, k, v, grad, lse, delta = tensors
     scores = _scores(call, q, k, allowed, i, j)
@@ -168,7 +167,8 @@ def backward_queries(call: Call, lines: _Lines, tile: Tile) -> Tensor:
 
 def _shared(by_head: Tensor, like: Tensor) -> Tensor:
     """(B, H, …) -> (B, G, …): the sum over the query heads that share a key head."""
-    return by_head.unflatten(1, (like.shape[1], -1)).sum(2)
+    joined: Tensor = by_head.unflatten(1, (like.shape[1], -1)).sum(2)
+    return joined
 
 
 def _bias_gradients(call: Call, held: tuple[Tensor, ...], to_scores: Tensor, i: slice, j: slice) -> tuple[Tensor, ...]:
@@ -199,4 +199,5 @@ class _Tiled(torch.autograd.Function):
         lines = _Lines(grad, lse, delta)
         dk, dv, *parts = backward_keys(call, lines, tile, ctx.held)
         given = iter(parts)
-        return None, None, backward_queries(call, lines, tile), dk, dv, *(next(given) if x else None for x in ctx.places)
+        of_bias = (next(given) if wanted else None for wanted in ctx.places)
+        return None, None, backward_queries(call, lines, tile), dk, dv, *of_bias
