@@ -94,10 +94,11 @@ def _static() -> Callable[..., Any]:
 
 def _flex(row: Row, settings: dict[str, Any]) -> Attention:
     q = torch.empty(1, HEADS, row.length, row.width, device="cuda", dtype=torch.bfloat16)
-    bias = settings["bias"]
+    bias: ops.Bias | None = settings["bias"]
     blocks = flex.block_mask(Call(q, q, q, settings["mask"], bias, 1.0))
 
     def add(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        assert bias is not None
         return score + bias.term(b, h, i, j).to(score.dtype)
 
     return partial(_static(), score_mod=add if bias is not None else None, block_mask=blocks)
