@@ -7,10 +7,10 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from headway.ops.kernels import sdpa
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.call import Call, capability
 
 STEP = 128  # it makes a plan for each shape it meets, at some expense: lengths that come back are multiples of this
-SHORTEST = 1024
+SHORTEST = 2048
 WIDTHS = (64, 128)
 
 
@@ -22,8 +22,8 @@ def run(call: Call) -> Tensor:
 
 def refuses(call: Call) -> str | None:
     """What cuDNN's fused attention is not, or is not known to be right for."""
-    if not call.q.is_cuda or not torch.backends.cuda.cudnn_sdp_enabled():
-        return f"cudnn needs a CUDA GPU with cuDNN's attention enabled, q is on {call.q.device.type}"
+    if not call.q.is_cuda:
+        return f"cudnn needs a CUDA GPU, q is on {call.q.device.type}"
     if call.q.dtype not in (torch.bfloat16, torch.float16):
         return f"cudnn has no {str(call.q.dtype).removeprefix('torch.')}, only bfloat16 and float16"
     if call.bias is not None or call.dropout:
@@ -39,4 +39,4 @@ def pays(call: Call) -> bool:
     """Is it right for this call, on a GPU it is made for, for lengths long enough and likely to come back?"""
     lengths = (call.queries, call.keys)
     fits = call.q.is_cuda and all(n >= SHORTEST and n % STEP == 0 for n in lengths)
-    return fits and torch.cuda.get_device_capability(call.q.device) >= (9, 0) and refuses(call) is None
+    return fits and capability() >= (9, 0) and refuses(call) is None

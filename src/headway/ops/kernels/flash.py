@@ -16,7 +16,7 @@ from torch import Tensor
 from headway.ops.bands import Marked, marked_keys, marked_queries
 from headway.ops.biases import Alibi
 from headway.ops.kernels.banded import everywhere
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.call import Call, capability
 from headway.ops.kernels.flash_launch import flash, interpreted
 from headway.ops.masks import index_grid
 from headway.ops.stripes import Stripe, stripe
@@ -25,10 +25,15 @@ WIDEST = 128  # head width
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
-@functools.cache
+@torch.compiler.assume_constant_result
 def triton_missing() -> str | None:
     """Why there are no Triton kernels here, or None."""
-    return None if importlib.util.find_spec("triton") else "Triton is not installed"
+    return None if _found("triton") else "Triton is not installed"
+
+
+@functools.cache
+def _found(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
 
 
 def attend_with_lse(call: Call, band: Stripe) -> tuple[Tensor, Tensor]:
@@ -76,7 +81,7 @@ def _with_columns(call: Call, band: Stripe, columns: Marked, out: Tensor, lse: T
 
 def capable(call: Call) -> bool:
     """Is the GPU one these kernels were made for?"""
-    return call.q.is_cuda and torch.cuda.get_device_capability(call.q.device) >= (8, 0)
+    return call.q.is_cuda and capability() >= (8, 0)
 
 
 def refuses(call: Call) -> str | None:

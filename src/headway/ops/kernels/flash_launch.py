@@ -44,7 +44,7 @@ def kernels() -> tuple[Any, Any]:
     return tuple(import_module(f"headway.ops.kernels.flash_{way}") for way in ("forward", "backward"))  # type: ignore[return-value]
 
 
-@functools.cache
+@torch.compiler.assume_constant_result
 def interpreted() -> bool:
     """Do the kernels run in Triton's interpreter, on a CPU?"""
     kind = import_module("triton.runtime.interpreter").InterpretedFunction
