@@ -24,6 +24,7 @@ from headway.ops import (
     alibi_slopes,
     attend,
 )
+from headway.ops.bands import one_way
 from headway.ops.kernels import flash, reference, tiled
 from headway.ops.kernels.call import Call
 from headway.ops.stripes import Stripe, stripe
@@ -178,6 +179,7 @@ LONG = {
     "the first token": (Window(4) | Global(marks(2, 37, (0, 0), (1, 0)))) & Lengths(torch.tensor([37, 20])),
     "some, unevenly": Window(3) | Global(marks(2, 37, (0, 5), (0, 30), (1, 36))),
     "none": Window(3) | Global(marks(2, 37)),
+    "seen, not seeing": one_way((Window(3) | Global(marks(2, 37, (0, 5), (1, 36)))) & Lengths(torch.tensor([37, 30]))),
     "looking back": (Window(6, 0) | Global(marks(2, 37, (0, 0)))) & Lengths(torch.tensor([30, 0])),
 }
 
@@ -197,6 +199,26 @@ def test_global_tokens_join_the_band(name, bias):
         results.append([out.detach(), q.grad, k.grad, v.grad])
     for got, want in zip(*results, strict=True):
         torch.testing.assert_close(got, want, rtol=CLOSE, atol=CLOSE)
+
+
+def test_global_tokens_that_are_seen_and_do_not_see():
+    token = Global(marks(1, 5, (0, 2)))
+    mask = (Window(0) | token) & Lengths(torch.tensor([4]))
+    assert mask.dense(5, 5)[0, 0, 2].tolist() == [True] * 4 + [False]
+    near = one_way(mask)
+    assert near.dense(5, 5)[0, 0].int().tolist() == [
+        [1, 0, 1, 0, 0],
+        [0, 1, 1, 0, 0],
+        [0, 0, 1, 0, 0],
+        [0, 0, 1, 1, 0],
+        [0, 0, 1, 0, 0],
+    ]
+    assert one_way(mask) is near  # what kernels keep with it is kept
+    assert one_way(Window(2) | token).parts[1] is near.parts[0].parts[1]
+    q, k, v = (torch.randn(2, 2, 37, 4) for _ in range(3))
+    mask = LONG["seen, not seeing"]
+    want = attend(q, k, v, mask=mask, kernel="reference")
+    torch.testing.assert_close(attend(q, k, v, mask=mask, kernel="banded"), want, rtol=CLOSE, atol=CLOSE)
 
 
 # --- what it refuses ---

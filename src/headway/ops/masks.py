@@ -358,7 +358,12 @@ class Packed(_Marked):
 
 @dataclass(frozen=True, eq=False)
 class Global(_Marked):
-    """Marked positions see everyone and are seen by everyone (Longformer's global tokens), `marks` (B, S) boolean."""
+    """Marked positions see everyone and are seen by everyone (Longformer's global tokens), `marks` (B, S) boolean.
+
+    Not `seeing`, they are seen by everyone and see no more than others do.
+    """
+
+    seeing: bool = True
 
     @classmethod
     def of(cls, places: Sequence[Sequence[int]], keys: int) -> Global:
@@ -377,4 +382,5 @@ class Global(_Marked):
             raise ShapeError(f"mask Global has marks of {self.marks.dtype}, expected torch.bool")
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return self.marks[b, place(i, self.offset, b)] | self.marks[b, j]
+        seen = self.marks[b, j]
+        return self.marks[b, place(i, self.offset, b)] | seen if self.seeing else seen

@@ -48,7 +48,7 @@ def run(call: Call) -> Tensor:
     if len(parts) > 1:
         order = torch.tensor([head for heads in groups.values() for head in heads], device=out.device)
         out = torch.cat(parts, 1)[:, order.argsort()]
-    if token is None:
+    if token is None or not token.seeing:
         return out
     rows = marked_queries(token, call.queries)
     return rows.put(out, everywhere(call, rows)) if rows.count else out

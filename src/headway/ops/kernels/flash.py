@@ -54,16 +54,19 @@ def run(call: Call) -> Tensor:
     out, lse = attend_with_lse(call, band)
     if band.token is None:
         return out
-    columns, rows = marked_keys(band.token), marked_queries(band.token, call.queries)
+    columns = marked_keys(band.token)
     if columns.count:
         out = _with_columns(call, band, columns, out, lse)
+    if not band.token.seeing:
+        return out
+    rows = marked_queries(band.token, call.queries)
     return rows.put(out, everywhere(call, rows)) if rows.count else out
 
 
 def _with_columns(call: Call, band: Stripe, columns: Marked, out: Tensor, lse: Tensor) -> Tensor:
     """Global keys outside the band join those inside: each part counts by its denominator."""
     k, v = (columns.pick(call.per_head(x)) for x in (call.k, call.v))
-    scores = (call.scale * call.q @ k.mT).float()
+    scores = call.scale * (call.q @ k.mT).float()
     b, h, i, _ = index_grid(call.rows, call.heads, call.queries, 1, call.q.device)
     j = columns.index[:, None, None]
     if call.bias is not None:
