@@ -1,7 +1,8 @@
 """FlashAttention on a GPU: `tiled`'s algorithm in Triton, for masks that are a band.
 
 Beside the output comes the logarithm of each softmax's denominator, with a gradient of its own: attention over two sets
-of keys is then the mean of two outputs, weighted by their denominators. Longformer's global tokens are such a set.
+of keys is then the mean of two outputs, weighted by their denominators. Longformer's global keys are met in the same
+softmax, picked out of the text; its global queries, few, see everything in a second pass.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ import math
 import torch
 from torch import Tensor
 
-from headway.ops.bands import Marked, marked_keys, marked_queries
+from headway.ops.bands import marked_keys, marked_queries
 from headway.ops.biases import Alibi
 from headway.ops.kernels.banded import everywhere
 from headway.ops.kernels.call import Call, capability
 from headway.ops.kernels.flash_launch import flash, interpreted
-from headway.ops.masks import index_grid
+from headway.ops.masks import Global
 from headway.ops.stripes import Stripe, stripe
 
 WIDEST = 128  # head width
@@ -43,7 +44,8 @@ def attend_with_lse(call: Call, band: Stripe) -> tuple[Tensor, Tensor]:
         slopes = call.bias.slopes
         assert isinstance(call.bias.offset, int)
         offset = call.bias.offset
-    out, lse = flash(call.q, call.k, call.v, slopes, band.lengths, band.low, band.high, offset, call.scale)
+    numbers = (band.low, band.high, offset, call.scale)
+    out, lse = flash(call.q, call.k, call.v, slopes, band.lengths, _places(band.token), *numbers)
     return out, lse
 
 
@@ -51,35 +53,19 @@ def run(call: Call) -> Tensor:
     """(B, H, T, W)."""
     band = stripe(call.mask)
     assert isinstance(band, Stripe)
-    out, lse = attend_with_lse(call, band)
-    if band.token is None:
-        return out
-    columns = marked_keys(band.token)
-    if columns.count:
-        out = _with_columns(call, band, columns, out, lse)
-    if not band.token.seeing:
+    out, _ = attend_with_lse(call, band)
+    if band.token is None or not band.token.seeing:
         return out
     rows = marked_queries(band.token, call.queries)
     return rows.put(out, everywhere(call, rows)) if rows.count else out
 
 
-def _with_columns(call: Call, band: Stripe, columns: Marked, out: Tensor, lse: Tensor) -> Tensor:
-    """Global keys outside the band join those inside: each part counts by its denominator."""
-    k, v = (columns.pick(call.per_head(x)) for x in (call.k, call.v))
-    scores = call.scale * (call.q @ k.mT).float()
-    b, h, i, _ = index_grid(call.rows, call.heads, call.queries, 1, call.q.device)
-    j = columns.index[:, None, None]
-    if call.bias is not None:
-        scores = scores + call.bias.term(b, h, i, j).float()
-    assert call.mask is not None
-    apart = band.outside(i, j) & columns.real[:, None, None] & call.mask.allowed(b, h, i, j)
-    scores = scores.masked_fill(~apart, float("-inf"))
-    most = torch.maximum(lse, scores.amax(-1)).detach()
-    most = most.masked_fill(most == float("-inf"), 0.0).unsqueeze(-1)  # a query that may look nowhere
-    near, far = (lse.unsqueeze(-1) - most).exp(), (scores - most).exp()
-    total = near + far.sum(-1, keepdim=True)
-    total = total.masked_fill(total == 0, 1.0)
-    return out * (near / total).to(out.dtype) + (far / total).to(v.dtype) @ v
+def _places(token: Global | None) -> Tensor | None:
+    """(B, C): where the keys stand that are seen from everywhere, -1 where a row has fewer."""
+    if token is None or not marked_keys(token).count:
+        return None
+    marked = marked_keys(token)
+    return token.once("places", lambda: marked.index.masked_fill(~marked.real, -1).int())
 
 
 def capable(call: Call) -> bool:

@@ -6,27 +6,41 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from headway.ops.kernels.flash_tiles import AHEAD, LN2, LOG2E, NUMBERS, allowed, biased, put_rows, rows, stretches
+from headway.ops.kernels.flash_tiles import (
+    AHEAD,
+    APART,
+    EDGE,
+    INSIDE,
+    LN2,
+    LOG2E,
+    NUMBERS,
+    allowed,
+    biased,
+    places,
+    put_rows,
+    rows,
+    stretches,
+)
 
 
 @triton.jit
-def _look(state, q, ks, vs, b, group, i, shift, begin, end, low, high, keys, scale, slope, offset,
-          E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr, N: tl.constexpr,
-          HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, EDGE: tl.constexpr):  # fmt: skip
+def _look(state, q, ks, vs, places_ptr, b, group, i, shift, begin, end, low, high, keys, scale, slope, offset,
+          EP: tl.constexpr, WP: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
+          BIAS: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
     """The forward pass over one stretch: the online softmax."""
     acc, total, most = state
     for n in range(begin, end, N):
-        j = n + tl.arange(0, N)
+        j = places(n, places_ptr, end, N, KIND)
         k = rows(ks, b, group, n, N, EP)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee")
-        if EDGE or BIAS != 0:
+        if KIND != INSIDE or BIAS != 0:
             scores = biased(scores * scale, i[:, None], (j - shift)[None, :], slope, offset - shift, BIAS)
-            if EDGE:
-                seen = allowed(i[:, None], j[None, :], low, high, keys, HAS_LOW, HAS_HIGH)
+            if KIND != INSIDE:
+                seen = allowed(i[:, None], j[None, :], low, high, keys, HAS_LOW, HAS_HIGH, KIND)
                 scores = tl.where(seen, scores, float("-inf"))
             now = tl.maximum(most, tl.max(scores, 1))
             base = now
-            if EDGE:  # a query that has seen nothing yet: -inf - -inf is no number
+            if KIND != INSIDE:  # a query that has seen nothing yet: -inf - -inf is no number
                 base = tl.where(now == float("-inf"), 0.0, now)
             p = tl.exp2(scores - base[:, None])
         else:
@@ -43,12 +57,11 @@ def _look(state, q, ks, vs, b, group, i, shift, begin, end, low, high, keys, sca
 
 
 @triton.jit(do_not_specialize=NUMBERS)
-def forward(qs, ks, vs, o_ptr, lse_ptr, slopes_ptr, lengths_ptr,
-            ob, oh, ot,
-            H, GROUP, T, S, low, high, scale, natural, offset,
+def forward(qs, ks, vs, picked_ks, picked_vs, o_ptr, lse_ptr, slopes_ptr, lengths_ptr, places_ptr,
+            ob, oh, ot, H, GROUP, T, S, C, low, high, scale, natural, offset,
             E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
-            HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, HAS_LENGTHS: tl.constexpr,
-            BIAS: tl.constexpr):  # fmt: skip
+            HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr,
+            PICKED: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
     """A tile of queries against all keys it sees: the output, and the logarithm of the softmax's denominator."""
     tile = tl.program_id(0)
     if HAS_HIGH and not HAS_LOW:
@@ -69,12 +82,15 @@ def forward(qs, ks, vs, o_ptr, lse_ptr, slopes_ptr, lengths_ptr,
     state = (tl.zeros([M, WP], tl.float32), tl.zeros([M], tl.float32), tl.full([M], float("-inf"), tl.float32))
     start, whole, edge, end = stretches(first, M, N, low, high, keys, HAS_LOW, HAS_HIGH)
     if HAS_LOW:
-        state = _look(state, q, ks, vs, row, group, i, first, start, whole, low, high, keys, scale, slope, offset,
-                      E, W, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, True)  # fmt: skip
-    state = _look(state, q, ks, vs, row, group, i, first, whole, edge, low, high, keys, scale, slope, offset,
-                  E, W, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, False)  # fmt: skip
-    state = _look(state, q, ks, vs, row, group, i, first, edge, end, low, high, keys, scale, slope, offset,
-                  E, W, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, True)  # fmt: skip
+        state = _look(state, q, ks, vs, None, row, group, i, first, start, whole, low, high, keys, scale, slope,
+                      offset, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, EDGE)  # fmt: skip
+    state = _look(state, q, ks, vs, None, row, group, i, first, whole, edge, low, high, keys, scale, slope,
+                  offset, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, INSIDE)  # fmt: skip
+    state = _look(state, q, ks, vs, None, row, group, i, first, edge, end, low, high, keys, scale, slope,
+                  offset, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, EDGE)  # fmt: skip
+    if HAS_PLACES:
+        state = _look(state, q, picked_ks, picked_vs, places_ptr + b * C, row, group, i, first, 0, C, low, high, keys,
+                      scale, slope, offset, EP, WP, PICKED, HAS_LOW, HAS_HIGH, BIAS, APART)  # fmt: skip
     acc, total, most = state
     none = total == 0.0
     acc = acc / tl.where(none, 1.0, total)[:, None]

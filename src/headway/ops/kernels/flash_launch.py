@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-BAND = "Tensor? slopes, Tensor? lengths, int? low, int? high, int offset, float scale"
+BAND = "Tensor? slopes, Tensor? lengths, Tensor? places, int? low, int? high, int offset, float scale"
 
 
 class Tile(NamedTuple):
@@ -32,6 +32,8 @@ class Tiles(NamedTuple):
     of_queries: Tile  # dQ
 
 
+PICKED = 16  # keys seen from everywhere, in a tile
+PART = 1024  # queries whose sums over them are made together
 TINY = Tiles(*[Tile(16, 16, 4, 1)] * 3)  # for the interpreter
 SINGLE = Tiles(*[Tile(32, 32, 4, 1)] * 3)  # float32 takes no tensor cores, and twice the memory
 NARROW = Tiles(Tile(128, 64, 4, 3), Tile(64, 128, 8, 2), Tile(128, 64, 8, 3))  # heads up to 64 wide
@@ -85,6 +87,7 @@ class Band(NamedTuple):
 
     slopes: Tensor | None
     lengths: Tensor | None
+    places: Tensor | None  # (B, C) int32, of keys that are seen from everywhere; -1: none
     low: int | None
     high: int | None
     offset: int
@@ -93,7 +96,7 @@ class Band(NamedTuple):
     def constants(self, q: Tensor, v: Tensor, tile: Tile) -> dict[str, Any]:
         """What a kernel is compiled for."""
         width, value_width = q.shape[-1], v.shape[-1]
-        ahead = self.high is not None and self.high <= self.offset
+        ahead = self.high is not None and self.high <= self.offset and self.places is None
         return {
             "E": width,
             "W": value_width,
@@ -104,16 +107,32 @@ class Band(NamedTuple):
             "HAS_LOW": self.low is not None,
             "HAS_HIGH": self.high is not None,
             "HAS_LENGTHS": self.lengths is not None,
+            "HAS_PLACES": self.places is not None,
+            "PICKED": PICKED,
             "BIAS": 0 if self.slopes is None else 1 if ahead else 2,
             "num_warps": tile.warps,
             "num_stages": tile.stages,
         }
 
-    def numbers(self, n: Sizes) -> tuple[int, int, float, float, int]:
-        """low and high, no farther than there are tokens, so that sums of them stay in 32 bits; scales; offset."""
+    def numbers(self, n: Sizes) -> tuple[float, ...]:
+        """T, S, C; low and high, no farther than there are tokens, so that sums stay in 32 bits; scales; offset."""
         most = n.queries + n.keys
         low, high = (max(-most, min(edge or 0, most)) for edge in (self.low, self.high))
-        return low, high, self.scale * math.log2(math.e), self.scale, self.offset
+        count = 0 if self.places is None else self.places.shape[1]
+        return n.queries, n.keys, count, low, high, self.scale * math.log2(math.e), self.scale, self.offset
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """Those that kernels read."""
+        return self.slopes, self.lengths, self.places
+
+    def picked(self, *tensors: Tensor) -> tuple[Any, ...]:
+        """(B, G, S, E) -> the tokens at `places` (B, G, C, E), in tiles; None where there are none."""
+        if self.places is None:
+            return tuple(None for _ in tensors)
+        index = self.places.clamp(min=0).long()[:, None, :, None]
+        found = (x.gather(2, index.expand(-1, x.shape[1], -1, x.shape[3])) for x in tensors)
+        return tuple(_tiled(aligned(x), PICKED, padded(x.shape[-1])) for x in found)
 
 
 def aligned(x: Tensor) -> Tensor:
@@ -167,8 +186,8 @@ def flash(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     n, tile = Sizes.of(q, k), tiles(q, v).forward
     out, lse = _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
     kernels()[0].forward[(-(-n.queries // tile.queries), n.rows * n.heads)](
-        *_all_tiled(tile, q, k, v), out, lse, band.slopes, band.lengths, *_strides(out), n.heads, n.heads // n.groups,
-        n.queries, n.keys, *band.numbers(n), **band.constants(q, v, tile),
+        *_all_tiled(tile, q, k, v), *band.picked(k, v), out, lse, *band.tensors, *_strides(out), n.heads,
+        n.heads // n.groups, *band.numbers(n), **band.constants(q, v, tile),
     )  # fmt: skip
     return out, lse
 
@@ -195,7 +214,7 @@ def of_keys(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor)
     dk, dv = _blank(k), _blank(v)
     kernels()[1].backward_keys[(-(-n.keys // tile.keys), n.rows * n.groups)](
         *_all_tiled(tile, *four), dk, dv, *lines, band.slopes, band.lengths, *_strides(dk, dv), n.heads, n.groups,
-        n.queries, n.keys, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
+        *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
     )  # fmt: skip
     return dk, dv
 
@@ -206,10 +225,28 @@ def of_queries(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tens
     n = Sizes.of(q, k)
     dq = _blank(q)
     kernels()[1].backward_queries[(-(-n.queries // tile.queries), n.rows * n.heads)](
-        *_all_tiled(tile, *four), dq, *lines, band.slopes, band.lengths, *_strides(dq), n.heads, n.heads // n.groups,
-        n.queries, n.keys, *band.numbers(n), **band.constants(q, v, tile),
+        *_all_tiled(tile, *four), *band.picked(k, v), dq, *lines, *band.tensors, *_strides(dq), n.heads,
+        n.heads // n.groups, *band.numbers(n), **band.constants(q, v, tile),
     )  # fmt: skip
     return dq
+
+
+def add_picked(dk: Tensor, dv: Tensor, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> None:
+    """What keys that are seen from everywhere get from queries whose band they lie outside of is added to dK and dV."""
+    q, k, v, grad = four
+    assert band.places is not None
+    n, tile = Sizes.of(q, k), Tile(16 if not q.is_cuda else 64, PART, 4, 2)
+    parts, blocks = -(-n.queries // PART), -(-band.places.shape[1] // PICKED)
+    widths = (padded(q.shape[-1]), padded(v.shape[-1]))
+    sums = [q.new_empty(parts, n.rows, n.groups, blocks * PICKED, width, dtype=torch.float32) for width in widths]
+    kernels()[1].backward_picked[(parts, n.rows * n.groups, blocks)](
+        _tiled(q, tile.queries, widths[0]), _tiled(grad, tile.queries, widths[1]), *band.picked(k, v), *sums, *lines,
+        *band.tensors, n.heads, n.groups, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
+    )  # fmt: skip
+    index = band.places.clamp(min=0).long()[:, None, :, None]
+    for total, part in zip((dk, dv), sums, strict=True):
+        found = part.sum(0)[:, :, : index.shape[2], : total.shape[-1]]
+        total.scatter_add_(2, index.expand_as(found), found.to(total.dtype))
 
 
 @_operator(
@@ -224,7 +261,10 @@ def flash_backward(
     band, chosen = Band(*rest), tiles(q, v)
     four = tuple(aligned(x) for x in (q, k, v, grad))
     lines = (lse, row_products(out, four[3], grad_lse))
-    return of_queries(chosen.of_queries, band, lines, *four), *of_keys(chosen.of_keys, band, lines, *four)
+    dk, dv = of_keys(chosen.of_keys, band, lines, *four)
+    if band.places is not None:
+        add_picked(dk, dv, band, lines, *four)
+    return of_queries(chosen.of_queries, band, lines, *four), dk, dv
 
 
 def _gradient_shapes(
@@ -234,16 +274,16 @@ def _gradient_shapes(
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, slopes, lengths, *ctx.numbers = inputs
-    ctx.save_for_backward(q, k, v, *output, slopes, lengths)
+    ctx.numbers = inputs[6:]
+    ctx.save_for_backward(*inputs[:3], *output, *inputs[3:6])
     ctx.set_materialize_grads(False)
 
 
 def _back(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
-    q, k, v, out, lse, slopes, lengths = ctx.saved_tensors
-    grad = torch.zeros_like(out) if grad is None else grad
-    grads = flash_backward(grad, grad_lse, q, k, v, out, lse, slopes, lengths, *ctx.numbers)
-    return *grads, *[None] * (2 + len(ctx.numbers))
+    saved = ctx.saved_tensors  # q, k, v, out, lse and the band's own
+    grad = torch.zeros_like(saved[3]) if grad is None else grad
+    grads = flash_backward(grad, grad_lse, *saved, *ctx.numbers)
+    return *grads, *[None] * (3 + len(ctx.numbers))
 
 
 flash.register_fake(_shapes)

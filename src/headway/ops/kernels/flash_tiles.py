@@ -16,7 +16,10 @@ LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
 AHEAD = tl.constexpr(1)  # ALiBi where no key lies after its query: |i - j| = i - j
 BOTH = tl.constexpr(2)  # ALiBi on both sides
-NUMBERS = ["H", "T", "S", "low", "high", "offset"]  # whose values make no other code
+NUMBERS = ["H", "T", "S", "C", "low", "high", "offset"]  # whose values make no other code
+INSIDE = tl.constexpr(0)  # a tile that no edge of the band cuts,
+EDGE = tl.constexpr(1)  # one that may be cut,
+APART = tl.constexpr(2)  # and keys that are seen from everywhere, picked out of the text
 
 
 @triton.jit
@@ -43,14 +46,27 @@ def put_rows(pointer, index, stride, limit, value, WIDTH: tl.constexpr, PADDED: 
 
 
 @triton.jit
-def allowed(i, j, low, high, keys, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr):
-    """May query i look at key j?"""
+def places(first, places_ptr, count, SIZE: tl.constexpr, KIND: tl.constexpr):
+    """Where the keys of a tile stand in the text; -1 for what fills up a tile of picked ones."""
+    j = first + tl.arange(0, SIZE)
+    if KIND == APART:
+        return tl.load(places_ptr + j, mask=j < count, other=-1)
+    else:
+        return j
+
+
+@triton.jit
+def allowed(i, j, low, high, keys, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, KIND: tl.constexpr):
+    """May query i look at key j? A key APART counts only outside the band: inside it was met already."""
     inside = j < keys
     if HAS_LOW:
         inside = inside & (j >= i + low)
     if HAS_HIGH:
         inside = inside & (j <= i + high)
-    return inside
+    if KIND == APART:
+        return (j >= 0) & (j < keys) & ~inside
+    else:
+        return inside
 
 
 @triton.jit
