@@ -26,7 +26,7 @@ WIDEST = 128  # head width
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def triton_missing() -> str | None:
     """Why there are no Triton kernels here, or None."""
     return None if _found("triton") else "Triton is not installed"
@@ -75,8 +75,9 @@ def capable(call: Call) -> bool:
 
 def refuses(call: Call) -> str | None:
     """What is no band, biases other than ALiBi, dropout, wide heads, and devices without Triton."""
-    if reason := triton_missing():
-        return reason
+    missing: str | None = triton_missing()
+    if missing:
+        return missing
     if not (call.q.is_cuda or interpreted()):
         return f"flash needs a CUDA GPU, q is on {call.q.device.type} (or Triton's interpreter: TRITON_INTERPRET=1)"
     if call.q.dtype not in DTYPES:

@@ -46,7 +46,7 @@ def kernels() -> tuple[Any, Any]:
     return tuple(import_module(f"headway.ops.kernels.flash_{way}") for way in ("forward", "backward"))  # type: ignore[return-value]
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def interpreted() -> bool:
     """Do the kernels run in Triton's interpreter, on a CPU?"""
     kind = import_module("triton.runtime.interpreter").InterpretedFunction
