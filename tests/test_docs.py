@@ -147,6 +147,7 @@ NOT_RUN = {
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",
     "headway bench decode-gpu": "needs a GPU",
+    "headway bench flash": "needs a GPU",
     "headway bench import": "writes gigabytes and reads a clock",
     "headway bench longformer": "reads a clock; tests/bench/test_benches.py does at a small size",
     "source .venv/bin/activate": "changes a shell and nothing else; `make venv` makes the file",

@@ -77,6 +77,8 @@ def test_a_report_is_flat():
 def test_what_cannot_run_here_says_so(capsys, monkeypatch):
     assert main(["bench", "decode-gpu"]) == 2
     assert "decode-gpu needs a GPU" in capsys.readouterr().err
+    assert main(["bench", "flash"]) == 2
+    assert "flash needs a GPU" in capsys.readouterr().err
     assert main(["bench", "nothing"]) == 2
     assert ", ".join(BENCHES) in capsys.readouterr().err
     monkeypatch.setattr("headway.bench.peers.import_module", lambda name: (_ for _ in ()).throw(ImportError))

@@ -447,8 +447,8 @@ def test_auto_takes_few_for_a_step_banded_for_a_narrow_band_and_sdpa_otherwise(q
 
 
 def test_an_unknown_kernel_is_refused_with_the_allowed_ones():
-    with pytest.raises(KernelError, match="kernel='flash', allowed: auto, reference, sdpa, flex, banded"):
-        attend(*qkv(), kernel="flash")
+    with pytest.raises(KernelError, match="kernel='fast', allowed: auto, reference, sdpa, cudnn, flex, banded"):
+        attend(*qkv(), kernel="fast")
 
 
 @pytest.mark.parametrize(

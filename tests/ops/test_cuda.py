@@ -52,7 +52,7 @@ def attend(kernel: str, mask: ops.Mask | None, bias: ops.Bias | None, dtype: tor
 @pytest.mark.parametrize("bias", ["no bias", "alibi", "relative"])
 @pytest.mark.parametrize("mask", ["none", "causal", "window", "lengths", "causal & lengths & packed", "dilated heads",
                                   "(window | global) & lengths", "window | prefix", "empty rows"])  # fmt: skip
-@pytest.mark.parametrize("kernel", ["sdpa", "flex", "banded"])
+@pytest.mark.parametrize("kernel", ["sdpa", "flex", "banded", "flash", "tiled"])
 def test_kernels_meet_the_reference_forward_and_backward(kernel, mask, bias):
     chosen, added = masks()[mask], biases()[bias]
     q = torch.zeros(B, H, T, E, device="cuda")
@@ -69,9 +69,42 @@ def test_kernels_meet_the_reference_forward_and_backward(kernel, mask, bias):
         torch.testing.assert_close(got, want, atol=6e-2, rtol=6e-2)
 
 
-def test_auto_takes_flex_for_a_narrow_window():
-    q = torch.zeros(1, 2, 4096, 32, device="cuda", dtype=torch.bfloat16)
-    assert choose(Call(q, q, q, ops.Window(128, 0), None, 1.0)) == "flex"
-    assert choose(Call(q, q, q, ops.Causal(), None, 1.0)) == "sdpa"
-    q = q.float()
-    assert choose(Call(q, q, q, ops.Window(128, 0), None, 1.0)) == "banded"
+def test_auto_takes_the_fastest_by_mask_and_size():
+    def taken(length: int, mask: ops.Mask | None, dtype: torch.dtype = torch.bfloat16, **settings) -> str:
+        q = torch.zeros(1, 2, length, 64, device="cuda", dtype=dtype)
+        return choose(Call(q, q, q, mask, settings.get("bias"), 1.0, settings.get("dropout", 0.0)))
+
+    marks = torch.zeros(1, 4096, dtype=torch.bool, device="cuda")
+    assert taken(4096, ops.Window(128, 0)) == "flash"
+    assert taken(4096, ops.Window(128) | ops.Global(marks)) == "flash"
+    assert taken(4096, ops.Window(128, dilation=2) | ops.Global(marks)) == "flex"
+    assert taken(4096, ops.Causal(), bias=ops.Alibi(ops.alibi_slopes(2).cuda())) == "flash"
+    assert taken(4096, ops.Window(128), dropout=0.1) == "banded"
+    assert taken(4096, ops.Window(128), torch.float32) == "banded"
+    assert taken(512, ops.Causal()) == "sdpa"
+    assert taken(4096, ops.Causal(), dropout=0.1) == "sdpa"
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_flash_errs_no_more_than_dense_attention_in_the_same_precision(dtype):
+    """Against float64, for ragged tiles, grouped heads, ALiBi and a window with a global token."""
+    marks = torch.zeros(2, 333, dtype=torch.bool, device="cuda")
+    marks[:, 100] = True
+    cases = [(ops.Causal(), ops.Alibi(ops.alibi_slopes(H).cuda())), (ops.Window(40) | ops.Global(marks), None)]
+    for mask, bias in cases:
+        inputs = [torch.randn(2, heads, 333, 64, device="cuda").to(dtype) for heads in (H, G, G)]
+        want = ops.attend(*(x.double() for x in inputs), mask=mask, bias=bias, kernel="reference")
+        flash, dense = (ops.attend(*inputs, mask=mask, bias=bias, kernel=k).double() for k in ("flash", "reference"))
+        assert (flash - want).norm() <= 2 * (dense - want).norm()
+
+
+def test_flash_compiles_as_it_is():
+    q = torch.randn(1, 2, 300, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return 2 * ops.attend(x, x, x, mask=ops.Causal(), kernel="flash")
+
+    out = torch.compile(twice, fullgraph=True)(q)
+    torch.testing.assert_close(out, twice(q))
+    (grad,) = torch.autograd.grad(out.sum(), q)
+    torch.testing.assert_close(grad, torch.autograd.grad(twice(q).sum(), q)[0])

@@ -7,10 +7,12 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from headway import ops
@@ -18,7 +20,7 @@ from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result, compare
 from headway.interop.families.longformer import LONGFORMER, UNUSED
 from headway.interop.family import taken
-from headway.models import LongformerConfig, build_model
+from headway.models import LongformerConfig, LongformerMasked, LongformerMaskedConfig, build_model
 from headway.storage import set_weights
 
 LENGTHS = (4096, 8192, 16384, 32768, 65536)  # of the slopes, on a CPU
@@ -27,33 +29,37 @@ ROUNDS = 2
 WIDTH = 768  # of the two layers
 ON_CPU = ((1, 2048),)  # rows and length of the comparison; on a GPU as PEERS.md has it
 ON_GPU = ((2, 4096), (2, 16384))
+STEP = 32768  # tokens of the training step
 
 
 def run(options: Options) -> Report:
-    """Slopes of `banded` forward and backward with a global token; two layers of base size beside transformers'."""
+    """Slopes forward and backward with a global token; two layers of base size beside transformers'; a long step."""
     transformers = peer("transformers")
-    figures = slopes()
+    figures = slopes("cpu", "banded")
     if not torch.cuda.is_available():
         return Report([_beside(transformers, "cpu", torch.float32, *size) for size in ON_CPU], figures)
     kinds = ((torch.bfloat16, size) for size in ON_GPU), ((torch.float32, size) for size in ON_GPU)
+    for kernel in ("banded", "flash"):
+        figures |= {f"cuda_{kernel}_{name}": value for name, value in slopes("cuda", kernel).items()}
     results = [_beside(transformers, "cuda", dtype, *size) for kind in kinds for dtype, size in kind]
-    return Report(results, figures)
+    return Report(results, figures | training_step())
 
 
-def slopes() -> dict[str, float]:
+def slopes(device: str, kernel: str) -> dict[str, float]:
     """The exponents of the length in seconds and in bytes, fitted over LENGTHS: 1 is linear, 2 quadratic."""
     torch.manual_seed(0)
     seconds, memory = [], []
-    _there_and_back(LENGTHS[0] // 4)  # what torch loads and keeps at its first call
+    measure = partial(_on_cpu if device == "cpu" else _on_gpu, kernel)
+    measure(LENGTHS[0] // 4)  # what torch loads and keeps at its first call
     for length in LENGTHS:
-        took, used = _there_and_back(length)
+        took, used = measure(length)
         seconds.append(took)
         memory.append(used)
-        print(f"T={length}: {took:.3f} s, {used / 2**20:.0f} MiB", file=sys.stderr)
+        print(f"{kernel} on {device}, T={length}: {took:.4f} s, {used / 2**20:.0f} MiB", file=sys.stderr)
     return {
         "time_slope": round(slope(LENGTHS, seconds), 3),
         "memory_slope": round(slope(LENGTHS, memory), 3),
-        "longest_seconds": round(seconds[-1], 3),
+        "longest_seconds": round(seconds[-1], 4),
         "longest_mib": round(memory[-1] / 2**20, 1),
     }
 
@@ -65,18 +71,64 @@ def slope(lengths: tuple[int, ...], values: list[float]) -> float:
     return sum((a - middle) * (b - height) for a, b in zip(x, y, strict=True)) / sum((a - middle) ** 2 for a in x)
 
 
-def _there_and_back(length: int) -> tuple[float, float]:
+def _there_and_back(kernel: str, qkv: list[Tensor]) -> None:
+    length = qkv[0].shape[2]
+    first = torch.arange(length, device=qkv[0].device).view(1, -1) == 0
+    mask = ops.Window(RADIUS) | ops.Global(first.expand(len(qkv[0]), -1))
+    ops.attend(*qkv, mask=mask, kernel=kernel).sum().backward()
+
+
+def _on_cpu(kernel: str, length: int) -> tuple[float, float]:
     """The best seconds and the most bytes of a forward and a backward pass, the inputs counted."""
     times = []
     before = _reset_peak()
     qkv = [torch.randn(1, HEADS, length, HEAD_WIDTH, requires_grad=True) for _ in range(3)]
-    first = torch.arange(length).view(1, -1) == 0
     for _ in range(ROUNDS):
         start = time.perf_counter()
-        mask = ops.Window(RADIUS) | ops.Global(first)
-        ops.attend(*qkv, mask=mask, kernel="banded").sum().backward()
+        _there_and_back(kernel, qkv)
         times.append(time.perf_counter() - start)
     return min(times), max(_status("VmHWM") - before, 1.0)
+
+
+def _on_gpu(kernel: str, length: int) -> tuple[float, float]:
+    """The same, with heads enough to fill it from the shortest text on."""
+    shape = (4, 16, length, HEAD_WIDTH)
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    qkv = [torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
+    times = []
+    for _ in range(ROUNDS + 2):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        _there_and_back(kernel, qkv)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    return min(times), float(torch.cuda.max_memory_allocated())
+
+
+def training_step() -> dict[str, float]:
+    """A step of longformer-base over one long text: guess every token, AdamW, bf16 autocast, no dropout."""
+    body = LongformerConfig(vocab=1000, context=STEP, dropout=0.0)
+    model = LongformerMasked(LongformerMaskedConfig(longformer=body)).cuda()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
+    tokens = torch.randint(3, 1000, (1, STEP), device="cuda")
+    first = torch.arange(STEP, device="cuda").view(1, -1) == 0
+    torch.cuda.reset_peak_memory_stats()
+    times = []
+    for _ in range(ROUNDS + 2):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        with torch.autocast("cuda", torch.bfloat16):
+            logits = model(tokens, global_BT=first)
+        F.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten()).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - start)
+    figures = {"step_32k_seconds": round(min(times), 4)}
+    figures["step_32k_peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
+    print(f"12 layers, a training step of {STEP} tokens: {figures}", file=sys.stderr)
+    return figures
 
 
 def _reset_peak() -> float:

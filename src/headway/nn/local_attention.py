@@ -18,7 +18,7 @@ from headway.nn.linear import FusedLinear
 from headway.nn.positions import Geometry
 from headway.nn.taps import Tap
 from headway.ops import Mask, Window
-from headway.ops.bands import Marked, Picked, globals_of, marked_queries
+from headway.ops.bands import Marked, Picked, globals_of, marked_queries, one_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ class GlobalAttention(SelfAttention):
         used: int = 0,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        tokens = globals_of(mask)
+        tokens = () if mask is None else globals_of(one_way(mask))
         if cache is not None or (geometry is not None and (geometry.angles or geometry.bias is not None)):
             raise ConfigError("attention with global tokens reads whole texts, with positions joined to the input")
         if mask is None or not tokens:
@@ -138,6 +138,7 @@ class GlobalAttention(SelfAttention):
             if seen is not weights:  # a hook put others in their place
                 seen = F.dropout(seen, dropout).to(local[2].dtype)
                 return marked.put(seen @ local[2], marked.pick(seen) @ own[2])
-        near = ops.attend(*local, mask=mask, scale=self.scale, dropout=dropout, kernel=self.kernel)
+        # Global tokens' own rows are thrown away here: they need not look far.
+        near = ops.attend(*local, mask=one_way(mask), scale=self.scale, dropout=dropout, kernel=self.kernel)
         far = ops.attend(*own, mask=everything, scale=self.scale, dropout=dropout)  # few queries: any kernel will do
         return marked.put(near, far)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from headway.errors import KernelError, ShapeError
-from headway.ops.bands import shape
+from headway.ops.auto import choose
 from headway.ops.biases import Bias
-from headway.ops.kernels import banded, few, flex, reference, sdpa
+from headway.ops.kernels import banded, cudnn, few, flash, flex, reference, sdpa, tiled
 from headway.ops.kernels.call import Call, Kernel
 from headway.ops.masks import Mask
 from headway.ops.shapes import expect
@@ -16,9 +16,12 @@ from headway.ops.shapes import expect
 KERNELS: dict[str, Kernel] = {
     "reference": Kernel(reference.run, reference.refuses),
     "sdpa": Kernel(sdpa.run, sdpa.refuses),
+    "cudnn": Kernel(cudnn.run, cudnn.refuses),
     "flex": Kernel(flex.run, flex.refuses),
     "banded": Kernel(banded.run, banded.refuses),
     "few": Kernel(few.run, few.refuses),
+    "tiled": Kernel(tiled.run, tiled.refuses),
+    "flash": Kernel(flash.run, flash.refuses),
 }
 
 
@@ -62,26 +65,6 @@ def attention_weights(
 ) -> Tensor:
     """The weights (B, H, T, S) that `attend` would use, whatever kernel it runs on."""
     return reference.weights(_checked(q, k, k, mask, bias, scale, 0.0, None))
-
-
-def choose(call: Call) -> str:
-    """The kernel `auto` takes for this call."""
-    if not call.queries or not call.keys:
-        return "reference"
-    if call.queries <= few.MOST and call.q.device.type == "cpu" and not (call.needs_gradient or call.dropout):
-        return "few"
-    if call.mask is not None and call.queries > 1:
-        # Strips cost about twice the window per query; a dense kernel costs every key but is fused.
-        form = shape(call.mask, call.heads)
-        if form.finite and 4 * form.width <= call.keys:
-            return "flex" if _flex_is_worth_it(call) else "banded"
-    return "sdpa"
-
-
-def _flex_is_worth_it(call: Call) -> bool:
-    """On a GPU, in 16 bits (in 32 it multiplies in tf32), with heads wide enough for it, where it can be compiled."""
-    fits = call.q.is_cuda and call.q.element_size() == 2 and call.q.shape[-1] >= 16
-    return fits and flex.refuses(call) is None and flex.compiler_missing("cuda") is None
 
 
 def _checked(

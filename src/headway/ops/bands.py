@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -80,6 +80,15 @@ def globals_of(mask: Mask | None) -> tuple[Global, ...]:
                 yield from walk(each)
 
     return () if mask is None else tuple(walk(mask))
+
+
+def one_way(mask: Mask) -> Mask:
+    """The mask in which global tokens are seen, but see no more than others do; made once for all that share it."""
+    if isinstance(mask, Global):
+        return mask.once("one way", lambda: replace(mask, seeing=False))
+    if isinstance(mask, _Joined):
+        return mask.once("one way", lambda: replace(mask, parts=tuple(one_way(part) for part in mask.parts)))
+    return mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,5 +206,5 @@ class PickedBias(Bias):
         """Nothing: the bias was checked with all of its queries."""
 
     @property
-    def needs_gradient(self) -> bool:
-        return self.bias.needs_gradient
+    def tensors(self) -> tuple[Tensor, ...]:
+        return self.bias.tensors

@@ -34,8 +34,13 @@ class Bias:
     @property
     def needs_gradient(self) -> bool:
         """Will somebody ask for the gradient of what the bias holds?"""
+        return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self.tensors)
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """What the bias holds that may be learned."""
         held = (getattr(self, field.name) for field in fields(self))
-        return torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in held)
+        return tuple(tensor for tensor in held if isinstance(tensor, Tensor) and tensor.is_floating_point())
 
     def dense(self, rows: int, heads: int, queries: int, keys: int, device: torch.device) -> Tensor:
         """(B or 1, H, T, S) to be added to the scores."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self, TypeVar, cast
 
@@ -358,7 +358,23 @@ class Packed(_Marked):
 
 @dataclass(frozen=True, eq=False)
 class Global(_Marked):
-    """Marked positions see everyone and are seen by everyone (Longformer's global tokens), `marks` (B, S) boolean."""
+    """Marked positions see everyone and are seen by everyone (Longformer's global tokens), `marks` (B, S) boolean.
+
+    Not `seeing`, they are seen by everyone and see no more than others do.
+    """
+
+    seeing: bool = True
+
+    @classmethod
+    def of(cls, places: Sequence[Sequence[int]], keys: int) -> Global:
+        """Marks by position, a list a batch row, among `keys` tokens. Raises ShapeError for one outside them."""
+        marks = torch.zeros(len(places), keys, dtype=torch.bool)
+        for row, mine in enumerate(places):
+            for place_ in mine:
+                if not 0 <= place_ < keys:
+                    raise ShapeError(f"global token {place_} of row {row}, allowed: 0 to {keys - 1}")
+                marks[row, place_] = True
+        return cls(marks)
 
     def check(self, rows: int, queries: int, keys: int) -> None:
         super().check(rows, queries, keys)
@@ -366,4 +382,5 @@ class Global(_Marked):
             raise ShapeError(f"mask Global has marks of {self.marks.dtype}, expected torch.bool")
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return self.marks[b, place(i, self.offset, b)] | self.marks[b, j]
+        seen = self.marks[b, j]
+        return self.marks[b, place(i, self.offset, b)] | seen if self.seeing else seen

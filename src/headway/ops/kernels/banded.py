@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.ops.bands import Band, Marked, Picked, PickedBias, marked_keys, marked_queries, shape
-from headway.ops.kernels import sdpa
+from headway.ops.kernels import few, sdpa
 from headway.ops.kernels.call import Call
 from headway.ops.kernels.reference import drop
 from headway.ops.masks import Global
@@ -48,17 +48,18 @@ def run(call: Call) -> Tensor:
     if len(parts) > 1:
         order = torch.tensor([head for heads in groups.values() for head in heads], device=out.device)
         out = torch.cat(parts, 1)[:, order.argsort()]
-    if token is None:
+    if token is None or not token.seeing:
         return out
     rows = marked_queries(token, call.queries)
-    return rows.put(out, _everywhere(call, rows)) if rows.count else out
+    return rows.put(out, everywhere(call, rows)) if rows.count else out
 
 
-def _everywhere(call: Call, rows: Marked) -> Tensor:
+def everywhere(call: Call, rows: Marked) -> Tensor:
     """What the marked queries see: (B, H, N, W)."""
     assert call.mask is not None
     bias = None if call.bias is None else PickedBias(call.bias, rows.index)
-    return sdpa.run(replace(call, q=rows.pick(call.q), mask=Picked(call.mask, rows.index), bias=bias))
+    picked = replace(call, q=rows.pick(call.q), mask=Picked(call.mask, rows.index), bias=bias)
+    return few.run(picked) if few.pays(picked) else sdpa.run(picked)
 
 
 def _dilated(call: Call, heads: list[int], band: Band, token: Global | None, q: Tensor, k: Tensor, v: Tensor) -> Tensor:

@@ -49,8 +49,9 @@ def _touched(form: Shape, rows: int, queries: int, keys: int, device: torch.devi
         touched[:, where] = (j - i + SIZE > band.low) & (j - i - SIZE < band.high)
     if form.apart is not None:
         marks, start = form.apart.marks, form.apart.offset
-        seeing = marks[:, start : start + queries]
-        touched |= _any_by_block(marks)[:, None, None] | _any_by_block(seeing)[:, None, :, None]
+        touched |= _any_by_block(marks)[:, None, None]
+        if form.apart.seeing:
+            touched |= _any_by_block(marks[:, start : start + queries])[:, None, :, None]
     return touched
 
 

@@ -61,6 +61,12 @@ class Call:
         return x.repeat_interleave(self.heads // x.shape[1], dim=1) if self.grouped else x
 
 
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def capability() -> tuple[int, int]:
+    """The generation of the GPU: (9, 0) is Hopper."""
+    return torch.cuda.get_device_capability()
+
+
 class Kernel(NamedTuple):
     """A way to compute attention."""
 

@@ -12,6 +12,7 @@ from headway.ops.kernels.call import Call
 from headway.ops.kernels.sdpa import dense, hides_nothing
 
 MOST = 16  # queries, beyond which fusing pays
+LONG = 2048  # keys, beyond which it does not pay on a GPU either
 
 
 def run(call: Call) -> Tensor:
@@ -36,6 +37,11 @@ def run(call: Call) -> Tensor:
         weights = scores.softmax(-1)
     out = torch.bmm(weights, call.v.flatten(0, 1)).view(rows, heads, queries, -1)
     return out if alive is None else out.masked_fill(~alive, 0.0)
+
+
+def pays(call: Call) -> bool:
+    """On a GPU: are these few queries over so many keys that a fused kernel, a program a head, leaves it idle?"""
+    return call.q.is_cuda and not call.dropout and call.queries <= MOST and call.keys >= LONG
 
 
 def refuses(call: Call) -> str | None:

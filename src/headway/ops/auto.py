@@ -1,0 +1,50 @@
+"""Which kernel `auto` takes: the fastest that is right, by device, mask and size (`headway bench flash`)."""
+
+from __future__ import annotations
+
+from headway.ops.bands import Picked, shape
+from headway.ops.kernels import cudnn, few, flash, flex
+from headway.ops.kernels.call import Call
+
+NARROW = 4  # keys for each one in the window, from which it pays to leave out the rest
+SHORT = 1024  # tokens, below which torch's own kernels have less to set up
+
+
+def choose(call: Call) -> str:
+    """The kernel `auto` takes for this call."""
+    if not call.queries or not call.keys:
+        return "reference"
+    return _on_gpu(call) if call.q.is_cuda else _on_cpu(call)
+
+
+def _on_cpu(call: Call) -> str:
+    if call.queries <= few.MOST and not (call.needs_gradient or call.dropout):
+        return "few"
+    return "banded" if narrow(call) else "sdpa"
+
+
+def narrow(call: Call) -> bool:
+    """Does the mask leave each query a window that is small beside the keys there are?"""
+    if call.mask is None or call.queries == 1:
+        return False
+    # Strips cost about twice the window per query; a dense kernel costs every key but is fused.
+    form = shape(call.mask, call.heads)
+    return form.finite and NARROW * form.width <= call.keys
+
+
+def _on_gpu(call: Call) -> str:
+    if isinstance(call.mask, Picked) and few.pays(call):
+        return "few"
+    if call.q.element_size() != 2:  # in 32 bits flash has no tensor cores, and flex multiplies in tf32
+        return "banded" if narrow(call) else "sdpa"
+    plain = call.bias is None and call.mask is None
+    if call.queries >= SHORT and not plain and flash.refuses(call) is None and flash.capable(call):
+        return "cudnn" if cudnn.pays(call) else "flash"
+    if narrow(call):
+        return "flex" if _flex_is_worth_it(call) else "banded"
+    return "cudnn" if cudnn.pays(call) else "sdpa"
+
+
+def _flex_is_worth_it(call: Call) -> bool:
+    """With heads wide enough for it, where it can be compiled."""
+    return call.q.shape[-1] >= 16 and flex.refuses(call) is None and flex.compiler_missing("cuda") is None

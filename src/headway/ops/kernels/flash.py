@@ -1,0 +1,99 @@
+"""FlashAttention on a GPU: `tiled`'s algorithm in Triton, for masks that are a band.
+
+Beside the output comes the logarithm of each softmax's denominator, with a gradient of its own: attention over two sets
+of keys is then the mean of two outputs, weighted by their denominators. Longformer's global keys are met in the same
+softmax, picked out of the text; its global queries, few, see everything in a second pass.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+
+import torch
+from torch import Tensor
+
+from headway.ops.bands import marked_keys, marked_queries
+from headway.ops.biases import Alibi
+from headway.ops.kernels.banded import everywhere
+from headway.ops.kernels.call import Call, capability
+from headway.ops.kernels.flash_launch import flash, interpreted
+from headway.ops.masks import Global
+from headway.ops.stripes import Stripe, stripe
+
+WIDEST = 128  # head width
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def triton_missing() -> str | None:
+    """Why there are no Triton kernels here, or None."""
+    return None if _found("triton") else "Triton is not installed"
+
+
+@functools.cache
+def _found(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None
+
+
+def attend_with_lse(call: Call, band: Stripe) -> tuple[Tensor, Tensor]:
+    """(B, H, T, W) and (B, H, T), the logarithm of the denominators: -inf where a query may look nowhere."""
+    slopes, offset = None, 0
+    if isinstance(call.bias, Alibi):
+        slopes = call.bias.slopes
+        assert isinstance(call.bias.offset, int)
+        offset = call.bias.offset
+    numbers = (band.low, band.high, offset, call.scale)
+    out, lse = flash(call.q, call.k, call.v, slopes, band.lengths, _places(band.token), *numbers)
+    return out, lse
+
+
+def run(call: Call) -> Tensor:
+    """(B, H, T, W)."""
+    band = stripe(call.mask)
+    assert isinstance(band, Stripe)
+    out, _ = attend_with_lse(call, band)
+    if band.token is None or not band.token.seeing:
+        return out
+    rows = marked_queries(band.token, call.queries)
+    return rows.put(out, everywhere(call, rows)) if rows.count else out
+
+
+def _places(token: Global | None) -> Tensor | None:
+    """(B, C): where the keys stand that are seen from everywhere, -1 where a row has fewer."""
+    if token is None or not marked_keys(token).count:
+        return None
+    marked = marked_keys(token)
+    return token.once("places", lambda: marked.index.masked_fill(~marked.real, -1).int())
+
+
+def capable(call: Call) -> bool:
+    """Is the GPU one these kernels were made for?"""
+    return call.q.is_cuda and capability() >= (8, 0)
+
+
+def refuses(call: Call) -> str | None:
+    """What is no band, biases other than ALiBi, dropout, wide heads, and devices without Triton."""
+    missing: str | None = triton_missing()
+    if missing:
+        return missing
+    if not (call.q.is_cuda or interpreted()):
+        return f"flash needs a CUDA GPU, q is on {call.q.device.type} (or Triton's interpreter: TRITON_INTERPRET=1)"
+    if call.q.dtype not in DTYPES:
+        return f"flash has no {str(call.q.dtype).removeprefix('torch.')}, only bfloat16, float16 and float32"
+    if max(call.q.shape[-1], call.v.shape[-1]) > WIDEST:
+        return f"flash has heads up to {WIDEST} wide, q is {call.q.shape[-1]} and v {call.v.shape[-1]}"
+    if call.dropout:
+        return "flash has no dropout; use kernel='sdpa' or dropout=0"
+    if not (call.scale >= 0 and math.isfinite(call.scale)):
+        return f"flash needs a scale of 0 or more, got {call.scale}"
+    if call.bias is not None:
+        if not isinstance(call.bias, Alibi):
+            return f"flash has no bias but Alibi, got {type(call.bias).__name__}"
+        if not isinstance(call.bias.offset, int):
+            return "flash needs Alibi.offset to be one number, got a tensor"
+        if call.bias.needs_gradient:
+            return "flash has no gradient for Alibi.slopes"
+    found = stripe(call.mask)
+    return found if isinstance(found, str) else None

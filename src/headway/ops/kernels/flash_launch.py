@@ -1,0 +1,291 @@
+"""The Triton kernels as operators of torch, with their gradients; torch.compile takes them as they are."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+BAND = "Tensor? slopes, Tensor? lengths, Tensor? places, int? low, int? high, int offset, float scale"
+
+
+class Tile(NamedTuple):
+    """Queries and keys of a tile, and how a program works on it."""
+
+    queries: int
+    keys: int
+    warps: int
+    stages: int
+
+
+class Tiles(NamedTuple):
+    """The tiles of the three kernels."""
+
+    forward: Tile
+    of_keys: Tile  # dK and dV
+    of_queries: Tile  # dQ
+
+
+PICKED = 16  # keys seen from everywhere, in a tile
+PART = 1024  # queries whose sums over them are made together
+TINY = Tiles(*[Tile(16, 16, 4, 1)] * 3)  # for the interpreter
+SINGLE = Tiles(*[Tile(32, 32, 4, 1)] * 3)  # float32 takes no tensor cores, and twice the memory
+NARROW = Tiles(Tile(128, 64, 4, 3), Tile(64, 128, 8, 2), Tile(128, 64, 8, 3))  # heads up to 64 wide
+WIDE = Tiles(Tile(128, 128, 8, 2), Tile(64, 128, 8, 2), Tile(128, 64, 8, 2))
+
+
+@functools.cache
+def kernels() -> tuple[Any, Any]:
+    """The Triton code, forwards and backwards, imported when it is first needed."""
+    return tuple(import_module(f"headway.ops.kernels.flash_{way}") for way in ("forward", "backward"))  # type: ignore[return-value]
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def interpreted() -> bool:
+    """Do the kernels run in Triton's interpreter, on a CPU?"""
+    kind = import_module("triton.runtime.interpreter").InterpretedFunction
+    return isinstance(kernels()[0].forward, kind)
+
+
+def tiles(q: Tensor, v: Tensor) -> Tiles:
+    """Measured on an H200."""
+    if not q.is_cuda:
+        return TINY
+    if q.element_size() == 4:
+        return SINGLE
+    return NARROW if max(q.shape[-1], v.shape[-1]) <= 64 else WIDE
+
+
+class Sizes(NamedTuple):
+    """B, H, G, T, S."""
+
+    rows: int
+    heads: int
+    groups: int
+    queries: int
+    keys: int
+
+    @classmethod
+    def of(cls, q: Tensor, k: Tensor) -> Sizes:
+        """The sizes of q (B, H, T, E) and k (B, G, S, E)."""
+        return cls(q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2])
+
+
+def padded(width: int) -> int:
+    """The power of two that tensor cores take."""
+    return max(16, 1 << (width - 1).bit_length())
+
+
+class Band(NamedTuple):
+    """The arguments that say what is seen."""
+
+    slopes: Tensor | None
+    lengths: Tensor | None
+    places: Tensor | None  # (B, C) int32, of keys that are seen from everywhere; -1: none
+    low: int | None
+    high: int | None
+    offset: int
+    scale: float
+
+    def constants(self, q: Tensor, v: Tensor, tile: Tile) -> dict[str, Any]:
+        """What a kernel is compiled for."""
+        width, value_width = q.shape[-1], v.shape[-1]
+        ahead = self.high is not None and self.high <= self.offset and self.places is None
+        return {
+            "E": width,
+            "W": value_width,
+            "EP": padded(width),
+            "WP": padded(value_width),
+            "M": tile.queries,
+            "N": tile.keys,
+            "HAS_LOW": self.low is not None,
+            "HAS_HIGH": self.high is not None,
+            "HAS_LENGTHS": self.lengths is not None,
+            "HAS_PLACES": self.places is not None,
+            "PICKED": PICKED,
+            "BIAS": 0 if self.slopes is None else 1 if ahead else 2,
+            "num_warps": tile.warps,
+            "num_stages": tile.stages,
+        }
+
+    def numbers(self, n: Sizes) -> tuple[float, ...]:
+        """T, S, C; low and high, no farther than there are tokens, so that sums stay in 32 bits; scales; offset."""
+        most = n.queries + n.keys
+        low, high = (max(-most, min(edge or 0, most)) for edge in (self.low, self.high))
+        count = 0 if self.places is None else self.places.shape[1]
+        return n.queries, n.keys, count, low, high, self.scale * math.log2(math.e), self.scale, self.offset
+
+    @property
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """Those that kernels read."""
+        return self.slopes, self.lengths, self.places
+
+    def picked(self, *tensors: Tensor) -> tuple[Any, ...]:
+        """(B, G, S, E) -> the tokens at `places` (B, G, C, E), in tiles; None where there are none."""
+        if self.places is None:
+            return tuple(None for _ in tensors)
+        index = self.places.clamp(min=0).long()[:, None, :, None]
+        found = (x.gather(2, index.expand(-1, x.shape[1], -1, x.shape[3])) for x in tensors)
+        return tuple(_tiled(aligned(x), PICKED, padded(x.shape[-1])) for x in found)
+
+
+def aligned(x: Tensor) -> Tensor:
+    """x as the copy engine takes it: features side by side, everything else in steps of 16 bytes."""
+    unit = 16 // x.element_size()
+    steps = all(step and not step % unit for step, size in zip(x.stride()[:-1], x.shape[:-1], strict=True) if size > 1)
+    if x.stride(-1) == 1 and steps and not x.data_ptr() % 16:
+        return x
+    width = x.shape[-1]
+    return F.pad(x, (0, -width % unit)).contiguous()[..., :width]
+
+
+def _tiled(x_BHTE: Tensor, count: int, width: int) -> Any:
+    """x in tiles of `count` tokens, `width` features; zeros beyond the edges."""
+    make = import_module("triton.tools.tensor_descriptor").TensorDescriptor
+    strides = [step if size > 1 else 16 for step, size in zip(x_BHTE.stride(), x_BHTE.shape, strict=True)]
+    return make(x_BHTE, list(x_BHTE.shape), [*strides[:3], 1], [1, 1, count, width])
+
+
+def _all_tiled(tile: Tile, q: Tensor, k: Tensor, v: Tensor, *grad: Tensor) -> tuple[Any, ...]:
+    """q, k, v and perhaps the gradient of the output."""
+    width, value_width = padded(q.shape[-1]), padded(v.shape[-1])
+    return (
+        _tiled(q, tile.queries, width),
+        _tiled(k, tile.keys, width),
+        _tiled(v, tile.keys, value_width),
+        *(_tiled(x, tile.queries, value_width) for x in grad),
+    )
+
+
+def _strides(*tensors: Tensor) -> tuple[int, ...]:
+    """Of rows, heads and tokens; features lie side by side."""
+    return tuple(step for x in tensors for step in x.stride()[:3])
+
+
+def _blank(x_BHTE: Tensor, width: int | None = None) -> Tensor:
+    """Room for (B, H, T, width), tokens outermost: joining the heads is then a view."""
+    rows, heads, tokens, own = x_BHTE.shape
+    return x_BHTE.new_empty(rows, tokens, heads, own if width is None else width).transpose(1, 2)
+
+
+def _operator(name: str, schema: str) -> Callable[[Callable[..., Any]], Any]:
+    return torch.library.custom_op(f"headway::{name}", mutates_args=(), schema=schema)
+
+
+@_operator("flash", f"(Tensor q, Tensor k, Tensor v, {BAND}) -> (Tensor, Tensor)")
+def flash(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    """(B, H, T, W), and the logarithm of the softmax's denominator (B, H, T) in float32."""
+    band = Band(*rest)
+    q, k, v = (aligned(x) for x in (q, k, v))
+    n, tile = Sizes.of(q, k), tiles(q, v).forward
+    out, lse = _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
+    kernels()[0].forward[(-(-n.queries // tile.queries), n.rows * n.heads)](
+        *_all_tiled(tile, q, k, v), *band.picked(k, v), out, lse, *band.tensors, *_strides(out), n.heads,
+        n.heads // n.groups, *band.numbers(n), **band.constants(q, v, tile),
+    )  # fmt: skip
+    return out, lse
+
+
+def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
+
+
+def row_products(out: Tensor, grad: Tensor, grad_lse: Tensor | None) -> Tensor:
+    """Σ dO·O - dL: (B, H, T)."""
+    rows, heads, queries, width = out.shape
+    delta = out.new_empty(rows, heads, queries, dtype=torch.float32)
+    kernels()[1].row_products[(-(-queries // 64), rows * heads)](
+        out, grad, None if grad_lse is None else grad_lse.contiguous(), delta, *_strides(out, grad), heads, queries,
+        W=width, WP=padded(width), M=64, HAS_DLSE=grad_lse is not None,
+    )  # fmt: skip
+    return delta
+
+
+def of_keys(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> tuple[Tensor, Tensor]:
+    """dK and dV."""
+    q, k, v, _ = four
+    n = Sizes.of(q, k)
+    dk, dv = _blank(k), _blank(v)
+    kernels()[1].backward_keys[(-(-n.keys // tile.keys), n.rows * n.groups)](
+        *_all_tiled(tile, *four), dk, dv, *lines, band.slopes, band.lengths, *_strides(dk, dv), n.heads, n.groups,
+        *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
+    )  # fmt: skip
+    return dk, dv
+
+
+def of_queries(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> Tensor:
+    """dQ."""
+    q, k, v, _ = four
+    n = Sizes.of(q, k)
+    dq = _blank(q)
+    kernels()[1].backward_queries[(-(-n.queries // tile.queries), n.rows * n.heads)](
+        *_all_tiled(tile, *four), *band.picked(k, v), dq, *lines, *band.tensors, *_strides(dq), n.heads,
+        n.heads // n.groups, *band.numbers(n), **band.constants(q, v, tile),
+    )  # fmt: skip
+    return dq
+
+
+def add_picked(dk: Tensor, dv: Tensor, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> None:
+    """What keys that are seen from everywhere get from queries whose band they lie outside of is added to dK and dV."""
+    q, k, v, grad = four
+    assert band.places is not None
+    n, tile = Sizes.of(q, k), Tile(16 if not q.is_cuda else 64, PART, 4, 2)
+    parts, blocks = -(-n.queries // PART), -(-band.places.shape[1] // PICKED)
+    widths = (padded(q.shape[-1]), padded(v.shape[-1]))
+    sums = [q.new_empty(parts, n.rows, n.groups, blocks * PICKED, width, dtype=torch.float32) for width in widths]
+    kernels()[1].backward_picked[(parts, n.rows * n.groups, blocks)](
+        _tiled(q, tile.queries, widths[0]), _tiled(grad, tile.queries, widths[1]), *band.picked(k, v), *sums, *lines,
+        *band.tensors, n.heads, n.groups, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
+    )  # fmt: skip
+    index = band.places.clamp(min=0).long()[:, None, :, None]
+    for total, part in zip((dk, dv), sums, strict=True):
+        found = part.sum(0)[:, :, : index.shape[2], : total.shape[-1]]
+        total.scatter_add_(2, index.expand_as(found), found.to(total.dtype))
+
+
+@_operator(
+    "flash_backward",
+    f"(Tensor grad, Tensor? grad_lse, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {BAND})"
+    " -> (Tensor, Tensor, Tensor)",
+)
+def flash_backward(
+    grad: Tensor, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The gradients of q, k and v."""
+    band, chosen = Band(*rest), tiles(q, v)
+    four = tuple(aligned(x) for x in (q, k, v, grad))
+    lines = (lse, row_products(out, four[3], grad_lse))
+    dk, dv = of_keys(chosen.of_keys, band, lines, *four)
+    if band.places is not None:
+        add_picked(dk, dv, band, lines, *four)
+    return of_queries(chosen.of_queries, band, lines, *four), dk, dv
+
+
+def _gradient_shapes(
+    grad: Tensor, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, *rest: Any
+) -> tuple[Tensor, ...]:
+    return _blank(q), _blank(k), _blank(v)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.numbers = inputs[6:]
+    ctx.save_for_backward(*inputs[:3], *output, *inputs[3:6])
+    ctx.set_materialize_grads(False)
+
+
+def _back(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+    saved = ctx.saved_tensors  # q, k, v, out, lse and the band's own
+    grad = torch.zeros_like(saved[3]) if grad is None else grad
+    grads = flash_backward(grad, grad_lse, *saved, *ctx.numbers)
+    return *grads, *[None] * (3 + len(ctx.numbers))
+
+
+flash.register_fake(_shapes)
+flash.register_autograd(_back, setup_context=_keep)
+flash_backward.register_fake(_gradient_shapes)

@@ -1,0 +1,333 @@
+"""The Triton kernels, in Triton's interpreter, give what `tiled` gives. On a GPU test_cuda.py has them compiled."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from torch import Tensor
+
+from headway.errors import KernelError, ShapeError
+from headway.ops import (
+    Alibi,
+    Bias,
+    Causal,
+    Global,
+    Lengths,
+    Mask,
+    NotSelf,
+    Packed,
+    Prefix,
+    Relative,
+    Table,
+    Window,
+    alibi_slopes,
+    attend,
+)
+from headway.ops.bands import one_way
+from headway.ops.kernels import flash, reference, tiled
+from headway.ops.kernels.call import Call
+from headway.ops.stripes import Stripe, stripe
+
+pytest.importorskip("triton")
+interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU the kernels are compiled")
+
+CLOSE = 1e-5  # float32
+
+
+@dataclass(frozen=True)
+class Call32:
+    """A call in float32, drawn from a seed."""
+
+    mask: Mask | None = None
+    bias: Bias | None = None
+    rows: int = 1
+    heads: int = 2
+    groups: int = 1
+    queries: int = 19  # tiles of 16 do not divide it
+    keys: int = 35
+    width: int = 16
+    value_width: int = 16
+    scale: float | None = None
+    draw: Callable[..., Tensor] = field(default=torch.randn)
+
+    def tensors(self) -> list[Tensor]:
+        q = (self.rows, self.heads, self.queries, self.width)
+        k, v = ((self.rows, self.groups, self.keys, width) for width in (self.width, self.value_width))
+        return [self.draw(shape).float() for shape in (q, k, v)]
+
+
+def outcome(one: Call32, run, tensors: list[Tensor], probes: list[Tensor]) -> list[Tensor]:
+    q, k, v = (x.detach().to(probes[0].dtype).requires_grad_() for x in tensors)
+    bias = one.bias
+    if isinstance(bias, Alibi):
+        bias = Alibi(bias.slopes.to(q.dtype), bias.offset)
+    call = Call(q, k, v, one.mask, bias, one.width**-0.5 if one.scale is None else one.scale)
+    out, lse = run(call)
+    alive = lse.masked_fill(lse.isinf(), 0.0)
+    ((out * probes[0]).sum() + (alive * probes[1]).sum()).backward()
+    return [out.detach(), alive.detach(), *(x.grad for x in (q, k, v))]
+
+
+def by_flash(call: Call) -> tuple[Tensor, Tensor]:
+    assert flash.refuses(call) is None
+    band = stripe(call.mask)
+    assert isinstance(band, Stripe)
+    return flash.attend_with_lse(call, band)
+
+
+def by_tiles(call: Call) -> tuple[Tensor, Tensor]:
+    return tiled.attend_with_lse(call, tiled.Tile(16, 16))
+
+
+def agree(one: Call32, unit: float = 1.0) -> None:
+    """Outputs, logarithms and gradients; those of q and k have the scale `unit` as a factor."""
+    tensors = one.tensors()
+    probes = [torch.randn(*tensors[0].shape[:3], one.value_width), torch.randn(tensors[0].shape[:3])]
+    got = outcome(one, by_flash, tensors, probes)
+    want = outcome(one, by_tiles, tensors, [x.double() for x in probes])
+    for name, x, y, size in zip(("out", "lse", "dq", "dk", "dv"), got, want, (1, 1, unit, unit, 1), strict=True):
+        torch.testing.assert_close(
+            x.double() / size, y / size, rtol=CLOSE, atol=CLOSE, msg=lambda text, name=name: f"{name}: {text}"
+        )
+
+
+SLOPES = alibi_slopes(2)
+CASES = {
+    "full": Call32(),
+    "causal": Call32(Causal(), queries=35, groups=2),
+    "causal, later, rows of two": Call32(Causal(offset=16), rows=2),
+    "causal, before the keys: rows that look nowhere": Call32(Causal(offset=-5), keys=19),
+    "window": Call32(Window(5), queries=50, keys=50),
+    "window of one tile's width": Call32(Window(16), queries=50, keys=50),
+    "window of nothing but itself": Call32(Window(0), queries=19, keys=19),
+    "causal window": Call32(Window(20, 0), queries=50, keys=50),
+    "window ahead": Call32(Window(0, 7), queries=33, keys=20),
+    "window far off: fully masked": Call32(Window(3, offset=60)),
+    "two windows that never meet": Call32(Window(2) & Window(2, offset=9)),
+    "lengths, one of them nothing": Call32(Lengths(torch.tensor([20, 0, 35])), rows=3),
+    "causal, lengths": Call32(Causal() & Lengths(torch.tensor([33, 4])), queries=35, rows=2),
+    "window, lengths": Call32(Window(9) & Lengths(torch.tensor([17])), queries=35),
+    "causal, alibi": Call32(Causal(), Alibi(SLOPES), queries=35),
+    "alibi on both sides": Call32(None, Alibi(SLOPES, 3)),
+    "causal window, alibi, later": Call32(Window(9, 0, offset=7), Alibi(SLOPES, 7)),
+    "window, alibi": Call32(Window(9), Alibi(SLOPES), queries=35),
+    "causal, alibi seen from elsewhere": Call32(Causal(offset=7), Alibi(SLOPES, 2)),
+    "odd widths": Call32(Causal(), queries=35, width=5, value_width=20),
+    "one query, one key": Call32(queries=1, keys=1),
+    "four heads share two": Call32(Causal(), heads=4, groups=2, queries=20, keys=20),
+    "scale 0": Call32(Causal(), queries=20, keys=20, scale=0.0),
+}
+
+
+@interpreted
+@pytest.mark.parametrize("name", CASES)
+def test_flash_is_tiled(name):
+    agree(CASES[name])
+
+
+@interpreted
+def test_logits_of_ten_thousand():
+    # Whole numbers: scores are exact, equal ones stay equal, others lie so far apart that weights are 0 or 1.
+    def whole(shape):
+        return torch.randint(-2, 3, shape)
+
+    agree(Call32(Causal(), queries=35, scale=1024.0, draw=whole), unit=1024.0)
+
+
+@interpreted
+@pytest.mark.parametrize("layout", ["tokens first", "one projection", "not aligned", "expanded"])
+def test_any_layout_of_the_inputs(layout):
+    def shaped(x: Tensor) -> Tensor:
+        if layout == "tokens first":
+            return x.transpose(1, 2).contiguous().transpose(1, 2)
+        if layout == "one projection":
+            return torch.cat([x, x], -1)[..., :16]
+        if layout == "not aligned":
+            return torch.cat([x, x], -1)[..., 3:19]
+        return x[:, :1].expand(-1, 2, -1, -1)
+
+    q, k, v = (shaped(torch.randn(1, 2, 20, 16)) for _ in range(3))
+    want = attend(q, k, v, mask=Causal(), kernel="reference")
+    torch.testing.assert_close(attend(q, k, v, mask=Causal(), kernel="flash"), want, rtol=CLOSE, atol=CLOSE)
+
+
+@interpreted
+def test_torch_compile_takes_it_as_it_is():
+    lengths = torch.tensor([13])
+
+    def twice(x: Tensor) -> Tensor:
+        return 2 * attend(x, x, x, mask=Window(5) & Lengths(lengths), kernel="flash")
+
+    q = torch.randn(1, 2, 20, 16, requires_grad=True)
+    out = torch.compile(twice, fullgraph=True, backend="aot_eager")(q)
+    torch.testing.assert_close(out, twice(q))
+    torch.testing.assert_close(*(torch.autograd.grad(x.sum(), q)[0] for x in (out, twice(q))))
+
+
+# --- Longformer: global tokens beside the band ---
+
+
+def marks(rows: int, keys: int, *places: tuple[int, int]) -> Tensor:
+    found = torch.zeros(rows, keys, dtype=torch.bool)
+    for row, place in places:
+        found[row, place] = True
+    return found
+
+
+LONG = {
+    "the first token": (Window(4) | Global(marks(2, 37, (0, 0), (1, 0)))) & Lengths(torch.tensor([37, 20])),
+    "some, unevenly": Window(3) | Global(marks(2, 37, (0, 5), (0, 30), (1, 36))),
+    "none": Window(3) | Global(marks(2, 37)),
+    "seen, not seeing": one_way((Window(3) | Global(marks(2, 37, (0, 5), (1, 36)))) & Lengths(torch.tensor([37, 30]))),
+    "looking back": (Window(6, 0) | Global(marks(2, 37, (0, 0)))) & Lengths(torch.tensor([30, 0])),
+}
+
+
+@interpreted
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("bias", [None, Alibi(SLOPES)], ids=["plain", "alibi"])
+def test_global_tokens_join_the_band(name, bias):
+    if bias is not None and name != "some, unevenly":
+        pytest.skip("one case with a bias is enough")
+    tensors, probe = [torch.randn(2, 2, 37, 16) for _ in range(3)], torch.randn(2, 2, 37, 16)
+    results = []
+    for kernel in ("flash", "reference"):
+        q, k, v = (x.clone().requires_grad_() for x in tensors)
+        out = attend(q, k, v, mask=LONG[name], bias=bias, kernel=kernel)
+        (out * probe).sum().backward()
+        results.append([out.detach(), q.grad, k.grad, v.grad])
+    for got, want in zip(*results, strict=True):
+        torch.testing.assert_close(got, want, rtol=CLOSE, atol=CLOSE)
+
+
+def test_global_tokens_that_are_seen_and_do_not_see():
+    token = Global(marks(1, 5, (0, 2)))
+    mask = (Window(0) | token) & Lengths(torch.tensor([4]))
+    assert mask.dense(5, 5)[0, 0, 2].tolist() == [True] * 4 + [False]
+    near = one_way(mask)
+    assert near.dense(5, 5)[0, 0].int().tolist() == [
+        [1, 0, 1, 0, 0],
+        [0, 1, 1, 0, 0],
+        [0, 0, 1, 0, 0],
+        [0, 0, 1, 1, 0],
+        [0, 0, 1, 0, 0],
+    ]
+    assert one_way(mask) is near  # what kernels keep with it is kept
+    assert one_way(Window(2) | token).parts[1] is near.parts[0].parts[1]
+    q, k, v = (torch.randn(2, 2, 37, 4) for _ in range(3))
+    mask = LONG["seen, not seeing"]
+    want = attend(q, k, v, mask=mask, kernel="reference")
+    torch.testing.assert_close(attend(q, k, v, mask=mask, kernel="banded"), want, rtol=CLOSE, atol=CLOSE)
+
+
+# --- what it refuses ---
+
+REFUSED = {
+    "dilation": ({"mask": Window(2, dilation=2)}, r"Window has dilation=2, a band has none"),
+    "dilation a head": ({"mask": Window(2, dilation=(1, 3))}, r"Window has dilation=\(1, 3\)"),
+    "packed": ({"mask": Packed(torch.zeros(1, 9, dtype=torch.long))}, "Packed is no band"),
+    "prefix": ({"mask": Causal() & Prefix(3)}, "Prefix is no band"),
+    "not self": ({"mask": NotSelf()}, "NotSelf is no band"),
+    "table": ({"mask": Table(torch.ones(1, 9, 9, dtype=torch.bool))}, "Table is no band"),
+    "an offset a row": ({"mask": Causal(offset=torch.tensor([1]))}, r"Causal.offset is a tensor"),
+    "or": ({"mask": Window(2) | Causal()}, r"joined by \| are a band only as one Window \| Global"),
+    "global and causal": (
+        {"mask": (Window(2) | Global(torch.zeros(1, 9, dtype=torch.bool))) & Causal()},
+        "joined with Lengths alone",
+    ),
+    "relative": ({"bias": Relative(torch.zeros(1, 2, 1, 3))}, "flash has no bias but Alibi, got Relative"),
+    "learned slopes": ({"bias": Alibi(SLOPES.clone().requires_grad_())}, r"no gradient for Alibi.slopes"),
+    "alibi a row": ({"bias": Alibi(SLOPES, torch.tensor([1]))}, r"Alibi.offset to be one number"),
+    "dropout": ({"dropout": 0.1}, "flash has no dropout"),
+    "scale": ({"scale": -1.0}, r"scale of 0 or more, got -1.0"),
+}
+
+
+@interpreted
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_it_has_not_it_refuses_by_name(name):
+    arguments, message = REFUSED[name]
+    q = torch.randn(1, 2, 9, 16)
+    with pytest.raises(KernelError, match=rf"kernel='flash' cannot do this call: .*{message}"):
+        attend(q, q, q, kernel="flash", **arguments)
+
+
+@interpreted
+def test_wide_heads_and_double_precision_are_refused():
+    q = torch.randn(1, 2, 9, 256)
+    with pytest.raises(KernelError, match="heads up to 128 wide, q is 256"):
+        attend(q, q, q, kernel="flash")
+    q = torch.randn(1, 2, 9, 16, dtype=torch.float64)
+    with pytest.raises(KernelError, match="no float64, only bfloat16, float16 and float32"):
+        attend(q, q, q, kernel="flash")
+
+
+def test_without_triton_it_says_so(monkeypatch):
+    monkeypatch.setattr(flash, "_found", lambda package: False)
+    q = torch.randn(1, 2, 9, 16)
+    with pytest.raises(KernelError, match="Triton is not installed"):
+        attend(q, q, q, kernel="flash")
+
+
+def test_on_a_cpu_without_the_interpreter_it_says_so(monkeypatch):
+    monkeypatch.setattr(flash, "interpreted", lambda: False)
+    q = torch.randn(1, 2, 9, 16)
+    with pytest.raises(KernelError, match=r"needs a CUDA GPU, q is on cpu .*TRITON_INTERPRET=1"):
+        attend(q, q, q, kernel="flash")
+
+
+def test_cudnn_refuses_what_it_is_not_made_for():
+    q = torch.randn(1, 2, 9, 64, dtype=torch.bfloat16)
+    with pytest.raises(KernelError, match="cudnn needs a CUDA GPU"):
+        attend(q, q, q, kernel="cudnn")
+
+
+# --- bands ---
+
+
+@pytest.mark.parametrize(
+    ("mask", "low", "high"),
+    [
+        (None, None, None),
+        (Causal(offset=3), None, 3),
+        (Window(4, 2, offset=1), -3, 3),
+        (Window(4) & Causal(), -4, 0),
+        (Window(4) & Window(9, 1), -4, 1),
+        (Window(4) | Global(marks(1, 9)), -4, 4),
+    ],
+)
+def test_a_band_is_what_the_mask_allows(mask, low, high):
+    band = stripe(mask)
+    assert isinstance(band, Stripe)
+    assert (band.low, band.high) == (low, high)
+    i, j = torch.arange(9).view(-1, 1), torch.arange(9)
+    if mask is not None:
+        assert torch.equal(~band.outside(i, j), mask.dense(9, 9)[0, 0].expand(9, 9))
+
+
+def test_lengths_join_to_the_shorter():
+    band = stripe(Lengths(torch.tensor([3, 9])) & Lengths(torch.tensor([5, 2])) & Causal())
+    assert isinstance(band, Stripe)
+    assert band.lengths.tolist() == [3, 2]
+
+
+def test_global_tokens_by_their_places():
+    assert Global.of([[0, 3], []], 4).marks.tolist() == [[True, False, False, True], [False] * 4]
+    for place in (-1, 4):
+        with pytest.raises(ShapeError, match=rf"global token {place} of row 1, allowed: 0 to 3"):
+            Global.of([[0], [place]], 4)
+
+
+def test_a_window_below_zero_and_marks_outside_the_text_are_refused():
+    q = torch.randn(1, 2, 9, 16)
+    with pytest.raises(ShapeError, match=r"left and right must be >= 0"):
+        Window(-1)
+    with pytest.raises(ShapeError, match=r"Global has shape \(1, 12\), the call needs \(1, 9\)"):
+        attend(q, q, q, mask=Window(2) | Global(marks(1, 12, (0, 11))), kernel="flash")
+
+
+def test_the_reference_agrees_with_both_on_a_plain_call():
+    q = torch.randn(1, 2, 20, 16)
+    call = Call(q, q, q, Causal(), None, 0.25)
+    torch.testing.assert_close(by_tiles(call)[0], reference.run(call), rtol=CLOSE, atol=CLOSE)
