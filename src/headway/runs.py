@@ -22,7 +22,16 @@ from headway.data.tokenizers import Marks, Tokenizer
 from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
-from headway.models import BertPretraining, ConvnetConfig, LongformerMasked, PoseConfig, Stepper, VitConfig, build_model
+from headway.models import (
+    BertPretraining,
+    ConvnetConfig,
+    LongformerMasked,
+    LongformerMaskedConfig,
+    PoseConfig,
+    Stepper,
+    VitConfig,
+    build_model,
+)
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, locked
 from headway.tasks.captioning import Captioning, CaptioningTask, prepare_captioning
@@ -31,9 +40,9 @@ from headway.tasks.classifying import Prediction, classify
 from headway.tasks.describing import Caption, describe
 from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
-from headway.tasks.masked import Masked, MaskedTask, prepare_masked
+from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_pose
-from headway.tasks.prepare import prepare_language, prepare_translation
+from headway.tasks.prepare import prepare_language, prepare_masked, prepare_translation
 from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
 from headway.training.checkpoints import Checkpoints
@@ -118,8 +127,10 @@ def _prepare(
         model = configs.override(config.model, {"vocab": tokenizer.size})
         return replace(config, model=model), language, {ONE: tokenizer}, found
     if isinstance(config.task, Masked):
+        config.task.expect(config.model)
         masked, tokenizer, found = prepare_masked(config.task, config.data, only, expected=expected, **size)
-        model = configs.override(config.model, {"bert.vocab": tokenizer.size})
+        body = "longformer" if isinstance(config.model, LongformerMaskedConfig) else "bert"
+        model = configs.override(config.model, {f"{body}.vocab": tokenizer.size})
         return replace(config, model=model), masked, {ONE: tokenizer}, found
     if isinstance(config.task, Embedding):
         raise ConfigError("task=embedding is what an imported encoder does: it is not trained here")
@@ -214,6 +225,7 @@ def _expect_same(old: RunConfig, new: RunConfig) -> None:
         free = key.removeprefix("train.") in FREE_TO_CHANGE or key in (
             "model.vocab",
             "model.bert.vocab",
+            "model.longformer.vocab",
             "model.source_vocab",
             "model.classes",
             "data.classes",

@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from headway.data.config import DataConfig
-from headway.data.tokenizers import SPECIALS, ByteBpe, Tokenizer, Word
+from headway.data.tokenizers import MASK, SPECIALS, ByteBpe, Tokenizer, Word
 from headway.errors import ConfigError, DataError
 from headway.models import BertConfig, BertPretrainingConfig, build_model
 from headway.presets import preset
 from headway.runs import load, train_run
-from headway.tasks.masked import FOLLOWS, MASK, RANDOM, Masked, MaskedTask, _sentences, prepare_masked
+from headway.tasks.masked import FOLLOWS, RANDOM, Masked, MaskedTask
+from headway.tasks.prepare import _in_sentences, prepare_masked
 from headway.tasks.task import IGNORED, Batch
 from headway.training.config import TrainConfig
 from headway.training.run_config import RunConfig
@@ -131,8 +132,8 @@ def test_long_lines_are_divided_at_sentence_ends():
     line = "One is here. " * 20 + "Is it? Yes"
     texts = [["short one. same line\n\n", line + "\n"], ["another file\n"]]
     divided = [*[" One is here."] * 20, " Is it?", " Yes", "", " another file", ""]
-    assert list(_sentences(texts, paragraphs=True)) == [" short one. same line", "", *divided]
-    assert list(_sentences(texts, paragraphs=False)) == [" short one. same line", *divided]
+    assert list(_in_sentences(texts, paragraphs=True)) == [" short one. same line", "", *divided]
+    assert list(_in_sentences(texts, paragraphs=False)) == [" short one. same line", *divided]
 
 
 def test_words_keep_apart_where_a_line_breaks(tmp_path):

@@ -72,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         "headway evaluate runs/en-de --compare runs/other           is the other one really better?",
         "headway evaluate runs/en-de --out said.txt --plot gap.png",
         "headway evaluate runs/gpt-char --data book.txt --stride 1  each token after a full context",
+        "headway evaluate runs/gpt-char --lengths 32,64,128,256     loss by length, beyond training too",
     )
     _run(evaluate)
     evaluate.add_argument("--data", metavar="SPEC", help="other data than the run's own")
@@ -80,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     _precision(evaluate)
     evaluate.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
     evaluate.add_argument(
+        "--lengths", metavar="A,B,…", help="loss in windows of so many tokens, beyond those of training too"
+    )
+    evaluate.add_argument(
         "--stride",
         type=_positive,
         metavar="N",
@@ -87,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     evaluate.add_argument("--compare", metavar="RUN2", help="paired bootstrap with another translation run")
     evaluate.add_argument("--out", metavar="FILE", help="write the translations, classes or captions, one a line")
-    evaluate.add_argument("--plot", metavar="FILE.png", help="accuracy by position, or the confusion matrix")
+    evaluate.add_argument(
+        "--plot", metavar="FILE.png", help="accuracy by position, loss by length, or the confusion matrix"
+    )
     evaluate.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")
 
     translate = command(

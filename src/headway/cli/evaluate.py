@@ -7,7 +7,7 @@ import math
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from headway.cli import report as show
+from headway.cli.lengths import lengths_of
+from headway.cli.outcome import Outcome
 from headway.errors import ConfigError, DataError
 from headway.evaluation.image_plots import plot_confusion
+from headway.evaluation.lengths import parse_lengths
 from headway.evaluation.plots import plot_positions
 from headway.evaluation.positions import PositionReport
 from headway.evaluation.translation import TranslationReport, paired_bootstrap, translation_report
@@ -43,22 +46,13 @@ KINDS = {
 }
 # Options that say nothing about some runs are refused there: ignored, they would seem to have been heeded.
 MEANT_FOR = {
+    "lengths": ("language model", "masked model"),
     "stride": ("language model",),
     "compare": ("translation model",),
     "beam": ("translation model", "captioner"),
     "out": ("translation model", "image classifier", "captioner"),
-    "plot": ("language model", "translation model", "image classifier"),
+    "plot": ("language model", "masked model", "translation model", "image classifier"),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """An evaluation: flat values for machines, parts to show people, and what there is to plot or to write."""
-
-    values: dict[str, Any]
-    shown: list[RenderableType]
-    picture: Callable[[str], bytes] | None = None  # drawn under a title
-    said: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +74,10 @@ def run(arguments: Namespace) -> None:
     split = arguments.split or next((name for name in ("test", "val") if name in task.splits), "train")
     if split not in task.splits:
         raise DataError(f"no split {split!r}, there are {', '.join(task.splits)}")
-    if isinstance(task, LanguageTask):
+    if arguments.lengths is not None:
+        assert isinstance(task, LanguageTask | MaskedTask)
+        outcome = lengths_of(found, task, split, parse_lengths(arguments.lengths), stride=arguments.stride)
+    elif isinstance(task, LanguageTask):
         outcome = _language(found, task, split, stride=arguments.stride)
     elif isinstance(task, MaskedTask):
         outcome = _masked(found, task, split)
@@ -257,6 +254,10 @@ def _check(arguments: Namespace, kind: str) -> None:
     for name, kinds in MEANT_FOR.items():
         if getattr(arguments, name) is not None and kind not in kinds:
             raise ConfigError(f"--{name} is for a {' or a '.join(kinds)}, {arguments.run} is a {kind}")
+    if arguments.lengths is not None:
+        parse_lengths(arguments.lengths)  # before anything is read
+    elif arguments.plot is not None and kind == "masked model":
+        raise ConfigError(f"--plot of a masked model draws its loss by length: --lengths says which, {arguments.run}")
     if arguments.plot is not None and Path(arguments.plot).suffix.lower() != ".png":
         raise ConfigError(f"--plot {arguments.plot}, allowed: a name that ends in .png")
 

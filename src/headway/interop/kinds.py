@@ -199,13 +199,14 @@ class TranslationKind:
 
 
 class MaskedKind:
-    """Tokens of two sentences go in, the logits of every token come out."""
+    """Tokens of two sentences, or of one text, go in, the logits of every token come out."""
 
     generates, pads = False, True
     names: Named = "token"
 
     def __init__(self, config: Masked, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.length, tokenizers["tokenizer.json"]
+        self.pairs = config.rows == "pairs"
 
     @property
     def vocabularies(self) -> tuple[Tokenizer, None]:
@@ -223,6 +224,8 @@ class MaskedKind:
     def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
         before, after = around(self.tokenizer)
         tokens = torch.tensor([*before, *ids, *after])
+        if not self.pairs:
+            return Example(tokens, 0)
         # A second sentence from the middle on, so that its embedding is part of what is compared.
         return Example(tokens, 0, segments=(torch.arange(len(tokens)) > len(tokens) // 2).long())
 
@@ -236,7 +239,7 @@ class EmbeddingKind(MaskedKind):
     names: Named = None
 
     def __init__(self, config: Embedding, tokenizers: Mapping[str, Tokenizer]) -> None:
-        self.longest, self.tokenizer = config.max_length, tokenizers["tokenizer.json"]
+        self.longest, self.tokenizer, self.pairs = config.max_length, tokenizers["tokenizer.json"], True
 
 
 KINDS: dict[type, Callable[[Any, Mapping[str, Tokenizer]], TextKind]] = {
