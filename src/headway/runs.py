@@ -43,6 +43,11 @@ from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_pose
 from headway.tasks.prepare import prepare_language, prepare_masked, prepare_translation
+from headway.tasks.text_classification import (
+    TextClassification,
+    TextClassificationTask,
+    prepare_text_classification,
+)
 from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
 from headway.training.checkpoints import Checkpoints
@@ -60,6 +65,7 @@ NO_TRANSLATOR: dict[type, str] = {
     Classification: "an image classifier: it classifies, it does not read text",
     Captioning: "a captioner: it describes images, it does not read text",
     PoseEstimation: "a pose model: it finds keypoints, it does not read text",
+    TextClassification: "a text classifier: it names classes, it does not translate",
 }
 NO_WRITER: dict[type, str] = {
     Translation: "a translation model: ",
@@ -68,8 +74,17 @@ NO_WRITER: dict[type, str] = {
     Classification: "an image classifier: ",
     Captioning: "a captioner: it describes images, ",
     PoseEstimation: "a pose model: ",
+    TextClassification: "a text classifier: it names classes, ",
 }
-AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask | CaptioningTask | PoseTask
+AnyTask = (
+    LanguageTask
+    | MaskedTask
+    | TranslationTask
+    | ClassificationTask
+    | TextClassificationTask
+    | CaptioningTask
+    | PoseTask
+)
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
@@ -126,6 +141,14 @@ def _prepare(
         language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)
         model = configs.override(config.model, {"vocab": tokenizer.size})
         return replace(config, model=model), language, {ONE: tokenizer}, found
+    if isinstance(config.task, TextClassification):
+        made, texts = prepare_text_classification(config.task, config.data, only, expected=expected, **size)
+        classes, words = texts.classes, texts.tokenizer
+        counts = ", ".join(f"{name} {len(each.labels):,}" for name, each in texts.splits.items())
+        watcher.note(f"{words.size} tokens, {len(classes)} classes; texts: {counts}")
+        model = configs.override(config.model, {"encoder.vocab": words.size, "classes": len(classes)})
+        data = replace(config.data, classes=classes)
+        return replace(config, model=model, data=data), made, {ONE: words}, texts.contents
     if isinstance(config.task, Masked):
         config.task.expect(config.model)
         masked, tokenizer, found = prepare_masked(config.task, config.data, only, expected=expected, **size)
@@ -226,6 +249,7 @@ def _expect_same(old: RunConfig, new: RunConfig) -> None:
             "model.vocab",
             "model.bert.vocab",
             "model.longformer.vocab",
+            "model.encoder.vocab",
             "model.source_vocab",
             "model.classes",
             "data.classes",
@@ -301,6 +325,8 @@ class Run:
             return prepare_pose(config.task, data, batch_tokens=rows, seed=seed)[0]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
+        if isinstance(config.task, TextClassification):
+            return prepare_text_classification(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):
             return prepare_masked(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Embedding):

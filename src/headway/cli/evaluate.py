@@ -32,6 +32,7 @@ from headway.tasks.embedding import Embedding
 from headway.tasks.language import Continuations, Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.pose import PoseEstimation, PoseTask
+from headway.tasks.text_classification import TextClassification, TextClassificationTask
 from headway.tasks.translation import Translation, TranslationTask
 
 SAMPLES = 3
@@ -40,6 +41,7 @@ KINDS = {
     Masked: "masked model",
     Translation: "translation model",
     Classification: "image classifier",
+    TextClassification: "text classifier",
     Captioning: "captioner",
     Embedding: "sentence encoder",
     PoseEstimation: "pose model",
@@ -50,8 +52,8 @@ MEANT_FOR = {
     "stride": ("language model",),
     "compare": ("translation model",),
     "beam": ("translation model", "captioner"),
-    "out": ("translation model", "image classifier", "captioner"),
-    "plot": ("language model", "masked model", "translation model", "image classifier"),
+    "out": ("translation model", "image classifier", "text classifier", "captioner"),
+    "plot": ("language model", "masked model", "translation model", "image classifier", "text classifier"),
 }
 
 
@@ -81,7 +83,7 @@ def run(arguments: Namespace) -> None:
         outcome = _language(found, task, split, stride=arguments.stride)
     elif isinstance(task, MaskedTask):
         outcome = _masked(found, task, split)
-    elif isinstance(task, ClassificationTask):
+    elif isinstance(task, ClassificationTask | TextClassificationTask):
         outcome = _classification(found, task, split)
     elif isinstance(task, CaptioningTask):
         outcome = _captioning(found, task, split, beam=arguments.beam)
@@ -212,7 +214,7 @@ def _masked(found: Run, task: MaskedTask, split: str) -> Outcome:
     return Outcome(values=values, shown=[Text(), show.facts(rows), show.samples("samples: token → guess", lines)])
 
 
-def _classification(found: Run, task: ClassificationTask, split: str) -> Outcome:
+def _classification(found: Run, task: ClassificationTask | TextClassificationTask, split: str) -> Outcome:
     guesses = task.guesses(found.model, found.device, split)
     report = task.report(guesses)
     values, names = report.to_json(), task.classes

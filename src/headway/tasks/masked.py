@@ -1,4 +1,4 @@
-"""Masked pretraining: guess hidden tokens from both sides, and, as BERT, whether one text follows another (FACTS §13)."""
+"""Masked pretraining: guess hidden tokens from both sides and, as BERT, whether a text follows another (FACTS §13)."""
 
 from __future__ import annotations
 
