@@ -32,6 +32,7 @@ from headway.tasks.embedding import Embedding
 from headway.tasks.language import Continuations, Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.pose import PoseEstimation, PoseTask
+from headway.tasks.task import usual_split
 from headway.tasks.text_classification import TextClassification, TextClassificationTask
 from headway.tasks.translation import Translation, TranslationTask
 
@@ -73,7 +74,7 @@ def run(arguments: Namespace) -> None:
     found = load(arguments.run, device=arguments.device, average=arguments.average, precision=arguments.precision)
     _check(arguments, _kind(found))
     task = found.task(arguments.data)
-    split = arguments.split or next((name for name in ("test", "val") if name in task.splits), "train")
+    split = arguments.split or usual_split(task.splits)
     if split not in task.splits:
         raise DataError(f"no split {split!r}, there are {', '.join(task.splits)}")
     if arguments.lengths is not None:

@@ -73,7 +73,7 @@ class Needle:
         random = self._random(number)
         count = words // SENTENCE
         rounds = random.permuted(np.tile(np.arange(len(FILLER)), (-(-count // len(FILLER)), 1)), axis=1)
-        sentences = _FILLER[rounds.ravel()[:count]]
+        sentences: NDArray[np.int64] = _FILLER[rounds.ravel()[:count]]
         low, high = np.sort(random.choice(len(PRICES), 2, replace=False)).tolist()
         cost, held = (low, high) if number % len(CLASSES) == 0 else (high, low)
         eighth = count // 8
