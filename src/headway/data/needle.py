@@ -25,17 +25,18 @@ SAID = (
     ("storm", "loud"), ("glass", "clear"), ("summer", "short"),
 )  # fmt: skip
 SENTENCE = 6  # words, the full stop included
-FEWEST = 16  # sentences of a document, so that an eighth of it is more than one
+SHORTEST = 32  # the longest document of training has so many times the words of the shortest
 COUNTS = {"train": 65_536, "val": 512, "test": 1_024}
 FILLER = tuple(("today", "the", noun, "is", what, ".") for noun, what in SAID)
 COSTS = tuple(("the", "price", "is", number, "coins", ".") for number in PRICES)
 HOLDS = tuple(("the", "purse", "holds", number, "coins", ".") for number in PURSES)
+ROUND = SENTENCE * len(FILLER)  # words; every document has whole rounds, the least one
 WORDS = tuple(sorted({word for sentence in (*FILLER, *COSTS, *HOLDS) for word in sentence}))
 
 
 @dataclass(frozen=True, slots=True)
 class Needle:
-    """A split: documents of three quarters of `words` up to `words` words, each made when it is asked for.
+    """A split: documents of up to `words` words, each made when it is asked for.
 
     A document depends on the split's name, `words` and its number alone.
     """
@@ -44,9 +45,8 @@ class Needle:
     words: int
 
     def __post_init__(self) -> None:
-        if self.words * 3 // 4 < FEWEST * SENTENCE:
-            least = -(-FEWEST * SENTENCE * 4 // 3)
-            raise DataError(f"needle: documents of {self.words} words, allowed: {least} and above")
+        if self.words < ROUND:
+            raise DataError(f"needle: documents of up to {self.words} words, allowed: {ROUND} and above")
 
     def __len__(self) -> int:
         return COUNTS[self.split]
@@ -58,10 +58,15 @@ class Needle:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Words of each document (N,)."""
-        low, high = -(-self.words * 3 // 4 // SENTENCE), self.words // SENTENCE
-        drawn: NDArray[np.int64] = self._random(len(self)).integers(low, high + 1, len(self))
-        return SENTENCE * drawn
+        """Words of each document (N,): three quarters of the longest and above; in training shorter ones as well.
+
+        Those are the more the shorter, so that each doubling has about as many words in all. A model that sees
+        thousands of words alike has next to nothing to go by: the short documents show it what to look for.
+        """
+        least = max(self.words // SHORTEST if self.split == "train" else self.words * 3 // 4, ROUND)
+        share = self._random(len(self)).random(len(self))
+        words = 1 / (share / self.words + (1 - share) / least)
+        return np.maximum(words.astype(np.int64) // ROUND, 1) * ROUND
 
     @property
     def content(self) -> str:
@@ -71,12 +76,11 @@ class Needle:
     def document(self, number: int, words: int) -> NDArray[np.int64]:
         """Document `number`, `words` long, as places in WORDS."""
         random = self._random(number)
-        count = words // SENTENCE
-        rounds = random.permuted(np.tile(np.arange(len(FILLER)), (-(-count // len(FILLER)), 1)), axis=1)
-        sentences: NDArray[np.int64] = _FILLER[rounds.ravel()[:count]]
+        rounds = random.permuted(np.tile(np.arange(len(FILLER)), (words // ROUND, 1)), axis=1)
+        sentences: NDArray[np.int64] = _FILLER[rounds.ravel()]
         low, high = np.sort(random.choice(len(PRICES), 2, replace=False)).tolist()
         cost, held = (low, high) if number % len(CLASSES) == 0 else (high, low)
-        eighth = count // 8
+        eighth = len(sentences) // 8
         places = eighth * np.asarray([1, 6]) + random.integers(eighth, size=2)
         sentences[random.permutation(places)] = _COSTS[cost], _HOLDS[held]
         return sentences.ravel()

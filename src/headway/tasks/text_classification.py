@@ -54,7 +54,7 @@ class TextClassificationTask(Judged):
         seed: int,
     ) -> None:
         self.config, self.classes, self.tokenizer, self.splits = config, classes, tokenizer, dict(splits)
-        self.before, self.after = map(list, around(tokenizer))
+        self.before, self.after = (np.asarray(marks, np.int64) for marks in around(tokenizer))
         self.order = Bucketed(self._lengths(splits["train"]), batch_tokens, seed)
 
     def batch(self, indices: Indices) -> Batch:
@@ -93,7 +93,7 @@ class TextClassificationTask(Judged):
 
     def _batch(self, texts: Texts, rows: Indices) -> Batch:
         room = self.config.length - len(self.before) - len(self.after)
-        ids = [np.asarray([*self.before, *texts.tokens(int(n))[:room], *self.after], np.uint32) for n in rows]
+        ids = [np.concatenate([self.before, texts.tokens(int(n))[:room], self.after]) for n in rows]
         tokens, lengths = (torch.from_numpy(part) for part in padded(ids, self.tokenizer.pad))
         labels: Tensor = torch.from_numpy(np.array(texts.labels)[rows])
         return Batch((tokens, lengths), labels, len(rows))
