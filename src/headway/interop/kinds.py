@@ -19,6 +19,7 @@ from headway.models.bert import PretrainingLogits
 from headway.tasks.embedding import Embedding, around
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
+from headway.tasks.text_classification import TextClassification
 from headway.tasks.translation import Translation, before_source
 
 Forward = Callable[..., Any]  # a model, or anything that is called as one
@@ -242,9 +243,23 @@ class EmbeddingKind(MaskedKind):
         self.longest, self.tokenizer, self.pairs = config.max_length, tokenizers["tokenizer.json"], True
 
 
+class TextClassKind(MaskedKind):
+    """Tokens go in, the logits of the text's class come out, at every place the same."""
+
+    names: Named = "class"
+
+    def __init__(self, config: TextClassification, tokenizers: Mapping[str, Tokenizer]) -> None:
+        self.longest, self.tokenizer, self.pairs = config.length, tokenizers["tokenizer.json"], False
+
+    def forward(self, model: Forward, rows: Rows) -> Tensor:
+        logits: Tensor = model(rows.tokens, rows.lengths)
+        return logits.unsqueeze(1).expand(-1, rows.tokens.shape[1], -1)
+
+
 KINDS: dict[type, Callable[[Any, Mapping[str, Tokenizer]], TextKind]] = {
     Language: LanguageKind,
     Masked: MaskedKind,
     Translation: TranslationKind,
     Embedding: EmbeddingKind,
+    TextClassification: TextClassKind,
 }
