@@ -40,7 +40,7 @@ from tests.interop.folders import write_gpt2
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
-    "docs/decoding.md", "docs/verify.md", "docs/vision.md", "docs/interop.md",
+    "docs/decoding.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/variants.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -121,7 +121,11 @@ RUN = {
     "headway embed runs/minilm 'a cute puppy'": "",
     "headway embed runs/minilm --out vectors.npy < new.en": "--json",
     "headway export runs/minilm --out minilm --onnx": "",
+    "headway evaluate runs/gpt-char --lengths 32,64,128,256": "--lengths 32,128",
     "headway lab sentences": "--steps 5",
+    "headway lab positions --data book.txt --seeds 3": (
+        f"--seeds 1 --kinds learned,alibi --steps 2 {WRITER.replace('--train.steps 2', '')}"
+    ),
     "headway presets": "",
     "headway presets gpt2": "",
     "headway --version": "",

@@ -33,6 +33,15 @@ def test_padding_changes_nothing(name):
     assert model(tokens).shape == (2, 3)
 
 
+@pytest.mark.parametrize("name", CONFIGS)
+def test_backward_reaches_every_parameter_in_use(name):
+    model = build_model(CONFIGS[name], seed=1).train()
+    (model(rows(), torch.tensor([40, 33])) ** 2).sum().backward()
+    unused = "global" if name == "windows" else "nothing"  # without global tokens, their projections
+    unreached = [key for key, p in model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    assert [key for key in unreached if unused not in key] == []
+
+
 @pytest.mark.parametrize(("name", "sees"), [("global", True), ("windows", False), ("bert", True)])
 def test_whether_the_first_token_sees_the_last(name, sees):
     model, tokens = build_model(CONFIGS[name], seed=1).eval(), rows()
