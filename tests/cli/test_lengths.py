@@ -111,7 +111,7 @@ def test_a_longformer_trained_with_masked_tokens(guesser, home, capsys):
     picture = home / "masked.png"
     assert main(["evaluate", str(guesser), "--lengths", "8,32", "--plot", str(picture)]) == 0
     assert picture.exists()
-    assert "--lengths says which" in refused(["evaluate", guesser, "--plot", picture], capsys, 2)
+    assert "--plot is for" in refused(["evaluate", guesser, "--plot", picture], capsys, 2)
 
 
 def test_a_longformer_and_pairs_of_sentences_do_not_go_together(home, cache, capsys):

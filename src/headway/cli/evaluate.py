@@ -54,7 +54,7 @@ MEANT_FOR = {
     "compare": ("translation model",),
     "beam": ("translation model", "captioner"),
     "out": ("translation model", "image classifier", "text classifier", "captioner"),
-    "plot": ("language model", "masked model", "translation model", "image classifier", "text classifier"),
+    "plot": ("language model", "translation model", "image classifier", "text classifier"),
 }
 
 
@@ -255,12 +255,11 @@ def _pose(found: Run, task: PoseTask, split: str) -> Outcome:
 def _check(arguments: Namespace, kind: str) -> None:
     """Raise ConfigError for an option that this kind of run cannot heed."""
     for name, kinds in MEANT_FOR.items():
-        if getattr(arguments, name) is not None and kind not in kinds:
+        by_length = name == "plot" and arguments.lengths is not None  # whatever has lengths can draw them
+        if getattr(arguments, name) is not None and kind not in kinds and not by_length:
             raise ConfigError(f"--{name} is for a {' or a '.join(kinds)}, {arguments.run} is a {kind}")
     if arguments.lengths is not None:
         parse_lengths(arguments.lengths)  # before anything is read
-    elif arguments.plot is not None and kind == "masked model":
-        raise ConfigError(f"--plot of a masked model draws its loss by length: --lengths says which, {arguments.run}")
     if arguments.plot is not None and Path(arguments.plot).suffix.lower() != ".png":
         raise ConfigError(f"--plot {arguments.plot}, allowed: a name that ends in .png")
 
