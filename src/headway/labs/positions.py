@@ -48,11 +48,13 @@ class Trained:
 
 
 def measure(folder: Path, *, device: str = "auto") -> Trained:
-    """What a run of this lab is worth. Raises DataError where its text is too short for the longest windows."""
+    """What a run of this lab is worth; windows longer than the text are left out."""
     found = load(folder, device=device)
     task = _task(found)
-    lengths = sorted({max(int(times * task.config.context), 1) for times in TIMES})
-    report = by_length(task, found.model, found.device, usual_split(task.splits), lengths)
+    split = usual_split(task.splits)
+    wanted = {max(int(times * task.config.context), 1) for times in TIMES}
+    lengths = sorted(length for length in wanted if length < len(task.ids(split)))
+    report = by_length(task, found.model, found.device, split, lengths)
     entries = (entry for entry in read_log(folder / LOG) if "val_loss" in entry)
     return Trained(report, {int(entry["step"]): float(entry["val_loss"]) for entry in entries})
 
