@@ -25,6 +25,7 @@ SAID = (
     ("storm", "loud"), ("glass", "clear"), ("summer", "short"),
 )  # fmt: skip
 SENTENCE = 6  # words, the full stop included
+SHORTEST = 127  # words of training's shortest documents, before they are cut to whole rounds
 COUNTS = {"train": 65_536, "val": 512, "test": 1_024}
 FILLER = tuple(("today", "the", noun, "is", what, ".") for noun, what in SAID)
 COSTS = tuple(("the", "price", "is", number, "coins", ".") for number in PRICES)
@@ -62,7 +63,7 @@ class Needle:
         Those are the more the shorter, so that each doubling has about as many words in all. A model that sees
         thousands of words alike has next to nothing to go by: the short documents show it what to look for.
         """
-        least = ROUND if self.split == "train" else max(self.words * 3 // 4, ROUND)
+        least = SHORTEST if self.split == "train" else self.words * 3 // 4
         share = self._random(len(self)).random(len(self))
         words = 1 / (share / self.words + (1 - share) / least)
         return np.maximum(words.astype(np.int64) // ROUND, 1) * ROUND
