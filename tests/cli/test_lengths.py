@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,18 @@ def test_a_classifier_and_a_longformer_of_running_text_are_verified(finder, gues
         capsys.readouterr()
         assert main(["verify", str(run), "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["bugs"] == ""
+
+
+def test_a_classifier_is_resumed(finder, home, cache, capsys):
+    sizes = ["width=16", "inner=16", "heads=2", "layers=1", "context=256", "windows.radius=4"]
+    settings = ["--task.length", "256", "--train.batch_tokens", "1024", *(f"--model.encoder.{size}" for size in sizes)]
+    shutil.copytree(finder, home / "again")
+    more = [word if word != "2" else "4" for word in QUICK]
+    arguments = ["train", "longformer-needle", "--out", str(home / "again"), *settings, *more, *cache, "--resume"]
+    assert main(arguments) == 0
+    assert "resuming at step 2" in capsys.readouterr().err
+    assert values([home / "again", "--split", "val"], capsys)["last_step"] == 4
+    assert "--resume with task.length=512, the run has 256" in refused([*arguments, "--task.length", "512"], capsys, 2)
 
 
 @pytest.mark.parametrize(
