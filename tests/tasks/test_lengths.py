@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import islice
 
@@ -30,7 +31,7 @@ from headway.tasks.lengths import by_length
 from headway.tasks.masked import Masked, MaskedTask
 
 CPU = torch.device("cpu")
-TEXT = "a dog and a cat and a bird; " * 5
+TEXT = "a dog and a cat and a bird; " * 3
 LENGTHS = (3, 8, 16, 50)
 GPT = GptConfig(vocab=16, context=8, width=16, layers=1, heads=2, init_std=0.3)
 
@@ -93,15 +94,14 @@ def test_learned_positions_refuse_beyond_their_table_and_nothing_else_does(task)
 
 def test_a_length_beyond_the_text_is_refused_by_name(task):
     model = build_model(replace(GPT, vocab=task.tokenizer.size, position=None)).eval()
-    with pytest.raises(DataError, match=r"--lengths 140: split 'val' has 140 tokens, allowed: 1 to 139"):
-        by_length(task, model, CPU, "val", (8, 140))
+    with pytest.raises(DataError, match=r"--lengths 84: split 'val' has 84 tokens, allowed: 1 to 83"):
+        by_length(task, model, CPU, "val", (8, 84))
 
 
 # --- masked --------------------------------------------------------------------------------------------------------
 
 
-def masked_task(rows: str) -> MaskedTask:
-    lines = [" a dog and a cat", " and a bird and a dog", " a cat saw a bird"] * 6
+def masked_task(rows: str, lines: list[str]) -> MaskedTask:
     tokenizer = Tokenizer.train(Word(), lines, specials=(*SPECIALS, MASK))
     split = store([*(tokenizer.encode(line) for line in lines), []])
     held = {"train": split, "val": split}
@@ -109,7 +109,7 @@ def masked_task(rows: str) -> MaskedTask:
 
 
 def test_rows_of_a_masked_model_at_other_lengths():
-    task = masked_task("pairs")
+    task = masked_task("pairs", [" a dog and a cat", " and a bird and a dog", " a cat saw a bird"] * 6)
     bert = BertConfig(vocab=task.tokenizer.size, context=32, width=16, layers=1, heads=2, inner=16)
     model = build_model(BertPretrainingConfig(bert=bert)).eval()
     rows = by_length(task, model, CPU, "val", (8, 16, 32, 64)).rows
@@ -124,14 +124,14 @@ def test_rows_of_a_masked_model_at_other_lengths():
 
 
 def test_a_longformer_learns_hidden_tokens_of_running_text():
-    task = masked_task("running")
+    task = masked_task("running", [" one two three four", " five six seven eight"] * 9)
     config = LongformerConfig(
-        vocab=task.tokenizer.size, windows=Windows(radius=3), context=64, width=32, layers=2, heads=2, inner=32,
+        vocab=task.tokenizer.size, windows=Windows(radius=3), context=64, width=32, layers=1, heads=2, inner=32,
         dropout=0.0, pooler=False, init_std=0.1,
     )  # fmt: skip
     model = build_model(LongformerMaskedConfig(longformer=config))
-    optimiser, losses = torch.optim.AdamW(model.parameters(), lr=5e-3), []
-    for indices, _ in islice(task.order.after(Cursor()), 50):
+    optimiser, losses = torch.optim.AdamW(model.parameters(), lr=1e-2), []
+    for indices, _ in islice(task.order.after(Cursor()), 90):
         batch = task.batch(indices)
         terms = task.loss(model, batch)
         assert list(terms) == ["masked_token"]
@@ -140,7 +140,7 @@ def test_a_longformer_learns_hidden_tokens_of_running_text():
         losses.append(loss.item())
         optimiser.step()
         optimiser.zero_grad()
-    assert sum(losses[-10:]) < 0.5 * sum(losses[:10])
+    assert sum(losses[-10:]) / 10 < 0.5 * math.log(8)  # half of what knowing frequencies alone gives
     model.eval()
     rows = by_length(task, model, CPU, "val", (8, 16, 64)).rows
     assert [row.refused for row in rows] == [None] * 3
