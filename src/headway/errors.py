@@ -33,6 +33,10 @@ class DataError(HeadwayError):
     exit_code = 3
 
 
+class TooLongError(DataError):
+    """A sequence of more tokens than a model has positions for."""
+
+
 class VerificationError(HeadwayError):
     """Ways to the same logits that give other ones."""
 

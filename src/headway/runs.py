@@ -22,7 +22,16 @@ from headway.data.tokenizers import Marks, Tokenizer
 from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
-from headway.models import BertPretraining, ConvnetConfig, LongformerMasked, PoseConfig, Stepper, VitConfig, build_model
+from headway.models import (
+    BertPretraining,
+    ConvnetConfig,
+    LongformerMasked,
+    LongformerMaskedConfig,
+    PoseConfig,
+    Stepper,
+    VitConfig,
+    build_model,
+)
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, locked
 from headway.tasks.captioning import Captioning, CaptioningTask, prepare_captioning
@@ -31,9 +40,14 @@ from headway.tasks.classifying import Prediction, classify
 from headway.tasks.describing import Caption, describe
 from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
-from headway.tasks.masked import Masked, MaskedTask, prepare_masked
+from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_pose
-from headway.tasks.prepare import prepare_language, prepare_translation
+from headway.tasks.prepare import prepare_language, prepare_masked, prepare_translation
+from headway.tasks.text_classification import (
+    TextClassification,
+    TextClassificationTask,
+    prepare_text_classification,
+)
 from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
 from headway.training.checkpoints import Checkpoints
@@ -51,6 +65,7 @@ NO_TRANSLATOR: dict[type, str] = {
     Classification: "an image classifier: it classifies, it does not read text",
     Captioning: "a captioner: it describes images, it does not read text",
     PoseEstimation: "a pose model: it finds keypoints, it does not read text",
+    TextClassification: "a text classifier: it names classes, it does not translate",
 }
 NO_WRITER: dict[type, str] = {
     Translation: "a translation model: ",
@@ -59,8 +74,17 @@ NO_WRITER: dict[type, str] = {
     Classification: "an image classifier: ",
     Captioning: "a captioner: it describes images, ",
     PoseEstimation: "a pose model: ",
+    TextClassification: "a text classifier: it names classes, ",
 }
-AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask | CaptioningTask | PoseTask
+AnyTask = (
+    LanguageTask
+    | MaskedTask
+    | TranslationTask
+    | ClassificationTask
+    | TextClassificationTask
+    | CaptioningTask
+    | PoseTask
+)
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
@@ -117,9 +141,19 @@ def _prepare(
         language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)
         model = configs.override(config.model, {"vocab": tokenizer.size})
         return replace(config, model=model), language, {ONE: tokenizer}, found
+    if isinstance(config.task, TextClassification):
+        made, texts = prepare_text_classification(config.task, config.data, only, expected=expected, **size)
+        classes, words = texts.classes, texts.tokenizer
+        counts = ", ".join(f"{name} {len(each.labels):,}" for name, each in texts.splits.items())
+        watcher.note(f"{words.size} tokens, {len(classes)} classes; texts: {counts}")
+        model = configs.override(config.model, {"encoder.vocab": words.size, "classes": len(classes)})
+        data = replace(config.data, classes=classes)
+        return replace(config, model=model, data=data), made, {ONE: words}, texts.contents
     if isinstance(config.task, Masked):
+        config.task.expect(config.model)
         masked, tokenizer, found = prepare_masked(config.task, config.data, only, expected=expected, **size)
-        model = configs.override(config.model, {"bert.vocab": tokenizer.size})
+        body = "longformer" if isinstance(config.model, LongformerMaskedConfig) else "bert"
+        model = configs.override(config.model, {f"{body}.vocab": tokenizer.size})
         return replace(config, model=model), masked, {ONE: tokenizer}, found
     if isinstance(config.task, Embedding):
         raise ConfigError("task=embedding is what an imported encoder does: it is not trained here")
@@ -214,6 +248,8 @@ def _expect_same(old: RunConfig, new: RunConfig) -> None:
         free = key.removeprefix("train.") in FREE_TO_CHANGE or key in (
             "model.vocab",
             "model.bert.vocab",
+            "model.longformer.vocab",
+            "model.encoder.vocab",
             "model.source_vocab",
             "model.classes",
             "data.classes",
@@ -289,6 +325,8 @@ class Run:
             return prepare_pose(config.task, data, batch_tokens=rows, seed=seed)[0]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
+        if isinstance(config.task, TextClassification):
+            return prepare_text_classification(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):
             return prepare_masked(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Embedding):

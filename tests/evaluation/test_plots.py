@@ -72,8 +72,15 @@ SHARES = {"rnn": {5: 1.0, 10: 0.4, 20: 0.0}, "transformer": {5: 1.0, 10: 1.0, 20
 
 @pytest.mark.parametrize(
     ("series", "trained"),
-    [(SHARES, None), (SHARES, 10), ({"bleu": {3: 95.2, 4: 12.0}}, 2), ({"one": {4: 0.5}}, 4), ({}, 5)],
-    ids=["shares", "trained", "bleu", "one-point", "empty"],
+    [
+        (SHARES, None),
+        (SHARES, 10),
+        ({"bleu": {3: 95.2, 4: 12.0}}, 2),
+        ({"one": {4: 0.5}}, 4),
+        ({}, 5),
+        ({"loss": {64: 2.0, 128: 1.5, 512: 1.7}}, 128),
+    ],
+    ids=["shares", "trained", "bleu", "one-point", "empty", "doubling"],
 )
 def test_accuracy_by_length_is_drawn(series, trained):
     png = plot_by_length(series, "Reverse", "exactly right", trained=trained)

@@ -96,6 +96,7 @@ LANGUAGE: dict[str, ModelConfig] = {
         tied=False,
     ),
     "gpt-windows": replace(GPT, position=Rotary(), windows=Windows(radius=(1, 3), dilation=(1, 2), dilated_heads=1)),
+    "gpt-scaled": replace(GPT, position=Sinusoidal(), scaled=True),
     "gpt-reference-kernel": replace(GPT, kernel="reference"),
     "rnn-lm-gru-one-hot": RnnLmConfig(vocab=VOCAB, recurrent=GRU, input="one-hot"),
     "rnn-lm-lstm-tied": RnnLmConfig(

@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from headway.data.config import DataConfig
-from headway.data.tokenizers import SPECIALS, ByteBpe, Tokenizer, Word
+from headway.data.tokenizers import MASK, SPECIALS, ByteBpe, Tokenizer, Word
 from headway.errors import ConfigError, DataError
-from headway.models import BertConfig, BertPretrainingConfig, build_model
+from headway.models import BertConfig, BertPretrainingConfig, LongformerConfig, LongformerMaskedConfig, build_model
 from headway.presets import preset
 from headway.runs import load, train_run
-from headway.tasks.masked import FOLLOWS, MASK, RANDOM, Masked, MaskedTask, _sentences, prepare_masked
+from headway.tasks.masked import FOLLOWS, RANDOM, Masked, MaskedTask
+from headway.tasks.prepare import _in_sentences, prepare_masked
 from headway.tasks.task import IGNORED, Batch
 from headway.training.config import TrainConfig
 from headway.training.run_config import RunConfig
@@ -131,8 +132,8 @@ def test_long_lines_are_divided_at_sentence_ends():
     line = "One is here. " * 20 + "Is it? Yes"
     texts = [["short one. same line\n\n", line + "\n"], ["another file\n"]]
     divided = [*[" One is here."] * 20, " Is it?", " Yes", "", " another file", ""]
-    assert list(_sentences(texts, paragraphs=True)) == [" short one. same line", "", *divided]
-    assert list(_sentences(texts, paragraphs=False)) == [" short one. same line", *divided]
+    assert list(_in_sentences(texts, paragraphs=True)) == [" short one. same line", "", *divided]
+    assert list(_in_sentences(texts, paragraphs=False)) == [" short one. same line", *divided]
 
 
 def test_words_keep_apart_where_a_line_breaks(tmp_path):
@@ -326,3 +327,49 @@ def test_bad_settings_and_bad_text_get_a_clear_line(data, tmp_path):
     plain = Tokenizer.train(Word(), ["a b c"])
     with pytest.raises(DataError, match="no token '<mask>'"):
         prepare_masked(Masked(), data, plain, batch_tokens=64, seed=0)
+
+
+# --- running text --------------------------------------------------------------------------------------------------
+
+
+def test_running_rows_are_one_stretch_of_one_document_and_full_where_it_allows(data):
+    task = task_of(data, Masked(length=20, rows="running"))
+    lengths = []
+    for indices in task.order.epoch(0):
+        batch = task.batch(indices)
+        shown, sizes, segments = batch.inputs
+        assert segments is None
+        assert (batch.targets[:, 0] == IGNORED).all()
+        for row, targets, size in zip(shown, batch.targets, sizes.tolist(), strict=True):
+            tokens = whole(row, targets)[:size]
+            words = [task.tokenizer.token(int(index)) for index in tokens]
+            assert (words[0], words[-1]) == ("<s>", "</s>")
+            places = [tuple(map(int, word.split("."))) for word in words[1:-1]]
+            assert len({document for document, _, _ in places}) == 1
+            within = [6 * sentence + word for _, sentence, word in places]
+            assert within == list(range(within[0], within[0] + len(within)))
+            lengths.append(size)
+    assert max(lengths) == 20
+    assert lengths.count(20) > 0.8 * len(lengths)
+    assert min(lengths) >= 6
+
+
+def test_running_rows_need_no_second_sentence(tmp_path):
+    (tmp_path / "one.txt").write_text("one sentence alone and no other\n\n" * 20)
+    data = DataConfig(spec=str(tmp_path / "one.txt"), tokenizer=Word(), cache=str(tmp_path / "cache"))
+    assert task_of(data, Masked(length=8, rows="running")).batch(np.asarray([[0, 0]])).count >= 1
+    with pytest.raises(DataError, match="no two sentences in a row"):
+        task_of(data, Masked(length=8))
+
+
+def test_which_models_go_with_which_rows():
+    long = LongformerConfig(vocab=9, width=8, layers=1, heads=1, inner=8)
+    Masked(rows="running").expect(LongformerMaskedConfig(longformer=long))
+    Masked().expect(LongformerMaskedConfig(longformer=replace(long, segments=2)))
+    Masked(rows="running").expect(BertPretrainingConfig(bert=BERT, follows=False))
+    with pytest.raises(ConfigError, match=r"task.rows=pairs with this model, allowed: running"):
+        Masked().expect(LongformerMaskedConfig(longformer=long))
+    with pytest.raises(ConfigError, match=r"task.rows=running with this model, allowed: pairs"):
+        Masked(rows="running").expect(BertPretrainingConfig(bert=BERT))
+    with pytest.raises(ConfigError, match="a masked task with a BertConfig"):
+        Masked().expect(BERT)

@@ -72,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         "headway evaluate runs/en-de --compare runs/other           is the other one really better?",
         "headway evaluate runs/en-de --out said.txt --plot gap.png",
         "headway evaluate runs/gpt-char --data book.txt --stride 1  each token after a full context",
+        "headway evaluate runs/gpt-char --lengths 32,64,128,256     loss by length, beyond training too",
     )
     _run(evaluate)
     evaluate.add_argument("--data", metavar="SPEC", help="other data than the run's own")
@@ -80,6 +81,9 @@ def _parser() -> argparse.ArgumentParser:
     _precision(evaluate)
     evaluate.add_argument("--average", type=int, metavar="N", help="use the mean of the last N checkpoints")
     evaluate.add_argument(
+        "--lengths", metavar="A,B,…", help="loss in windows of so many tokens, beyond those of training too"
+    )
+    evaluate.add_argument(
         "--stride",
         type=_positive,
         metavar="N",
@@ -87,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     evaluate.add_argument("--compare", metavar="RUN2", help="paired bootstrap with another translation run")
     evaluate.add_argument("--out", metavar="FILE", help="write the translations, classes or captions, one a line")
-    evaluate.add_argument("--plot", metavar="FILE.png", help="accuracy by position, or the confusion matrix")
+    evaluate.add_argument(
+        "--plot", metavar="FILE.png", help="accuracy by position, loss by length, or the confusion matrix"
+    )
     evaluate.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")
 
     translate = command(
@@ -226,10 +232,21 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--compiled", action="store_true", help="what torch.compile makes of it as well: a minute more")
     verify.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")
 
-    lab = command("lab", "the decks' experiments, to run and change", "headway lab sentences")
+    lab = command(
+        "lab",
+        "the decks' experiments, to run and change",
+        "headway lab sentences",
+        "headway lab positions --data book.txt --seeds 3    takes --KEY.SUB VALUE, as `headway train` does",
+    )
     lab.add_argument("name", nargs="?", metavar="NAME", help="without it, which there are")
     lab.add_argument("--seed", type=int, default=0, help="of the weights and the samples (default: 0)")
-    lab.add_argument("--steps", type=_positive, default=400, help="of training (default: 400)")
+    lab.add_argument("--steps", type=_positive, help="of training (default: the lab's)")
+    lab.add_argument("--data", metavar="SPEC", help="positions: a text (default: pydocs)")
+    lab.add_argument("--out", metavar="DIR", help="positions: the folder of its runs (default: runs/positions)")
+    lab.add_argument(
+        "--kinds", metavar="A,B,…", default="learned,sinusoidal,rotary,alibi,none", help="positions: which to compare"
+    )
+    lab.add_argument("--seeds", type=_positive, default=1, metavar="N", help="positions: so many of each (default: 1)")
 
     presets = command("presets", "the models there are, their size, source and departures")
     presets.add_argument("name", nargs="?", metavar="NAME", help="show this one in full")
@@ -269,7 +286,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit codes are in docs/commands.md."""
     parser = _parser()
     arguments, rest = parser.parse_known_args(argv)
-    if arguments.command is None or (rest and arguments.command != "train"):
+    if arguments.command is None or (rest and arguments.command not in ("train", "lab")):
         if rest:
             parser.error(f"unknown arguments: {' '.join(rest)}")
         parser.print_help()

@@ -7,7 +7,7 @@ import math
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ from rich.console import Console, RenderableType
 from rich.text import Text
 
 from headway.cli import report as show
+from headway.cli.lengths import lengths_of
+from headway.cli.outcome import Outcome
 from headway.errors import ConfigError, DataError
 from headway.evaluation.image_plots import plot_confusion
+from headway.evaluation.lengths import parse_lengths
 from headway.evaluation.plots import plot_positions
 from headway.evaluation.positions import PositionReport
 from headway.evaluation.translation import TranslationReport, paired_bootstrap, translation_report
@@ -29,6 +32,8 @@ from headway.tasks.embedding import Embedding
 from headway.tasks.language import Continuations, Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.pose import PoseEstimation, PoseTask
+from headway.tasks.task import usual_split
+from headway.tasks.text_classification import TextClassification, TextClassificationTask
 from headway.tasks.translation import Translation, TranslationTask
 
 SAMPLES = 3
@@ -37,28 +42,20 @@ KINDS = {
     Masked: "masked model",
     Translation: "translation model",
     Classification: "image classifier",
+    TextClassification: "text classifier",
     Captioning: "captioner",
     Embedding: "sentence encoder",
     PoseEstimation: "pose model",
 }
 # Options that say nothing about some runs are refused there: ignored, they would seem to have been heeded.
 MEANT_FOR = {
+    "lengths": ("language model", "masked model"),
     "stride": ("language model",),
     "compare": ("translation model",),
     "beam": ("translation model", "captioner"),
-    "out": ("translation model", "image classifier", "captioner"),
-    "plot": ("language model", "translation model", "image classifier"),
+    "out": ("translation model", "image classifier", "text classifier", "captioner"),
+    "plot": ("language model", "translation model", "image classifier", "text classifier"),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """An evaluation: flat values for machines, parts to show people, and what there is to plot or to write."""
-
-    values: dict[str, Any]
-    shown: list[RenderableType]
-    picture: Callable[[str], bytes] | None = None  # drawn under a title
-    said: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,14 +74,17 @@ def run(arguments: Namespace) -> None:
     found = load(arguments.run, device=arguments.device, average=arguments.average, precision=arguments.precision)
     _check(arguments, _kind(found))
     task = found.task(arguments.data)
-    split = arguments.split or next((name for name in ("test", "val") if name in task.splits), "train")
+    split = arguments.split or usual_split(task.splits)
     if split not in task.splits:
         raise DataError(f"no split {split!r}, there are {', '.join(task.splits)}")
-    if isinstance(task, LanguageTask):
+    if arguments.lengths is not None:
+        assert isinstance(task, LanguageTask | MaskedTask)
+        outcome = lengths_of(found, task, split, parse_lengths(arguments.lengths), stride=arguments.stride)
+    elif isinstance(task, LanguageTask):
         outcome = _language(found, task, split, stride=arguments.stride)
     elif isinstance(task, MaskedTask):
         outcome = _masked(found, task, split)
-    elif isinstance(task, ClassificationTask):
+    elif isinstance(task, ClassificationTask | TextClassificationTask):
         outcome = _classification(found, task, split)
     elif isinstance(task, CaptioningTask):
         outcome = _captioning(found, task, split, beam=arguments.beam)
@@ -215,7 +215,7 @@ def _masked(found: Run, task: MaskedTask, split: str) -> Outcome:
     return Outcome(values=values, shown=[Text(), show.facts(rows), show.samples("samples: token → guess", lines)])
 
 
-def _classification(found: Run, task: ClassificationTask, split: str) -> Outcome:
+def _classification(found: Run, task: ClassificationTask | TextClassificationTask, split: str) -> Outcome:
     guesses = task.guesses(found.model, found.device, split)
     report = task.report(guesses)
     values, names = report.to_json(), task.classes
@@ -255,8 +255,11 @@ def _pose(found: Run, task: PoseTask, split: str) -> Outcome:
 def _check(arguments: Namespace, kind: str) -> None:
     """Raise ConfigError for an option that this kind of run cannot heed."""
     for name, kinds in MEANT_FOR.items():
-        if getattr(arguments, name) is not None and kind not in kinds:
+        by_length = name == "plot" and arguments.lengths is not None  # whatever has lengths can draw them
+        if getattr(arguments, name) is not None and kind not in kinds and not by_length:
             raise ConfigError(f"--{name} is for a {' or a '.join(kinds)}, {arguments.run} is a {kind}")
+    if arguments.lengths is not None:
+        parse_lengths(arguments.lengths)  # before anything is read
     if arguments.plot is not None and Path(arguments.plot).suffix.lower() != ".png":
         raise ConfigError(f"--plot {arguments.plot}, allowed: a name that ends in .png")
 

@@ -9,6 +9,7 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from headway.cli import lab_positions
 from headway.errors import ConfigError
 from headway.labs import sentences
 from headway.models import RnnLm
@@ -16,7 +17,11 @@ from headway.models import RnnLm
 COUNT = 1000
 
 
-LABS = {"sentences": "deck 002's language model of three sentences, fed its own words and not"}
+LABS = {
+    "sentences": "deck 002's language model of three sentences, fed its own words and not",
+    "positions": "learned, sinusoidal, rotary, ALiBi and no positions: loss by length, beyond that of training",
+}
+STEPS = 400
 
 
 def run(arguments: Namespace) -> None:
@@ -25,8 +30,12 @@ def run(arguments: Namespace) -> None:
         print("\n".join(f"{name}: {what}" for name, what in LABS.items()))
     elif arguments.name not in LABS:
         raise ConfigError(f"no lab {arguments.name!r}, there are: {', '.join(LABS)}")
+    elif arguments.name == "positions":
+        lab_positions.run(arguments)
     else:
-        three_sentences(seed=arguments.seed, steps=arguments.steps)
+        if arguments.overrides:
+            raise ConfigError(f"{arguments.overrides[0]}: lab sentences has no settings but --seed and --steps")
+        three_sentences(seed=arguments.seed, steps=arguments.steps or STEPS)
 
 
 def three_sentences(*, seed: int, steps: int) -> None:

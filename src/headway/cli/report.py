@@ -80,8 +80,8 @@ def classification_figures(report: ClassificationReport, last: float, step: int)
     interval = f"95 % interval {values['accuracy_low']:.2%} to {values['accuracy_high']:.2%}"
     told = {
         "accuracy": f"{report.accuracy:.2%}  {interval}",
-        "images": f"{report.images:,}",
-        "loss": f"{report.loss:.4f}  nats an image",
+        report.unit: f"{report.total:,}",
+        "loss": f"{report.loss:.4f}  nats {'an image' if report.unit == 'images' else 'a text'}",
         "last_accuracy": f"{last:.2%}  of the last checkpoint, step {step}",
     }
     totals = report.confusion.sum(1).tolist()
@@ -89,9 +89,11 @@ def classification_figures(report: ClassificationReport, last: float, step: int)
         [name, NONE if share is None else f"{share:.1%}", f"{total:,}"]
         for name, share, total in zip(report.classes, report.by_class, totals, strict=True)
     ]
-    parts = [Text(), facts(told), section("by class", figures(["class", "right", "images"], rows))]
+    parts = [Text(), facts(told), section("by class", figures(["class", "right", report.unit], rows))]
     wrong = [[a, b, f"{count:,}"] for a, b, count in report.mistakes(5)]
-    return [*parts, section("commonest mistakes", figures(["class", "taken for", "images"], wrong))] if wrong else parts
+    return (
+        [*parts, section("commonest mistakes", figures(["class", "taken for", report.unit], wrong))] if wrong else parts
+    )
 
 
 def keypoint_figures(report: KeypointReport) -> list[RenderableType]:

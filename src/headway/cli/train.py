@@ -20,6 +20,7 @@ from headway.runs import read_config, train_run
 from headway.storage import commit_file
 from headway.tasks.classification import Classification
 from headway.tasks.pose import PoseEstimation
+from headway.tasks.text_classification import TextClassification
 from headway.training.run_config import RunConfig
 from headway.training.starting import fine_tuned
 from headway.training.trainer import LOG, read_log
@@ -44,6 +45,7 @@ def train_and_draw(
 ) -> None:
     """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
     unit = "images" if isinstance(config.task, Classification | PoseEstimation) else "tokens"
+    unit = "texts" if isinstance(config.task, TextClassification) else unit
     what = "squared error" if isinstance(config.task, PoseEstimation) else "nats"
     label = f"loss ({what} per {unit.removesuffix('s')})"
     with contextlib.ExitStack() as stack:

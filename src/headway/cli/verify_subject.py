@@ -25,6 +25,7 @@ from headway.runs import Run, load
 from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
 from headway.tasks.pose import MEAN, STD, PoseEstimation
+from headway.tasks.text_classification import TextClassification
 from headway.tasks.translation import Translation
 
 Looking = Classification | Captioning | PoseEstimation
@@ -96,7 +97,7 @@ def _seen(task: Looking, images: Sequence[Pixels]) -> list[Tensor]:
 def _lines(found: Run, kind: TextKind, room: Room) -> list[Example]:
     """The first lines of the run's validation data; none where it is no longer to be had."""
     data = found.config.data
-    if not data.spec:  # imported
+    if not data.spec or isinstance(found.config.task, TextClassification):  # imported, or in a table of classes
         return []
     try:
         if isinstance(found.config.task, Translation):

@@ -117,6 +117,24 @@ class Blocks(Order):
         return [starts[n * self.rows : (n + 1) * self.rows] for n in range(full)]
 
 
+class Draws(Order):
+    """Every place once an epoch, each with a number of its own from which its row is drawn: rows of (place, number).
+
+    A row depends on nothing else, so that a resumed run, and any division into micro-batches, sees the same rows.
+    """
+
+    def __init__(self, places: int, rows: int, seed: int) -> None:
+        super().__init__(seed)
+        self.places, self.rows = places, rows
+
+    def epoch(self, number: int) -> list[Indices]:
+        """Batches (rows, 2); a last one that is not full waits for another epoch."""
+        random = self.random(number)
+        drawn = np.stack([random.permutation(self.places), random.integers(0, 2**62, self.places)], 1)
+        full = max(self.places // self.rows, 1)
+        return [drawn[n * self.rows : (n + 1) * self.rows] for n in range(full)]
+
+
 def padded(sequences: list[NDArray[np.uint32]], pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Sequences side by side (B, T) and their lengths (B,)."""
     lengths = np.asarray([len(sequence) for sequence in sequences], dtype=np.int64)

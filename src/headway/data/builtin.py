@@ -46,6 +46,14 @@ def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors 
     return reading.load_parallel(spec, source, target, errors=errors)
 
 
+def load_labelled(spec: str | Path, *, errors: Errors = "strict") -> ParallelText:
+    """Classes and texts by path: a table with the columns `label` and `text`, or a folder of such, a split each."""
+    if str(spec) in _built_in():
+        raise DataError(f"{spec} is {_what(str(spec))}, expected texts with classes: {', '.join(LABELLED)} or a path")
+    _must_exist(spec)
+    return reading.load_parallel(spec, "label", "text", errors=errors)
+
+
 def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
     """Plain text by built-in name or path. Raises DataError for what is neither, or not plain text."""
     if str(spec) in _built_in() and str(spec) not in TEXTS:
@@ -197,6 +205,7 @@ IMAGES: dict[str, Callable[[int, Path, Progress], Images]] = {"shapes": load_sha
 CAPTIONS: dict[str, Callable[[int, Path, Progress], Captions]] = {"shapes": load_shape_captions}
 SOUNDS: dict[str, Callable[[int, Spectrogram, Path, Progress], Images]] = {"tones": load_tones}
 POSES: dict[str, Callable[[int, Path, Progress], Poses]] = {"figures": load_figures}
+LABELLED = ("needle",)  # texts with classes, which data.documents makes
 TEXTS: dict[str, Callable[[], PlainText]] = {"pydocs": pydocs, "deck-sentences": deck_sentences}
 
 
@@ -273,11 +282,12 @@ def _directed(text: ParallelText, source: str, target: str) -> ParallelText:
 
 
 def _built_in() -> list[str]:
-    return [*PARALLEL, *TEXTS, *IMAGES, *SOUNDS, *POSES]
+    return [*PARALLEL, *TEXTS, *IMAGES, *SOUNDS, *POSES, *LABELLED]
 
 
 def _what(name: str) -> str:
     kinds = {"parallel text": [*PARALLEL], "plain text": [*TEXTS], "images": [*IMAGES], "sounds": [*SOUNDS]}
+    kinds["texts with classes"] = [*LABELLED]
     return next((kind for kind, named in kinds.items() if name in named), "people with keypoints")
 
 

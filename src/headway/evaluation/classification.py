@@ -16,7 +16,7 @@ Counts = NDArray[np.int64]
 
 
 def confusion(labels: Counts, predicted: Counts, classes: int) -> Counts:
-    """How many images of each class (rows) were taken for each (columns)."""
+    """How many of each class (rows) were taken for each (columns)."""
     counts = np.bincount(labels * classes + predicted, minlength=classes * classes)
     return counts.reshape(classes, classes).astype(np.int64)
 
@@ -38,9 +38,10 @@ class ClassificationReport:
     classes: tuple[str, ...]
     confusion: Counts
     nats: float
+    unit: str = "images"  # what was classified
 
     @property
-    def images(self) -> int:
+    def total(self) -> int:
         """How many were judged."""
         return int(self.confusion.sum())
 
@@ -52,16 +53,16 @@ class ClassificationReport:
     @property
     def accuracy(self) -> float:
         """The share that is right."""
-        return self.right / self.images
+        return self.right / self.total
 
     @property
     def loss(self) -> float:
-        """Mean nats per image."""
-        return self.nats / self.images
+        """Mean nats per image, or whatever was classified."""
+        return self.nats / self.total
 
     @property
     def by_class(self) -> list[float | None]:
-        """The share that is right of each class, None for one without images."""
+        """The share that is right of each class, None for one without any."""
         rows = zip(self.confusion.diagonal().tolist(), self.confusion.sum(1).tolist(), strict=True)
         return [right / total if total else None for right, total in rows]
 
@@ -74,12 +75,12 @@ class ClassificationReport:
 
     def to_json(self) -> dict[str, Any]:
         """Values by name."""
-        low, high = wilson(self.right, self.images)
+        low, high = wilson(self.right, self.total)
         return {
             "accuracy": self.accuracy,
             "accuracy_low": low,
             "accuracy_high": high,
-            "images": self.images,
+            self.unit: self.total,
             "loss": self.loss,
             "classes": list(self.classes),
             "accuracy_by_class": self.by_class,

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -24,6 +25,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, GRID = "#333333", "#E3E3E3"
 DPI = 150
 FEW = 50  # accuracies are drawn where at least one in this many lines gets: a lone line is wholly right or wrong
+GROWTH = 1.5  # lengths that grow at least so much from one to the next have an axis of doublings
 SMOOTHING = 80  # the smoothed line looks about this fraction of the run to either side
 
 Points = tuple[list[int], list[float]]
@@ -56,8 +58,11 @@ def plot_curves(
 def plot_by_length(
     series: Mapping[str, Mapping[int, float]], title: str, ylabel: str, *, trained: int | None = None
 ) -> bytes:
-    """One line for each name, values against length; lengths above `trained`, never seen in training, are shaded."""
-    from matplotlib.ticker import PercentFormatter
+    """One line for each name, values against length; lengths above `trained`, never seen in training, are shaded.
+
+    Lengths that grow by doubling, or so, stand at equal distances.
+    """
+    from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
     figure = blank(8, 4.6)
     axes = figure.subplots()
@@ -72,13 +77,20 @@ def plot_by_length(
     if everything and min(everything) >= 0 and max(everything) <= 1:
         axes.set_ylim(-0.03, 1.03)
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-    longest = max((length for values in series.values() for length in values), default=0)
+    known = sorted({length for values in series.values() for length in values})
+    longest = known[-1] if known else 0
+    if doubling := len(known) > 2 and all(b >= GROWTH * a > 0 for a, b in pairwise(known)):
+        axes.set_xscale("log", base=2)
     if trained is not None and longest > trained:
         left, right = axes.get_xlim()
-        axes.axvspan(trained + 0.5, right, color="#F2F2F2", zorder=0, label="longer than in training")
+        edge = 1.02 * trained if doubling else trained + 0.5
+        axes.axvspan(edge, right, color="#F2F2F2", zorder=0, label="longer than in training")
         axes.set_xlim(left, right)
     axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=10)
     _dress(axes, "length", ylabel)
+    if doubling:
+        axes.xaxis.set_major_locator(FixedLocator(known))
+        axes.xaxis.set_minor_locator(NullLocator())
     if series:
         # Beside the picture: inside it would cover some line or other.
         axes.legend(frameon=False, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)

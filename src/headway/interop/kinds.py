@@ -19,6 +19,7 @@ from headway.models.bert import PretrainingLogits
 from headway.tasks.embedding import Embedding, around
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
+from headway.tasks.text_classification import TextClassification
 from headway.tasks.translation import Translation, before_source
 
 Forward = Callable[..., Any]  # a model, or anything that is called as one
@@ -199,13 +200,14 @@ class TranslationKind:
 
 
 class MaskedKind:
-    """Tokens of two sentences go in, the logits of every token come out."""
+    """Tokens of two sentences, or of one text, go in, the logits of every token come out."""
 
     generates, pads = False, True
     names: Named = "token"
 
     def __init__(self, config: Masked, tokenizers: Mapping[str, Tokenizer]) -> None:
         self.longest, self.tokenizer = config.length, tokenizers["tokenizer.json"]
+        self.pairs = config.rows == "pairs"
 
     @property
     def vocabularies(self) -> tuple[Tokenizer, None]:
@@ -223,6 +225,8 @@ class MaskedKind:
     def example(self, ids: Sequence[int], source: Sequence[int] | None) -> Example:
         before, after = around(self.tokenizer)
         tokens = torch.tensor([*before, *ids, *after])
+        if not self.pairs:
+            return Example(tokens, 0)
         # A second sentence from the middle on, so that its embedding is part of what is compared.
         return Example(tokens, 0, segments=(torch.arange(len(tokens)) > len(tokens) // 2).long())
 
@@ -236,7 +240,20 @@ class EmbeddingKind(MaskedKind):
     names: Named = None
 
     def __init__(self, config: Embedding, tokenizers: Mapping[str, Tokenizer]) -> None:
-        self.longest, self.tokenizer = config.max_length, tokenizers["tokenizer.json"]
+        self.longest, self.tokenizer, self.pairs = config.max_length, tokenizers["tokenizer.json"], True
+
+
+class TextClassKind(MaskedKind):
+    """Tokens go in, the logits of the text's class come out, at every place the same."""
+
+    names: Named = "class"
+
+    def __init__(self, config: TextClassification, tokenizers: Mapping[str, Tokenizer]) -> None:
+        self.longest, self.tokenizer, self.pairs = config.length, tokenizers["tokenizer.json"], False
+
+    def forward(self, model: Forward, rows: Rows) -> Tensor:
+        logits: Tensor = model(rows.tokens, rows.lengths)
+        return logits.unsqueeze(1).expand(-1, rows.tokens.shape[1], -1)
 
 
 KINDS: dict[type, Callable[[Any, Mapping[str, Tokenizer]], TextKind]] = {
@@ -244,4 +261,5 @@ KINDS: dict[type, Callable[[Any, Mapping[str, Tokenizer]], TextKind]] = {
     Masked: MaskedKind,
     Translation: TranslationKind,
     Embedding: EmbeddingKind,
+    TextClassification: TextClassKind,
 }

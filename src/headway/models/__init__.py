@@ -21,6 +21,7 @@ from headway.models.pose import Pose, PoseConfig
 from headway.models.rnn_lm import RnnLm, RnnLmConfig
 from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
+from headway.models.text_classifier import TextClassifier, TextClassifierConfig
 from headway.models.vit import Vit, VitConfig
 
 ModelConfig = (
@@ -38,6 +39,7 @@ ModelConfig = (
     | CaptionerRnnConfig
     | CaptionerVitConfig
     | PoseConfig
+    | TextClassifierConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -55,6 +57,7 @@ MODELS: dict[type, type[nn.Module]] = {
     CaptionerRnnConfig: CaptionerRnn,
     CaptionerVitConfig: CaptionerVit,
     PoseConfig: Pose,
+    TextClassifierConfig: TextClassifier,
 }
 
 
@@ -116,6 +119,8 @@ __all__ = [
     "RnnSeq2SeqConfig",
     "Source",
     "Stepper",
+    "TextClassifier",
+    "TextClassifierConfig",
     "Vit",
     "VitConfig",
     "build_model",

@@ -39,6 +39,7 @@ class GptConfig:
     activation: Activation = "gelu_tanh"
     bias: bool = True  # in the linear layers
     tied: bool = True  # the output matrix is the embedding
+    scaled: bool = False  # words times √D on the way in, as beside the 2017 paper's sinusoids
     dropout: float = 0.0
     init_std: float = 0.02
     kernel: str = "auto"
@@ -88,7 +89,8 @@ class Gpt(nn.Module):
         # Layers that see equally far share one mask, and its forms.
         self.sights = list(dict.fromkeys(masks))
         self.sight_of = [self.sights.index(mask) for mask in masks]
-        self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
+        scale = config.width**0.5 if config.scaled else 1.0
+        self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width, scale=scale))
         self.stack = Stack(config.stack)
         self.head = Head(config.width, config.vocab, tied=config.tied, bias=False)
         normal_init(self, config.init_std)

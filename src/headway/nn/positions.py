@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from headway import ops
-from headway.errors import ConfigError, DataError
+from headway.errors import ConfigError, TooLongError
 from headway.nn.lines import Lines
 from headway.ops import Offset
 
@@ -200,7 +200,7 @@ class InputPositions(nn.Module):
         if self.table is None:
             codes = self.position.codes(positions, self.code_width, lengths).to(x_BTD.dtype)
         elif furthest > self.context:
-            raise DataError(f"a sequence of up to {furthest} tokens, the learned positions end at {self.context}")
+            raise TooLongError(f"a sequence of up to {furthest} tokens, the learned positions end at {self.context}")
         else:
             codes = self.table[positions]
         if self.mix is None:

@@ -1,4 +1,4 @@
-"""How the presets are trained: the papers' settings, as FACTS §8, §10, §12, §13, §24 and §25 give them."""
+"""How the presets are trained: the papers' settings, as FACTS §8, §10, §12, §13, §17, §24 and §25 give them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from dataclasses import replace
 
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Bpe, ByteBpe, Characters, Word
-from headway.models import BertConfig, BertPretrainingConfig, EncoderDecoderConfig, ModelConfig
+from headway.models import (
+    BertConfig,
+    BertPretrainingConfig,
+    EncoderDecoderConfig,
+    LongformerConfig,
+    LongformerMaskedConfig,
+    ModelConfig,
+)
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
+from headway.tasks.text_classification import TextClassification
 from headway.tasks.translation import Translation
 from headway.training.config import TrainConfig
 from headway.training.optimisers import Adam, AdamW, Sgd
@@ -89,6 +97,45 @@ def masked(model: ModelConfig) -> RunConfig:
             schedule=Linear(warmup=10_000),
             evaluate_every=1000,
             save_every=1000,
+        ),
+    )
+
+
+def masked_longformer(model: ModelConfig) -> RunConfig:
+    """The paper's: 65,000 steps of 64 rows of 4,096 tokens, warm-up 500; whole files are documents."""
+    assert isinstance(model, LongformerConfig)
+    return RunConfig(
+        task=Masked(length=model.context, rows="running", documents="files"),
+        data=DataConfig(tokenizer=ByteBpe(vocab=model.vocab)),
+        model=LongformerMaskedConfig(longformer=replace(model, pooler=False)),
+        train=TrainConfig(
+            steps=65_000,
+            batch_tokens=4 * 4096,
+            accumulate=16,
+            learning_rate=1e-4,
+            optimiser=AdamW(beta2=0.98, eps=1e-6),
+            schedule=Linear(warmup=500),
+            precision="bf16",
+            evaluate_every=500,
+            save_every=500,
+        ),
+    )
+
+
+def needle(model: ModelConfig) -> RunConfig:
+    """The built-in `needle` at 4,096 tokens: AdamW, a short warm-up, sixteen documents a step."""
+    return RunConfig(
+        task=TextClassification(length=4096),
+        data=DataConfig(spec="needle", tokenizer=Word()),
+        model=model,
+        train=TrainConfig(
+            steps=1000,
+            batch_tokens=16 * 4096,
+            learning_rate=1e-3,
+            optimiser=AdamW(beta2=0.98, decay=0.01),
+            schedule=Cosine(warmup=100, floor=0.1),
+            evaluate_every=200,
+            save_every=200,
         ),
     )
 

@@ -19,8 +19,8 @@ from headway.data.contents import expect_contents
 from headway.data.images import ImageReading, Images, ImageStore, Progress
 from headway.data.spectrograms import Spectrogram
 from headway.errors import ConfigError, DataError
-from headway.evaluation.classification import ClassificationReport, confusion
-from headway.tasks.task import Batch, Term, Validated, cross_entropy
+from headway.tasks.guesses import Guesses, Judged
+from headway.tasks.task import Batch, Term, cross_entropy
 from headway.tasks.training_images import TrainingImages, check_colours
 
 EVALUATED = 256  # images in one forward pass of an evaluation
@@ -48,21 +48,7 @@ class Classification:
         return 3 if self.sound is None else 1
 
 
-@dataclass(frozen=True, slots=True)
-class Guesses:
-    """What a model makes of images: probabilities (N, classes), on the CPU in float32, and their classes (N,)."""
-
-    probabilities: Tensor
-    labels: Tensor
-    nats: float
-
-    @property
-    def predicted(self) -> Tensor:
-        """The likeliest class of each (N,)."""
-        return self.probabilities.argmax(1)
-
-
-class ClassificationTask:
+class ClassificationTask(Judged):
     """Batches of images, and how often a model names their class."""
 
     fixed_shapes = True
@@ -103,20 +89,6 @@ class ClassificationTask:
         )
         return {"class": Term((mixed.share * own + (1 - mixed.share) * other).sum(), batch.count)}
 
-    def validate(self, model: nn.Module, device: torch.device) -> Validated:
-        """Nats per image over the whole validation split, and the share that is right."""
-        report = self.evaluate(model, device, "val")
-        return Validated(report.loss, {"val_accuracy": report.accuracy})
-
-    def evaluate(self, model: nn.Module, device: torch.device, split: str) -> ClassificationReport:
-        """Every image of a split, once, as it is."""
-        return self.report(self.guesses(model, device, split))
-
-    def report(self, guesses: Guesses) -> ClassificationReport:
-        """What guesses are worth."""
-        counted = confusion(guesses.labels.numpy(), guesses.predicted.numpy(), len(self.classes))
-        return ClassificationReport(classes=self.classes, confusion=counted, nats=guesses.nats)
-
     @torch.no_grad()
     def guesses(self, model: nn.Module, device: torch.device, split: str) -> Guesses:
         """What the model makes of a split."""
@@ -137,11 +109,7 @@ class ClassificationTask:
         rows = np.unique(np.linspace(0, len(store) - 1, SHOWN).astype(np.int64))
         with torch.no_grad():
             logits = logits_of(model, device, torch.from_numpy(np.array(store.pixels[rows])), self.config)
-        best, which = logits.softmax(-1).max(-1)
-        return [
-            f"{self.classes[label]}: taken for {self.classes[int(guess)]} ({float(chance):.0%})"
-            for label, guess, chance in zip(store.labels[rows], which, best, strict=True)
-        ]
+        return [self.said(int(label), each) for label, each in zip(store.labels[rows], logits, strict=True)]
 
 
 def logits_of(model: nn.Module, device: torch.device, images: Tensor, config: Classification) -> Tensor:

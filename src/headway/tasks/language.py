@@ -97,7 +97,7 @@ class LanguageTask:
         stride = context if stride is None else stride
         if not 1 <= stride <= context:
             raise ConfigError(f"context={context}, stride={stride}: expected 1 <= stride <= context")
-        ids = self._split(split)
+        ids = self.ids(split)
         batches = windows(ids, context, stride)
         nats = sum(float(cross_entropy(model(x.to(device)), y.to(device))) for x, y in batches)
         text = self.tokenizer.decode(ids[1:].tolist())
@@ -108,7 +108,7 @@ class LanguageTask:
         self, model: nn.Module, device: torch.device, split: str, *, context: int | None = None
     ) -> Continuations:
         """The second half of some blocks of a split, evenly spaced, guessed after the text and continued greedily."""
-        ids = self._split(split)
+        ids = self.ids(split)
         context = min(self.config.context if context is None else context, len(ids) - 1)
         known = max(context // 2, 1)
         blocks = (len(ids) - 1) // context
@@ -126,7 +126,8 @@ class LanguageTask:
             found.free.extend(sample(model, prompt, stop=-1, max_tokens=length, sampling=GREEDY))  # type: ignore[arg-type]
         return found
 
-    def _split(self, name: str) -> Ids:
+    def ids(self, name: str) -> Ids:
+        """The tokens of a split, at least two. Raises DataError."""
         if name not in self.splits:
             raise DataError(f"no split {name!r}, there are {', '.join(self.splits)}")
         if len(self.splits[name].ids) < 2:
@@ -135,7 +136,7 @@ class LanguageTask:
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A line the model makes up after the first token of the validation text."""
-        prompt = torch.from_numpy(self._split("val")[:1].astype(np.int64)).view(1, 1).to(device)
+        prompt = torch.from_numpy(self.ids("val")[:1].astype(np.int64)).view(1, 1).to(device)
         room = min(self.config.context - 1, 60)
         drawn = sample(model, prompt, stop=-1, max_tokens=room, sampling=Sampling(temperature=0.8))  # type: ignore[arg-type]
         return [self.tokenizer.decode(drawn[0])]

@@ -1,13 +1,11 @@
-"""BERT's pretraining: guess hidden tokens from both sides, and say whether one text follows another (FACTS §13)."""
+"""Masked pretraining: guess hidden tokens from both sides and, as BERT, whether a text follows another (FACTS §13)."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -15,31 +13,28 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from headway.data.batching import Indices, Order
-from headway.data.builtin import load_text
-from headway.data.config import DataConfig
-from headway.data.contents import contents
-from headway.data.store import TokenStore, fingerprint, stored
-from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
+from headway.data.batching import Draws, Indices
+from headway.data.store import TokenStore
+from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, DataError
-from headway.evaluation.language import unigram_entropy
-from headway.models.bert import BertPretraining, PretrainingLogits
+from headway.evaluation.language import LanguageReport, unigram_entropy
+from headway.models import BertPretrainingConfig, LongformerMaskedConfig, ModelConfig
+from headway.models.bert import PretrainingLogits
 from headway.tasks.task import IGNORED, Batch, Term, chosen_loss, cross_entropy
 
 FOLLOWS, RANDOM = 0, 1  # the classes of the next-sentence head, in the order of the released weights
-LONG_LINE = 200  # characters: a longer line is taken for a paragraph and divided at its sentence ends
 EVALUATION_TOKENS = 8192  # in one forward pass of an evaluation
 EVALUATION_ROWS = 4096  # two a place; a longer split is thinned out evenly to as many
 SHORTER = 0.1  # of all rows: cut off at random, so that a model meets short ones too
 ATTEMPTS = 16  # at a place that is not the true next one; a text too short to have any gives true pairs only
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masked:
-    """How a text becomes pairs of sentences, and how much of them is hidden."""
+    """How a text becomes rows, and how much of them is hidden."""
 
-    length: int = 128  # tokens in a row, the three special ones included
+    length: int = 128  # tokens in a row, the special ones included
+    rows: Literal["pairs", "running"] = "pairs"  # two texts, of which one may follow the other; or one, as RoBERTa's
     mask: float = 0.15  # share of a row's tokens to be guessed, rounded, at least one
     hidden: float = 0.8  # of those: shown as `<mask>`
     replaced: float = 0.1  # of those: shown as a random token; the rest are shown as they are
@@ -56,6 +51,18 @@ class Masked:
             given = f"task.hidden={self.hidden}, task.replaced={self.replaced}"
             raise ConfigError(f"{given}, allowed: 0 and above, together at most 1")
 
+    def expect(self, model: ModelConfig) -> None:
+        """Raise ConfigError for a model that cannot be trained on such rows."""
+        if isinstance(model, LongformerMaskedConfig):
+            fits = self.rows == "running" or model.longformer.segments > 1
+            allowed = "running, or a model.longformer.segments of 2"
+        elif isinstance(model, BertPretrainingConfig):
+            fits, allowed = self.rows == "pairs" or not model.follows, "pairs, or model.follows=false"
+        else:
+            raise ConfigError(f"a masked task with a {type(model).__name__}, allowed: a masked BERT or Longformer")
+        if not fits:
+            raise ConfigError(f"task.rows={self.rows} with this model, allowed: {allowed}")
+
 
 class Sentences:
     """Where a text of sentences, an empty one between documents, may be cut into what comes before and what follows."""
@@ -64,8 +71,9 @@ class Sentences:
         self.ids = store.ids
         filled = store.lengths > 0
         self.breaks = np.unique(np.concatenate([[0], store.starts[:-1][~filled], store.starts[-1:]]))
-        begins = np.asarray(store.starts[:-1][filled])
-        self.places = begins[~np.isin(begins, self.breaks)]  # of what can be a B: the first of a document follows none
+        self.begins = np.asarray(store.starts[:-1][filled])
+        # Of what can be a B: the first of a document follows none.
+        self.places = self.begins[~np.isin(self.begins, self.breaks)]
 
     def document(self, place: int) -> tuple[int, int]:
         """First token of the document around a place, and the one past its last."""
@@ -73,34 +81,16 @@ class Sentences:
         return int(self.breaks[after - 1]), int(self.breaks[after])
 
 
-class Draws(Order):
-    """Every place once an epoch, each with a number of its own from which its row is drawn: rows of (place, number).
-
-    A row depends on nothing else, so that a resumed run, and any division into micro-batches, sees the same rows.
-    """
-
-    def __init__(self, places: int, rows: int, seed: int) -> None:
-        super().__init__(seed)
-        self.places, self.rows = places, rows
-
-    def epoch(self, number: int) -> list[Indices]:
-        """Batches (rows, 2); a last one that is not full waits for another epoch."""
-        random = self.random(number)
-        drawn = np.stack([random.permutation(self.places), random.integers(0, 2**62, self.places)], 1)
-        full = max(self.places // self.rows, 1)
-        return [drawn[n * self.rows : (n + 1) * self.rows] for n in range(full)]
-
-
 class Row(NamedTuple):
     """One example: what is shown, what is to be guessed (IGNORED elsewhere), and which sentence each token is in."""
 
     shown: NDArray[np.int64]
     targets: NDArray[np.int64]  # the first, at `<s>`, is FOLLOWS or RANDOM: that head reads that token
-    segments: NDArray[np.int64]
+    segments: NDArray[np.int64] | None  # None: all of it is one text
 
 
 class MaskedTask:
-    """Rows `<s>` A `</s>` B `</s>` with some tokens hidden, and how well a model guesses them."""
+    """Rows `<s>` A `</s>` B `</s>`, or `<s>` A `</s>`, with some tokens hidden, and how well a model guesses them."""
 
     fixed_shapes = False
 
@@ -113,8 +103,7 @@ class MaskedTask:
         self.ordinary = np.setdiff1d(np.arange(tokenizer.size), self.specials)  # what a random token may be
         self.sentences = {name: Sentences(store) for name, store in splits.items()}
         if "train" in splits:
-            places = len(self._split("train").places)
-            self.order = Draws(places, max(batch_tokens // config.length, 1), seed)
+            self.order = Draws(len(self._places("train")), max(batch_tokens // config.length, 1), seed)
 
     def batch(self, indices: Indices) -> Batch:
         """The training rows of these (place, number)."""
@@ -123,13 +112,18 @@ class MaskedTask:
     def _batch(self, split: str, indices: Indices) -> Batch:
         rows = [self._row(split, int(place), int(number)) for place, number in indices]
         lengths = torch.tensor([len(row.shown) for row in rows])
-        shown, targets, segments = (
-            _padded([row[part] for row in rows], value) for part, value in enumerate((self.tokenizer.pad, IGNORED, 0))
-        )
+        shown = _padded([row.shown for row in rows], self.tokenizer.pad)
+        targets = _padded([row.targets for row in rows], IGNORED)
+        marked = [row.segments for row in rows if row.segments is not None]
+        segments = _padded(marked, 0) if marked else None
         return Batch((shown, lengths, segments), targets, int((targets[:, 1:] != IGNORED).sum()))
 
     def _row(self, split: str, place: int, number: int) -> Row:
         random = np.random.default_rng([place, number])
+        if self.config.rows == "running":
+            text = self._text(self.sentences[split], place, random)
+            tokens = np.concatenate([[self.tokenizer.start], text, [self.tokenizer.stop]]).astype(np.int64)
+            return Row(*self._corrupt(tokens, np.arange(1, len(tokens) - 1), random), None)
         # Half of all numbers are even; an evaluation, which gives its own, asks each place both ways.
         first, second, follows = self._pair(self.sentences[split], place, random, follows=number % 2 == 0)
         start, stop = [self.tokenizer.start], [self.tokenizer.stop]
@@ -163,6 +157,15 @@ class MaskedTask:
         other = int(others[0])
         stop = min(sentences.document(other)[1], other + after)
         return sentences.ids[begin:cut], sentences.ids[other:stop], False
+
+    def _text(self, sentences: Sentences, place: int, random: np.random.Generator) -> NDArray[np.uint32]:
+        """What stands from a place on, or from so far before it that a row near the end of its document is full too."""
+        room = self.config.length - 2
+        if random.random() < SHORTER:
+            room = int(random.integers(max(room // 4, 1), room + 1))
+        begin, end = sentences.document(int(sentences.begins[place]))
+        first = max(begin, min(int(sentences.begins[place]), end - room))
+        return sentences.ids[first : min(first + room, end)]
 
     def _room(self, random: np.random.Generator) -> tuple[int, int]:
         """Tokens that A and B may have: a row is divided at random, as BERT's own data is, at least a quarter to each.
@@ -199,9 +202,11 @@ class MaskedTask:
         their chosen tokens, so that k of them equal one large batch to the bit of rounding where rows are full, and
         nearly where they are not.
         """
-        pretraining, rows = cast(BertPretraining, model), len(batch.targets)
+        pretraining: Any = model
         shown, lengths, segments = _inputs(batch)
-        x_BTD, follows = pretraining.features(shown, lengths, segments_BT=segments)
+        found = pretraining.features(shown, lengths, segments_BT=segments)
+        x_BTD, follows = found if isinstance(found, tuple) else (found, None)  # a Longformer has no second head
+        rows = len(batch.targets)
         tokens = chosen_loss(x_BTD[:, 1:], pretraining.output(), batch.targets[:, 1:], batch.count, smoothing)
         terms = {"masked_token": Term(tokens, batch.count)}
         if follows is not None:
@@ -224,6 +229,17 @@ class MaskedTask:
             "samples": self._guesses(model, device, split, rows=3),
         }
 
+    def longest(self, split: str) -> int:
+        """Tokens of the longest row that the documents of a split allow, special ones included."""
+        return int(np.diff(self._split(split).breaks).max()) + (3 if self.config.rows == "pairs" else 2)
+
+    def scored(self, model: nn.Module, device: torch.device, split: str, *, length: int) -> LanguageReport:
+        """The hidden tokens of a split in rows of up to `length`, instead of the task's own."""
+        held = {split: self.splits[split]}
+        other = MaskedTask(replace(self.config, length=length), self.tokenizer, held, batch_tokens=1, seed=0)
+        loss, tokens, _ = other._score(model, device, split)
+        return LanguageReport(loss * tokens, tokens)
+
     @torch.no_grad()
     def _score(self, model: nn.Module, device: torch.device, split: str) -> tuple[float, int, float | None]:
         """Nats per chosen token, how many those are, and the share of next sentences told right, if it was asked."""
@@ -241,7 +257,7 @@ class MaskedTask:
 
     def _evaluation(self, split: str) -> Iterator[Indices]:
         """Rows of a split, at most EVALUATION_ROWS and the same every time: each place with its B and with another."""
-        places = len(self._split(split).places)
+        places = len(self._places(split))
         chosen = np.arange(0, places, -(-2 * places // EVALUATION_ROWS)).repeat(2)
         rows = max(EVALUATION_TOKENS // self.config.length, 1)
         for first in range(0, len(chosen), rows):
@@ -251,9 +267,15 @@ class MaskedTask:
     def _split(self, name: str) -> Sentences:
         if name not in self.sentences:
             raise DataError(f"no split {name!r}, there are {', '.join(self.sentences)}")
-        if not len(self.sentences[name].places):
-            raise DataError(f"split {name!r} has no two sentences in a row: a pair needs two lines of one document")
         return self.sentences[name]
+
+    def _places(self, split: str) -> Indices:
+        """Where the rows of a split may begin, or, for pairs, be cut in two."""
+        if self.config.rows == "running":
+            return self._split(split).begins
+        if not len(self._split(split).places):
+            raise DataError(f"split {split!r} has no two sentences in a row: a pair needs two lines of one document")
+        return self.sentences[split].places
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A row of the validation text with its hidden tokens, and the model's guesses."""
@@ -261,7 +283,7 @@ class MaskedTask:
 
     @torch.no_grad()
     def _guesses(self, model: nn.Module, device: torch.device, split: str, *, rows: int) -> list[str]:
-        places = len(self._split(split).places)
+        places = len(self._places(split))
         chosen = np.unique(np.linspace(0, places - 1, rows + 2)[1:-1].astype(np.int64))
         batch = self._batch(split, np.stack([chosen, np.arange(len(chosen))], 1)).to(device)
         logits = _logits(model, batch)
@@ -285,56 +307,14 @@ def _padded(rows: list[NDArray[np.int64]], value: int) -> Tensor:
     return pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True, padding_value=value)
 
 
-def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
     tokens, lengths, segments = batch.inputs
     assert tokens is not None
     assert lengths is not None
-    assert segments is not None
     return tokens, lengths, segments
 
 
 def _logits(model: nn.Module, batch: Batch) -> PretrainingLogits:
     tokens, lengths, segments = _inputs(batch)
-    logits: PretrainingLogits = model(tokens, lengths, segments_BT=segments)
-    return logits
-
-
-def prepare_masked(
-    config: Masked,
-    data: DataConfig,
-    tokenizer: Tokenizer | None,
-    *,
-    batch_tokens: int,
-    seed: int,
-    expected: Mapping[str, str] | None = None,
-) -> tuple[MaskedTask, Tokenizer, dict[str, str]]:
-    """A text as a masked task, its tokenizer (the one given, else one trained on it) and its contents by split."""
-    text = load_text(data.spec, errors=data.errors)
-    found = contents(text, expected)
-    if tokenizer is None:
-        tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=(*SPECIALS, MASK))
-    cache = Path(data.cache).expanduser()
-    splits = {}
-    for name in text.splits:
-        key = fingerprint([found[name], config.documents, "spaced", tokenizer.content_hash])
-        sentences = _sentences(text.documents(name), paragraphs=config.documents == "paragraphs")
-        splits[name] = stored(cache / f"sentences-{key}", tokenizer.encode_lines(sentences))
-    return MaskedTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer, found
-
-
-def _sentences(documents: Iterable[Iterable[str]], *, paragraphs: bool) -> Iterator[str]:
-    """Lines, a long one divided at its sentence ends; an empty one ends a document, where wanted each paragraph.
-
-    Each begins with a space: joined, they read as the text does, and a word is the same token wherever its line breaks.
-    """
-    for document in documents:
-        for chunk in document:
-            for line in chunk.removesuffix("\n").split("\n"):
-                if not line.strip():
-                    if paragraphs:
-                        yield ""
-                elif len(line) <= LONG_LINE:
-                    yield f" {line}"
-                else:
-                    yield from (f" {part}" for part in _SENTENCE_END.split(line) if part)
-        yield ""
+    logits: PretrainingLogits | Tensor = model(tokens, lengths, segments_BT=segments)
+    return PretrainingLogits(logits, None) if isinstance(logits, Tensor) else logits

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
@@ -11,10 +12,14 @@ from headway.data.config import DataConfig
 from headway.data.contents import contents
 from headway.data.reading import ParallelText, PlainText
 from headway.data.store import TokenStore, fingerprint, stored
-from headway.data.tokenizers import Tokenizer
+from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
 from headway.errors import DataError
 from headway.tasks.language import Language, LanguageTask
+from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.translation import Pairs, Translation, TranslationTask, before_source
+
+LONG_LINE = 200  # characters: a longer line is taken for a paragraph and divided at its sentence ends
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 
 
 def prepare_language(
@@ -39,6 +44,47 @@ def prepare_language(
 def _stream(cache: Path, text: PlainText, split: str, tokenizer: Tokenizer, content: str) -> TokenStore:
     key = fingerprint([content, tokenizer.content_hash])
     return stored(cache / f"text-{key}", (tokenizer.encode(chunk) for chunk in text.chunks(split)))
+
+
+def prepare_masked(
+    config: Masked,
+    data: DataConfig,
+    tokenizer: Tokenizer | None,
+    *,
+    batch_tokens: int,
+    seed: int,
+    expected: Mapping[str, str] | None = None,
+) -> tuple[MaskedTask, Tokenizer, dict[str, str]]:
+    """A text as a masked task, its tokenizer (the one given, else one trained on it) and its contents by split."""
+    text = load_text(data.spec, errors=data.errors)
+    found = contents(text, expected)
+    if tokenizer is None:
+        tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=(*SPECIALS, MASK))
+    cache = Path(data.cache).expanduser()
+    splits = {}
+    for name in text.splits:
+        key = fingerprint([found[name], config.documents, "spaced", tokenizer.content_hash])
+        sentences = _in_sentences(text.documents(name), paragraphs=config.documents == "paragraphs")
+        splits[name] = stored(cache / f"sentences-{key}", tokenizer.encode_lines(sentences))
+    return MaskedTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer, found
+
+
+def _in_sentences(documents: Iterable[Iterable[str]], *, paragraphs: bool) -> Iterator[str]:
+    """Lines, a long one divided at its sentence ends; an empty one ends a document, where wanted each paragraph.
+
+    Each begins with a space: joined, they read as the text does, and a word is the same token wherever its line breaks.
+    """
+    for document in documents:
+        for chunk in document:
+            for line in chunk.removesuffix("\n").split("\n"):
+                if not line.strip():
+                    if paragraphs:
+                        yield ""
+                elif len(line) <= LONG_LINE:
+                    yield f" {line}"
+                else:
+                    yield from (f" {part}" for part in _SENTENCE_END.split(line) if part)
+        yield ""
 
 
 def prepare_translation(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -74,6 +75,11 @@ class Task(Protocol):
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A few lines that show what the model can do."""
         ...
+
+
+def usual_split(splits: Container[str]) -> str:
+    """The split to judge a run by where none is named: test if there is one, else val, else what it was trained on."""
+    return next((name for name in ("test", "val") if name in splits), "train")
 
 
 class Predictor(Protocol):

@@ -12,10 +12,13 @@ from headway.tasks.embedding import Embedding
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
 from headway.tasks.pose import PoseEstimation
+from headway.tasks.text_classification import TextClassification
 from headway.tasks.translation import Translation
 from headway.training.config import TrainConfig
 
-TaskConfig = Language | Masked | Translation | Classification | Captioning | Embedding | PoseEstimation
+TaskConfig = (
+    Language | Masked | Translation | Classification | TextClassification | Captioning | Embedding | PoseEstimation
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,6 +68,7 @@ def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
     expect(
         "GPT-2",
         windows=(model.windows, None),
+        scaled=(model.scaled, False),
         position=(model.position, Learned()),
         kv_heads=(model.kv_heads or model.heads, model.heads),
     )

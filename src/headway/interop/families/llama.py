@@ -90,7 +90,8 @@ def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
         raise ConfigError(f"Llama has no equivalent of position={model.position!r}, only of Rotary")
     if not isinstance(model.norm, RMSNorm):
         raise ConfigError(f"Llama has no equivalent of norm={model.norm!r}, only of RMSNorm")
-    expect("Llama", windows=(model.windows, None), activation=(model.activation, "swiglu"))
+    plain = {"windows": (model.windows, None), "scaled": (model.scaled, False)}
+    expect("Llama", **plain, activation=(model.activation, "swiglu"))
     return {
         "architectures": ["LlamaForCausalLM"],
         "vocab_size": model.vocab,

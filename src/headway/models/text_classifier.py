@@ -1,0 +1,57 @@
+"""A text classifier: an encoder, its pooler over the first token, and a linear layer, as BERT's and Longformer's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from headway.config import positive
+from headway.errors import ConfigError
+from headway.models.bert import Bert, BertConfig
+from headway.models.longformer import Longformer, LongformerConfig
+from headway.nn.linear import normal_init
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextClassifierConfig:
+    """An encoder with a pooler, and how many classes there are."""
+
+    encoder: BertConfig | LongformerConfig
+    classes: int
+    global_tokens: int = 0  # of a Longformer, from the first on: they see, and are seen by, all
+
+    def __post_init__(self) -> None:
+        positive("classes", self.classes)
+        positive("global_tokens", self.global_tokens, least=0)
+        if not self.encoder.pooler:
+            raise ConfigError("a classifier reads the pooler: encoder.pooler=False, allowed: true")
+        if self.global_tokens and not isinstance(self.encoder, LongformerConfig):
+            raise ConfigError(f"global_tokens={self.global_tokens}, allowed without windows: 0, as all tokens see all")
+
+
+class TextClassifier(nn.Module):
+    """Tokens -> logits of the classes of a text."""
+
+    def __init__(self, config: TextClassifierConfig) -> None:
+        super().__init__()
+        self.vocab, self.global_tokens = config.encoder.vocab, config.global_tokens
+        long = isinstance(config.encoder, LongformerConfig)
+        self.encoder: nn.Module = Longformer(config.encoder) if long else Bert(config.encoder)  # type: ignore[arg-type]
+        self.dropout = nn.Dropout(config.encoder.dropout)
+        self.head = nn.Linear(config.encoder.width, config.classes)
+        normal_init(self.head, config.encoder.init_std)
+
+    def forward(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
+        """(B, T) -> logits (B, classes)."""
+        hidden_BTD = self.features(tokens_BT, lengths_B)
+        logits: Tensor = self.head(self.dropout(self.encoder.pool(hidden_BTD)))  # type: ignore[operator]
+        return logits
+
+    def features(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
+        """(B, T) -> what the pooler reads the first of (B, T, D)."""
+        if not self.global_tokens:
+            return self.encoder(tokens_BT, lengths_B)  # type: ignore[no-any-return]
+        first_T = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < self.global_tokens
+        return self.encoder(tokens_BT, lengths_B, global_BT=first_T.expand(tokens_BT.shape))  # type: ignore[no-any-return]

@@ -1,0 +1,205 @@
+"""`headway evaluate --lengths`, `headway lab positions` and `longformer-needle`, from the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.cli import main
+
+QUICK = ["--train.steps", "2", "--train.evaluate_every", "2", "--train.save_every", "2", "--train.device", "cpu"]
+SMALL = ["--model.width", "16", "--model.layers", "1", "--model.heads", "2"]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("lengths")
+    (folder / "book.txt").write_text("to be or not to be, that is the question.\nwhether it is nobler\n\n" * 120)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cache(home) -> list[str]:
+    return ["--data.cache", str(home / "cache")]
+
+
+@pytest.fixture(scope="module")
+def writer(home, cache) -> Path:
+    arguments = ["train", "gpt-char", "--data", str(home / "book.txt"), "--out", str(home / "writer")]
+    assert main([*arguments, *SMALL, *QUICK, *cache]) == 0
+    return home / "writer"
+
+
+@pytest.fixture(scope="module")
+def guesser(home, cache) -> Path:
+    sizes = ["width=16", "inner=32", "heads=2", "layers=1", "context=64", "windows.radius=3"]
+    settings = [f"--model.longformer.{size}" for size in sizes]
+    data = ["--data", str(home / "book.txt"), "--data.tokenizer", "word", "--task.length", "32"]
+    quick = [*QUICK, "--train.accumulate", "1", "--train.batch_tokens", "128", "--train.precision", "fp32"]
+    assert main(["train", "longformer", *data, "--out", str(home / "guesser"), *settings, *quick, *cache]) == 0
+    return home / "guesser"
+
+
+@pytest.fixture(scope="module")
+def finder(home, cache) -> Path:
+    sizes = ["width=16", "inner=16", "heads=2", "layers=1", "context=256", "windows.radius=4"]
+    settings = ["--task.length", "256", "--train.batch_tokens", "1024", *(f"--model.encoder.{size}" for size in sizes)]
+    assert main(["train", "longformer-needle", "--out", str(home / "finder"), *settings, *QUICK, *cache]) == 0
+    return home / "finder"
+
+
+def values(arguments: list[object], capsys) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["evaluate", *map(str, arguments), "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def refused(arguments: list[object], capsys, code: int) -> str:
+    """The one line an error is."""
+    capsys.readouterr()
+    assert main(list(map(str, arguments))) == code
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "\n" not in captured.err.strip()  # where training was about to begin, its bar left an empty line
+    return captured.err
+
+
+def test_loss_by_length_for_machines(writer, capsys):
+    found = values([writer, "--lengths", "16,64,128"], capsys)
+    assert found["lengths"] == [16, 64, 128]
+    assert found["trained_length"] == 64
+    assert found["loss_by_length"][2] is None
+    assert found["loss_by_length"][1] == pytest.approx(values([writer], capsys)["loss"])
+    assert found["sliding_stride_by_length"] == [8, 32, None]
+    assert found["refused_by_length"][2] == "a sequence of up to 128 tokens, the learned positions end at 64"
+
+
+def test_loss_by_length_for_people_with_a_picture(writer, home, capsys):
+    capsys.readouterr()
+    picture = home / "lengths.png"
+    assert main(["evaluate", str(writer), "--lengths", "32,128", "--stride", "7", "--plot", str(picture)]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    assert "trained at 64 tokens" in out
+    assert "refused" in out
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "code", "told"),
+    [
+        ("many", 2, "--lengths 'many': expected whole numbers from 1"),
+        ("0,8", 2, "a window of 0 tokens"),
+        ("8,9999", 3, "--lengths 9999: split 'val' has"),
+    ],
+)
+def test_lengths_that_make_no_sense_are_one_line(writer, capsys, lengths, code, told):
+    assert told in refused(["evaluate", writer, "--lengths", lengths], capsys, code)
+
+
+def test_a_longformer_trained_with_masked_tokens(guesser, home, capsys):
+    found = values([guesser], capsys)
+    assert found["tokens"] > 0
+    assert "next_sentence_accuracy" not in found
+    by_length = values([guesser, "--lengths", "8,32,96"], capsys)
+    assert by_length["loss_by_length"][1] == pytest.approx(found["loss"])
+    assert by_length["sliding_loss_by_length"] == [None] * 3
+    assert by_length["refused_by_length"][2].endswith("the learned positions end at 64")
+    picture = home / "masked.png"
+    assert main(["evaluate", str(guesser), "--lengths", "8,32", "--plot", str(picture)]) == 0
+    assert picture.exists()
+    assert "--plot is for" in refused(["evaluate", guesser, "--plot", picture], capsys, 2)
+
+
+def test_a_longformer_and_pairs_of_sentences_do_not_go_together(home, cache, capsys):
+    arguments = ["train", "longformer", "--data", home / "book.txt", "--out", home / "pairs", "--task.rows", "pairs"]
+    assert "task.rows=pairs with this model, allowed: running" in refused([*arguments, *cache], capsys, 2)
+    arguments = ["train", "bert-base", "--data", home / "book.txt", "--out", home / "runs", "--task.rows", "running"]
+    assert "task.rows=running with this model, allowed: pairs" in refused([*arguments, *cache], capsys, 2)
+
+
+def test_a_classifier_of_long_documents(finder, home, capsys):
+    found = values([finder], capsys)
+    assert found["split"] == "test"
+    assert found["texts"] == 1024
+    assert found["accuracy_low"] <= found["accuracy"] <= found["accuracy_high"]
+    assert found["classes"] == ["enough", "short"]
+    capsys.readouterr()
+    said, picture = home / "said.txt", home / "classes.png"
+    assert main(["evaluate", str(finder), "--split", "val", "--out", str(said), "--plot", str(picture)]) == 0
+    assert "nats a text" in capsys.readouterr().out
+    assert len(said.read_text().splitlines()) == 512
+    assert picture.exists()
+
+
+def test_a_classifier_and_a_longformer_of_running_text_are_verified(finder, guesser, capsys):
+    for run in (finder, guesser):
+        capsys.readouterr()
+        assert main(["verify", str(run), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["bugs"] == ""
+
+
+def test_a_classifier_is_resumed(finder, home, cache, capsys):
+    sizes = ["width=16", "inner=16", "heads=2", "layers=1", "context=256", "windows.radius=4"]
+    settings = ["--task.length", "256", "--train.batch_tokens", "1024", *(f"--model.encoder.{size}" for size in sizes)]
+    shutil.copytree(finder, home / "again")
+    more = [word if word != "2" else "4" for word in QUICK]
+    arguments = ["train", "longformer-needle", "--out", str(home / "again"), *settings, *more, *cache, "--resume"]
+    assert main(arguments) == 0
+    assert "resuming at step 2" in capsys.readouterr().err
+    assert values([home / "again", "--split", "val"], capsys)["last_step"] == 4
+    assert "--resume with task.length=512, the run has 256" in refused([*arguments, "--task.length", "512"], capsys, 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["evaluate", "--lengths", "8"], "--lengths is for a language model or a masked model"),
+        (["generate"], "a text classifier: it names classes"),
+        (["translate", "a"], "a text classifier: it names classes, it does not translate"),
+        (["classify", "a.png"], "does not classify images: it was trained on text"),
+        (["embed", "a"], "is no encoder"),
+        (["export", "--out", "x"], "has no equivalent"),
+    ],
+)
+def test_what_a_text_classifier_does_not_do_is_told(finder, capsys, command, told):
+    name, *rest = command
+    assert told in refused([name, finder, *rest], capsys, 2)
+
+
+def test_the_lab_compares_positions_and_goes_on_where_it_stopped(home, cache, capsys):
+    arguments = ["lab", "positions", "--data", home / "book.txt", "--out", home / "positions", "--steps", "4"]
+    arguments += ["--kinds", "learned,alibi", "--model.context", "16", "--task.context", "16", *SMALL, *cache]
+    arguments += ["--train.evaluate_every", "2", "--train.save_every", "2", "--train.device", "cpu"]
+    assert main([*map(str, arguments)]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80 + len(str(home))
+    assert out.count("refused") == 6
+    first = json.loads((home / "positions" / "positions.json").read_text())
+    assert first["trained_length"] == 16
+    assert first["kinds"]["alibi"][0]["lengths"] == [8, 16, 32, 64, 128]
+    assert list(first["kinds"]["learned"][0]["validation"]) == ["2", "4"]
+    assert main([*map(str, arguments), "--seeds", "2"]) == 0
+    second = json.loads((home / "positions" / "positions.json").read_text())
+    assert second["kinds"]["alibi"][0] == first["kinds"]["alibi"][0]
+    assert len(second["kinds"]["alibi"]) == 2
+    assert "±" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--kinds", "learned,sideways"], "sideways"),
+        (["--train.seed", "3"], "--train.seed 3: here --seed says it"),
+        (["--task.context", "32"], "task.context=32, model.context=64: expected the same"),
+    ],
+)
+def test_what_the_lab_refuses(home, capsys, more, told):
+    arguments = ["lab", "positions", "--data", home / "book.txt", "--out", home / "refused", *more]
+    assert told in refused(arguments, capsys, 2)
+    assert not (home / "refused").exists()
+    assert "lab sentences has no settings" in refused(["lab", "sentences", "--model.width", "8"], capsys, 2)
