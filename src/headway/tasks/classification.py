@@ -88,6 +88,15 @@ class ClassificationTask:
         labels = torch.from_numpy(self.splits["train"].labels[indices])
         return Batch((self.images.picked(indices),), labels, len(indices))
 
+    @property
+    def resident(self) -> bool:
+        """Whether all training images live on the device, and a batch is their numbers."""
+        return self.images.small
+
+    def stream(self, step: int, device: torch.device) -> torch.Generator:
+        """What augmentation draws from in a step, put to its beginning."""
+        return self.images.stream(step, device)
+
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
         """Cross-entropy of the classes; of a mixed image, in the shares of its two."""
         (given,) = batch.inputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -73,6 +73,20 @@ class Task(Protocol):
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A few lines that show what the model can do."""
+        ...
+
+
+@runtime_checkable
+class Capturable(Protocol):
+    """A task whose step a GPU may replay: batches alike in shape and count, all randomness from one stream."""
+
+    @property
+    def resident(self) -> bool:
+        """Whether a batch is small: numbers of things that live on the device."""
+        ...
+
+    def stream(self, step: int, device: torch.device) -> torch.Generator:
+        """What the losses of a step draw from, put to where that step begins; dropout's own stream is apart."""
         ...
 
 

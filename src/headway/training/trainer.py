@@ -9,7 +9,7 @@ import os
 import signal
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -21,7 +21,8 @@ from headway.data.batching import Cursor
 from headway.errors import AdviceWarning, ConfigError, HeadwayError, NonFiniteError
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import Appending, commit_file, set_weights, sweep
-from headway.tasks.task import Task, Validated
+from headway.tasks.task import Batch, Capturable, Task, Validated
+from headway.training.captured import RUN, Captured, forbidden
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 from headway.training.optimisers import build_optimisers
@@ -66,8 +67,14 @@ class Trainer:
         self.best, self.best_step, self.stale = math.inf, 0, 0
         self.ema = {name: p.detach().clone() for name, p in self.model.named_parameters()} if config.ema else {}
         self.batches = task.order.after(self.cursor)
+        self.captured: Captured | None = None
         if config.compile:
-            _compile(self.model, self.device, fixed=task.fixed_shapes)
+            if isinstance(task, Capturable) and not forbidden(task, config, self.optimisers, self.device):
+                self.captured = Captured(
+                    task, self.optimisers, self.device, gradients=self._gradients, apply=self._apply
+                )
+            replays = task.fixed_shapes and self.device.type == "cuda" and self.captured is None
+            _compile(self.model, self.device, fixed=task.fixed_shapes, replays=replays)
         self._signal: int | None = None
         _seed_dropout(config.seed, self.device)
 
@@ -80,9 +87,9 @@ class Trainer:
         self._trim_log()
         with self._signals(), Appending(self.run / LOG) as log:
             while self.step < self.config.steps and not self._out_of_patience():
-                entry = self.advance()
-                log.line(json.dumps(entry))
-                self.watcher.step(entry)
+                for entry in [self.advance()] if self.captured is None else self._advance_unseen(self.captured):
+                    log.line(json.dumps(entry))
+                    self.watcher.step(entry)
                 ends = self.step == self.config.steps
                 if self.step % self.config.evaluate_every == 0 or ends:
                     log.line(json.dumps(self._evaluate()))
@@ -98,47 +105,79 @@ class Trainer:
     def advance(self) -> dict[str, Any]:
         """One step of the optimiser over `accumulate` micro-batches."""
         config, started = self.config, time.perf_counter()
-        self.model.train()
         drawn = [next(self.batches) for _ in range(config.accumulate)]
         batches = [self.task.batch(indices) for indices, _ in drawn]
-        count = sum(batch.count for batch in batches)
-        total = 0.0
-        for batch in batches:
-            with self._autocast():
-                moved = batch.to(self.device)
-                terms = self.task.loss(self.model, moved, smoothing=config.label_smoothing, step=self.step)
-                # One division by the count of the whole step: k micro-batches equal one large batch.
-                loss = torch.stack([term.weight * term.total / count for term in terms.values()]).sum()
-            loss.backward()
-            total += loss.item()
-        norm = self._clip()
+        loss, size = self._gradients(batches, self.step)
+        total, norm = loss.item(), size.item()
         self.step, self.cursor = self.step + 1, drawn[-1][1]
-        rate = config.learning_rate * config.schedule.factor(self.step, config.steps)
+        rate = self._rate(self.step)
         if math.isfinite(total) and math.isfinite(norm):
-            self._update(rate)
+            self._set_rate(rate)
+            self._apply()
         else:
             self._not_finite(total, norm)
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
-        seconds = time.perf_counter() - started
+        return self._entry(total, norm, rate, sum(batch.count for batch in batches), time.perf_counter() - started)
+
+    def _advance_unseen(self, captured: Captured) -> list[dict[str, Any]]:
+        """The steps up to the next evaluation or checkpoint, or some of them, with no look at one before the last."""
+        config, started = self.config, time.perf_counter()
+        ends = (config.steps, *(self.step - self.step % n + n for n in (config.evaluate_every, config.save_every)))
+        count = min(RUN, min(ends) - self.step)
+        drawn = [[next(self.batches) for _ in range(config.accumulate)] for _ in range(count)]
+        batches = [[self.task.batch(indices) for indices, _ in step] for step in drawn]
+        self.model.train()
+        found = captured.take(batches, self.step, [self._rate(self.step + n) for n in range(1, count + 1)])
+        entries, seconds = [], (time.perf_counter() - started) / count
+        for n, (total, norm) in enumerate(found):
+            self.step, self.cursor = self.step + 1, drawn[n][-1][1]
+            if not (math.isfinite(total) and math.isfinite(norm)):
+                self._not_finite(total, norm)
+            tokens = sum(batch.count for batch in batches[n])
+            entries.append(self._entry(total, norm, self._rate(self.step), tokens, seconds))
+        return entries
+
+    def _entry(self, loss: float, norm: float, rate: float, tokens: int, seconds: float) -> dict[str, Any]:
         return {
-            "step": self.step, "loss": total, "learning_rate": rate, "norm": norm, "tokens": count,
+            "step": self.step, "loss": loss, "learning_rate": rate, "norm": norm, "tokens": tokens,
             "seconds": round(seconds, 4),
         }  # fmt: skip
 
-    def _update(self, rate: float) -> None:
+    def _gradients(self, batches: Sequence[Batch], step: int) -> tuple[Tensor, Tensor]:
+        """The loss of micro-batches and the norm of its gradient, which is left in the parameters; nothing waits."""
+        self.model.train()
+        count, losses = sum(batch.count for batch in batches), []
+        for batch in batches:
+            with self._autocast():
+                moved = batch.to(self.device)
+                terms = self.task.loss(self.model, moved, smoothing=self.config.label_smoothing, step=step)
+                # One division by the count of the whole step: k micro-batches equal one large batch.
+                loss = torch.stack([term.weight * term.total / count for term in terms.values()]).sum()
+            loss.backward()
+            losses.append(loss.detach().double())
+        return torch.stack(losses).sum(), self._clip()
+
+    def _rate(self, step: int) -> float:
+        return self.config.learning_rate * self.config.schedule.factor(step, self.config.steps)
+
+    def _set_rate(self, rate: float) -> None:
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = rate * group["share"]
+
+    def _apply(self) -> None:
+        """Have the optimisers step, and the running mean of the weights follow."""
+        for optimiser in self.optimisers:
             optimiser.step()
         if self.ema:
             with torch.no_grad():
                 for name, parameter in self.model.named_parameters():
                     self.ema[name].lerp_(parameter, 1 - self.config.ema)
 
-    def _clip(self) -> float:
+    def _clip(self) -> Tensor:
         limit = self.config.clip or math.inf
-        return float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        return torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.config.precision == "fp32":
@@ -164,7 +203,9 @@ class Trainer:
     # --- evaluation ------------------------------------------------------------------------------------------------
 
     def _evaluate(self) -> dict[str, Any]:
-        with self._averaged(), self._own_randomness():
+        # What was compiled for the batches of training would be compiled anew for each shape of an evaluation.
+        plainly = torch.compiler.set_stance("force_eager") if self.captured else contextlib.nullcontext()
+        with plainly, self._averaged(), self._own_randomness():
             self.model.eval()
             found = self.task.validate(self.model, self.device)
             samples = self.task.samples(self.model, self.device)
@@ -312,13 +353,11 @@ def _seed_dropout(seed: int, device: torch.device) -> None:
         torch.cuda.manual_seed(seed + 1)
 
 
-def _compile(model: nn.Module, device: torch.device, *, fixed: bool) -> None:
-    """Compile all but the output layer, which the loss takes in hand; where shapes are fixed, a GPU replays a graph."""
+def _compile(model: nn.Module, device: torch.device, *, fixed: bool, replays: bool) -> None:
+    """Compile all but the output layer, which the loss takes in hand; if asked for, a GPU replays what was compiled."""
     missing = compiler_missing(device.type)
     if missing is not None:
         warnings.warn(f"train.compile: {missing}; training goes on uncompiled", AdviceWarning, stacklevel=3)
         return
-    how: dict[str, Any] = {"dynamic": not fixed}
-    if fixed and device.type == "cuda":
-        how = {"mode": "reduce-overhead"}
+    how: dict[str, Any] = {"mode": "reduce-overhead"} if replays else {"dynamic": not fixed}
     model.features = torch.compile(model.features, **how)  # type: ignore[assignment, arg-type]
