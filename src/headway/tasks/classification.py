@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,7 @@ from headway.data.batching import Indices, Shuffled
 from headway.data.builtin import load_images
 from headway.data.config import DataConfig
 from headway.data.contents import expect_contents
-from headway.data.images import ImageReading, Images, ImageStore, Progress
+from headway.data.images import ImageReading, Images, ImageStore, Progress, part_of
 from headway.data.spectrograms import Spectrogram
 from headway.errors import ConfigError, DataError
 from headway.evaluation.classification import ClassificationReport, confusion
@@ -193,6 +193,8 @@ def prepare_classification(
     """Images as a task, and the images themselves with their classes and contents."""
     images = read_images(config, data, progress, to_train=to_train)
     expect_contents(images.contents, expected)
+    if to_train and data.share < 1.0:
+        images = replace(images, splits={**images.splits, "train": part_of(images.splits["train"], data.share)})
     task = ClassificationTask(
         config, images.classes, images.splits, batch_tokens=batch_tokens, seed=seed, compiled=compiled
     )
