@@ -15,7 +15,7 @@ from headway.errors import AdviceWarning
 from headway.nn.dropout import Dropout
 from headway.training.config import TrainConfig
 from headway.training.optimisers import Adam, AdamW, Muon, Sgd
-from headway.training.trainer import Interrupted
+from headway.training.signals import Interrupted
 from tests.training.small import TRAIN, CountingTask, losses, state_hash, trainer
 
 

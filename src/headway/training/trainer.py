@@ -5,37 +5,26 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
-import signal
 import time
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from headway.data.batching import Cursor
-from headway.errors import AdviceWarning, ConfigError, HeadwayError, NonFiniteError
-from headway.ops.kernels.flex import compiler_missing
+from headway.errors import NonFiniteError
 from headway.storage import Appending, commit_file, set_weights, sweep
 from headway.tasks.task import Batch, Capturable, Task, Validated
 from headway.training.captured import RUN, Captured, forbidden
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
+from headway.training.devices import compile_features, pick_device, seed_dropout
 from headway.training.optimisers import build_optimisers
+from headway.training.signals import Asked, Interrupted
 
 LOG = "log.jsonl"
-
-
-class Interrupted(HeadwayError):  # noqa: N818  # no error: somebody asked
-    """A signal asked for an end; the run was saved first."""
-
-    def __init__(self, number: int, step: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name} and saved at step {step}; --resume goes on")
-        self.exit_code = 128 + number
 
 
 class Watcher(Protocol):
@@ -74,9 +63,9 @@ class Trainer:
                     task, self.optimisers, self.device, gradients=self._gradients, apply=self._apply
                 )
             replays = task.fixed_shapes and self.device.type == "cuda" and self.captured is None
-            _compile(self.model, self.device, fixed=task.fixed_shapes, replays=replays)
-        self._signal: int | None = None
-        _seed_dropout(config.seed, self.device)
+            compile_features(self.model, self.device, fixed=task.fixed_shapes, replays=replays)
+        self.asked = Asked(watcher.note)
+        seed_dropout(config.seed, self.device)
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
@@ -85,7 +74,7 @@ class Trainer:
         sweep(self.run)
         sweep(self.checkpoints.folder)
         self._trim_log()
-        with self._signals(), Appending(self.run / LOG) as log:
+        with self.asked.listening(), Appending(self.run / LOG) as log:
             while self.step < self.config.steps and not self._out_of_patience():
                 for entry in [self.advance()] if self.captured is None else self._advance_unseen(self.captured):
                     log.line(json.dumps(entry))
@@ -95,12 +84,12 @@ class Trainer:
                     log.line(json.dumps(self._evaluate()))
                     ends = ends or self._out_of_patience() or self.best_step == self.step
                 # Asked after the evaluation, which may take long; a signal that comes later waits for the next step.
-                saves = self.step % self.config.save_every == 0 or ends or self._signal is not None
+                saves = self.step % self.config.save_every == 0 or ends or self.asked.number is not None
                 if saves:
                     log.sync()  # a checkpoint never knows more than the log
                     self.save()
-                if saves and self._signal is not None:
-                    raise Interrupted(self._signal, self.step)
+                if saves and self.asked.number is not None:
+                    raise Interrupted(self.asked.number, self.step)
 
     def advance(self) -> dict[str, Any]:
         """One step of the optimiser over `accumulate` micro-batches."""
@@ -300,29 +289,6 @@ class Trainer:
         kept = [line for line in read_log(path) if line["step"] <= self.step]
         commit_file(path, "".join(json.dumps(line) + "\n" for line in kept))
 
-    # --- signals ---------------------------------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """The first SIGINT or SIGTERM ends training after the step at hand; a second one ends the process at once."""
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            if self._signal:
-                os._exit(128 + number)
-            self._signal = number
-            self.watcher.note("saving at the end of this step; once more to stop at once")
-
-        try:
-            before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:  # not the main thread: signals are somebody else's
-            yield
-            return
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The entries of a log; a last line that a crash cut short is left out."""
@@ -333,31 +299,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def pick_device(wanted: str) -> torch.device:
-    """The device of a config: "auto" takes a GPU if there is one. Raises ConfigError if CUDA is asked for in vain."""
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("train.device='cuda', but torch sees no GPU; allowed here: auto, cpu")
-    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
-
-
 def _assign(model: nn.Module, values: dict[str, Tensor]) -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(values[name])
-
-
-def _seed_dropout(seed: int, device: torch.device) -> None:
-    """Dropout draws from torch's default generators: during training they carry this run's own stream."""
-    torch.default_generator.manual_seed(seed + 1)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed + 1)
-
-
-def _compile(model: nn.Module, device: torch.device, *, fixed: bool, replays: bool) -> None:
-    """Compile all but the output layer, which the loss takes in hand; if asked for, a GPU replays what was compiled."""
-    missing = compiler_missing(device.type)
-    if missing is not None:
-        warnings.warn(f"train.compile: {missing}; training goes on uncompiled", AdviceWarning, stacklevel=3)
-        return
-    how: dict[str, Any] = {"mode": "reduce-overhead"} if replays else {"dynamic": not fixed}
-    model.features = torch.compile(model.features, **how)  # type: ignore[assignment, arg-type]
