@@ -40,7 +40,7 @@ def made(folder, device: str = "cpu", *, captured: bool, compile: bool = False, 
         **{
             "steps": 2 * WARM + 4, "batch_tokens": 8, "accumulate": 2, "evaluate_every": 5, "save_every": 5,
             "device": device, "label_smoothing": 0.1, "learning_rate": 3e-3, "schedule": Cosine(warmup=2),
-            "optimiser": AdamW(decay=0.05, decays="all"), "ema": 0.9,
+            "optimiser": AdamW(decay=0.05, decays="all"), "ema": 0.9, "compile": compile,
         }
         | settings
     )  # fmt: skip

@@ -8,7 +8,7 @@ from torch import Tensor
 from headway.errors import KernelError, ShapeError
 from headway.ops.bands import shape
 from headway.ops.biases import Bias
-from headway.ops.kernels import banded, few, flex, reference, sdpa
+from headway.ops.kernels import banded, few, flex, reference, sdpa, short
 from headway.ops.kernels.call import Call, Kernel
 from headway.ops.masks import Mask
 from headway.ops.shapes import expect
@@ -19,6 +19,7 @@ KERNELS: dict[str, Kernel] = {
     "flex": Kernel(flex.run, flex.refuses),
     "banded": Kernel(banded.run, banded.refuses),
     "few": Kernel(few.run, few.refuses),
+    "short": Kernel(short.run, short.refuses),
 }
 
 
@@ -70,6 +71,8 @@ def choose(call: Call) -> str:
         return "reference"
     if call.queries <= few.MOST and call.q.device.type == "cpu" and not (call.needs_gradient or call.dropout):
         return "few"
+    if short.suits(call):
+        return "short"
     if call.mask is not None and call.queries > 1:
         # Strips cost about twice the window per query; a dense kernel costs every key but is fused.
         form = shape(call.mask, call.heads)

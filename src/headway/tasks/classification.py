@@ -23,7 +23,7 @@ from headway.evaluation.classification import ClassificationReport, confusion
 from headway.tasks.task import Batch, Term, Validated, cross_entropy
 from headway.tasks.training_images import TrainingImages, check_colours
 
-EVALUATED = 256  # images in one forward pass of an evaluation
+EVALUATED = 256  # images in one forward pass of an evaluation; more where they are small and there is a GPU to fill
 SHOWN = 3  # samples of a validation
 
 
@@ -134,7 +134,8 @@ class ClassificationTask:
         store = self.splits[split]
         chances, nats = [], torch.zeros((), dtype=torch.float64, device=device)
         labels = torch.from_numpy(store.labels)
-        for rows in _runs(len(store)):
+        small = 1 if device.type == "cpu" else max(1, 64**2 // self.config.size**2)
+        for rows in _runs(len(store), small * EVALUATED):
             logits = logits_of(model, device, torch.from_numpy(np.array(store.pixels[rows])), self.config)
             nats += F.cross_entropy(logits, labels[rows].to(device), reduction="sum").double()
             chances.append(logits.softmax(-1))
@@ -161,8 +162,8 @@ def logits_of(model: nn.Module, device: torch.device, images: Tensor, config: Cl
     return logits.float()
 
 
-def _runs(count: int) -> Iterator[slice]:
-    return (slice(at, min(at + EVALUATED, count)) for at in range(0, count, EVALUATED))
+def _runs(count: int, size: int) -> Iterator[slice]:
+    return (slice(at, min(at + size, count)) for at in range(0, count, size))
 
 
 def read_images(config: Classification, data: DataConfig, progress: Progress, *, to_train: bool) -> Images:
