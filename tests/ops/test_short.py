@@ -19,12 +19,13 @@ cuda = torch.cuda.is_available()
 
 
 def attended(kernel: str, mask: ops.Mask | None, tokens: int, width: int, dtype: torch.dtype) -> list[torch.Tensor]:
-    """The output and the gradients of q, k and v, all parts of one projection as in a model."""
+    """The output and the gradients of q, k and v, all parts of one projection as in a model; the reference in float32."""
     device = "cuda" if cuda else "cpu"
     generator = torch.Generator(device).manual_seed(0)
-    qkv = torch.randn(2, tokens, 3 * 2 * width, device=device, generator=generator).to(dtype).requires_grad_()
+    used = torch.float32 if kernel == "reference" else dtype
+    qkv = torch.randn(2, tokens, 3 * 2 * width, device=device, generator=generator).to(dtype).to(used).requires_grad_()
     q, k, v = (x.unflatten(-1, (2, width)).transpose(1, 2) for x in qkv.chunk(3, -1))
-    out = ops.attend(q, k, v, mask=mask, kernel=kernel, scale=0.7)
+    out = ops.attend(q, k, v, mask=mask, kernel=kernel, scale=0.3)
     (out * torch.randn(out.shape, device=device, generator=generator).to(dtype)).sum().backward()
     return [out.detach().float(), qkv.grad.float()]
 
@@ -34,13 +35,10 @@ CASES = [(None, 65, 16), (ops.NotSelf(), 65, 16), (ops.NotSelf(), 2, 32), (None,
 
 def check() -> None:
     for mask, tokens, width in CASES:
-        for dtype, atol in ((torch.float32, 2e-5), *(((torch.bfloat16, 3e-2),) if cuda else ())):
-            for made, expected in zip(
-                attended("short", mask, tokens, width, dtype),
-                attended("reference", mask, tokens, width, dtype),
-                strict=True,
-            ):
-                torch.testing.assert_close(made, expected, atol=atol, rtol=atol)
+        for dtype, tolerance in ((torch.float32, 2e-5), *(((torch.bfloat16, 4e-2),) if cuda else ())):
+            case = (mask, tokens, width, dtype)
+            for made, expected in zip(attended("short", *case), attended("reference", *case), strict=True):
+                torch.testing.assert_close(made, expected, atol=tolerance, rtol=tolerance)
 
 
 def test_it_meets_the_reference_forward_and_backward():
