@@ -19,7 +19,7 @@ cuda = torch.cuda.is_available()
 
 
 def attended(kernel: str, mask: ops.Mask | None, tokens: int, width: int, dtype: torch.dtype) -> list[torch.Tensor]:
-    """The output and the gradients of q, k and v, all parts of one projection as in a model; the reference in float32."""
+    """The output and the gradients of q, k and v, parts of one projection; the reference's in float32."""
     device = "cuda" if cuda else "cpu"
     generator = torch.Generator(device).manual_seed(0)
     used = torch.float32 if kernel == "reference" else dtype

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -30,10 +31,11 @@ def _kernels() -> Any:
     return import_module("headway.ops.kernels.short_tiles")
 
 
-@functools.cache
 def interpreted() -> bool:
-    """Do the kernels run in Triton's interpreter, on a CPU?"""
-    return isinstance(_kernels().forward, import_module("triton.runtime.interpreter").InterpretedFunction)
+    """Do the kernels run in Triton's interpreter, on a CPU? Nobody asked for it where Triton is not even loaded."""
+    return "triton" in sys.modules and isinstance(
+        _kernels().forward, import_module("triton.runtime.interpreter").InterpretedFunction
+    )
 
 
 def _constants(q: Tensor, apart: bool) -> dict[str, Any]:
@@ -120,8 +122,6 @@ def refuses(call: Call) -> str | None:
     """Why it cannot do a call, or None."""
     if not TRITON:
         return "Triton is not installed"
-    if not call.q.is_cuda and not interpreted():
-        return "it is for a GPU"
     if call.dropout or call.bias is not None:
         return "it has neither dropout nor a bias"
     if call.mask is not None and (not isinstance(call.mask, NotSelf) or not _at_zero(call.mask)):
@@ -130,6 +130,8 @@ def refuses(call: Call) -> str | None:
         return "q, k and v must have one shape"
     if not 2 <= call.queries <= LONGEST or call.q.shape[-1] not in WIDTHS:
         return f"it is for 2 to {LONGEST} tokens and heads of {', '.join(map(str, WIDTHS))}, not {tuple(call.q.shape)}"
+    if not call.q.is_cuda and not interpreted():
+        return "it is for a GPU"
     return None
 
 
