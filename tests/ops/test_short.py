@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from headway import ops
-from headway.ops.attend import choose
 from headway.ops.kernels import short
 from headway.ops.kernels.call import Call
 
@@ -74,12 +73,6 @@ def test_what_it_cannot_do_it_says(monkeypatch, changes, why):
     assert why in short.refuses(call(**changes))
 
 
-def test_on_a_cpu_others_are_chosen():
-    assert choose(call()) != "short"
-
-
-@pytest.mark.skipif(not cuda, reason="needs a CUDA GPU")
-def test_auto_takes_it_for_short_sequences_in_16_bits():
-    x = torch.zeros(4, 12, 65, 16, device="cuda", dtype=torch.bfloat16)
-    assert choose(Call(x, x, x, ops.NotSelf(), None, 1.0)) == "short"
-    assert choose(Call(x.float(), x.float(), x.float(), None, None, 1.0)) == "sdpa"
+def test_on_a_cpu_it_is_refused(monkeypatch):
+    monkeypatch.setattr(short, "interpreted", lambda: False)
+    assert short.refuses(call()) == "it is for a GPU"

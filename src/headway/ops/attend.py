@@ -71,8 +71,6 @@ def choose(call: Call) -> str:
         return "reference"
     if call.queries <= few.MOST and call.q.device.type == "cpu" and not (call.needs_gradient or call.dropout):
         return "few"
-    if short.suits(call):
-        return "short"
     if call.mask is not None and call.queries > 1:
         # Strips cost about twice the window per query; a dense kernel costs every key but is fused.
         form = shape(call.mask, call.heads)

@@ -2,7 +2,7 @@
 
 Fused kernels for long sequences spend most of a short one on what they keep for the backward pass, and on tiles that
 are mostly empty. With narrow heads and some sixty tokens, as a vision transformer for small images has them, that is a
-third of a training step.
+third of a training step. `auto` does not take it yet: how much it saves is not measured.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from headway.ops.masks import NotSelf
 
 LONGEST = 128  # tokens
 WIDTHS = (16, 32, 64)  # of a head
-QUERIES = 32  # in a tile
+QUERIES = 32  # in a tile: a warp for each sixteen, and more where heads are wide and their gradients need registers
 TRITON = importlib.util.find_spec("triton") is not None
 
 
@@ -43,7 +43,16 @@ def _constants(q: Tensor, apart: bool) -> dict[str, Any]:
     tokens, width = q.shape[-2:]
     keys = max(16, 1 << (tokens - 1).bit_length())
     queries = min(QUERIES, keys)
-    return {"E": width, "S": keys, "M": queries, "TILES": -(-tokens // queries), "APART": apart, "num_warps": 4}
+    tiles = -(-tokens // queries)
+    return {
+        "E": width,
+        "S": keys,
+        "M": queries,
+        "TILES": tiles,
+        "APART": apart,
+        "num_warps": width // 8,
+        "num_stages": 1,
+    }
 
 
 def _strides(*tensors: Tensor) -> tuple[int, ...]:
@@ -111,11 +120,6 @@ def run(call: Call) -> Tensor:
     """(B, H, T, W)."""
     out: Tensor = _attend(call.q, call.k, call.v, call.scale, call.mask is not None)
     return out
-
-
-def suits(call: Call) -> bool:
-    """Is this what the kernel is for: a short sequence in 16 bits on a GPU that has the tensor cores for it?"""
-    return call.q.is_cuda and call.q.element_size() == 2 and call.queries >= 16 and refuses(call) is None
 
 
 def refuses(call: Call) -> str | None:

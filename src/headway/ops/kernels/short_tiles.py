@@ -39,7 +39,7 @@ def forward(q_ptr, k_ptr, v_ptr, o_ptr, qb, qh, qt, kb, kh, kt, vb, vh, vt, ob, 
     j = tl.arange(0, S)
     k = _rows(k_ptr, b * kb + h * kh, kt, j, T, E)
     v = _rows(v_ptr, b * vb + h * vh, vt, j, T, E)
-    for tile in tl.static_range(TILES):
+    for tile in range(TILES):
         i = tile * M + tl.arange(0, M)
         q = _rows(q_ptr, b * qb + h * qh, qt, i, T, E)
         p = _weights(q, k, i, j, T, scale, APART)
@@ -59,7 +59,7 @@ def backward(q_ptr, k_ptr, v_ptr, g_ptr, dq_ptr, dk_ptr, dv_ptr, qb, qh, qt, kb,
     v = _rows(v_ptr, b * vb + h * vh, vt, j, T, E)
     dk = tl.zeros([S, E], tl.float32)
     dv = tl.zeros([S, E], tl.float32)
-    for tile in tl.static_range(TILES):
+    for tile in range(TILES):
         i = tile * M + tl.arange(0, M)
         q = _rows(q_ptr, b * qb + h * qh, qt, i, T, E)
         g = _rows(g_ptr, b * gb + h * gh, gt, i, T, E)
