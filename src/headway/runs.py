@@ -51,9 +51,10 @@ from headway.tasks.text_classification import (
 from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
 from headway.training.checkpoints import Checkpoints
+from headway.training.devices import pick_device
 from headway.training.run_config import RunConfig
 from headway.training.starting import start_from
-from headway.training.trainer import Trainer, Watcher, pick_device
+from headway.training.trainer import Trainer, Watcher
 from headway.training.weights import Precision, load_model, pick_precision
 
 CONFIG = "config.yaml"

@@ -121,6 +121,20 @@ def test_erasing_takes_a_rectangle_of_the_size_it_says(pictures):
     torch.testing.assert_close(rows * columns / 1024, area)  # a full rectangle
 
 
+def test_what_is_erased_is_as_tall_as_zhong_et_al_have_it():
+    draws = torch.stack([torch.zeros(3), torch.full((3,), 0.25), torch.tensor([0.0, 0.5, 1.0]), *torch.zeros(2, 3)])
+    where = erased(torch.zeros(3, 3, 320, 320), draws, 1.0)[:, 0].float()
+    tall, wide = where.amax(2).sum(1), where.amax(1).sum(1)
+    torch.testing.assert_close(tall / wide, torch.tensor([0.3, (0.3 + 1 / 0.3) / 2, 1 / 0.3]), atol=0.05, rtol=0)
+
+
+def test_the_policy_sees_what_was_cut_out(pictures):
+    draws = torch.rand(19, 8, generator=torch.Generator().manual_seed(2))
+    made = augmented(Augmentation(policy=AutoAugment()), pictures, draws, KNOWN).images
+    cut = shifted(pictures, draws[5], draws[6:8], pad=4, flip=True).float()
+    torch.testing.assert_close(made, KNOWN.normalised(AutoAugment()(cut, draws[:5], KNOWN.tables)))
+
+
 def test_mixing_shares_add_up(pictures):
     images = pictures.float()
     for which, draws in (("cut", [0.1, 0.1, 0.6, 0.5, 0.5]), ("mix", [0.1, 0.9, 0.6, 0.5, 0.5])):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headway.data.images import ImageReading, held_out, load_images
+from headway.data.images import ImageReading, ImageStore, held_out, load_images, part_of
 from headway.data.pictures import LARGEST, Picture, decode
 from headway.errors import DataError
 
@@ -321,3 +321,13 @@ def test_folders_that_are_no_set(tmp_path, read, make, wrong):
     make(tmp_path / "set")
     with pytest.raises(DataError, match=wrong):
         read(tmp_path / "set")
+
+
+def test_a_share_is_of_each_class_and_part_of_a_larger_share():
+    labels = np.repeat([0, 1, 2], [100, 50, 3])
+    pixels = np.arange(len(labels), dtype=np.uint8)[:, None, None, None] * np.ones((1, 3, 1, 1), np.uint8)
+    found = [part_of(ImageStore(pixels, labels), share) for share in (0.1, 0.5, 1.0)]
+    assert [np.bincount(each.labels).tolist() for each in found] == [[10, 5, 1], [50, 25, 2], [100, 50, 3]]
+    seen = [set(each.pixels[:, 0, 0, 0].tolist()) for each in found]
+    assert seen[0] < seen[1] < seen[2]
+    assert np.array_equal(found[0].labels, labels[sorted(seen[0])])

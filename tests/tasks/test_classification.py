@@ -9,13 +9,14 @@ import torch
 from headway.data.augment import Augmentation, augmented, constants
 from headway.data.autoaugment import AutoAugment
 from headway.data.batching import Shuffled
-from headway.data.images import ImageStore
+from headway.data.config import DataConfig
+from headway.data.images import Images, ImageStore
 from headway.data.shapes import SHAPES, scenes
 from headway.errors import ConfigError, DataError
 from headway.evaluation.classification import ClassificationReport, confusion, wilson
 from headway.models import ConvnetConfig, VitConfig, build_model
 from headway.tasks import classification, training_images
-from headway.tasks.classification import Classification, ClassificationTask
+from headway.tasks.classification import Classification, ClassificationTask, prepare_classification
 from headway.training.config import TrainConfig
 from headway.training.trainer import Trainer
 from tests.training.small import Silent, state_hash
@@ -161,6 +162,16 @@ def test_the_report_counts():
     values = report.to_json()
     assert values["images"] == 5
     assert values["accuracy_low"] < 0.6 < values["accuracy_high"]
+
+
+def test_a_share_of_train_is_trained_on_and_the_rest_stays_whole(monkeypatch):
+    found = Images(name="", classes=SHAPES, splits={"train": store(400, 0), "val": store(20, 1)}, contents={})
+    monkeypatch.setattr(classification, "read_images", lambda *args, **kwargs: found)
+    task, images = prepare_classification(Classification(size=16), DataConfig(share=0.25), batch_tokens=8, seed=0)
+    assert len(task.splits["train"]) == len(images.splits["train"]) == pytest.approx(100, abs=4)
+    assert len(task.splits["val"]) == 20
+    with pytest.raises(ConfigError, match=r"data.share=0.0, allowed: above 0, at most 1"):
+        DataConfig(share=0.0)
 
 
 def test_wilson_s_interval():

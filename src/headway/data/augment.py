@@ -6,7 +6,6 @@ everything, and nothing here waits for a device or goes through images one by on
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,16 +20,16 @@ from headway.errors import ConfigError
 
 DRAWS = 19  # rows of random numbers, of which AutoAugment has the first
 ERASED = (0.02, 0.4)  # shares of an image that may be erased
-LONGEST = 1 / 0.3  # the longer side of what is erased, over the shorter
+TALL = (0.3, 1 / 0.3)  # height over width of what is erased: uniform between these, and so mostly above 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Augmentation:
     """What is done to training images, in this order; the defaults are flip and crop."""
 
-    policy: AutoAugment | None = None
     flip: bool = True  # left and right, half of the time
     crop: int = 4  # pixels of black put around, before the old size is cut out somewhere
+    policy: AutoAugment | None = None
     erase: float = 0.0  # the chance that a rectangle is put to the mean colour
     mix: float = 0.0  # the chance that a batch is mixed with itself: half of the time CutMix, half Mixup, λ uniform
 
@@ -80,10 +79,9 @@ def augmented(config: Augmentation, images: Tensor, draws: Tensor, known: Consta
     """Bytes (B, 3, H, W) as a batch to train on, by random numbers (DRAWS, B)."""
     with torch.autocast(images.device.type, enabled=False):  # levels must stay exact
         policy, rest = draws[: autoaugment.DRAWS], draws[autoaugment.DRAWS :]
-        x = images.float()
+        x = shifted(images, rest[0], rest[1:3], pad=config.crop, flip=config.flip).float()
         if config.policy is not None:
             x = config.policy(x, policy, known.tables)
-        x = shifted(x, rest[0], rest[1:3], pad=config.crop, flip=config.flip)
         x = known.normalised(x)
         if config.erase:
             x = torch.where(erased(x, rest[3:8], config.erase), 0.0, x)
@@ -111,10 +109,9 @@ def shifted(images: Tensor, flips_B: Tensor, places_2B: Tensor, *, pad: int, fli
 def erased(images: Tensor, draws: Tensor, chance: float) -> Tensor:
     """Where images (B, 3, H, W) are erased, (B, 1, H, W); a rectangle too long for the image is cut to it."""
     height, width = images.shape[2:]
-    low, high = ERASED
-    area = (low + (high - low) * draws[1]) * height * width
-    stretch = torch.exp((2 * draws[2] - 1) * (0.5 * math.log(LONGEST)))
-    tall, wide = (area.sqrt() * stretch).clamp(max=height), (area.sqrt() / stretch).clamp(max=width)
+    area, ratio = (low + (high - low) * draw for (low, high), draw in ((ERASED, draws[1]), (TALL, draws[2])))
+    area = area * (height * width)
+    tall, wide = (area * ratio).sqrt().clamp(max=height), (area / ratio).sqrt().clamp(max=width)
     inside = _box(images, tall, wide, (height - tall) * draws[3], (width - wide) * draws[4])
     return inside & (draws[0] < chance)[:, None, None, None]
 

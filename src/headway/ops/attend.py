@@ -8,7 +8,7 @@ from torch import Tensor
 from headway.errors import KernelError, ShapeError
 from headway.ops.auto import choose
 from headway.ops.biases import Bias
-from headway.ops.kernels import banded, cudnn, few, flash, flex, reference, sdpa, tiled
+from headway.ops.kernels import banded, cudnn, few, flash, flex, reference, sdpa, short, tiled
 from headway.ops.kernels.call import Call, Kernel
 from headway.ops.masks import Mask
 from headway.ops.shapes import expect
@@ -22,6 +22,7 @@ KERNELS: dict[str, Kernel] = {
     "few": Kernel(few.run, few.refuses),
     "tiled": Kernel(tiled.run, tiled.refuses),
     "flash": Kernel(flash.run, flash.refuses),
+    "short": Kernel(short.run, short.refuses),
 }
 
 

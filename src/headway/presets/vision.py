@@ -84,6 +84,7 @@ _VIT_DEPARTURES = (
 _SMALL = "Lee et al. 2021, Vision Transformer for Small-Size Datasets; sizes and start of its official code"
 _RECIPE_DEPARTURES = (
     "a rectangle to erase that is longer than the image is cut to it, not drawn anew",
+    "what is erased has the mean colour; the official code has that colour's numbers after normalisation",
     "AutoAugment takes the nearest pixel and fills with grey",
     "validated on a tenth of train unless `--data.val test`, which is what the paper reports the best epoch of",
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,14 +16,14 @@ from headway.data.batching import Indices, Shuffled
 from headway.data.builtin import load_images
 from headway.data.config import DataConfig
 from headway.data.contents import expect_contents
-from headway.data.images import ImageReading, Images, ImageStore, Progress
+from headway.data.images import ImageReading, Images, ImageStore, Progress, part_of
 from headway.data.spectrograms import Spectrogram
 from headway.errors import ConfigError, DataError
 from headway.tasks.guesses import Guesses, Judged
 from headway.tasks.task import Batch, Term, cross_entropy
 from headway.tasks.training_images import TrainingImages, check_colours
 
-EVALUATED = 256  # images in one forward pass of an evaluation
+EVALUATED = 256  # images in one forward pass of an evaluation; more where they are small and there is a GPU to fill
 SHOWN = 3  # samples of a validation
 
 
@@ -74,6 +74,15 @@ class ClassificationTask(Judged):
         labels = torch.from_numpy(self.splits["train"].labels[indices])
         return Batch((self.images.picked(indices),), labels, len(indices))
 
+    @property
+    def resident(self) -> bool:
+        """Whether all training images live on the device, and a batch is their numbers."""
+        return self.images.small
+
+    def stream(self, step: int, device: torch.device) -> torch.Generator:
+        """What augmentation draws from in a step, put to its beginning."""
+        return self.images.stream(step, device)
+
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
         """Cross-entropy of the classes; of a mixed image, in the shares of its two."""
         (given,) = batch.inputs
@@ -97,7 +106,8 @@ class ClassificationTask(Judged):
         store = self.splits[split]
         chances, nats = [], torch.zeros((), dtype=torch.float64, device=device)
         labels = torch.from_numpy(store.labels)
-        for rows in _runs(len(store)):
+        small = 1 if device.type == "cpu" else max(1, 64**2 // self.config.size**2)
+        for rows in _runs(len(store), small * EVALUATED):
             logits = logits_of(model, device, torch.from_numpy(np.array(store.pixels[rows])), self.config)
             nats += F.cross_entropy(logits, labels[rows].to(device), reduction="sum").double()
             chances.append(logits.softmax(-1))
@@ -120,8 +130,8 @@ def logits_of(model: nn.Module, device: torch.device, images: Tensor, config: Cl
     return logits.float()
 
 
-def _runs(count: int) -> Iterator[slice]:
-    return (slice(at, min(at + EVALUATED, count)) for at in range(0, count, EVALUATED))
+def _runs(count: int, size: int) -> Iterator[slice]:
+    return (slice(at, min(at + size, count)) for at in range(0, count, size))
 
 
 def read_images(config: Classification, data: DataConfig, progress: Progress, *, to_train: bool) -> Images:
@@ -152,6 +162,8 @@ def prepare_classification(
     """Images as a task, and the images themselves with their classes and contents."""
     images = read_images(config, data, progress, to_train=to_train)
     expect_contents(images.contents, expected)
+    if to_train and data.share < 1.0:
+        images = replace(images, splits={**images.splits, "train": part_of(images.splits["train"], data.share)})
     task = ClassificationTask(
         config, images.classes, images.splits, batch_tokens=batch_tokens, seed=seed, compiled=compiled
     )

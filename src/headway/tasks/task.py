@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -80,6 +80,20 @@ class Task(Protocol):
 def usual_split(splits: Container[str]) -> str:
     """The split to judge a run by where none is named: test if there is one, else val, else what it was trained on."""
     return next((name for name in ("test", "val") if name in splits), "train")
+
+
+@runtime_checkable
+class Capturable(Protocol):
+    """A task whose step a GPU may replay: batches alike in shape and count, all randomness from one stream."""
+
+    @property
+    def resident(self) -> bool:
+        """Whether a batch is small: numbers of things that live on the device."""
+        ...
+
+    def stream(self, step: int, device: torch.device) -> torch.Generator:
+        """What the losses of a step draw from, put to where that step begins; dropout's own stream is apart."""
+        ...
 
 
 class Predictor(Protocol):

@@ -47,7 +47,8 @@ class TrainingImages:
         self._tables: dict[torch.device, Tensor] = {}
         # Hundreds of small operations become a few; the numbers stay the same.
         self._augmented = torch.compile(augmented, dynamic=False) if compiled else augmented
-        self._drawn = (-1, 0)  # the last step that augmented, and how many batches it has had
+        self._streams: dict[str, torch.Generator] = {}
+        self._begun = (-1, "")  # the step whose stream is in use, and the kind of its device
 
     def picked(self, rows: Indices) -> Tensor:
         """Numbers of images (B,) where all images are on the device, else the images themselves (B, 3, H, W)."""
@@ -67,12 +68,18 @@ class TrainingImages:
             self._tables[device] = torch.from_numpy(np.array(self.pixels)).to(device)  # a map cannot be written
         return self._tables[device]
 
+    def stream(self, step: int, device: torch.device) -> torch.Generator:
+        """What the batches of a step draw from, put to its beginning: seed and step decide it, resumed or not."""
+        state = np.random.SeedSequence([self.seed, step]).generate_state(1, np.uint64)
+        if device.type not in self._streams:
+            self._streams[device.type] = torch.Generator(device)
+        self._begun = (step, device.type)
+        return self._streams[device.type].manual_seed(int(state[0]) >> 1)
+
     def _draws(self, count: int, device: torch.device, step: int) -> Tensor:
-        """Random numbers that seed, step and the number of the batch within the step decide, resumed or not."""
-        number = self._drawn[1] + 1 if self._drawn[0] == step else 0
-        self._drawn = (step, number)
-        state = np.random.SeedSequence([self.seed, step, number]).generate_state(1, np.uint64)
-        return draw(count, torch.Generator(device).manual_seed(int(state[0]) >> 1))
+        """Random numbers for a batch: the next of the step's stream, its first where the step is new."""
+        begun = self._begun == (step, device.type)
+        return draw(count, self._streams[device.type] if begun else self.stream(step, device))
 
 
 def normalised(images: Pixels, mean: Colours, std: Colours, device: torch.device, dtype: torch.dtype) -> Tensor:

@@ -5,36 +5,26 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
-import signal
 import time
-import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from headway.data.batching import Cursor
-from headway.errors import AdviceWarning, ConfigError, HeadwayError, NonFiniteError
-from headway.ops.kernels.flex import compiler_missing
+from headway.errors import NonFiniteError
 from headway.storage import Appending, commit_file, set_weights, sweep
-from headway.tasks.task import Task, Validated
+from headway.tasks.task import Batch, Capturable, Task, Validated
+from headway.training.captured import RUN, Captured, forbidden
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
+from headway.training.devices import compile_features, pick_device, seed_dropout
 from headway.training.optimisers import build_optimisers
+from headway.training.signals import Asked, Interrupted
 
 LOG = "log.jsonl"
-
-
-class Interrupted(HeadwayError):  # noqa: N818  # no error: somebody asked
-    """A signal asked for an end; the run was saved first."""
-
-    def __init__(self, number: int, step: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name} and saved at step {step}; --resume goes on")
-        self.exit_code = 128 + number
 
 
 class Watcher(Protocol):
@@ -66,10 +56,16 @@ class Trainer:
         self.best, self.best_step, self.stale = math.inf, 0, 0
         self.ema = {name: p.detach().clone() for name, p in self.model.named_parameters()} if config.ema else {}
         self.batches = task.order.after(self.cursor)
+        self.captured: Captured | None = None
         if config.compile:
-            _compile(self.model, self.device, fixed=task.fixed_shapes)
-        self._signal: int | None = None
-        _seed_dropout(config.seed, self.device)
+            if isinstance(task, Capturable) and not forbidden(task, config, self.optimisers, self.device):
+                self.captured = Captured(
+                    task, self.optimisers, self.device, gradients=self._gradients, apply=self._apply
+                )
+            replays = task.fixed_shapes and self.device.type == "cuda" and self.captured is None
+            compile_features(self.model, self.device, fixed=task.fixed_shapes, replays=replays)
+        self.asked = Asked(watcher.note)
+        seed_dropout(config.seed, self.device)
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
@@ -78,67 +74,99 @@ class Trainer:
         sweep(self.run)
         sweep(self.checkpoints.folder)
         self._trim_log()
-        with self._signals(), Appending(self.run / LOG) as log:
+        with self.asked.listening(), Appending(self.run / LOG) as log:
             while self.step < self.config.steps and not self._out_of_patience():
-                entry = self.advance()
-                log.line(json.dumps(entry))
-                self.watcher.step(entry)
+                for entry in [self.advance()] if self.captured is None else self._advance_unseen(self.captured):
+                    log.line(json.dumps(entry))
+                    self.watcher.step(entry)
                 ends = self.step == self.config.steps
                 if self.step % self.config.evaluate_every == 0 or ends:
                     log.line(json.dumps(self._evaluate()))
                     ends = ends or self._out_of_patience() or self.best_step == self.step
                 # Asked after the evaluation, which may take long; a signal that comes later waits for the next step.
-                saves = self.step % self.config.save_every == 0 or ends or self._signal is not None
+                saves = self.step % self.config.save_every == 0 or ends or self.asked.number is not None
                 if saves:
                     log.sync()  # a checkpoint never knows more than the log
                     self.save()
-                if saves and self._signal is not None:
-                    raise Interrupted(self._signal, self.step)
+                if saves and self.asked.number is not None:
+                    raise Interrupted(self.asked.number, self.step)
 
     def advance(self) -> dict[str, Any]:
         """One step of the optimiser over `accumulate` micro-batches."""
         config, started = self.config, time.perf_counter()
-        self.model.train()
         drawn = [next(self.batches) for _ in range(config.accumulate)]
         batches = [self.task.batch(indices) for indices, _ in drawn]
-        count = sum(batch.count for batch in batches)
-        total = 0.0
-        for batch in batches:
-            with self._autocast():
-                moved = batch.to(self.device)
-                terms = self.task.loss(self.model, moved, smoothing=config.label_smoothing, step=self.step)
-                # One division by the count of the whole step: k micro-batches equal one large batch.
-                loss = torch.stack([term.weight * term.total / count for term in terms.values()]).sum()
-            loss.backward()
-            total += loss.item()
-        norm = self._clip()
+        loss, size = self._gradients(batches, self.step)
+        total, norm = loss.item(), size.item()
         self.step, self.cursor = self.step + 1, drawn[-1][1]
-        rate = config.learning_rate * config.schedule.factor(self.step, config.steps)
+        rate = self._rate(self.step)
         if math.isfinite(total) and math.isfinite(norm):
-            self._update(rate)
+            self._set_rate(rate)
+            self._apply()
         else:
             self._not_finite(total, norm)
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
-        seconds = time.perf_counter() - started
+        return self._entry(total, norm, rate, sum(batch.count for batch in batches), time.perf_counter() - started)
+
+    def _advance_unseen(self, captured: Captured) -> list[dict[str, Any]]:
+        """The steps up to the next evaluation or checkpoint, or some of them, with no look at one before the last."""
+        config, started = self.config, time.perf_counter()
+        ends = (config.steps, *(self.step - self.step % n + n for n in (config.evaluate_every, config.save_every)))
+        count = min(RUN, min(ends) - self.step)
+        drawn = [[next(self.batches) for _ in range(config.accumulate)] for _ in range(count)]
+        batches = [[self.task.batch(indices) for indices, _ in step] for step in drawn]
+        self.model.train()
+        found = captured.take(batches, self.step, [self._rate(self.step + n) for n in range(1, count + 1)])
+        entries, seconds = [], (time.perf_counter() - started) / count
+        for n, (total, norm) in enumerate(found):
+            self.step, self.cursor = self.step + 1, drawn[n][-1][1]
+            if not (math.isfinite(total) and math.isfinite(norm)):
+                self._not_finite(total, norm)
+            tokens = sum(batch.count for batch in batches[n])
+            entries.append(self._entry(total, norm, self._rate(self.step), tokens, seconds))
+        return entries
+
+    def _entry(self, loss: float, norm: float, rate: float, tokens: int, seconds: float) -> dict[str, Any]:
         return {
-            "step": self.step, "loss": total, "learning_rate": rate, "norm": norm, "tokens": count,
+            "step": self.step, "loss": loss, "learning_rate": rate, "norm": norm, "tokens": tokens,
             "seconds": round(seconds, 4),
         }  # fmt: skip
 
-    def _update(self, rate: float) -> None:
+    def _gradients(self, batches: Sequence[Batch], step: int) -> tuple[Tensor, Tensor]:
+        """The loss of micro-batches and the norm of its gradient, which is left in the parameters; nothing waits."""
+        self.model.train()
+        count, losses = sum(batch.count for batch in batches), []
+        for batch in batches:
+            with self._autocast():
+                moved = batch.to(self.device)
+                terms = self.task.loss(self.model, moved, smoothing=self.config.label_smoothing, step=step)
+                # One division by the count of the whole step: k micro-batches equal one large batch.
+                loss = torch.stack([term.weight * term.total / count for term in terms.values()]).sum()
+            loss.backward()
+            losses.append(loss.detach().double())
+        return torch.stack(losses).sum(), self._clip()
+
+    def _rate(self, step: int) -> float:
+        return self.config.learning_rate * self.config.schedule.factor(step, self.config.steps)
+
+    def _set_rate(self, rate: float) -> None:
         for optimiser in self.optimisers:
             for group in optimiser.param_groups:
                 group["lr"] = rate * group["share"]
+
+    def _apply(self) -> None:
+        """Have the optimisers step, and the running mean of the weights follow."""
+        for optimiser in self.optimisers:
             optimiser.step()
         if self.ema:
             with torch.no_grad():
                 for name, parameter in self.model.named_parameters():
                     self.ema[name].lerp_(parameter, 1 - self.config.ema)
 
-    def _clip(self) -> float:
+    def _clip(self) -> Tensor:
         limit = self.config.clip or math.inf
-        return float(torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit))
+        return torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.config.precision == "fp32":
@@ -164,7 +192,9 @@ class Trainer:
     # --- evaluation ------------------------------------------------------------------------------------------------
 
     def _evaluate(self) -> dict[str, Any]:
-        with self._averaged(), self._own_randomness():
+        # What was compiled for the batches of training would be compiled anew for each shape of an evaluation.
+        plainly = torch.compiler.set_stance("force_eager") if self.captured else contextlib.nullcontext()
+        with plainly, self._averaged(), self._own_randomness():
             self.model.eval()
             found = self.task.validate(self.model, self.device)
             samples = self.task.samples(self.model, self.device)
@@ -259,29 +289,6 @@ class Trainer:
         kept = [line for line in read_log(path) if line["step"] <= self.step]
         commit_file(path, "".join(json.dumps(line) + "\n" for line in kept))
 
-    # --- signals ---------------------------------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """The first SIGINT or SIGTERM ends training after the step at hand; a second one ends the process at once."""
-
-        def ask(number: int, frame: FrameType | None) -> None:
-            if self._signal:
-                os._exit(128 + number)
-            self._signal = number
-            self.watcher.note("saving at the end of this step; once more to stop at once")
-
-        try:
-            before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:  # not the main thread: signals are somebody else's
-            yield
-            return
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
 
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The entries of a log; a last line that a crash cut short is left out."""
@@ -292,33 +299,7 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def pick_device(wanted: str) -> torch.device:
-    """The device of a config: "auto" takes a GPU if there is one. Raises ConfigError if CUDA is asked for in vain."""
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("train.device='cuda', but torch sees no GPU; allowed here: auto, cpu")
-    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
-
-
 def _assign(model: nn.Module, values: dict[str, Tensor]) -> None:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(values[name])
-
-
-def _seed_dropout(seed: int, device: torch.device) -> None:
-    """Dropout draws from torch's default generators: during training they carry this run's own stream."""
-    torch.default_generator.manual_seed(seed + 1)
-    if device.type == "cuda":
-        torch.cuda.manual_seed(seed + 1)
-
-
-def _compile(model: nn.Module, device: torch.device, *, fixed: bool) -> None:
-    """Compile all but the output layer, which the loss takes in hand; where shapes are fixed, a GPU replays a graph."""
-    missing = compiler_missing(device.type)
-    if missing is not None:
-        warnings.warn(f"train.compile: {missing}; training goes on uncompiled", AdviceWarning, stacklevel=3)
-        return
-    how: dict[str, Any] = {"dynamic": not fixed}
-    if fixed and device.type == "cuda":
-        how = {"mode": "reduce-overhead"}
-    model.features = torch.compile(model.features, **how)  # type: ignore[assignment, arg-type]

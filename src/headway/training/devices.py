@@ -1,0 +1,36 @@
+"""Where a model is trained: the device of a config, its random stream, what is compiled for it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import nn
+
+from headway.errors import AdviceWarning, ConfigError
+from headway.ops.kernels.flex import compiler_missing
+
+
+def pick_device(wanted: str) -> torch.device:
+    """The device of a config: "auto" takes a GPU if there is one. Raises ConfigError if CUDA is asked for in vain."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("train.device='cuda', but torch sees no GPU; allowed here: auto, cpu")
+    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def seed_dropout(seed: int, device: torch.device) -> None:
+    """Dropout draws from torch's default generators: during training they carry this run's own stream."""
+    torch.default_generator.manual_seed(seed + 1)
+    if device.type == "cuda":
+        torch.cuda.manual_seed(seed + 1)
+
+
+def compile_features(model: nn.Module, device: torch.device, *, fixed: bool, replays: bool) -> None:
+    """Compile all but the output layer, which the loss takes in hand; if asked for, a GPU replays what was compiled."""
+    missing = compiler_missing(device.type)
+    if missing is not None:
+        warnings.warn(f"train.compile: {missing}; training goes on uncompiled", AdviceWarning, stacklevel=3)
+        return
+    how: dict[str, Any] = {"mode": "reduce-overhead"} if replays else {"dynamic": not fixed}
+    model.features = torch.compile(model.features, **how)  # type: ignore[assignment, arg-type]
