@@ -16,6 +16,13 @@ KEYS = ("k", "v", "global_k", "global_v")  # kinds that run over keys, not over 
 OVER_KEYS = ("bias", "scores", "weights")  # kinds whose last dimension is the keys
 
 
+class NotCapturedError(ConfigError, KeyError):
+    """Asked for what was not captured; a KeyError too, as mappings have it."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would quote it
+
+
 @dataclass(slots=True)
 class Event:
     """One call of the model, on N rows of K tokens: a whole forward pass, or one step of a search."""
@@ -53,7 +60,7 @@ class Line:
             return self._pass.before.value(name)[self.source]
         parts = [self._part(event, row, name) for event, row in self._chain if name in event.values]
         if not parts:
-            raise ConfigError(f"{name} was not captured; there is {', '.join(self._pass)}")
+            raise NotCapturedError(f"{name} was not captured; there is {', '.join(self._pass)}")
         point = self._chain[0][0].points.get(name) or next(e.points[name] for e, _ in self._chain if name in e.points)
         if point.kind in KEYS and point.attention == "cross":
             return parts[0]
@@ -117,12 +124,12 @@ class Pass(Mapping[str, Tensor]):
         if name in self.before.values:
             return self.before.value(name)
         if not any(name in event.values for event in self.events):
-            raise ConfigError(f"{name} was not captured; there is {', '.join(self) or 'nothing'}")
+            raise NotCapturedError(f"{name} was not captured; there is {', '.join(self) or 'nothing'}")
         if not self.generated:
             return self.events[0].value(name)
         best = [line[name] for line in self.lines if line.rank == 0]
         if not best:
-            raise ConfigError(f"{name}: no line was finished; `line` finds those that were looked at")
+            raise NotCapturedError(f"{name}: no line was finished; `line` finds those that were looked at")
         size = [max(part.shape[n] for part in best) for n in range(best[0].ndim)]
         empty = -torch.inf if self.points[name].kind == "scores" else 0.0
         return torch.stack([_padded(part, size, empty) for part in best])
@@ -181,7 +188,7 @@ class ByLayer:
             return self._seen[key if key.endswith(f".{self._kind}") else f"{key}.{self._kind}"]
         points = [p for p in self._seen.points.values() if p.kind == self._kind and p.layer == key]
         if not points:
-            raise ConfigError(f"no {self._kind} of layer {key} were captured; there is {', '.join(self.names)}")
+            raise NotCapturedError(f"no {self._kind} of layer {key} were captured; there is {', '.join(self.names)}")
         order = sorted(points, key=lambda p: (p.attention != "cross", p.stack == "encoder"))
         return self._seen[order[0].name]
 
@@ -196,7 +203,7 @@ class Seen(Mapping[str, Tensor]):
     def last(self) -> Pass:
         """The newest pass. Raises ConfigError where the model was not run."""
         if not self.passes:
-            raise ConfigError("nothing was captured: the model was not run inside the capture")
+            raise NotCapturedError("nothing was captured: the model was not run inside the capture")
         return self.passes[-1]
 
     @property
