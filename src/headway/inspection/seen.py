@@ -65,9 +65,10 @@ class Line:
         if point.kind in KEYS and point.attention == "cross":
             return parts[0]
         if point.kind in OVER_KEYS:
-            longest = max(part.shape[-1] for part in parts)
+            # Between a line's words keys stand at their positions; behind its own a cache has room for other rows'.
+            keys = len(self.read) if point.attention == "self" else parts[0].shape[-1]
             empty = -torch.inf if point.kind == "scores" else 0.0
-            parts = [F.pad(part, (0, longest - part.shape[-1]), value=empty) for part in parts]
+            parts = [_padded(part[..., :keys], [*part.shape[:-1], keys], empty) for part in parts]
         return torch.cat(parts, axis_of(point) - 1)
 
     def _part(self, event: Event, row: int, name: str) -> Tensor:
@@ -114,8 +115,8 @@ class Pass(Mapping[str, Tensor]):
 
     def line(self, chosen: Sequence[int], row: int = 0) -> Line:
         """Any line that was open in the search, by its words. Raises ConfigError if it never was."""
-        line = self._line(row, 0, list(chosen))
-        if len(line._chain) < len(chosen):
+        line = self._line(row, 0, list(chosen), strict=True)
+        if len(line._chain) <= len(chosen) and len(line._chain) < len(self.events):
             raise ConfigError(f"no line of row {row} began with {list(chosen)}: the search followed {line.read}")
         return line
 
@@ -140,7 +141,7 @@ class Pass(Mapping[str, Tensor]):
     def __len__(self) -> int:
         return len(self.points)
 
-    def _line(self, row: int, rank: int, chosen: list[int]) -> Line:
+    def _line(self, row: int, rank: int, chosen: list[int], *, strict: bool = False) -> Line:
         chain: list[tuple[int, int]] = []
         open_: dict[int, tuple[tuple[int, int], ...]] = {}
         for number, event in enumerate(self.events):
@@ -154,7 +155,7 @@ class Pass(Mapping[str, Tensor]):
                 children = [(n, parent) for n, parent in enumerate(event.parents.tolist()) if parent in open_]
                 same = [(n, parent) for n, parent in children if int(event.tokens[n, 0]) == chosen[number - 1]]
                 # A model that is not fed what it said has one child a line, whatever its token.
-                going = same or (children if len(children) == 1 else [])
+                going = same or (children if len(children) == 1 and not strict else [])
                 if not going:
                     break
                 open_ = {n: (*open_[parent], (number, n)) for n, parent in going}
