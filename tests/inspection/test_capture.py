@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 import headway
+from headway.bench.memory import LiveBytes
 from headway.errors import AdviceWarning, ConfigError
 from headway.inspection import Pass, taps
 from headway.models import MODELS, PoseConfig, build_model
 from headway.nn.attention import CrossAttention, SelfAttention
-from tests.models.tiny import ALL, CAPTIONING, GPT, VISION, VOCAB, build, outputs, text
+from headway.nn.positions import Rotary
+from tests.models.tiny import ALL, CAPTIONING, GPT, VISION, build, outputs, text
 
 EVERYTHING = ("weights", "scores", "q", "k", "v", "heads")
 POSE = PoseConfig(image=(8, 12), patch=4, width=16, layers=2, heads=4, inner=24)
@@ -254,13 +257,16 @@ def test_every_tap_has_one_name_and_every_name_one_meaning():
         assert all(model.get_submodule(tap.module) is not None for tap in named)
 
 
-def test_captured_memory_grows_with_the_rows_asked_for():
-    config = GPT
-    model = build_model(config, seed=0).eval()
-    tokens = torch.randint(VOCAB, (1, 32))
-    sizes = {}
-    for rows in (1, 2, 4):
-        with torch.no_grad(), headway.capture(model, layers=[0], rows=range(rows)) as seen:
-            model(tokens)
-        sizes[rows] = seen.weights[0].untyped_storage().nbytes()
-    assert sizes == {rows: rows * 4 * 32 * 4 for rows in (1, 2, 4)}
+@torch.no_grad()
+def test_memory_grows_with_the_rows_asked_for_not_with_the_square_of_the_length(monkeypatch):
+    monkeypatch.setattr("headway.ops.recompute.BLOCK", 1 << 12)
+    model = build_model(replace(GPT, context=1024, position=Rotary()), seed=0).eval()
+
+    def most(length: int, rows: int) -> int:
+        with headway.capture(model, layers=[0], rows=range(rows)), LiveBytes() as memory:
+            model(torch.zeros(1, length, dtype=torch.long))
+        return memory.most
+
+    row = 4 * GPT.heads  # bytes for each key
+    assert most(512, 256) - most(512, 128) == pytest.approx(128 * 512 * row, rel=0.02)
+    assert most(1024, 64) - most(512, 64) < 64 * 512 * row + 300 * 512  # one more column a row, and the model's own
