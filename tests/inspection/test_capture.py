@@ -269,4 +269,4 @@ def test_memory_grows_with_the_rows_asked_for_not_with_the_square_of_the_length(
 
     row = 4 * GPT.heads  # bytes for each key
     assert most(512, 256) - most(512, 128) == pytest.approx(128 * 512 * row, rel=0.02)
-    assert most(1024, 64) - most(512, 64) < 64 * 512 * row + 300 * 512  # one more column a row, and the model's own
+    assert most(1024, 64) < 2.1 * most(512, 64)  # were n² weights made, it would be four times as much
