@@ -40,7 +40,7 @@ from tests.interop.folders import write_gpt2
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
-    "docs/decoding.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/variants.md",
+    "docs/decoding.md", "docs/capture.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/variants.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -160,6 +160,7 @@ NOT_RUN = {
     "headway demo": "tests/cli/test_demo.py does",
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",
+    "headway bench capture": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway bench decode-gpu": "needs a GPU",
     "headway bench flash": "needs a GPU",
     "headway bench import": "writes gigabytes and reads a clock",

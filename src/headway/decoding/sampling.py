@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headway.decoding.chosen import tell_chosen
 from headway.decoding.constraints import Constraints
 from headway.decoding.guard import Guard
 from headway.decoding.randomness import Uniforms
@@ -102,7 +103,9 @@ def sample(
                 drawer.select(here)
         extended, state = model.extend(token.clamp(min=0).unsqueeze(1) if feed_back else final, state)
         logits = extended[:, -1]
-    return [_until(line, stop) for line in out.tolist()]
+    lines = [_until(line, stop) for line in out.tolist()]
+    tell_chosen(model, [[line] for line in lines])
+    return lines
 
 
 class Drawer:
@@ -204,18 +207,21 @@ def stream(
     ends = torch.tensor([prompt_1T.shape[1]], device=prompt_1T.device)
     seen = _seen(prompt_1T, ends, logits.shape[2], sampling)
     drawer = Drawer(sampling, Uniforms(seed, [number], prompt_1T.device), seen)
+    said: list[int] = []
     for step in range(max_tokens):
         token = drawer.draw(logits[:, -1], step)
         if int(token) in stops:
             return
-        yield int(token)
+        said.append(int(token))
+        tell_chosen(model, [[said]])
+        yield said[-1]
         if step == max_tokens - 1:
             return
         fresh = token.unsqueeze(1)
         if context is not None:
             known = torch.cat([known, fresh], 1)
             if known.shape[1] > context:
-                known = known[:, -max(context // 2, 1) :]
+                known, said = known[:, -max(context // 2, 1) :], []
                 fresh, state = known, model.start(capacity=context)
         logits, state = model.extend(fresh, state)
 
