@@ -19,6 +19,7 @@ from headway.nn.linear import xavier_init
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.patches import Grid, PatchEmbedding, Patches, Shifted, check_images, patch_grid, resize_grid
 from headway.nn.stack import Stack, StackConfig
+from headway.nn.taps import Tap
 from headway.ops import NotSelf
 
 Pool = Literal["class", "mean"]
@@ -117,11 +118,18 @@ class Vit(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, height, width) -> logits (B, classes)."""
-        logits: Tensor = self.head(self.summary(self.features(images)))
+        # The head reads the class token alone, if there is one; whoever listens to the last block hears all of it.
+        last = self.stack.blocks[-1] if len(self.stack.blocks) else None
+        heard = last is not None and any(part.listening for part in last.modules() if isinstance(part, Tap))
+        alone = None if self.class_token is None or heard else 1
+        logits: Tensor = self.head(self.summary(self.features(images, first=alone)))
         return logits
 
-    def features(self, images: Tensor) -> Tensor:
-        """(B, C, height, width) -> (B, T, D), normalised; the class token's first, then the patches row by row."""
+    def features(self, images: Tensor, *, first: int | None = None) -> Tensor:
+        """(B, C, height, width) -> (B, T, D), normalised; the class token's first, then the patches row by row.
+
+        With `first`, of so many tokens alone.
+        """
         check_images(images, self.channels)
         if images.shape[2:] != self.size:
             got, want = (f"{height} x {width} pixels" for height, width in (images.shape[2:], self.size))
@@ -129,7 +137,7 @@ class Vit(nn.Module):
         x_BTD = self.patches(images)
         if self.class_token is not None:
             x_BTD = torch.cat([self.class_token.expand(len(x_BTD), 1, -1), x_BTD], 1)
-        hidden: Tensor = self.stack(x_BTD + self.positions, mask=self.mask)
+        hidden: Tensor = self.stack(x_BTD + self.positions, mask=self.mask, first=first)
         return hidden
 
     def summary(self, hidden_BTD: Tensor) -> Tensor:
