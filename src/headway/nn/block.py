@@ -125,8 +125,6 @@ class Block(nn.Module):
         if self.training:
             y = self.dropout(y)
             y = y if self.drop_path is None else self.drop_path(y)
-        if self.adds:
-            x = x + y if first is None else x[:, :first] + y
-        else:
-            x = y
+        kept = x if first is None else x[:, :first]
+        x = kept + y if self.adds else y
         return norm(x, keep_BT) if norm is not None and not self.pre else x
