@@ -31,6 +31,7 @@ from headway.tasks.classifying import Prediction, classify
 from headway.tasks.describing import Caption, describe
 from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
+from headway.tasks.looking import Look, looks
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
 from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_pose
 from headway.tasks.prepare import prepare_language, prepare_translation
@@ -418,10 +419,16 @@ class Run:
 
     def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
         """A sentence about each image file. Raises DataError naming a file that is no image."""
+        return describe(self._captioner(), self.model, self.device, images, beam=beam)
+
+    def looks(self, captions: Sequence[Caption]) -> list[Look]:
+        """Where the model looked for each word of its captions. Raises ConfigError for a model without attention."""
+        return looks(self._captioner(), self.model, self.device, captions)
+
+    def _captioner(self) -> CaptioningTask:
         if not isinstance(self.config.task, Captioning):
             raise ConfigError(f"{self.folder} does not describe images: it was not trained on captions")
-        task = CaptioningTask(self.config.task, self.tokenizer, {}, batch_tokens=1, seed=0)
-        return describe(task, self.model, self.device, images, beam=beam)
+        return CaptioningTask(self.config.task, self.tokenizer, {}, batch_tokens=1, seed=0)
 
     def pose(self, images: Iterable[str | Path]) -> list[Figure]:
         """The keypoints of the person in each image file. Raises DataError naming a file that is no image."""

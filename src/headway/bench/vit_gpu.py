@@ -94,7 +94,7 @@ def _trainer(recipe: Any, folder: Path) -> Trainer:
     train = override(
         recipe.train,
         {
-            "batch_tokens": BATCH, "accumulate": 1, "learning_rate": RATE, "optimiser": "adamw",
+            "batch_tokens": BATCH, "accumulate": 1, "learning_rate": RATE, "optimiser": "adam-w",
             "optimiser.decay": DECAY, "clip": 0.0, "precision": "bf16", "compile": True, "device": "cuda",
         },
     )  # fmt: skip
