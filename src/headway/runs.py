@@ -238,6 +238,8 @@ def read_config(folder: Path) -> RunConfig:
         return configs.parse(RunConfig, yaml.safe_load(path.read_text()))
     except FileNotFoundError as error:
         raise NoRunError(f"{folder}: no such run (it has no {CONFIG})") from error
+    except NotADirectoryError as error:
+        raise NoRunError(f"{folder}: a file, expected a run folder, as `headway train` writes it") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise NoRunError(f"{path}: cannot be read ({type(error).__name__})") from error
 

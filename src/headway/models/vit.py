@@ -17,7 +17,7 @@ from headway.nn.dropout import StochasticDepth
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
 from headway.nn.norms import FeatureNorm, LayerNorm
-from headway.nn.patches import Grid, PatchEmbedding, Patches, Shifted, check_images, patch_grid, resize_grid
+from headway.nn.patches import Grid, PatchEmbedding, Patches, PatchKind, check_images, patch_grid, resize_grid
 from headway.nn.stack import Stack, StackConfig
 from headway.nn.taps import Tap
 from headway.ops import NotSelf
@@ -34,7 +34,7 @@ class VitConfig:
     image: int | tuple[int, int] = 224  # pixels a side, or height and width
     channels: int = 3
     patch: int = 16  # pixels a side
-    patches: Patches | Shifted = Patches()
+    patches: PatchKind = Patches()
     width: int = 768
     layers: int = 12
     heads: int = 12
