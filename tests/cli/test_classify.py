@@ -117,14 +117,14 @@ def test_an_image_as_the_model_reads_it(run, tmp_path, capsys):
     assert Image.open(picture).format == "PNG"
     found = headway.load(run)
     (pixels,) = (each.pixels for each in found.classify([file]))
-    read = cut(found.config.model, pixels)
+    read = cut(found.config.model, pixels, (0.2, 0.4, 0.6))
     assert read.patches.shape == (4, 4, 4, 4, 3)
     assert (read.patches[1, 2] == pixels[:, 4:8, 8:12].transpose(1, 2, 0)).all()
     assert read.copies.shape == (5, 3, 16, 16)
     assert (read.copies[0] == pixels).all()
     assert (read.copies[1][:, 2:, 2:] == pixels[:, :-2, :-2]).all()
-    assert not read.copies[1][:, :2].any()
-    assert cut(replace(found.config.model, patches=Patches()), pixels).copies is None
+    assert read.copies[1][:, 0, 0].tolist() == [51, 102, 153]
+    assert cut(replace(found.config.model, patches=Patches()), pixels, (0.2, 0.4, 0.6)).copies is None
 
 
 def test_what_a_classifier_does_not_do(run, capsys):

@@ -12,6 +12,7 @@ from headway.evaluation.image_plots import SHEET, plot_predictions
 from headway.evaluation.looking_plots import plot_patches
 from headway.models import VitConfig
 from headway.runs import load
+from headway.tasks.classification import Classification
 from headway.tasks.looking import cut
 
 
@@ -20,7 +21,7 @@ def run(arguments: Namespace) -> None:
     for flag in ("out", "patches"):
         expect_png(flag, getattr(arguments, flag))
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
-    model = found.config.model
+    model, task = found.config.model, found.config.task
     if arguments.patches is not None and not isinstance(model, VitConfig):
         raise ConfigError(f"--patches: {arguments.run} cuts no image into patches, only a vision transformer does")
     made = found.classify(arguments.image, top=arguments.top)
@@ -37,6 +38,6 @@ def run(arguments: Namespace) -> None:
     if arguments.out is not None:
         picture = plot_predictions(pixels, names, [each.top for each in made])
         write_picture(arguments.out, picture, count=len(made), most=SHEET)
-    if arguments.patches is not None and isinstance(model, VitConfig):
-        read = cut(model, pixels[0])
+    if arguments.patches is not None and isinstance(model, VitConfig) and isinstance(task, Classification):
+        read = cut(model, pixels[0], task.mean)
         write_picture(arguments.patches, plot_patches(pixels[0], read.patches, read.copies), count=len(made), most=1)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Pixels = NDArray[np.uint8]
 Weights = NDArray[np.float32]
 COPIES = ("as it is", "from left-up", "from right-up", "from left-down", "from right-down")
-DRAWN = 8  # images on one picture of attention
+DRAWN, WORDS = 8, 16  # images on one picture of attention, and the first words of each
 FADED = 0.88  # how white a place becomes that nothing looked at
 
 
@@ -45,7 +45,7 @@ def plot_attention(
 ) -> bytes:
     """A row for each image (3, H, W): as it is, then once a word, the fainter the less the word looked there."""
     chosen = list(zip(images, names, words, weights, strict=True))[:DRAWN]
-    columns = 1 + max(len(said) for _, _, said, _ in chosen)
+    columns = 1 + min(max(len(said) for _, _, said, _ in chosen), WORDS)
     figure = blank(max(1.15 * columns, 4), 1.45 * len(chosen))
     grid = figure.subplots(len(chosen), columns, squeeze=False)
     for axes in grid.flat:

@@ -37,15 +37,16 @@ class Look:
     weights: NDArray[np.float32]
 
 
-def cut(model: VitConfig, pixels: Pixels) -> Cut:
-    """An image (C, H, W) as this vision transformer reads it."""
+def cut(model: VitConfig, pixels: Pixels, mean: Sequence[float]) -> Cut:
+    """An image (C, H, W) as this vision transformer reads it; outside of it is the mean of each channel, 0 to 1."""
     image = torch.from_numpy(np.array(pixels)).unsqueeze(0)
     flat = patchify(image, model.patch)[0]
     patches = flat.unflatten(1, (model.patch, model.patch, -1)).unflatten(0, model.grid)
     if not isinstance(model.patches, Shifted):
         return Cut(patches.numpy(), None)
-    copies: Tensor = shift_diagonally(image, model.patch // 2)[0].unflatten(0, (5, -1))
-    return Cut(patches.numpy(), copies.numpy())
+    outside = 255 * torch.tensor(mean).view(-1, 1, 1)  # what is 0 once the mean is subtracted
+    copies = shift_diagonally(image - outside, model.patch // 2)[0].unflatten(0, (5, -1)) + outside
+    return Cut(patches.numpy(), copies.round().to(torch.uint8).numpy())
 
 
 @torch.no_grad()
