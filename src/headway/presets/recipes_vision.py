@@ -10,7 +10,7 @@ from headway.models import ModelConfig, VitConfig
 from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
 from headway.training.config import TrainConfig
-from headway.training.optimisers import AdamW, Muon, Sgd
+from headway.training.optimisers import AdamW, Muon, Optimiser, Sgd
 from headway.training.run_config import RunConfig
 from headway.training.schedules import Cosine
 
@@ -85,8 +85,8 @@ def shapes(model: ModelConfig) -> RunConfig:
     )
 
 
-def captions(model: ModelConfig, *, steps: int) -> RunConfig:
-    """Captions of the built-in `shapes`: AdamW, a short warm-up, crops; no flips, which would swap left and right."""
+def captions(model: ModelConfig, *, steps: int, learning_rate: float, optimiser: Optimiser) -> RunConfig:
+    """Captions of the built-in `shapes`: a short warm-up, crops; no flips, which would swap left and right."""
     return RunConfig(
         task=Captioning(size=48, augment=Augmentation(flip=False, crop=2)),
         data=DataConfig(spec="shapes", tokenizer=Word()),
@@ -94,10 +94,10 @@ def captions(model: ModelConfig, *, steps: int) -> RunConfig:
         train=TrainConfig(
             steps=steps,
             batch_tokens=64,
-            learning_rate=2e-3,
-            optimiser=AdamW(decay=0.05),
+            learning_rate=learning_rate,
+            optimiser=optimiser,
             schedule=Cosine(warmup=150, floor=0.01),
-            evaluate_every=500,
-            save_every=500,
+            evaluate_every=600,
+            save_every=600,
         ),
     )
