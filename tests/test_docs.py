@@ -88,6 +88,7 @@ RUN = {
     ),
     "headway evaluate runs/captioner-rnn --split unseen": "--split train",
     "headway caption runs/captioner-rnn photo.png --out said.png": "",
+    "headway caption runs/captioner-rnn photo.png --attention looks.png": "",
     "headway evaluate runs/sl-vit-tiny --plot classes.png": "--data photos",
     "headway classify runs/sl-vit-tiny photo.png --top 3 --out said.png": "",
     "headway classify runs/shapes photo.png --top 3 --out said.png": "",
@@ -148,6 +149,7 @@ COPIES = {
 
 NOT_RUN = {
     "headway train captioner-rnn": "draws 26,000 images; tests/cli/test_caption.py trains on fewer",
+    "headway classify runs/sl-vit-tiny photo.png --patches patches.png": "tests/cli/test_classify.py does",
     "headway train sl-vit-tiny": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",
     "headway train sl-vit --data cifar10 --data.val test --train.compile true --train.device cuda": "needs a GPU",
     "headway train pose": "draws 8,000 figures; tests/cli/test_pose.py trains on fewer, evaluates and draws",

@@ -40,6 +40,7 @@ from headway.tasks.classifying import Prediction, classify
 from headway.tasks.describing import Caption, describe
 from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
+from headway.tasks.looking import Look, looks
 from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_pose
 from headway.tasks.prepare import prepare_language, prepare_masked, prepare_translation
@@ -274,6 +275,8 @@ def read_config(folder: Path) -> RunConfig:
         return configs.parse(RunConfig, yaml.safe_load(path.read_text()))
     except FileNotFoundError as error:
         raise NoRunError(f"{folder}: no such run (it has no {CONFIG})") from error
+    except NotADirectoryError as error:
+        raise NoRunError(f"{folder}: a file, expected a run folder, as `headway train` writes it") from error
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise NoRunError(f"{path}: cannot be read ({type(error).__name__})") from error
 
@@ -457,10 +460,16 @@ class Run:
 
     def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
         """A sentence about each image file. Raises DataError naming a file that is no image."""
+        return describe(self._captioner(), self.model, self.device, images, beam=beam)
+
+    def looks(self, captions: Sequence[Caption]) -> list[Look]:
+        """Where the model looked for each word of its captions. Raises ConfigError for a model without attention."""
+        return looks(self._captioner(), self.model, self.device, captions)
+
+    def _captioner(self) -> CaptioningTask:
         if not isinstance(self.config.task, Captioning):
             raise ConfigError(f"{self.folder} does not describe images: it was not trained on captions")
-        task = CaptioningTask(self.config.task, self.tokenizer, {}, batch_tokens=1, seed=0)
-        return describe(task, self.model, self.device, images, beam=beam)
+        return CaptioningTask(self.config.task, self.tokenizer, {}, batch_tokens=1, seed=0)
 
     def pose(self, images: Iterable[str | Path]) -> list[Figure]:
         """The keypoints of the person in each image file. Raises DataError naming a file that is no image."""

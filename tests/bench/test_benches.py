@@ -6,11 +6,13 @@ import json
 from dataclasses import replace
 
 import pytest
+import torch
 
-from headway.bench import BENCHES, Options, bench, capture, longformer, train_text
+from headway.bench import BENCHES, Options, bench, capture, longformer, train_text, vit_cpu, vit_gpu
 from headway.bench.result import Report, Result
 from headway.cli import main
 from headway.config import override
+from headway.models import VitConfig
 from headway.presets import PRESETS
 
 
@@ -69,6 +71,31 @@ def test_slopes_of_window_attention_and_two_layers_beside_transformers(capsys, m
     assert longformer.slope((2, 4, 8), [3.0, 12.0, 48.0]) == pytest.approx(2.0)
 
 
+def test_a_vision_transformer_beside_transformers(capsys, monkeypatch):
+    small = VitConfig(classes=5, image=32, width=32, layers=1, heads=2, inner=64)
+    for name, value in {"MODEL": small, "BATCHES": (2,), "ROUNDS": 1}.items():
+        monkeypatch.setattr(vit_cpu, name, value)
+    assert main(["bench", "vit-cpu", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert {"batch2_fp32_transformers", "batch2_auto_transformers", "auto_logit_error"} <= set(values)
+    assert 0 <= values.pop("auto_logit_error") < 0.1
+    assert all(value > 0 for value in values.values())
+
+
+def test_a_step_of_the_trainer_and_what_loading_takes_of_it(tmp_path, monkeypatch):
+    """The parts of vit-gpu that need no GPU to be tried."""
+    monkeypatch.setattr("torch.cuda.synchronize", lambda: None)
+    monkeypatch.setattr("torch.compile", lambda called, **how: called)
+    monkeypatch.setattr("headway.training.trainer.pick_device", lambda wanted: torch.device("cpu"))
+    for name, value in {"IMAGES": 8, "BATCH": 4, "STEPS": 1, "ROUNDS": 1}.items():
+        monkeypatch.setattr(vit_gpu, name, value)
+    sizes = {"model.image": 32, "task.size": 32, "model.layers": 1, "model.width": 16, "model.heads": 2}
+    trainer = vit_gpu._trainer(override(PRESETS["vit-s16"].recipe(), sizes), tmp_path)
+    times = vit_gpu._in_turns({"trainer": trainer.advance})
+    assert times["trainer"] > 0
+    assert set(vit_gpu._shares(trainer, times["trainer"])) == {"loading_share_recipe", "loading_share_everything"}
+
+
 def test_a_report_is_flat():
     report = Report([Result("a", 2.0, 3.0)], {"b": 0.5})
     assert report.to_json() == {"a": 1.5, "b": 0.5}
@@ -79,6 +106,8 @@ def test_what_cannot_run_here_says_so(capsys, monkeypatch):
     assert "decode-gpu needs a GPU" in capsys.readouterr().err
     assert main(["bench", "flash"]) == 2
     assert "flash needs a GPU" in capsys.readouterr().err
+    assert main(["bench", "vit-gpu"]) == 2
+    assert "vit-gpu needs a GPU" in capsys.readouterr().err
     assert main(["bench", "nothing"]) == 2
     assert ", ".join(BENCHES) in capsys.readouterr().err
     monkeypatch.setattr("headway.bench.peers.import_module", lambda name: (_ for _ in ()).throw(ImportError))

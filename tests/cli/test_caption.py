@@ -75,6 +75,29 @@ def test_caption_speaks_to_people_and_machines(desk, preset, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("preset", MODELS)
+def test_where_each_word_looked(desk, preset, tmp_path, capsys):
+    files, picture = [str(desk / "data" / f"{n}.png") for n in range(9)], tmp_path / "looks.png"
+    assert main(["caption", str(desk / preset), *files, "--attention", str(picture)]) == 0
+    assert "the first 8 of 9 images" in capsys.readouterr().err
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    found = headway.load(desk / preset, device="cpu")
+    (caption,) = found.caption(files[:1])
+    (look,) = found.looks([caption])
+    assert look.words == tuple(found.tokenizer.token(each) for each in caption.tokens)
+    sides = {"captioner-rnn": (4, 4), "captioner-vit": (2, 2)}[preset]
+    assert look.weights.shape == (len(look.words), *sides)
+    assert look.weights.sum((1, 2)) == pytest.approx(1, abs=1e-5)
+
+
+def test_without_attention_there_is_nothing_to_draw(tmp_path, capsys):
+    write_pictures(tmp_path / "data", 8)
+    assert main(train_words("captioner-rnn", tmp_path, "--model.attention", "none")) == 0
+    image = str(tmp_path / "data" / "0.png")
+    assert main(["caption", str(tmp_path / "captioner-rnn"), image, "--attention", str(tmp_path / "a.png")]) == 2
+    assert "has no attention" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("preset", MODELS)
 def test_resumed_equals_uninterrupted(desk, preset, tmp_path):
     (tmp_path / "data").symlink_to(desk / "data")
     assert main(train_words(preset, tmp_path, "--train.steps", "2")) == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from PIL import Image
 import headway
 from headway.cli import main
 from headway.data.shapes import SHAPES, scenes
+from headway.nn.patches import Patches
+from headway.tasks.looking import cut
 
 TINY = [
     word for key in ("width 16", "inner 32", "heads 2", "layers 1", "image 16")
@@ -105,6 +108,23 @@ def test_classify_gives_a_line_for_an_image(run, tmp_path, capsys):
     assert sum(first["top"].values()) == pytest.approx(1)
     found = headway.load(run).classify(files)
     assert found[0].top[0] == (first["class"], pytest.approx(first["probability"]))
+
+
+def test_an_image_as_the_model_reads_it(run, tmp_path, capsys):
+    file, picture = str(next((run.parent / "data").rglob("*.png"))), tmp_path / "patches.png"
+    assert main(["classify", str(run), file, file, "--patches", str(picture)]) == 0
+    assert "the first 1 of 2 images" in capsys.readouterr().err
+    assert Image.open(picture).format == "PNG"
+    found = headway.load(run)
+    (pixels,) = (each.pixels for each in found.classify([file]))
+    read = cut(found.config.model, pixels, (0.2, 0.4, 0.6))
+    assert read.patches.shape == (4, 4, 4, 4, 3)
+    assert (read.patches[1, 2] == pixels[:, 4:8, 8:12].transpose(1, 2, 0)).all()
+    assert read.copies.shape == (5, 3, 16, 16)
+    assert (read.copies[0] == pixels).all()
+    assert (read.copies[1][:, 2:, 2:] == pixels[:, :-2, :-2]).all()
+    assert read.copies[1][:, 0, 0].tolist() == [51, 102, 153]
+    assert cut(replace(found.config.model, patches=Patches()), pixels, (0.2, 0.4, 0.6)).copies is None
 
 
 def test_what_a_classifier_does_not_do(run, capsys):

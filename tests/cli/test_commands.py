@@ -214,6 +214,7 @@ def test_data_with_a_bom_and_windows_line_ends_is_read(tmp_path, cache):
         (["train", "gpt-char", "--data", "pydocs", "--train.steps"], 2, "--train.steps needs a value"),
         (["train", "gpt-char", "--config", "nowhere.yaml", "--data", "pydocs"], 2, "nowhere.yaml"),
         (["evaluate", "nowhere"], 4, "nowhere: no such run"),
+        (["classify", __file__, "runs/shapes"], 4, "test_commands.py: a file, expected a run folder"),
         (["translate", "nowhere", "x"], 4, "nowhere: no such run"),
     ],
 )

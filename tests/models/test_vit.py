@@ -81,8 +81,22 @@ def test_local_attention_runs_on_the_fused_kernel_with_a_mask_made_once():
     model(pictures())
     before = dict(model.mask.__dict__["_forms"])
     model(pictures())
-    assert len(before) == 1
+    assert len(before) == 2  # of all tokens, and of the class token alone in the last layer
     assert model.mask.__dict__["_forms"] == before
+
+
+@pytest.mark.parametrize("config", [VIT, SMALL, replace(VIT, pool="mean")], ids=["class", "local", "mean"])
+def test_what_the_head_does_not_read_is_not_computed_and_changes_nothing(config):
+    model = build_model(config).double()
+    torch.nn.init.normal_(model.head.weight)
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    alone, whole = model(pictures().double()), model.head(model.summary(model.features(pictures().double())))
+    torch.testing.assert_close(alone, whole)
+    gradients = (torch.autograd.grad(logits.square().sum(), parameters) for logits in (alone, whole))
+    for name, mine, other in zip(names, *gradients, strict=True):
+        torch.testing.assert_close(mine, other, msg=name)
+    first = 1 if config.pool == "class" else None
+    assert model.features(pictures().double(), first=first).shape[1] == (1 if first else config.tokens)
 
 
 def test_a_single_patch_that_may_not_look_at_itself_gives_numbers():

@@ -31,7 +31,7 @@ from headway.nn.alignment import AlignmentConfig
 from headway.nn.dropout import StochasticDepth
 from headway.nn.local_attention import Windows
 from headway.nn.norms import LayerNorm, RMSNorm
-from headway.nn.patches import Shifted
+from headway.nn.patches import Hybrid, Shifted
 from headway.nn.positions import (
     T5,
     Alibi,
@@ -149,6 +149,7 @@ VISION: dict[str, ModelConfig] = {
     "vit": VIT,
     "vit-mean": replace(VIT, pool="mean"),
     "vit-shifted": replace(VIT, patches=Shifted()),
+    "vit-hybrid": replace(VIT, patches=Hybrid(widths=(6, 8))),
     "vit-local": replace(VIT, local=True),
     "vit-small": replace(VIT, patches=Shifted(), local=True, qkv_bias=False, start="small-data"),
     "vit-noisy": replace(VIT, dropout=0.1, stochastic_depth=StochasticDepth(rate=0.1)),
@@ -171,6 +172,7 @@ CAPTIONING: dict[str, ModelConfig] = {
     ),
     "captioner-vit": CAPTIONER_VIT,
     "captioner-vit-shifted": replace(CAPTIONER_VIT, patches=Shifted(), position=Learned()),
+    "captioner-vit-hybrid": replace(CAPTIONER_VIT, patches=Hybrid(widths=(6, 8))),
     "captioner-vit-rotary": replace(CAPTIONER_VIT, position=Rotary(), norm=RMSNorm(), activation="swiglu"),
 }
 

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from headway.errors import ConfigError, ShapeError
 from headway.nn.norms import LayerNorm
 from headway.nn.patches import (
+    Hybrid,
     PatchEmbedding,
     Patches,
     Shifted,
@@ -131,3 +132,14 @@ def test_patches_that_do_not_fill_the_image_and_shifts_of_nothing():
         patchify(torch.zeros(1, 3, 9, 8), 4)
     with pytest.raises(ConfigError, match="patch=1"):
         embedding(Shifted(), 1)
+
+
+def test_places_of_a_map_lie_where_patches_would():
+    layer = embedding(Hybrid(widths=(4, 6)), 4).eval()
+    images = torch.randn(2, 3, 8, 12, generator=torch.Generator().manual_seed(0))
+    tokens = layer(images)
+    assert tokens.shape == (2, 6, 8)
+    seen = layer.convolutions(images)[:, :, 1, 2]  # the second row's last place
+    torch.testing.assert_close(tokens[:, 5], layer.projection(seen))
+    with pytest.raises(ConfigError, match="patch=8: 2 blocks make places of 4 x 4 pixels"):
+        embedding(Hybrid(widths=(4, 6)), 8)

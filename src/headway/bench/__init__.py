@@ -17,6 +17,8 @@ BENCHES = {
     "import": "headway.bench.importing",
     "longformer": "headway.bench.longformer",
     "train-text": "headway.bench.train_text",
+    "vit-cpu": "headway.bench.vit_cpu",
+    "vit-gpu": "headway.bench.vit_gpu",
 }
 
 

@@ -164,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
     classify.add_argument("--top", type=_positive, default=5, metavar="K", help="classes of each (default: 5)")
     _precision(classify)
     classify.add_argument("--out", metavar="FILE.png", help="the images with their classes drawn below")
+    classify.add_argument("--patches", metavar="FILE.png", help="the first image as the patches the model reads")
     classify.add_argument("--json", action="store_true", help="for machines: one object on stdout")
 
     caption = command(
@@ -176,6 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     caption.add_argument("--beam", type=_positive, metavar="N", help="default: the recipe's")
     _precision(caption)
     caption.add_argument("--out", metavar="FILE.png", help="the images with their captions drawn below")
+    caption.add_argument("--attention", metavar="FILE.png", help="where each word looked, drawn over the images")
     caption.add_argument("--json", action="store_true", help="for machines: one object on stdout")
 
     pose = command(

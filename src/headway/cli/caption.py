@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from pathlib import Path
 
-from headway.errors import ConfigError
+from headway.cli.pictures import expect_png, write_picture
 from headway.evaluation.image_plots import SHEET, plot_captions
+from headway.evaluation.looking_plots import DRAWN, plot_attention
 from headway.runs import load
-from headway.storage import commit_file
-from headway.tasks.describing import Caption
 
 
 def run(arguments: Namespace) -> None:
     """A line for each image: its file and its caption, a tab between."""
-    if arguments.out is not None and Path(arguments.out).suffix.lower() != ".png":
-        raise ConfigError(f"--out {arguments.out}, allowed: a name that ends in .png")
+    for flag in ("out", "attention"):
+        expect_png(flag, getattr(arguments, flag))
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
     made = found.caption(arguments.image, beam=arguments.beam)
     if arguments.json:
@@ -26,12 +24,12 @@ def run(arguments: Namespace) -> None:
     else:
         for each in made:
             print(f"{each.image}\t{each.text}")
+    pixels, names = [each.pixels for each in made], [Path(each.image).name for each in made]
     if arguments.out is not None:
-        _draw(made, Path(arguments.out))
-
-
-def _draw(made: list[Caption], path: Path) -> None:
-    names = [Path(each.image).name for each in made]
-    commit_file(path, plot_captions([each.pixels for each in made], names, [each.text for each in made]))
-    left = f"; the first {SHEET} of {len(made)} images" if len(made) > SHEET else ""
-    print(f"headway: a picture in {path}{left}", file=sys.stderr)
+        picture = plot_captions(pixels, names, [each.text for each in made])
+        write_picture(arguments.out, picture, count=len(made), most=SHEET)
+    if arguments.attention is not None:
+        seen = found.looks(made[:DRAWN])
+        said, weights = [each.words for each in seen], [each.weights for each in seen]
+        picture = plot_attention(pixels[:DRAWN], names[:DRAWN], said, weights)
+        write_picture(arguments.attention, picture, count=len(made), most=DRAWN)

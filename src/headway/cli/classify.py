@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from pathlib import Path
 
+from headway.cli.pictures import expect_png, write_picture
 from headway.errors import ConfigError
 from headway.evaluation.image_plots import SHEET, plot_predictions
+from headway.evaluation.looking_plots import plot_patches
+from headway.models import VitConfig
 from headway.runs import load
-from headway.storage import commit_file
-from headway.tasks.classifying import Prediction
+from headway.tasks.classification import Classification
+from headway.tasks.looking import cut
 
 
 def run(arguments: Namespace) -> None:
     """A line for each image: its file, then its likeliest classes with their probabilities, tabs between."""
-    if arguments.out is not None and Path(arguments.out).suffix.lower() != ".png":
-        raise ConfigError(f"--out {arguments.out}, allowed: a name that ends in .png")
+    for flag in ("out", "patches"):
+        expect_png(flag, getattr(arguments, flag))
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
+    model, task = found.config.model, found.config.task
+    if arguments.patches is not None and not isinstance(model, VitConfig):
+        raise ConfigError(f"--patches: {arguments.run} cuts no image into patches, only a vision transformer does")
     made = found.classify(arguments.image, top=arguments.top)
     if arguments.json:
         rows = [
@@ -29,12 +34,10 @@ def run(arguments: Namespace) -> None:
     else:
         for each in made:
             print("\t".join([each.image, *(f"{name} {share:.1%}" for name, share in each.top)]))
+    pixels, names = [each.pixels for each in made], [Path(each.image).name for each in made]
     if arguments.out is not None:
-        _draw(made, Path(arguments.out))
-
-
-def _draw(made: list[Prediction], path: Path) -> None:
-    names = [Path(each.image).name for each in made]
-    commit_file(path, plot_predictions([each.pixels for each in made], names, [each.top for each in made]))
-    left = f"; the first {SHEET} of {len(made)} images" if len(made) > SHEET else ""
-    print(f"headway: a picture in {path}{left}", file=sys.stderr)
+        picture = plot_predictions(pixels, names, [each.top for each in made])
+        write_picture(arguments.out, picture, count=len(made), most=SHEET)
+    if arguments.patches is not None and isinstance(model, VitConfig) and isinstance(task, Classification):
+        read = cut(model, pixels[0], task.mean)
+        write_picture(arguments.patches, plot_patches(pixels[0], read.patches, read.copies), count=len(made), most=1)

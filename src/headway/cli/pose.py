@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from pathlib import Path
 
+from headway.cli.pictures import expect_png, write_picture
 from headway.data.figures import KEYPOINTS
-from headway.errors import ConfigError
 from headway.evaluation.image_plots import SHEET
 from headway.evaluation.pose_plots import plot_poses
 from headway.runs import load
-from headway.storage import commit_file
 
 
 def run(arguments: Namespace) -> None:
     """A line for each image: its file, then each keypoint's name and place in pixels, tabs between."""
-    if arguments.out is not None and Path(arguments.out).suffix.lower() != ".png":
-        raise ConfigError(f"--out {arguments.out}, allowed: a name that ends in .png")
+    expect_png("out", arguments.out)
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
     made = found.pose(arguments.image)
     names = KEYPOINTS if len(made[0].keypoints) == len(KEYPOINTS) else tuple(map(str, range(len(made[0].keypoints))))
@@ -35,9 +32,7 @@ def run(arguments: Namespace) -> None:
     if arguments.out is not None:
         files = [Path(each.image).name for each in made]
         picture = plot_poses([each.pixels for each in made], files, [each.keypoints for each in made])
-        commit_file(Path(arguments.out), picture)
-        left = f"; the first {SHEET} of {len(made)} images" if len(made) > SHEET else ""
-        print(f"headway: a picture in {arguments.out}{left}", file=sys.stderr)
+        write_picture(arguments.out, picture, count=len(made), most=SHEET)
 
 
 def _named(names: tuple[str, ...], keypoints: list[list[float]]) -> dict[str, list[float]]:

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 
 from headway.config import positive, probability
 from headway.errors import ConfigError, DataError
-from headway.models.convnet import Residual
 from headway.models.rnn_lm import select_hidden
 from headway.models.stepper import Source, images_of
 from headway.nn.alignment import Aligned, Alignment, AlignmentConfig
+from headway.nn.convolutions import channels_last, halving
 from headway.nn.dropout import Dropout
 from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.patches import check_images
@@ -71,9 +71,7 @@ class CaptionerRnn(nn.Module):
     def __init__(self, config: CaptionerRnnConfig) -> None:
         super().__init__()
         self.vocab, self.image, self.channels = config.vocab, config.image, config.channels
-        given = (config.channels, *config.widths)
-        stages = zip(given, config.widths, strict=False)
-        self.convolutions = nn.Sequential(*(Residual(before, after, stride=2) for before, after in stages))
+        self.convolutions = halving(config.channels, config.widths)
         seen, decoder = config.widths[-1], config.decoder
         states = decoder.layers * (2 if decoder.cell == "lstm" else 1)
         self.first = nn.Linear(config.places * seen, states * decoder.hidden)
@@ -94,7 +92,7 @@ class CaptionerRnn(nn.Module):
         if images.shape[2:] != (self.image, self.image):
             got = f"{images.shape[2]} x {images.shape[3]}"
             raise DataError(f"images are {got} pixels, this model reads {self.image} x {self.image} pixels")
-        seen = self.convolutions(images)
+        seen = self.convolutions(channels_last(images))
         first = self.first(self.dropout(seen.flatten(1))).tanh()
         parts = iter(first.unsqueeze(0).chunk(self.layers * self.states, -1))
         hidden = tuple(tuple(next(parts).contiguous() for _ in range(self.states)) for _ in range(self.layers))

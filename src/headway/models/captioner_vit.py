@@ -17,7 +17,7 @@ from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, che
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
 from headway.nn.norms import FeatureNorm, LayerNorm
-from headway.nn.patches import Patches, Shifted
+from headway.nn.patches import Patches, PatchKind
 from headway.nn.positions import CausalPosition, Sinusoidal
 from headway.nn.stack import Memory, Stack, StackConfig
 from headway.nn.taps import Tap
@@ -33,7 +33,7 @@ class CaptionerVitConfig:
     image: int | tuple[int, int] = 224  # pixels a side, or height and width
     channels: int = 3
     patch: int = 16  # pixels a side
-    patches: Patches | Shifted = Patches()
+    patches: PatchKind = Patches()
     width: int = 256
     encoder_layers: int = 4
     decoder_layers: int = 4

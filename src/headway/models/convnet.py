@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.nn.convolutions import Residual, channels_last, convolution
 from headway.nn.patches import check_images
 
 
@@ -28,29 +29,6 @@ class ConvnetConfig:
             raise ConfigError("widths=(), allowed: one width or more, one for each stage")
         for width in self.widths:
             positive("widths", width)
-
-
-def convolution(given: int, width: int, *, kernel: int, stride: int) -> nn.Sequential:
-    """A convolution that keeps the size (or halves it) and its BatchNorm, which makes a bias needless."""
-    convolution = nn.Conv2d(given, width, kernel, stride=stride, padding=kernel // 2, bias=False)
-    nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
-    return nn.Sequential(convolution, nn.BatchNorm2d(width))
-
-
-class Residual(nn.Module):
-    """relu(x + f(x)) with two 3 x 3 convolutions in f; x goes through a 1 x 1 one where the shape changes."""
-
-    def __init__(self, given: int, width: int, *, stride: int) -> None:
-        super().__init__()
-        self.first = convolution(given, width, kernel=3, stride=stride)
-        self.second = convolution(width, width, kernel=3, stride=1)
-        same = stride == 1 and given == width
-        self.skip = None if same else convolution(given, width, kernel=1, stride=stride)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """(B, C, height, width) -> (B, width, height / stride, width / stride)."""
-        y = self.second(self.first(x).relu())
-        return (y + (x if self.skip is None else self.skip(x))).relu()  # type: ignore[no-any-return]
 
 
 class Convnet(nn.Module):
@@ -76,5 +54,5 @@ class Convnet(nn.Module):
     def features(self, images: Tensor) -> Tensor:
         """(B, C, height, width) -> (B, T, D): a vector for each place of the last stage, row by row."""
         check_images(images, self.channels)
-        x: Tensor = self.blocks(self.stem(images).relu())
+        x: Tensor = self.blocks(self.stem(channels_last(images)).relu())
         return x.flatten(2).mT

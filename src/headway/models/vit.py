@@ -17,8 +17,9 @@ from headway.nn.dropout import StochasticDepth
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
 from headway.nn.norms import FeatureNorm, LayerNorm
-from headway.nn.patches import Grid, PatchEmbedding, Patches, Shifted, check_images, patch_grid, resize_grid
+from headway.nn.patches import Grid, PatchEmbedding, Patches, PatchKind, check_images, patch_grid, resize_grid
 from headway.nn.stack import Stack, StackConfig
+from headway.nn.taps import Tap
 from headway.ops import NotSelf
 
 Pool = Literal["class", "mean"]
@@ -33,7 +34,7 @@ class VitConfig:
     image: int | tuple[int, int] = 224  # pixels a side, or height and width
     channels: int = 3
     patch: int = 16  # pixels a side
-    patches: Patches | Shifted = Patches()
+    patches: PatchKind = Patches()
     width: int = 768
     layers: int = 12
     heads: int = 12
@@ -117,15 +118,23 @@ class Vit(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, height, width) -> logits (B, classes)."""
-        return self.read(self.features(images))
+        return self.read(self.features(images, first=None if self.class_token is None or self._heard() else 1))
+
+    def _heard(self) -> bool:
+        """Whether anybody listens to the last block: then it must be had whole, not of the class token alone."""
+        parts = self.stack.blocks[-1].modules() if len(self.stack.blocks) else ()
+        return any(part.listening if isinstance(part, Tap) else getattr(part, "watch", None) for part in parts)
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) as the stack gives it -> logits (B, classes)."""
         logits: Tensor = self.head(self.summary(hidden_BTD))
         return logits
 
-    def features(self, images: Tensor) -> Tensor:
-        """(B, C, height, width) -> (B, T, D), normalised; the class token's first, then the patches row by row."""
+    def features(self, images: Tensor, *, first: int | None = None) -> Tensor:
+        """(B, C, height, width) -> (B, T, D), normalised; the class token's first, then the patches row by row.
+
+        With `first`, of so many tokens alone.
+        """
         check_images(images, self.channels)
         if images.shape[2:] != self.size:
             got, want = (f"{height} x {width} pixels" for height, width in (images.shape[2:], self.size))
@@ -133,7 +142,7 @@ class Vit(nn.Module):
         x_BTD = self.patches(images)
         if self.class_token is not None:
             x_BTD = torch.cat([self.class_token.expand(len(x_BTD), 1, -1), x_BTD], 1)
-        hidden: Tensor = self.stack(x_BTD + self.positions, mask=self.mask)
+        hidden: Tensor = self.stack(x_BTD + self.positions, mask=self.mask, first=first)
         return hidden
 
     def summary(self, hidden_BTD: Tensor) -> Tensor:

@@ -175,11 +175,12 @@ class SelfAttention(_Attention):
         geometry: Geometry | None = None,
         cache: LayerCache | None = None,
         used: int = 0,
+        first: int | None = None,
     ) -> Tensor:
-        """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen."""
+        """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen; `first`: so many look."""
         geometry = geometry or Geometry()
         q, k, v = self.qkv.split(self.qkv(x_BTD))
-        q = geometry.turn(split_heads(q, self.heads))
+        q = geometry.turn(split_heads(q if first is None else q[:, :first], self.heads))
         k = geometry.turn(split_heads(k, self.groups))
         v = split_heads(v, self.groups)
         lines = geometry.lines

@@ -86,14 +86,19 @@ class Block(nn.Module):
         memory_mask: Mask | None = None,
         lines: int = 1,
         keep_BT: Tensor | None = None,
+        first: int | None = None,
     ) -> Tensor:
-        """(B, T, D) -> (B, T, D); `memory` holds the cross-attention's keys and values (B / lines, G, S, E)."""
+        """(B, T, D) -> (B, T, D); `memory` holds the cross-attention's keys and values (B / lines, G, S, E).
+
+        With `first` only so many tokens go on, (B, first, D): they look at all.
+        """
 
         def attention(y: Tensor) -> Tensor:
-            return self.tap_attn_out(self.attention(y, mask=mask, geometry=geometry, cache=cache, used=used))
+            looked = self.attention(y, mask=mask, geometry=geometry, cache=cache, used=used, first=first)
+            return self.tap_attn_out(looked)
 
         x = self.tap_resid_in(x_BTD)
-        x = self._join(x, attention, self.attention_norm, keep_BT)
+        x = self._join(x, attention, self.attention_norm, keep_BT, first)
         if self.cross is not None:
             if memory is None:
                 raise ConfigError("a block with cross-attention was given no memory to look at")
@@ -109,11 +114,17 @@ class Block(nn.Module):
         return self.tap_resid_out(x)
 
     def _join(
-        self, x: Tensor, part: Callable[[Tensor], Tensor], norm: nn.Module | None, keep_BT: Tensor | None
+        self,
+        x: Tensor,
+        part: Callable[[Tensor], Tensor],
+        norm: nn.Module | None,
+        keep_BT: Tensor | None,
+        first: int | None = None,
     ) -> Tensor:
         y = part(norm(x, keep_BT) if norm is not None and self.pre else x)
         if self.training:
             y = self.dropout(y)
             y = y if self.drop_path is None else self.drop_path(y)
-        x = x + y if self.adds else y
+        kept = x if first is None else x[:, :first]
+        x = kept + y if self.adds else y
         return norm(x, keep_BT) if norm is not None and not self.pre else x

@@ -105,10 +105,12 @@ class GlobalAttention(SelfAttention):
         geometry: Geometry | None = None,
         cache: LayerCache | None = None,
         used: int = 0,
+        first: int | None = None,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         tokens = () if mask is None else globals_of(one_way(mask))
-        if cache is not None or (geometry is not None and (geometry.angles or geometry.bias is not None)):
+        placed = geometry is not None and (geometry.angles or geometry.bias is not None)
+        if placed or cache is not None or first is not None:
             raise ConfigError("attention with global tokens reads whole texts, with positions joined to the input")
         if mask is None or not tokens:
             return super().forward(x_BTD, mask=mask, geometry=geometry)

@@ -1,4 +1,4 @@
-"""Images as sequences: patches as tokens (FACTS §14), shifted ones (§15), and the position grid at another size."""
+"""Images as sequences: patches as tokens (FACTS §14), shifted (§15) or convolved, and positions at another size."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway.config import positive
 from headway.errors import ConfigError, ShapeError
+from headway.nn.convolutions import channels_last, halving
 from headway.nn.norms import FeatureNorm
 
 Grid = tuple[int, int]  # rows and columns: of pixels, or of patches
@@ -22,6 +24,20 @@ class Patches:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shifted:
     """Shifted Patch Tokenization (Lee et al. 2021): the image beside four copies moved half a patch diagonally."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hybrid:
+    """Places of a small residual network's map (Dosovitskiy et al. 2021, 3.1), a width for each block that halves."""
+
+    widths: tuple[int, ...] = (24, 48, 96)
+
+    def __post_init__(self) -> None:
+        for width in self.widths:
+            positive("widths", width)
+
+
+PatchKind = Patches | Shifted | Hybrid
 
 
 def check_images(images: Tensor, channels: int) -> None:
@@ -62,18 +78,27 @@ def shift_diagonally(images: Tensor, by: int) -> Tensor:
 class PatchEmbedding(nn.Module):
     """Images (B, C, height, width) -> tokens (B, T, D); for plain patches a convolution with kernel = stride = P."""
 
-    def __init__(self, kind: Patches | Shifted, *, patch: int, channels: int, width: int, norm: FeatureNorm) -> None:
+    def __init__(self, kind: PatchKind, *, patch: int, channels: int, width: int, norm: FeatureNorm) -> None:
         super().__init__()
         self.patch = patch
+        if isinstance(kind, Hybrid) and 2 ** len(kind.widths) != patch:
+            halved = 2 ** len(kind.widths)
+            raise ConfigError(f"patch={patch}: {len(kind.widths)} blocks make places of {halved} x {halved} pixels")
+        self.convolutions = halving(channels, kind.widths) if isinstance(kind, Hybrid) else None
         self.shift = patch // 2 if isinstance(kind, Shifted) else 0
         if isinstance(kind, Shifted) and not self.shift:
             raise ConfigError(f"patch={patch}: shifted patches move by half a patch and need at least 2 pixels")
         features = patch * patch * channels * (5 if self.shift else 1)
+        if isinstance(kind, Hybrid):
+            features = (channels, *kind.widths)[-1]
         self.norm = norm.build(features) if self.shift else None
         self.projection = nn.Linear(features, width)
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, height, width) -> (B, T, D)."""
+        if self.convolutions is not None:
+            placed: Tensor = self.projection(self.convolutions(channels_last(images)).flatten(2).mT)
+            return placed
         if self.shift:
             images = shift_diagonally(images, self.shift)
         x = patchify(images, self.patch)

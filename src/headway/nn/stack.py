@@ -120,10 +120,12 @@ class Stack(nn.Module):
         lengths_B: Tensor | None = None,
         cache: Cache | None = None,
         memory: Memory | None = None,
+        first: int | None = None,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen.
 
-        The mask is one for all layers, or one a layer.
+        The mask is one for all layers, or one a layer. With `first` the last block gives so many tokens alone,
+        (B, first, D), which look at all: what nobody reads is not computed.
         """
         offset: Offset = cache.length if cache else 0
         count = x_BTD.shape[1]
@@ -153,6 +155,7 @@ class Stack(nn.Module):
                 memory_mask=memory.mask if memory else None,
                 lines=memory.lines if memory else 1,
                 keep_BT=keep_BT,
+                first=first if k + 1 == len(self.blocks) else None,
             )
             if self.mixes is not None:
                 seen.append(x_BTD)

@@ -137,12 +137,13 @@ class CaptioningTask:
         for at in range(0, len(pairs.images), EVALUATED):
             rows = np.arange(at, min(at + EVALUATED, len(pairs.images)))
             tokens, lengths, targets = (part.to(device) for part in self._tokens(split, rows))
-            images = self._seen(model, device, self.splits[split].pixels[pairs.images[rows]])
+            images = self.seen(model, device, self.splits[split].pixels[pairs.images[rows]])
             nats += float(cross_entropy(model(images, tokens, lengths), targets))
             count += int(lengths.sum())
         return LanguageReport(nats, count)
 
-    def _seen(self, model: nn.Module, device: torch.device, pixels: Pixels) -> Tensor:
+    def seen(self, model: nn.Module, device: torch.device, pixels: Pixels) -> Tensor:
+        """Images (N, 3, H, W) as the model reads them."""
         dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
         return normalised(pixels, self.config.mean, self.config.std, device, dtype)
 
@@ -170,7 +171,7 @@ class CaptioningTask:
         for at in range(0, len(pixels), EVALUATED):
             found += beam_search(
                 stepper,
-                Source.of_images(self._seen(model, device, pixels[at : at + EVALUATED])),
+                Source.of_images(self.seen(model, device, pixels[at : at + EVALUATED])),
                 start=self.tokenizer.start,
                 stop=self.tokenizer.stop,
                 beam=config.beam if beam is None else beam,

@@ -23,6 +23,7 @@ class Caption:
     text: str
     log_probability: float
     pixels: Pixels  # (3, H, W)
+    tokens: tuple[int, ...]
 
 
 def describe(
@@ -40,6 +41,8 @@ def describe(
         return []
     found = task.search(model, device, np.stack(pixels), beam=beam)
     return [
-        Caption(str(file), task.tokenizer.decode(lines[0].tokens), lines[0].log_probability, seen)
+        Caption(
+            str(file), task.tokenizer.decode(lines[0].tokens), lines[0].log_probability, seen, tuple(lines[0].tokens)
+        )
         for file, lines, seen in zip(files, found, pixels, strict=True)
     ]
