@@ -1,4 +1,4 @@
-"""The Universal Transformer: one encoder block and one decoder block, each applied until its tokens have thought enough.
+"""The Universal Transformer: one encoder block, one decoder block, each applied until tokens have thought enough.
 
 Also BERT with such an encoder. What tokens take is data: `ponder` says how many steps each of them did (FACTS §16).
 """
@@ -35,7 +35,7 @@ class UniversalConfig:
     heads: int = 16
     inner: int = 4096
     halting: Adaptive | Fixed = Adaptive()
-    offsets: int = 0  # in training each row counts its positions, source and target alike, from a random start up to this
+    offsets: int = 0  # in training a row's positions, source and target alike, begin at a random place up to this
     norm: FeatureNorm = LayerNorm()
     activation: Activation = "relu"
     dropout: float = 0.1  # on what each part adds, and on the embedding

@@ -139,6 +139,24 @@ def paper_translation(model: ModelConfig, *, width: int, steps: int, average: in
     )
 
 
+def sequences(model: ModelConfig) -> RunConfig:
+    """For sets of generated sequences: Adam at 1e-3 with a warm-up of 500 and half a cosine down, greedy decoding."""
+    return RunConfig(
+        task=Translation(max_length=512, beam=1, length_penalty=0.0),
+        data=DataConfig(tokenizer=Word()),
+        model=model,
+        train=TrainConfig(
+            steps=6000,
+            batch_tokens=8192,
+            learning_rate=1e-3,
+            optimiser=Adam(eps=1e-8),
+            schedule=Cosine(warmup=500, floor=0.02),
+            evaluate_every=1000,
+            save_every=1000,
+        ),
+    )
+
+
 def rnn_translation(model: ModelConfig) -> RunConfig:
     """The Multi30k tutorial's: Adam at 1e-3, clip 1, words seen twice."""
     return RunConfig(

@@ -24,6 +24,7 @@ from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
 from headway.errors import ConfigError, DataError
 from headway.evaluation.language import unigram_entropy
 from headway.models.bert import BertPretraining, PretrainingLogits
+from headway.tasks.pondering import pondered
 from headway.tasks.task import IGNORED, Batch, Term, chosen_loss, cross_entropy
 
 FOLLOWS, RANDOM = 0, 1  # the classes of the next-sentence head, in the order of the released weights
@@ -201,9 +202,11 @@ class MaskedTask:
         """
         pretraining, rows = cast(BertPretraining, model), len(batch.targets)
         shown, lengths, segments = _inputs(batch)
-        x_BTD, follows = pretraining.features(shown, lengths, segments_BT=segments)
+        terms: dict[str, Term] = {}
+        with pondered(model, terms, batch.count):
+            x_BTD, follows = pretraining.features(shown, lengths, segments_BT=segments)
         tokens = chosen_loss(x_BTD[:, 1:], pretraining.output(), batch.targets[:, 1:], batch.count, smoothing)
-        terms = {"masked_token": Term(tokens, batch.count)}
+        terms["masked_token"] = Term(tokens, batch.count)
         if follows is not None:
             terms["next_sentence"] = Term(cross_entropy(follows, batch.targets[:, 0]), rows, batch.count / rows)
         return terms

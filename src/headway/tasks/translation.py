@@ -24,6 +24,7 @@ from headway.evaluation.language import LanguageReport
 from headway.evaluation.positions import PositionReport, position_report
 from headway.models.stepper import Source, Stepper
 from headway.nn.positions import InputPositions
+from headway.tasks.pondering import pondered
 from headway.tasks.scheduled import ScheduledSampling
 from headway.tasks.task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 from headway.tasks.tracing import Readers, readable
@@ -124,7 +125,7 @@ class TranslationTask:
         return Batch(tensors, torch.from_numpy(target), int(lengths.sum()))
 
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
-        """Next-token cross-entropy on the target."""
+        """Next-token cross-entropy on the target, and what it cost to think."""
         if self.config.scheduled is not None:
             source, target, source_lengths, lengths = batch.inputs
             assert source is not None
@@ -132,7 +133,10 @@ class TranslationTask:
             read = Source(source, source_lengths)
             mixed = self.config.scheduled.mixed(model, read, target, lengths, step=step)
             batch = replace(batch, inputs=(source, mixed, source_lengths, lengths))
-        return {"next_token": Term(next_token_loss(model, batch, smoothing), batch.count)}
+        terms: dict[str, Term] = {}
+        with pondered(model, terms, batch.count):
+            terms["next_token"] = Term(next_token_loss(model, batch, smoothing), batch.count)
+        return terms
 
     def validate(self, model: nn.Module, device: torch.device) -> float:
         """Nats per target token over the validation pairs, each with its stop token."""
