@@ -1,4 +1,4 @@
-"""What it costs to think: the ponder term of models that choose their own depth (FACTS §16)."""
+"""What it costs to think, and how long tokens thought, for models that choose their own depth (FACTS §16)."""
 
 from __future__ import annotations
 
@@ -27,3 +27,16 @@ def pondered(model: nn.Module, terms: dict[str, Term], count: int) -> Iterator[N
     ]
     if costs:
         terms["ponder"] = Term(sum(costs[1:], costs[0]) * count, count)
+
+
+@contextmanager
+def mean_steps(model: nn.Module) -> Iterator[dict[str, float]]:
+    """While open: the passes of an evaluation; then the mean steps a token took, by the JSON key of each side."""
+    found: dict[str, float] = {}
+    with listening(model) as heard:
+        yield found
+    for key, cross in (("mean_steps_encoder", False), ("mean_steps_decoder", True)):
+        steps = [steps for loop, steps, _ in heard if (loop.blocks[0].cross is not None) == cross]
+        tokens = sum(int((each > 0).sum()) for each in steps)
+        if tokens:
+            found[key] = sum(int(each.sum()) for each in steps) / tokens

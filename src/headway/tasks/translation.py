@@ -24,7 +24,7 @@ from headway.evaluation.language import LanguageReport
 from headway.evaluation.positions import PositionReport, position_report
 from headway.models.stepper import Source, Stepper
 from headway.nn.positions import InputPositions
-from headway.tasks.pondering import pondered
+from headway.tasks.pondering import mean_steps, pondered
 from headway.tasks.scheduled import ScheduledSampling
 from headway.tasks.task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 from headway.tasks.tracing import Readers, readable
@@ -77,6 +77,7 @@ class Forced:
     score: LanguageReport
     gold: list[list[int]]
     guesses: list[list[int]]
+    steps: dict[str, float]  # the mean steps a token took, by JSON key, where the model chooses
 
     def beside(self, free: list[list[int]]) -> PositionReport:
         """These guesses beside the model's own outputs, which come without their stop token."""
@@ -149,13 +150,14 @@ class TranslationTask:
         gold = [_ended(target[n], stop).tolist() for n in range(len(target))]
         guesses: list[list[int]] = [[] for _ in gold]
         nats = 0.0
-        for rows in self._evaluation_batches(split):
-            batch = self._batch(split, rows).to(device)
-            logits = model(*batch.inputs)
-            nats += float(cross_entropy(logits, batch.targets))
-            for n, guessed in zip(rows.tolist(), logits.argmax(-1).tolist(), strict=True):
-                guesses[n] = guessed[: len(gold[n])]
-        return Forced(LanguageReport(nats, sum(map(len, gold))), gold, guesses)
+        with mean_steps(model) as steps:
+            for rows in self._evaluation_batches(split):
+                batch = self._batch(split, rows).to(device)
+                logits = model(*batch.inputs)
+                nats += float(cross_entropy(logits, batch.targets))
+                for n, guessed in zip(rows.tolist(), logits.argmax(-1).tolist(), strict=True):
+                    guesses[n] = guessed[: len(gold[n])]
+        return Forced(LanguageReport(nats, sum(map(len, gold))), gold, guesses, steps)
 
     def _evaluation_batches(self, split: str) -> Iterator[Indices]:
         pairs = self._pairs(split)
