@@ -62,8 +62,8 @@ BERT = BertConfig(vocab=VOCAB, context=32, width=16, layers=2, heads=4, inner=32
 GRU = RecurrentConfig(cell="gru", hidden=12)
 SEQ2SEQ = RnnSeq2SeqConfig(vocab=VOCAB, width=8, encoder=GRU, decoder=GRU)
 ATTENTIVE = replace(SEQ2SEQ, attention=AlignmentConfig(width=6))
-UNIVERSAL = UniversalConfig(vocab=VOCAB, width=16, inner=32, heads=4, halting=Adaptive(steps=5, bias=-1.0), offsets=9)
-UNIVERSAL_BERT = UniversalBertConfig(vocab=VOCAB, width=16, inner=32, heads=4, halting=Adaptive(steps=4, bias=-1.0))
+UNIVERSAL = UniversalConfig(vocab=VOCAB, width=16, inner=32, heads=4, halting=Adaptive(steps=5, bias=-3.0), offsets=9)
+UNIVERSAL_BERT = UniversalBertConfig(vocab=VOCAB, width=16, inner=32, heads=4, halting=Adaptive(steps=4, bias=-3.0))
 
 CAUSAL_POSITIONS = {
     "none": None,
@@ -115,8 +115,8 @@ TRANSLATION: dict[str, ModelConfig] = {
     "transformer-pre-norm": replace(TRANSLATOR, place="pre", activation="gelu"),
     "transformer-untied": replace(TRANSLATOR, tied=False, source_vocab=VOCAB + 4),
     "universal": UNIVERSAL,
-    "universal-transformed": replace(UNIVERSAL, halting=Adaptive(steps=5, bias=-1.0, halted="transformed")),
-    "universal-accumulated": replace(UNIVERSAL, halting=Adaptive(steps=5, bias=-1.0, mixture="accumulated")),
+    "universal-transformed": replace(UNIVERSAL, halting=Adaptive(steps=5, bias=-3.0, halted="transformed")),
+    "universal-accumulated": replace(UNIVERSAL, halting=Adaptive(steps=5, bias=-3.0, mixture="accumulated")),
     "universal-fixed": replace(UNIVERSAL, halting=Fixed(steps=3), source_vocab=VOCAB + 4, tied=False),
     "seq2seq-gru": SEQ2SEQ,
     "seq2seq-reversed": replace(SEQ2SEQ, reverse_source=True),
