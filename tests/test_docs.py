@@ -122,6 +122,7 @@ RUN = {
     "headway embed runs/minilm --out vectors.npy < new.en": "--json",
     "headway export runs/minilm --out minilm --onnx": "",
     "headway lab sentences": "--steps 5",
+    "headway lab pondering --plot ponder.png": "--steps 5",
     "headway presets": "",
     "headway presets gpt2": "",
     "headway --version": "",

@@ -9,6 +9,7 @@ import torch
 
 from headway.errors import ConfigError
 from headway.models import Source, UniversalConfig, build_model
+from headway.models.universal import Offsets
 from headway.nn.act import Adaptive, Fixed
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
@@ -150,7 +151,7 @@ def test_parameters_do_not_depend_on_steps():
 
 
 def test_positions_begin_anywhere_in_training_and_at_0_after_it():
-    model = build_model(replace(UNIVERSAL, dropout=0.0, offsets=1000)).eval()
+    model = build_model(replace(UNIVERSAL, dropout=0.0, offsets=Offsets(most=1000))).eval()
     batch = text("universal")
     torch.testing.assert_close(model(batch.source, batch.tokens), model(batch.source, batch.tokens), rtol=0, atol=0)
     still = model(batch.source, batch.tokens)
@@ -159,13 +160,13 @@ def test_positions_begin_anywhere_in_training_and_at_0_after_it():
     moved = [model(batch.source, batch.tokens) for _ in range(2)]
     assert not torch.allclose(moved[0], moved[1])
     assert not torch.allclose(moved[0], still)
-    unmoved = build_model(replace(UNIVERSAL, dropout=0.0, offsets=0)).train()
+    unmoved = build_model(replace(UNIVERSAL, dropout=0.0, offsets=None)).train()
     torch.testing.assert_close(unmoved(batch.source, batch.tokens), still)
 
 
 def test_both_sides_begin_at_the_same_place():
     """A copy is told by the difference of positions between the two sides: that must not move."""
-    model = build_model(replace(UNIVERSAL, dropout=0.0, halting=Fixed(steps=1), offsets=50)).train()
+    model = build_model(replace(UNIVERSAL, dropout=0.0, halting=Fixed(steps=1), offsets=Offsets(most=50))).train()
     seen = []
     for side in (model.encoder, model.decoder):
         side.blocks[0].tap_resid_in.register_forward_hook(lambda _, __, x: seen.append(x))
@@ -212,9 +213,23 @@ def test_the_encoder_alone_ponders_too():
     assert UNIVERSAL_BERT.vocab == VOCAB
 
 
+def test_a_fifth_of_the_rows_begins_at_0_and_the_sides_may_part():
+    device = torch.device("cpu")
+    torch.manual_seed(0)
+    source, target = Offsets(most=400).draw(20_000, device)
+    assert torch.equal(source, target)
+    assert 0.18 < (source == 0).float().mean() < 0.22
+    assert (int(source.max()), len(source.unique())) == (400, 401)
+    source, target = Offsets(most=400, sides="apart").draw(1000, device)
+    assert not torch.equal(source, target)
+
+
 def test_bad_settings_are_refused_by_name():
+    with pytest.raises(ConfigError, match=r"offsets\.most=0, allowed: whole numbers from 1"):
+        Offsets(most=0)
+    with pytest.raises(ConfigError, match=r"offsets\.sides='off', allowed: together, apart"):
+        Offsets(sides="off")
     for wrong, said in (
-        ({"offsets": -1}, "offsets=-1, allowed: whole numbers from 0"),
         ({"width": 7, "heads": 1}, "width=7: coordinates are pairs, they need an even width"),
         ({"halting": 6}, "halting=6, allowed: Adaptive, Fixed"),
     ):

@@ -30,6 +30,7 @@ from headway.models import (
     VitConfig,
     build_model,
 )
+from headway.models.universal import Offsets
 from headway.nn.act import Adaptive, Fixed
 from headway.nn.alignment import AlignmentConfig
 from headway.nn.dropout import StochasticDepth
@@ -62,7 +63,9 @@ BERT = BertConfig(vocab=VOCAB, context=32, width=16, layers=2, heads=4, inner=32
 GRU = RecurrentConfig(cell="gru", hidden=12)
 SEQ2SEQ = RnnSeq2SeqConfig(vocab=VOCAB, width=8, encoder=GRU, decoder=GRU)
 ATTENTIVE = replace(SEQ2SEQ, attention=AlignmentConfig(width=6))
-UNIVERSAL = UniversalConfig(vocab=VOCAB, width=16, inner=32, heads=4, halting=Adaptive(steps=5, bias=-3.0), offsets=9)
+UNIVERSAL = UniversalConfig(
+    vocab=VOCAB, width=16, inner=32, heads=4, halting=Adaptive(steps=5, bias=-3.0), offsets=Offsets(most=9)
+)
 UNIVERSAL_BERT = UniversalBertConfig(vocab=VOCAB, width=16, inner=32, heads=4, halting=Adaptive(steps=4, bias=-3.0))
 
 CAUSAL_POSITIONS = {

@@ -6,6 +6,7 @@ Also BERT with such an encoder. What tokens take is data: `ponder` says how many
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -24,6 +25,31 @@ from headway.nn.norms import FeatureNorm, LayerNorm, Norm
 from headway.nn.stack import Memory
 from headway.ops import Causal, Lengths
 
+Sides = Literal["together", "apart"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets:
+    """In training the positions of a row begin at a random number, so that long texts hold no position never seen.
+
+    sides: "together" moves source and target alike, so that their difference says what belongs together, as in a copy;
+    "apart" moves each by itself, so that only what stands near each other within a side can say it.
+    """
+
+    most: int = 400
+    sides: Sides = "together"
+
+    def __post_init__(self) -> None:
+        positive("offsets.most", self.most)
+        if self.sides not in get_args(Sides):
+            raise ConfigError(f"offsets.sides={self.sides!r}, allowed: {', '.join(get_args(Sides))}")
+
+    def draw(self, rows: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Where the positions of source and target begin (B,): a fifth of the rows at 0, as all will after training."""
+        share = self.most // 4
+        drawn = torch.randint(-share, self.most + 1, (2, rows), device=device).clamp_(min=0)
+        return drawn[0], drawn[0] if self.sides == "together" else drawn[1]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniversalConfig:
@@ -35,7 +61,7 @@ class UniversalConfig:
     heads: int = 16
     inner: int = 4096
     halting: Adaptive | Fixed = Adaptive()
-    offsets: int = 0  # in training a row's positions, source and target alike, begin at a random place up to this
+    offsets: Offsets | None = None  # None: positions begin at 0
     norm: FeatureNorm = LayerNorm()
     activation: Activation = "relu"
     dropout: float = 0.1  # on what each part adds, and on the embedding
@@ -45,9 +71,6 @@ class UniversalConfig:
     scaled: bool = True  # words times √D on the way in
     output_bias: bool = False
     kernel: str = "auto"
-
-    def __post_init__(self) -> None:
-        positive("offsets", self.offsets, least=0)
 
     @property
     def encoder(self) -> LoopConfig:
@@ -98,13 +121,13 @@ class Universal(EncoderDecoder):
     ) -> Tensor:
         """Source (B, S), target prefix (B, T) -> (B, T, D), what the output layer reads."""
         check_lengths(target_lengths_B, target_BT, "target")
-        first_B = None
-        if self.training and self.offsets:
-            first_B = torch.randint(self.offsets + 1, (len(source_BS),), device=source_BS.device)
-        memory = self.encode(Source(source_BS, source_lengths_B), first_B)
+        source_B = target_B = None
+        if self.training and self.offsets is not None:
+            source_B, target_B = self.offsets.draw(len(source_BS), source_BS.device)
+        memory = self.encode(Source(source_BS, source_lengths_B), source_B)
         embedded = self.target_embedding(target_BT)
         x_BTD: Tensor = self.decoder(
-            embedded, mask=Causal(), lengths_B=target_lengths_B, memory=memory, first_B=first_B
+            embedded, mask=Causal(), lengths_B=target_lengths_B, memory=memory, first_B=target_B
         )
         return x_BTD
 

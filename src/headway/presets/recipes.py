@@ -6,7 +6,14 @@ from dataclasses import replace
 
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Bpe, ByteBpe, Characters, Word
-from headway.models import BertConfig, BertPretrainingConfig, EncoderDecoderConfig, ModelConfig
+from headway.models import (
+    BertConfig,
+    BertPretrainingConfig,
+    EncoderDecoderConfig,
+    ModelConfig,
+    UniversalBertConfig,
+    UniversalBertPretrainingConfig,
+)
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
 from headway.tasks.translation import Translation
@@ -91,6 +98,13 @@ def masked(model: ModelConfig) -> RunConfig:
             save_every=1000,
         ),
     )
+
+
+def universal_masked(model: ModelConfig) -> RunConfig:
+    """BERT's recipe for a BERT whose encoder is a loop."""
+    assert isinstance(model, UniversalBertConfig)
+    run = masked(BertConfig(vocab=model.vocab))
+    return replace(run, model=UniversalBertPretrainingConfig(bert=replace(model, pooler=True)))
 
 
 def tiny_translation(model: ModelConfig) -> RunConfig:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headway.models import EncoderDecoderConfig, UniversalConfig
+from headway.models import EncoderDecoderConfig, UniversalBertConfig, UniversalConfig
+from headway.models.universal import Offsets
 from headway.nn.act import Adaptive, Fixed
 from headway.presets import recipes
 from headway.presets.preset import Preset
@@ -10,7 +11,9 @@ from headway.presets.preset import Preset
 
 def universal_digits() -> UniversalConfig:
     """For sequences of digits: what it learns at 40 of them is to hold at 400, whose positions it meets in training."""
-    return UniversalConfig(vocab=14, width=128, heads=8, inner=512, dropout=0.0, halting=Fixed(steps=6), offsets=400)
+    return UniversalConfig(
+        vocab=14, width=128, heads=8, inner=512, dropout=0.0, halting=Fixed(steps=4), offsets=Offsets(most=400)
+    )
 
 
 def transformer_digits() -> EncoderDecoderConfig:
@@ -60,6 +63,15 @@ UNIVERSAL = (
         departures=("size and recipe are ours: the paper gives none for these tests", *_DEPARTURES[:1], _DEPARTURES[3]),
         config=universal_digits,
         run=recipes.sequences,
+    ),
+    Preset(
+        name="universal-bert",
+        task="masked",
+        source=_DEHGHANI + "; an encoder alone, with the block and the recipe of Devlin et al. 2019, BERT",
+        parameters=31_121_665,
+        departures=("no such model is published: the size is ours", *_DEPARTURES),
+        config=lambda: UniversalBertConfig(vocab=30522),
+        run=recipes.universal_masked,
     ),
     Preset(
         name="transformer-digits",
