@@ -123,6 +123,9 @@ RUN = {
     "headway embed runs/minilm --out vectors.npy < new.en": "--json",
     "headway export runs/minilm --out minilm --onnx": "",
     "headway lab sentences": "--steps 5",
+    "headway train universal-tiny --data addition": (
+        f"--model.width 16 --model.inner 32 --model.heads 2 --train.batch_tokens 256 {SHORT}"
+    ),
     "headway lab pondering --plot ponder.png": "--steps 5",
     "headway presets": "",
     "headway presets gpt2": "",
@@ -145,7 +148,6 @@ NOT_RUN = {
     "headway train vit-b16 --init runs/vit --data photos --task.size 384 --out runs/tuned": (
         "86 million weights; tests/training/test_starting.py does with fewer"
     ),
-    "headway train universal-tiny --data addition": "hours without a GPU; tests/cli/test_universal.py trains on less",
     "headway train universal-digits --data copy-digits": "minutes on a GPU; tests/cli/test_universal.py trains on less",
     "headway train universal-digits --data reverse-digits --model.offsets.sides apart": "minutes on a GPU",
     "headway train transformer-digits --data copy-digits": "minutes on a GPU",
