@@ -29,6 +29,7 @@ from headway.models import (
     LongformerMaskedConfig,
     PoseConfig,
     Stepper,
+    Universal,
     VitConfig,
     build_model,
 )
@@ -49,6 +50,7 @@ from headway.tasks.text_classification import (
     TextClassificationTask,
     prepare_text_classification,
 )
+from headway.tasks.thinking import Thought, thoughts
 from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
 from headway.training.checkpoints import Checkpoints
@@ -405,6 +407,16 @@ class Run:
             list(lines)
         )
         return traces
+
+    def ponder(self, lines: Sequence[str], targets: Sequence[str] | None = None) -> list[Thought]:
+        """How long a Universal Transformer thinks about each token of each line and of its translation.
+
+        The translation is the model's own unless given. Raises ConfigError for a model that does not choose its depth.
+        """
+        if not isinstance(self.model, Universal):
+            raise ConfigError(f"{self.folder} does not choose how long it thinks: only a Universal Transformer does")
+        said = self.translate(lines) if targets is None else targets
+        return thoughts(self.model, self.translator(), self.device, lines, said)
 
     def translator(self) -> TranslationTask:
         """The translation task without its data. Raises ConfigError if the run is something else."""

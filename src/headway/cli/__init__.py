@@ -249,6 +249,7 @@ def _parser() -> argparse.ArgumentParser:
         "--kinds", metavar="A,B,…", default="learned,sinusoidal,rotary,alibi,none", help="positions: which to compare"
     )
     lab.add_argument("--seeds", type=_positive, default=1, metavar="N", help="positions: so many of each (default: 1)")
+    lab.add_argument("--plot", metavar="FILE.png", help="pondering: the ponder map")
 
     presets = command("presets", "the models there are, their size, source and departures")
     presets.add_argument("name", nargs="?", metavar="NAME", help="show this one in full")

@@ -22,6 +22,12 @@ from headway.models.rnn_lm import RnnLm, RnnLmConfig
 from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
 from headway.models.text_classifier import TextClassifier, TextClassifierConfig
+from headway.models.universal import (
+    Universal,
+    UniversalBertConfig,
+    UniversalBertPretrainingConfig,
+    UniversalConfig,
+)
 from headway.models.vit import Vit, VitConfig
 
 ModelConfig = (
@@ -40,6 +46,9 @@ ModelConfig = (
     | CaptionerVitConfig
     | PoseConfig
     | TextClassifierConfig
+    | UniversalConfig
+    | UniversalBertConfig
+    | UniversalBertPretrainingConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -58,6 +67,9 @@ MODELS: dict[type, type[nn.Module]] = {
     CaptionerVitConfig: CaptionerVit,
     PoseConfig: Pose,
     TextClassifierConfig: TextClassifier,
+    UniversalConfig: Universal,
+    UniversalBertConfig: Bert,
+    UniversalBertPretrainingConfig: BertPretraining,
 }
 
 
@@ -121,6 +133,10 @@ __all__ = [
     "Stepper",
     "TextClassifier",
     "TextClassifierConfig",
+    "Universal",
+    "UniversalBertConfig",
+    "UniversalBertPretrainingConfig",
+    "UniversalConfig",
     "Vit",
     "VitConfig",
     "build_model",
