@@ -22,6 +22,7 @@ from headway.models.rnn_lm import RnnLm, RnnLmConfig
 from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
 from headway.models.vit import Vit, VitConfig
+from headway.models.world import World, WorldConfig
 
 ModelConfig = (
     RnnLmConfig
@@ -38,6 +39,7 @@ ModelConfig = (
     | CaptionerRnnConfig
     | CaptionerVitConfig
     | PoseConfig
+    | WorldConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -55,6 +57,7 @@ MODELS: dict[type, type[nn.Module]] = {
     CaptionerRnnConfig: CaptionerRnn,
     CaptionerVitConfig: CaptionerVit,
     PoseConfig: Pose,
+    WorldConfig: World,
 }
 
 
@@ -118,5 +121,7 @@ __all__ = [
     "Stepper",
     "Vit",
     "VitConfig",
+    "World",
+    "WorldConfig",
     "build_model",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -73,6 +73,23 @@ class Task(Protocol):
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A few lines that show what the model can do."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a step of training is for, and its share of the learning rate."""
+
+    name: str
+    rate: float
+
+
+@runtime_checkable
+class Phased(Protocol):
+    """A task with phases. Each has parameters of its own: those that a loss does not reach are left as they are."""
+
+    def phase(self, model: nn.Module, step: int, device: torch.device) -> Phase:
+        """What the step after `step` steps is for; whatever that needs is made ready."""
         ...
 
 

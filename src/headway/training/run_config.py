@@ -13,9 +13,10 @@ from headway.tasks.language import Language
 from headway.tasks.masked import Masked
 from headway.tasks.pose import PoseEstimation
 from headway.tasks.translation import Translation
+from headway.tasks.world import WorldModel
 from headway.training.config import TrainConfig
 
-TaskConfig = Language | Masked | Translation | Classification | Captioning | Embedding | PoseEstimation
+TaskConfig = Language | Masked | Translation | Classification | Captioning | Embedding | PoseEstimation | WorldModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from headway.data.batching import Cursor
 from headway.errors import AdviceWarning, ConfigError, HeadwayError, NonFiniteError
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import Appending, commit_file, set_weights, sweep
-from headway.tasks.task import Task, Validated
+from headway.tasks.task import Phased, Task, Validated
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 from headway.training.optimisers import build_optimisers
@@ -99,6 +99,7 @@ class Trainer:
         """One step of the optimiser over `accumulate` micro-batches."""
         config, started = self.config, time.perf_counter()
         self.model.train()
+        phase = self.task.phase(self.model, self.step, self.device) if isinstance(self.task, Phased) else None
         drawn = [next(self.batches) for _ in range(config.accumulate)]
         batches = [self.task.batch(indices) for indices, _ in drawn]
         count = sum(batch.count for batch in batches)
@@ -113,7 +114,7 @@ class Trainer:
             total += loss.item()
         norm = self._clip()
         self.step, self.cursor = self.step + 1, drawn[-1][1]
-        rate = config.learning_rate * config.schedule.factor(self.step, config.steps)
+        rate = config.learning_rate * config.schedule.factor(self.step, config.steps) * (phase.rate if phase else 1.0)
         if math.isfinite(total) and math.isfinite(norm):
             self._update(rate)
         else:
@@ -123,7 +124,7 @@ class Trainer:
         seconds = time.perf_counter() - started
         return {
             "step": self.step, "loss": total, "learning_rate": rate, "norm": norm, "tokens": count,
-            "seconds": round(seconds, 4),
+            "seconds": round(seconds, 4), **({"phase": phase.name} if phase else {}),
         }  # fmt: skip
 
     def _update(self, rate: float) -> None:
