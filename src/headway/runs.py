@@ -22,7 +22,17 @@ from headway.data.tokenizers import Marks, Tokenizer
 from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
-from headway.models import BertPretraining, ConvnetConfig, LongformerMasked, PoseConfig, Stepper, VitConfig, build_model
+from headway.models import (
+    BertPretraining,
+    ConvnetConfig,
+    LongformerMasked,
+    PoseConfig,
+    Stepper,
+    VitConfig,
+    World,
+    WorldConfig,
+    build_model,
+)
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, locked
 from headway.tasks.captioning import Captioning, CaptioningTask, prepare_captioning
@@ -32,10 +42,12 @@ from headway.tasks.describing import Caption, describe
 from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
+from headway.tasks.playing import Played, played
 from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_pose
 from headway.tasks.prepare import prepare_language, prepare_translation
 from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
+from headway.tasks.world import WorldModel, WorldTask, prepare_world
 from headway.training.checkpoints import Checkpoints
 from headway.training.run_config import RunConfig
 from headway.training.starting import start_from
@@ -51,6 +63,7 @@ NO_TRANSLATOR: dict[type, str] = {
     Classification: "an image classifier: it classifies, it does not read text",
     Captioning: "a captioner: it describes images, it does not read text",
     PoseEstimation: "a pose model: it finds keypoints, it does not read text",
+    WorldModel: "a world model: it acts, it does not read text",
 }
 NO_WRITER: dict[type, str] = {
     Translation: "a translation model: ",
@@ -59,8 +72,10 @@ NO_WRITER: dict[type, str] = {
     Classification: "an image classifier: ",
     Captioning: "a captioner: it describes images, ",
     PoseEstimation: "a pose model: ",
+    WorldModel: "a world model: it acts, ",
 }
-AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask | CaptioningTask | PoseTask
+AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask | CaptioningTask | PoseTask | WorldTask
+NO_TEXT = Classification | PoseEstimation | WorldModel  # runs without a tokenizer
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
@@ -85,7 +100,7 @@ def train_run(
             _expect_same(read_config(folder), config)
             expected = _trained_on(folder, watcher)
         tokenizers = read_tokenizers(folder, config.data.marks) if resume else {}
-        config, task, tokenizers, found = _prepare(config, tokenizers, expected, watcher)
+        config, task, tokenizers, found = _prepare(config, tokenizers, expected, watcher, folder)
         kept = {split: found[split] for split in TRAINED_ON if split in found}
         commit_file(folder / DATA, json.dumps(kept, indent=2) + "\n")
         for name, tokenizer in tokenizers.items():
@@ -103,7 +118,7 @@ def train_run(
 
 
 def _prepare(
-    config: RunConfig, tokenizers: dict[str, Tokenizer], expected: dict[str, str] | None, watcher: Watcher
+    config: RunConfig, tokenizers: dict[str, Tokenizer], expected: dict[str, str] | None, watcher: Watcher, folder: Path
 ) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
     """The config with the sizes its data gave, the task with its data, the tokenizers, the contents."""
     if isinstance(config.task, Classification):
@@ -112,6 +127,8 @@ def _prepare(
         return _prepare_captions(config, config.task, tokenizers.get(ONE), expected, watcher)
     if isinstance(config.task, PoseEstimation):
         return _prepare_pose(config, config.task, expected, watcher)
+    if isinstance(config.task, WorldModel):
+        return _prepare_world(config, config.task, folder, watcher)
     size, only = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}, tokenizers.get(ONE)
     if isinstance(config.task, Language):
         language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)
@@ -197,6 +214,21 @@ def _prepare_pose(
     return config, made, {}, poses.contents
 
 
+def _prepare_world(
+    config: RunConfig, task: WorldModel, folder: Path, watcher: Watcher
+) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
+    """Nothing is there yet but the environment: what is collected is kept in the run's folder, checked by itself."""
+    if not isinstance(config.model, WorldConfig):
+        raise ConfigError(f"model={configs.kind(type(config.model))}, allowed for a world: world")
+    if config.train.accumulate != 1:
+        raise ConfigError(f"train.accumulate={config.train.accumulate}, allowed for a world: 1")
+    rows, seed = config.train.batch_tokens, config.train.seed
+    made, model = prepare_world(
+        task, config.model, config.data.spec, folder, batch_tokens=rows, seed=seed, note=watcher.note
+    )
+    return replace(config, model=model), made, {}, {}
+
+
 def _trained_on(folder: Path, watcher: Watcher) -> dict[str, str] | None:
     """The digests of the data a run was begun with; None, and a note, where it keeps none."""
     try:
@@ -218,7 +250,9 @@ def _expect_same(old: RunConfig, new: RunConfig) -> None:
             "model.classes",
             "data.classes",
             "data.cache",
+            "model.actions",
         )
+        free = free or key.startswith("model.observation.")  # the environment's
         if not free and before.get(key) != after.get(key):
             raise ConfigError(f"--resume with {key}={after.get(key)!r}, the run has {before.get(key)!r}")
 
@@ -256,7 +290,7 @@ class Run:
         self.device = pick_device(device)
         self.precision = pick_precision(precision, self.device)
         self.tokenizers = read_tokenizers(folder, self.config.data.marks)
-        if not self.tokenizers and not isinstance(self.config.task, Classification | PoseEstimation):
+        if not self.tokenizers and not isinstance(self.config.task, NO_TEXT):
             raise NoRunError(f"{folder}: the run has no tokenizer")
         mean = self.config.train.average if average is None else average
         self.model, self.steps = load_model(folder, self.config.model, average=mean, precision=self.precision)
@@ -287,6 +321,8 @@ class Run:
         if isinstance(config.task, PoseEstimation):
             rows, seed = config.train.batch_tokens, config.train.seed
             return prepare_pose(config.task, data, batch_tokens=rows, seed=seed)[0]
+        if isinstance(config.task, WorldModel):
+            return self.world(spec)[1]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):
@@ -428,6 +464,21 @@ class Run:
         if not isinstance(self.config.task, PoseEstimation):
             raise ConfigError(f"{self.folder} finds no keypoints: only a run of preset pose does")
         return pose(self.model, self.device, self.config.task, images)
+
+    def world(self, spec: str | None = None) -> tuple[World, WorldTask]:
+        """The world model, and its task with the episodes it was learned from. Raises ConfigError for other runs."""
+        task, model, train = self.config.task, self.model, self.config.train
+        if not isinstance(task, WorldModel) or not isinstance(model, World):
+            raise ConfigError(f"{self.folder} does not act: it is no world model")
+        if spec is not None and spec != self.config.data.spec:
+            raise ConfigError(f"--data {spec}: {self.folder} knows {self.config.data.spec} alone")
+        rows, name = train.batch_tokens, self.config.data.spec
+        return model, WorldTask(task, name, self.folder, batch_tokens=rows, seed=train.seed)
+
+    def play(self, *, episodes: int = 100, seed: int = 0) -> Played:
+        """Act in the real environment, on fresh seeds."""
+        model, task = self.world()
+        return played(model, task, self.device, episodes=episodes, seed=seed)
 
     def prompt(self, text: str) -> torch.Tensor:
         """A prompt as tokens (1, T). Raises DataError if the model's vocabulary lacks a part of it."""

@@ -26,12 +26,15 @@ from headway.storage import commit_file
 from headway.tasks.captioning import Captioning, CaptioningTask
 from headway.tasks.classification import Classification, ClassificationTask
 from headway.tasks.embedding import Embedding
+from headway.tasks.judging import report as world_report
 from headway.tasks.language import Continuations, Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.pose import PoseEstimation, PoseTask
 from headway.tasks.translation import Translation, TranslationTask
+from headway.tasks.world import WorldModel, WorldTask
 
 SAMPLES = 3
+EPISODES = 100  # a world model's policy plays
 KINDS = {
     Language: "language model",
     Masked: "masked model",
@@ -40,6 +43,7 @@ KINDS = {
     Captioning: "captioner",
     Embedding: "sentence encoder",
     PoseEstimation: "pose model",
+    WorldModel: "world model",
 }
 # Options that say nothing about some runs are refused there: ignored, they would seem to have been heeded.
 MEANT_FOR = {
@@ -90,6 +94,8 @@ def run(arguments: Namespace) -> None:
         outcome = _captioning(found, task, split, beam=arguments.beam)
     elif isinstance(task, PoseTask):
         outcome = _pose(found, task, split)
+    elif isinstance(task, WorldTask):
+        outcome = _world(found, split)
     else:
         outcome = _translation(found, task, split, arguments)
     _write(outcome, arguments, title=f"{Path(arguments.run).name}, {split}")
@@ -250,6 +256,12 @@ def _pose(found: Run, task: PoseTask, split: str) -> Outcome:
     report = task.report(posed, split)
     values = {**report.to_json(), "loss": posed.loss / len(task.splits[split])}
     return Outcome(values=values, shown=show.keypoint_figures(report))
+
+
+def _world(found: Run, split: str) -> Outcome:
+    model, task = found.world()
+    report = world_report(model, task, split, found.device, episodes=EPISODES, seed=0)
+    return Outcome(values=report.to_json(), shown=show.world_figures(report))
 
 
 def _check(arguments: Namespace, kind: str) -> None:

@@ -20,9 +20,12 @@ from headway.runs import read_config, train_run
 from headway.storage import commit_file
 from headway.tasks.classification import Classification
 from headway.tasks.pose import PoseEstimation
+from headway.tasks.world import WorldModel
 from headway.training.run_config import RunConfig
 from headway.training.starting import fine_tuned
 from headway.training.trainer import LOG, read_log
+
+UNITS: dict[type, str] = {Classification: "images", PoseEstimation: "images", WorldModel: "steps"}
 
 
 def run(arguments: Namespace) -> None:
@@ -43,7 +46,7 @@ def train_and_draw(
     config: RunConfig, folder: Path, *, resume: bool, tensorboard: bool = False, init: Path | None = None
 ) -> None:
     """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
-    unit = "images" if isinstance(config.task, Classification | PoseEstimation) else "tokens"
+    unit = UNITS.get(type(config.task), "tokens")
     what = "squared error" if isinstance(config.task, PoseEstimation) else "nats"
     label = f"loss ({what} per {unit.removesuffix('s')})"
     with contextlib.ExitStack() as stack:

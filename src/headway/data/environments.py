@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -193,10 +194,8 @@ def _gymnasium() -> Any:
         import gymnasium
     except ImportError as error:
         raise ConfigError(EXTRA) from error
-    try:
+    with contextlib.suppress(ImportError):
         import minigrid  # noqa: F401  # adds its environments to gymnasium's
-    except ImportError:
-        pass
     return gymnasium
 
 

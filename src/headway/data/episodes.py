@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from headway.storage import committing, problems, read_tensors
 
 Policy = Callable[[Observation], NDArray[np.int64]]  # observations (B, …) -> actions (B,)
 TENSORS, FACTS = "episodes.safetensors", "facts.json"
+COLUMNS = ("observations", "actions", "rewards", "ends", "starts")
 SIDE_BY_SIDE = 8  # episodes played at a time
 
 
@@ -51,7 +52,7 @@ class Episodes:
     def returns(self) -> NDArray[np.float64]:
         """The summed rewards of each episode (E,)."""
         totals = np.concatenate([[0.0], np.cumsum(self.rewards, dtype=np.float64)])
-        return totals[self.starts[1:]] - totals[self.starts[:-1]]
+        return np.asarray(totals[self.starts[1:]] - totals[self.starts[:-1]])
 
     def age(self) -> NDArray[np.int64]:
         """How many steps of its episode lie before each row (N,)."""
@@ -66,8 +67,14 @@ class Episodes:
         rows = [np.arange(self.starts[n], self.starts[n + 1]) for n in chosen]
         flat = np.concatenate(rows) if rows else np.zeros(0, np.int64)
         starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        parts = (each[flat] for each in (self.observations, self.actions, self.rewards, self.ends))
-        return Episodes(*parts, starts, self.taken, self.dropped)  # type: ignore[arg-type]
+        return replace(
+            self,
+            observations=self.observations[flat],
+            actions=self.actions[flat],
+            rewards=self.rewards[flat],
+            ends=self.ends[flat],
+            starts=starts,
+        )
 
     def returns_to_go(self, discount: float = 1.0) -> NDArray[np.float64]:
         """The discounted rewards from each row to the end of its episode (N,)."""
@@ -85,12 +92,11 @@ def joined(parts: list[Episodes]) -> Episodes:
     offsets = itertools.accumulate((len(part.actions) for part in parts), initial=0)
     starts = [part.starts[:-1] + at for part, at in zip(parts, offsets, strict=False)]
     ends = np.asarray([sum(len(part.actions) for part in parts)])
-    flat = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("observations", "actions", "rewards", "ends")
-    )
     return Episodes(
-        *flat,  # type: ignore[arg-type]
+        np.concatenate([part.observations for part in parts]),
+        np.concatenate([part.actions for part in parts]),
+        np.concatenate([part.rewards for part in parts]),
+        np.concatenate([part.ends for part in parts]),
         np.concatenate([*starts, ends]),
         sum(part.taken for part in parts),
         sum(part.dropped for part in parts),
@@ -184,9 +190,8 @@ def _flat(episodes: list[_Playing], taken: int, dropped: int) -> Episodes:
 
 def write_episodes(folder: Path, episodes: Episodes, facts: dict[str, Any]) -> None:
     """Keep episodes as a folder of data files, whole or not at all."""
-    names = ("observations", "actions", "rewards", "ends", "starts")
     with committing(folder) as draft:
-        draft.tensors(TENSORS, {name: torch.from_numpy(np.array(getattr(episodes, name))) for name in names})
+        draft.tensors(TENSORS, {name: torch.from_numpy(np.array(getattr(episodes, name))) for name in COLUMNS})
         counts = {"episodes": len(episodes), "taken": episodes.taken, "dropped": episodes.dropped}
         draft.json(FACTS, {**facts, **counts})
 
@@ -198,8 +203,8 @@ def read_episodes(folder: Path) -> Episodes:
         raise DataError(f"{folder}: {'; '.join(wrong)}")
     tensors = read_tensors(folder / TENSORS)
     facts = json.loads((folder / FACTS).read_text())
-    names = ("observations", "actions", "rewards", "ends", "starts")
-    return Episodes(*(tensors[name].numpy() for name in names), int(facts["taken"]), int(facts["dropped"]))
+    observations, actions, rewards, ends, starts = (tensors[name].numpy() for name in COLUMNS)
+    return Episodes(observations, actions, rewards, ends, starts, int(facts["taken"]), int(facts["dropped"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,8 @@ class TokenReader(nn.Module):
 
     def nats(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
         """-log p of the next state, and what is minimised, which is the same: (…)."""
-        return F.cross_entropy(self.logits(h).movedim(-1, 1), after.long(), reduction="none").sum(-1)
+        nats: Tensor = F.cross_entropy(self.logits(h).movedim(-1, 1), after.long(), reduction="none")
+        return nats.sum(-1)
 
     def score(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
         """-log p of the next state (…)."""

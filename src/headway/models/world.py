@@ -1,4 +1,4 @@
-"""The world model: a causal transformer over (observation, action) -> next observation, reward, end; and who acts in it.
+"""The world model: a causal transformer over (observation, action) -> next observation, reward, end; and its policy.
 
 One token a step. The next observation is drawn first, the reward and the end are read off it and the past: what is
 imagined agrees with itself, also where the world is a matter of chance.

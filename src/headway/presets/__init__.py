@@ -15,8 +15,9 @@ from headway.presets.preset import Preset
 from headway.presets.senses import SENSES
 from headway.presets.text import TEXT
 from headway.presets.vision import VISION
+from headway.presets.worlds import WORLDS
 
-PRESETS: dict[str, Preset] = {preset.name: preset for preset in (*TEXT, *VISION, *SENSES)}
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in (*TEXT, *VISION, *SENSES, *WORLDS)}
 
 
 def preset(name: str) -> Preset:

@@ -12,7 +12,7 @@ from headway.config import positive
 from headway.data.batching import Indices, Order
 
 PhaseName = Literal["code", "world", "act"]
-COOLED = 0.1  # the share of the learning rate at the end of a phase
+COOLED = 0.03  # the share of the learning rate at the end of a phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +55,7 @@ def cooling(at: int, steps: int) -> float:
 class Rounds(Order):
     """An epoch is a round: rows drawn anew for each of its steps, of what was collected by then."""
 
-    def __init__(
-        self, rounds: Round, rows: dict[PhaseName, int], total: Callable[[PhaseName], int], seed: int
-    ) -> None:
+    def __init__(self, rounds: Round, rows: dict[PhaseName, int], total: Callable[[PhaseName], int], seed: int) -> None:
         super().__init__(seed)
         self.rounds, self.rows, self.total = rounds, rows, total
 

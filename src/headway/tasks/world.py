@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 from headway.config import positive, probability
 from headway.data.batching import Indices
-from headway.data.environments import Environment, Plain, View
+from headway.data.environments import Environment, Plain, Shape, Symbols, Vector, View
 from headway.data.episodes import Episodes, Windows, joined, play, read_episodes, write_episodes
 from headway.errors import ConfigError, DataError
-from headway.models.world import World
+from headway.models.observing import Codes, Numbers, Observing, Tokens
+from headway.models.world import World, WorldConfig
 from headway.tasks.acting import at_random, exploring, seeds_to_learn
 from headway.tasks.imagination import Start, acting, actor_critic, drawn, dream
 from headway.tasks.rounds import PhaseName, Round, Rounds, cooling
@@ -241,9 +242,7 @@ class WorldTask:
         assert ages is not None
         start = Start(model.reader.state(states), actions, ages)
         dreamt = dream(model, start, config.horizon, acting(model, drawn))
-        parts = actor_critic(
-            model, dreamt, discount=config.discount, trace=config.trace, entropy=config.entropy
-        )
+        parts = actor_critic(model, dreamt, discount=config.discount, trace=config.trace, entropy=config.entropy)
         return {name: Term(x, batch.count) for name, x in zip(("policy", "variety", "value"), parts, strict=True)}
 
     # --- evaluation ------------------------------------------------------------------------------------------------
@@ -280,9 +279,7 @@ class WorldTask:
         ]
 
 
-def world_loss(
-    model: World, batch: Batch, *, rare: float = 1.0, exact: bool = False
-) -> tuple[Tensor, Tensor, Tensor]:
+def world_loss(model: World, batch: Batch, *, rare: float = 1.0, exact: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """Summed over steps: of the next observation, the squared error of the reward, and -log p of an end or none.
 
     `exact` gives the likelihood where something steadier is minimised.
@@ -301,3 +298,35 @@ def world_loss(
     ends = F.binary_cross_entropy_with_logits(end, ended, reduction="none") * (1 + (rare - 1) * ended)
     off = (reward - batch.targets[..., 0]).square()
     return (nats * counted).sum(), (off * counted).sum(), (ends * counted).sum()
+
+
+def fitted(observing: Observing, shape: Shape) -> Observing:
+    """How a model reads what an environment shows: as configured, at the environment's sizes."""
+    if isinstance(shape, Vector):
+        return Numbers(size=shape.size)
+    if isinstance(shape, Symbols):
+        least = 0.0 if isinstance(observing, Numbers) else observing.least
+        return Tokens(parts=shape.parts, levels=shape.levels, least=least)
+    return replace(observing, image=shape.size) if isinstance(observing, Codes) else Codes(image=shape.size)
+
+
+def prepare_world(
+    config: WorldModel,
+    model: WorldConfig,
+    name: str,
+    folder: Path,
+    *,
+    batch_tokens: int,
+    seed: int,
+    note: Callable[[str], None] = lambda text: None,
+) -> tuple[WorldTask, WorldConfig]:
+    """The task in its run folder, and the model at the sizes of its environment. Raises ConfigError."""
+    environment = Environment(name, config.view)
+    observation = fitted(model.observation, environment.shape)
+    if isinstance(observation, Codes) != bool(config.round.code):
+        allowed = "from 1: pictures need a code" if isinstance(observation, Codes) else "0: there are no pictures"
+        raise ConfigError(f"task.round.code={config.round.code}, allowed for {name}: {allowed}")
+    task = WorldTask(config, name, folder, batch_tokens=batch_tokens, seed=seed, note=note)
+    sized = replace(model, observation=observation, actions=environment.actions)
+    environment.close()
+    return task, sized

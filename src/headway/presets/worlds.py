@@ -1,0 +1,125 @@
+"""Transformers that learn a world and act in it."""
+
+from __future__ import annotations
+
+from headway.data.config import DataConfig
+from headway.data.environments import Grid
+from headway.models import ModelConfig, WorldConfig
+from headway.models.observing import Numbers, Tokens
+from headway.presets.preset import Preset
+from headway.tasks.rounds import Round
+from headway.tasks.world import WorldModel
+from headway.training.config import TrainConfig
+from headway.training.optimisers import AdamW
+from headway.training.run_config import RunConfig
+
+
+def frozenlake() -> WorldConfig:
+    """Sixteen places, four ways to go, ice."""
+    observation = Tokens(levels=16)
+    return WorldConfig(observation=observation, actions=4, width=32, heads=2, inner=64, window=2, policy=32)
+
+
+def frozenlake_recipe(model: ModelConfig) -> RunConfig:
+    """Minutes on two cores."""
+    task = WorldModel(
+        collect=(20000, 10000, 10000, 10000, 10000),
+        round=Round(world=300, act=400),
+        length=8,
+        horizon=16,
+        context=1,
+        entropy=0.02,
+        trace=0.8,
+    )
+    return _run("FrozenLake-v1", task, model, batch_tokens=4096, learning_rate=3e-3)
+
+
+def cartpole() -> WorldConfig:
+    """Four numbers, two actions."""
+    return WorldConfig(observation=Numbers(size=4), actions=2)
+
+
+def cartpole_recipe(model: ModelConfig) -> RunConfig:
+    """Minutes on two cores, and fewer than 20,000 environment steps."""
+    task = WorldModel(
+        collect=(1000, 1000, 1500, 1500, 2000, 2000, 3000, 3000),
+        round=Round(world=400, act=300),
+        horizon=16,
+        entropy=0.01,
+    )
+    return _run("CartPole-v1", task, model, batch_tokens=1024, learning_rate=2e-3)
+
+
+def minigrid() -> WorldConfig:
+    """Seven by seven cells in sight, each a thing, a colour and a state."""
+    observation = Tokens(parts=147, levels=11, least=0.02)
+    return WorldConfig(observation=observation, actions=7, window=2, clock=100)
+
+
+def minigrid_recipe(model: ModelConfig) -> RunConfig:
+    """Minutes on two cores."""
+    task = WorldModel(
+        view=Grid(),
+        collect=(5000, 2000, 2000),
+        round=Round(world=400, act=200),
+        length=8,
+        dreams=256,
+        horizon=12,
+        context=1,
+        discount=0.97,
+    )
+    return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
+
+
+def _run(
+    environment: str, task: WorldModel, model: ModelConfig, *, batch_tokens: int, learning_rate: float
+) -> RunConfig:
+    steps = task.round.steps * len(task.collect)
+    train = TrainConfig(
+        steps=steps,
+        batch_tokens=batch_tokens,
+        learning_rate=learning_rate,
+        optimiser=AdamW(decay=0.01),
+        evaluate_every=task.round.steps,
+        save_every=task.round.steps,
+        average=1,  # the last one: what a policy is worth is not known before it is tried
+        keep=1,
+    )
+    return RunConfig(task=task, data=DataConfig(spec=environment), model=model, train=train)
+
+
+LOOP = (
+    "one token a step, the observation's parts in one embedding; IRIS writes 16 tokens a frame and an action",
+    "the parts of a next observation are drawn independently of each other, given the past",
+    "reward and end are read off the next observation that was drawn; the actor reads one observation, no memory",
+)
+
+WORLDS = (
+    Preset(
+        name="world-frozenlake",
+        task="world",
+        source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
+        parameters=0,
+        departures=LOOP,
+        config=frozenlake,
+        run=frozenlake_recipe,
+    ),
+    Preset(
+        name="world-cartpole",
+        task="world",
+        source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
+        parameters=0,
+        departures=(*LOOP, "numbers move by a Gaussian each, without a code"),
+        config=cartpole,
+        run=cartpole_recipe,
+    ),
+    Preset(
+        name="world-minigrid",
+        task="world",
+        source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
+        parameters=0,
+        departures=(*LOOP, "the model knows how many steps are gone, since the reward depends on it"),
+        config=minigrid,
+        run=minigrid_recipe,
+    ),
+)
