@@ -25,6 +25,7 @@ from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
 from headway.models import (
     BertPretraining,
     ConvnetConfig,
+    DecisionConfig,
     LongformerMasked,
     PoseConfig,
     Stepper,
@@ -38,6 +39,7 @@ from headway.storage import commit_file, locked
 from headway.tasks.captioning import Captioning, CaptioningTask, prepare_captioning
 from headway.tasks.classification import Classification, ClassificationTask, prepare_classification
 from headway.tasks.classifying import Prediction, classify
+from headway.tasks.deciding import Asked, Deciding, DecidingTask, prepare_deciding
 from headway.tasks.describing import Caption, describe
 from headway.tasks.embedding import Embedding, embed
 from headway.tasks.language import Language, LanguageTask
@@ -64,6 +66,7 @@ NO_TRANSLATOR: dict[type, str] = {
     Captioning: "a captioner: it describes images, it does not read text",
     PoseEstimation: "a pose model: it finds keypoints, it does not read text",
     WorldModel: "a world model: it acts, it does not read text",
+    Deciding: "a decision transformer: it acts, it does not read text",
 }
 NO_WRITER: dict[type, str] = {
     Translation: "a translation model: ",
@@ -73,9 +76,19 @@ NO_WRITER: dict[type, str] = {
     Captioning: "a captioner: it describes images, ",
     PoseEstimation: "a pose model: ",
     WorldModel: "a world model: it acts, ",
+    Deciding: "a decision transformer: it acts, ",
 }
-AnyTask = LanguageTask | MaskedTask | TranslationTask | ClassificationTask | CaptioningTask | PoseTask | WorldTask
-NO_TEXT = Classification | PoseEstimation | WorldModel  # runs without a tokenizer
+AnyTask = (
+    LanguageTask
+    | MaskedTask
+    | TranslationTask
+    | ClassificationTask
+    | CaptioningTask
+    | PoseTask
+    | WorldTask
+    | DecidingTask
+)
+NO_TEXT = Classification | PoseEstimation | WorldModel | Deciding  # runs without a tokenizer
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
@@ -129,6 +142,9 @@ def _prepare(
         return _prepare_pose(config, config.task, expected, watcher)
     if isinstance(config.task, WorldModel):
         return _prepare_world(config, config.task, folder, watcher)
+    if isinstance(config.task, Deciding):
+        deciding, model = _prepare_deciding(config, config.task, folder)
+        return replace(config, model=model), deciding, {}, {}
     size, only = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}, tokenizers.get(ONE)
     if isinstance(config.task, Language):
         language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)
@@ -229,6 +245,13 @@ def _prepare_world(
     return replace(config, model=model), made, {}, {}
 
 
+def _prepare_deciding(config: RunConfig, task: Deciding, folder: Path) -> tuple[DecidingTask, DecisionConfig]:
+    if not isinstance(config.model, DecisionConfig):
+        raise ConfigError(f"model={configs.kind(type(config.model))}, allowed for deciding: decision")
+    rows, seed = config.train.batch_tokens, config.train.seed
+    return prepare_deciding(task, config.model, config.data.spec, folder, batch_tokens=rows, seed=seed)
+
+
 def _trained_on(folder: Path, watcher: Watcher) -> dict[str, str] | None:
     """The digests of the data a run was begun with; None, and a note, where it keeps none."""
     try:
@@ -323,6 +346,8 @@ class Run:
             return prepare_pose(config.task, data, batch_tokens=rows, seed=seed)[0]
         if isinstance(config.task, WorldModel):
             return self.world(spec)[1]
+        if isinstance(config.task, Deciding):
+            return _prepare_deciding(config, config.task, self.folder)[0]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, Masked):
@@ -475,8 +500,11 @@ class Run:
         rows, name = train.batch_tokens, self.config.data.spec
         return model, WorldTask(task, name, self.folder, batch_tokens=rows, seed=train.seed)
 
-    def play(self, *, episodes: int = 100, seed: int = 0) -> Played:
-        """Act in the real environment, on fresh seeds."""
+    def play(self, *, episodes: int = 100, seed: int = 0) -> Played | Asked:
+        """Act in the real environment, on fresh seeds; a decision transformer is asked for several returns."""
+        if isinstance(self.config.task, Deciding):
+            deciding = _prepare_deciding(self.config, self.config.task, self.folder)[0]
+            return deciding.asked(self.model, self.device, episodes=episodes, seed=seed)
         model, task = self.world()
         return played(model, task, self.device, episodes=episodes, seed=seed)
 

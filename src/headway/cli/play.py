@@ -14,6 +14,7 @@ from headway.errors import ConfigError
 from headway.evaluation.world_plots import Frame, film, strip
 from headway.runs import Run, load
 from headway.storage import commit_file
+from headway.tasks.deciding import Asked
 from headway.tasks.playing import Played
 from headway.tasks.showing import dreamt_frames, real_frames
 
@@ -27,14 +28,16 @@ def run(arguments: Namespace) -> None:
         raise ConfigError(f"--render {arguments.render}, allowed: a name that ends in .gif or .png")
     found = load(arguments.run, device=arguments.device)
     done = found.play(episodes=arguments.episodes, seed=arguments.seed)
-    if suffix is not None:
+    if suffix is not None and isinstance(done, Asked):
+        raise ConfigError(f"--render: {arguments.run} is a decision transformer, which imagines nothing to show")
+    if suffix is not None and isinstance(done, Played):
         real, dream = _frames(found, done)
         commit_file(Path(arguments.render), DRAWN[suffix](real, dream))
     if arguments.json:
         values = done.to_json()
         print(json.dumps({key: None if _none(value) else value for key, value in values.items()}, allow_nan=False))
         return
-    Console(highlight=False).print(show.facts(_rows(found, done)))
+    Console(highlight=False).print(show.facts(_asked(found, done) if isinstance(done, Asked) else _rows(found, done)))
 
 
 def _none(value: object) -> bool:
@@ -55,6 +58,16 @@ def _rows(found: Run, done: Played) -> dict[str, str]:
     if done.episodes.dropped:
         rows["dropped"] = f"{done.episodes.dropped:,} episodes that broke"
     return rows
+
+
+def _asked(found: Run, done: Asked) -> dict[str, str]:
+    rows = {
+        "environment": found.config.data.spec,
+        "what it is": "a decision transformer: it imitates logged episodes and is no world model",
+        "log": f"{done.logged}  mean return of {done.logged.episodes:,} episodes, {done.taken:,} environment steps",
+    }
+    rows |= {f"asked for {target:g}": str(each) for target, each in zip(done.targets, done.found, strict=True)}
+    return rows | {"rank correlation": f"{done.correlation:.3f}  {done.found[0].episodes:,} episodes each"}
 
 
 def _frames(found: Run, done: Played) -> tuple[list[Frame], list[Frame]]:

@@ -19,13 +19,14 @@ from headway.presets import preset
 from headway.runs import read_config, train_run
 from headway.storage import commit_file
 from headway.tasks.classification import Classification
+from headway.tasks.deciding import Deciding
 from headway.tasks.pose import PoseEstimation
 from headway.tasks.world import WorldModel
 from headway.training.run_config import RunConfig
 from headway.training.starting import fine_tuned
 from headway.training.trainer import LOG, read_log
 
-UNITS: dict[type, str] = {Classification: "images", PoseEstimation: "images", WorldModel: "steps"}
+UNITS: dict[type, str] = {Classification: "images", PoseEstimation: "images", WorldModel: "steps", Deciding: "steps"}
 
 
 def run(arguments: Namespace) -> None:

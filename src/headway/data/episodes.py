@@ -122,13 +122,15 @@ class _Playing:
         return self.ended or cut
 
 
-def play(make: Maker, policy: Policy, seeds: Iterator[int], *, budget: int | None = None) -> Episodes:
+def play(
+    make: Maker, policy: Policy, seeds: Iterator[int], *, budget: int | None = None, together: int = SIDE_BY_SIDE
+) -> Episodes:
     """Play an episode a seed, several side by side; a budget of steps cuts off those under way when it is used up.
 
     An episode whose environment raises, or gives a number that is none, is dropped and counted. Raises DataError if
     nothing is left.
     """
-    environments = [make() for _ in range(SIDE_BY_SIDE)]
+    environments = [make() for _ in range(together)]
     done: dict[int, _Playing] = {}
     under_way: dict[int, _Playing] = {}
     numbered = enumerate(seeds)

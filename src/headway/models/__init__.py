@@ -13,6 +13,7 @@ from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretraini
 from headway.models.captioner_rnn import CaptionerRnn, CaptionerRnnConfig
 from headway.models.captioner_vit import CaptionerVit, CaptionerVitConfig
 from headway.models.convnet import Convnet, ConvnetConfig
+from headway.models.decision import Decision, DecisionConfig
 from headway.models.deck import Deck, DeckConfig
 from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from headway.models.gpt import Gpt, GptConfig
@@ -40,6 +41,7 @@ ModelConfig = (
     | CaptionerVitConfig
     | PoseConfig
     | WorldConfig
+    | DecisionConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -58,6 +60,7 @@ MODELS: dict[type, type[nn.Module]] = {
     CaptionerVitConfig: CaptionerVit,
     PoseConfig: Pose,
     WorldConfig: World,
+    DecisionConfig: Decision,
 }
 
 
@@ -100,6 +103,8 @@ __all__ = [
     "CaptionerVitConfig",
     "Convnet",
     "ConvnetConfig",
+    "Decision",
+    "DecisionConfig",
     "Deck",
     "DeckConfig",
     "EncoderDecoder",

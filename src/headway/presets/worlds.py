@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from headway.data.config import DataConfig
 from headway.data.environments import Grid
-from headway.models import ModelConfig, WorldConfig
+from headway.models import DecisionConfig, ModelConfig, WorldConfig
 from headway.models.observing import Numbers, Tokens
 from headway.presets.preset import Preset
+from headway.tasks.deciding import Deciding
 from headway.tasks.rounds import Round
 from headway.tasks.world import WorldModel
 from headway.training.config import TrainConfig
 from headway.training.optimisers import AdamW
 from headway.training.run_config import RunConfig
+from headway.training.schedules import Cosine
 
 
 def frozenlake() -> WorldConfig:
@@ -88,6 +90,26 @@ def _run(
     return RunConfig(task=task, data=DataConfig(spec=environment), model=model, train=train)
 
 
+def decision() -> DecisionConfig:
+    """CartPole's four numbers and two actions, half the paper's width and context."""
+    return DecisionConfig(observation=Numbers(size=4), actions=2, context=10, width=64, layers=2)
+
+
+def decision_recipe(model: ModelConfig) -> RunConfig:
+    """A log of CartPole by policies drawn at random, in minutes on two cores."""
+    train = TrainConfig(
+        steps=1500,
+        batch_tokens=1920,
+        learning_rate=1e-3,
+        optimiser=AdamW(decay=1e-4),
+        schedule=Cosine(warmup=100),
+        clip=0.25,
+        evaluate_every=500,
+        save_every=500,
+    )
+    return RunConfig(task=Deciding(), data=DataConfig(spec="CartPole-v1"), model=model, train=train)
+
+
 LOOP = (
     "one token a step, the observation's parts in one embedding; IRIS writes 16 tokens a frame and an action",
     "the parts of a next observation are drawn independently of each other, given the past",
@@ -121,5 +143,19 @@ WORLDS = (
         departures=(*LOOP, "the model knows how many steps are gone, since the reward depends on it"),
         config=minigrid,
         run=minigrid_recipe,
+    ),
+    Preset(
+        name="decision-cartpole",
+        task="deciding",
+        source="Chen et al. 2021, Decision Transformer: no world model, actions asked for by their return",
+        parameters=0,
+        departures=(
+            "half the width, context and all but one of the layers, for a laptop; the rate is higher, with a cosine",
+            "positions are of tokens in the window; the paper adds one of the step of the episode to all three",
+            "actions are drawn from a softmax, as in the paper's Atari games; its control tasks regress them",
+            "the log is made: each episode by another policy drawn at random",
+        ),
+        config=decision,
+        run=decision_recipe,
     ),
 )

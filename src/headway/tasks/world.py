@@ -155,11 +155,7 @@ class WorldTask:
 
     def _divide(self) -> None:
         """Every tenth episode of all that is there is held out."""
-        every = joined(self.collected)
-        held = np.arange(len(every)) % HELD_OUT == HELD_OUT - 1
-        if not held.any():
-            held[-1] = len(every) > 1
-        train, val = (every.pick(np.flatnonzero(rows)) for rows in (~held, held if held.any() else ~held))
+        train, val = held_out(joined(self.collected))
         self.splits = {"train": Part.of(train, self.config.length), "val": Part.of(val, self.config.length)}
 
     def _revive(self, model: World, at: int, device: torch.device) -> None:
@@ -277,6 +273,14 @@ class WorldTask:
             f"{self.taken:,} environment steps; dreams of {2 * self.config.horizon} steps last {alive:.1f}, "
             f"their return is {float(dreamt.returns.mean()):.3f}"
         ]
+
+
+def held_out(every: Episodes) -> tuple[Episodes, Episodes]:
+    """Episodes to learn from, and every tenth to validate on: the last of a few, the only one of one."""
+    held = np.arange(len(every)) % HELD_OUT == HELD_OUT - 1
+    if not held.any():
+        held[-1] = len(every) > 1
+    return every.pick(np.flatnonzero(~held)), every.pick(np.flatnonzero(held if held.any() else ~held))
 
 
 def world_loss(model: World, batch: Batch, *, rare: float = 1.0, exact: bool = False) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,6 +8,7 @@ from headway.data.config import DataConfig
 from headway.models import ModelConfig
 from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
+from headway.tasks.deciding import Deciding
 from headway.tasks.embedding import Embedding
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
@@ -16,7 +17,9 @@ from headway.tasks.translation import Translation
 from headway.tasks.world import WorldModel
 from headway.training.config import TrainConfig
 
-TaskConfig = Language | Masked | Translation | Classification | Captioning | Embedding | PoseEstimation | WorldModel
+TaskConfig = (
+    Language | Masked | Translation | Classification | Captioning | Embedding | PoseEstimation | WorldModel | Deciding
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
