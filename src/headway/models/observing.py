@@ -13,6 +13,7 @@ from headway.config import positive
 from headway.errors import ConfigError
 
 NARROWEST, WIDEST = -5.0, 2.0  # of the logarithm of a spread, in units of how far a number moves in a step
+CODE = 16  # the width of a code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,9 +234,12 @@ class CodeReader(TokenReader):
         super().__init__(config, width)
         self.patch, self.side, self.commitment = config.patch, config.image // config.patch, config.commitment
         pixels, inner = 3 * config.patch**2, config.inner
-        self.encoder = nn.Sequential(nn.Linear(pixels, inner), nn.GELU(), nn.Linear(inner, 16))
-        self.decoder = nn.Sequential(nn.Linear(16, inner), nn.GELU(), nn.Linear(inner, pixels))
-        self.book = nn.Parameter(torch.randn(config.levels, 16))
+        # The norm bounds what is to be coded: encoder and code book would run away from each other otherwise.
+        self.encoder = nn.Sequential(
+            nn.Linear(pixels, inner), nn.GELU(), nn.Linear(inner, CODE), nn.LayerNorm(CODE, elementwise_affine=False)
+        )
+        self.decoder = nn.Sequential(nn.Linear(CODE, inner), nn.GELU(), nn.Linear(inner, pixels))
+        self.book = nn.Parameter(torch.randn(config.levels, CODE))
 
     def _patches(self, pictures: Tensor) -> Tensor:
         """(B, 3, S, S) as bytes -> (B, P, pixels) from -1 to 1."""

@@ -65,7 +65,7 @@ class World(nn.Module):
         self.actions, self.clock = config.actions, config.clock
         self.sight = Window(config.window - 1, 0)
         self.stack = Stack(config.stack)
-        self.outcome = nn.Sequential(nn.Linear(2 * config.width, config.width), nn.GELU(), nn.Linear(config.width, 2))
+        self.outcome = nn.Sequential(nn.Linear(2 * config.width, config.width), nn.GELU(), nn.Linear(config.width, 3))
         self.time = nn.Linear(1, config.width, bias=False) if config.clock else None
         xavier_init(self)
         self.reader: TokenReader | NumberReader = config.observation.build(config.width)
@@ -87,10 +87,19 @@ class World(nn.Module):
             x = x + self.time((ages.float() / self.clock).clamp(max=1.0).unsqueeze(-1))
         return x
 
+    def outcomes(self, h: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Features (…, D) and the state they led to (…) -> the logit of any reward, what it is then, the logit of an end.
+
+        Whether there is a reward is told apart from how large it is: where rewards are rare, a little of one promised
+        everywhere is what a policy would live on.
+        """
+        any_reward, reward, end = self.outcome(torch.cat([h, self.reader.embed(after)], -1)).unbind(-1)
+        return any_reward, reward, end
+
     def rewarded(self, h: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-        """Features (…, D) and the state they led to (…) -> the reward expected, and the logit of an end: (…) each."""
-        reward, end = self.outcome(torch.cat([h, self.reader.embed(after)], -1)).unbind(-1)
-        return reward, end
+        """The reward expected, and the logit of an end: (…) each."""
+        any_reward, reward, end = self.outcomes(h, after)
+        return any_reward.sigmoid() * reward, end
 
     def start(self, capacity: int) -> Cache:
         """An empty cache for as many steps."""

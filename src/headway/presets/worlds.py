@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headway.data.config import DataConfig
-from headway.data.environments import Grid
+from headway.data.environments import Grid, Rendered
 from headway.models import DecisionConfig, ModelConfig, WorldConfig
-from headway.models.observing import Numbers, Tokens
+from headway.models.observing import Codes, Numbers, Tokens
 from headway.presets.preset import Preset
 from headway.tasks.deciding import Deciding
 from headway.tasks.rounds import Round
@@ -64,6 +64,27 @@ def minigrid_recipe(model: ModelConfig) -> RunConfig:
         view=Grid(),
         collect=(5000, 2000, 2000),
         round=Round(world=400, act=200),
+        length=8,
+        dreams=256,
+        horizon=12,
+        context=1,
+        discount=0.97,
+    )
+    return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
+
+
+def minigrid_pixels() -> WorldConfig:
+    """The same world as a picture of five by five tiles, a learned code for each."""
+    observation = Codes(image=40, patch=8, levels=32)
+    return WorldConfig(observation=observation, actions=7, window=2, clock=100)
+
+
+def minigrid_pixels_recipe(model: ModelConfig) -> RunConfig:
+    """Minutes on two cores; the code is learned in every round, before the world."""
+    task = WorldModel(
+        view=Rendered(size=40),
+        collect=(5000, 2000, 2000),
+        round=Round(code=200, world=500, act=200),
         length=8,
         dreams=256,
         horizon=12,
@@ -143,6 +164,15 @@ WORLDS = (
         departures=(*LOOP, "the model knows how many steps are gone, since the reward depends on it"),
         config=minigrid,
         run=minigrid_recipe,
+    ),
+    Preset(
+        name="world-minigrid-pixels",
+        task="world",
+        source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
+        parameters=0,
+        departures=(*LOOP, "each patch has its own code, without a look at its neighbours; no perceptual loss"),
+        config=minigrid_pixels,
+        run=minigrid_pixels_recipe,
     ),
     Preset(
         name="decision-cartpole",

@@ -284,7 +284,7 @@ def held_out(every: Episodes) -> tuple[Episodes, Episodes]:
 
 
 def world_loss(model: World, batch: Batch, *, rare: float = 1.0, exact: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """Summed over steps: of the next observation, the squared error of the reward, and -log p of an end or none.
+    """Summed over steps: of the next observation, of the reward (-log p of any, and its squared error), of the end.
 
     `exact` gives the likelihood where something steadier is minimised.
     """
@@ -297,10 +297,11 @@ def world_loss(model: World, batch: Batch, *, rare: float = 1.0, exact: bool = F
     before, after = states[:, :-1], states[:, 1:]
     h = model(before, actions, ages)
     nats = (model.reader.score if exact else model.reader.nats)(h, before, after)
-    reward, end = model.rewarded(h, after)
-    ended = batch.targets[..., 1]
+    any_reward, reward, end = model.outcomes(h, after)
+    rewards, ended = batch.targets.unbind(-1)
+    given = (rewards != 0).float()
     ends = F.binary_cross_entropy_with_logits(end, ended, reduction="none") * (1 + (rare - 1) * ended)
-    off = (reward - batch.targets[..., 0]).square()
+    off = F.binary_cross_entropy_with_logits(any_reward, given, reduction="none") + given * (reward - rewards).square()
     return (nats * counted).sum(), (off * counted).sum(), (ends * counted).sum()
 
 
