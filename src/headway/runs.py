@@ -78,6 +78,12 @@ NO_WRITER: dict[type, str] = {
     WorldModel: "a world model: it acts, ",
     Deciding: "a decision transformer: it acts, ",
 }
+NO_CLASSIFIER: dict[type, str] = {
+    Captioning: "was trained on captions",
+    PoseEstimation: "finds keypoints",
+    WorldModel: "acts",
+    Deciding: "acts",
+}
 AnyTask = (
     LanguageTask
     | MaskedTask
@@ -472,7 +478,12 @@ class Run:
     def classify(self, images: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
         """The likeliest classes of each image file, best first. Raises DataError naming a file that is no image."""
         if not isinstance(self.config.task, Classification):
-            kinds = {Captioning: "was trained on captions", PoseEstimation: "finds keypoints"}
+            kinds = {
+                Captioning: "was trained on captions",
+                PoseEstimation: "finds keypoints",
+                WorldModel: "acts",
+                Deciding: "acts",
+            }
             what = kinds.get(type(self.config.task), "was trained on text")
             raise ConfigError(f"{self.folder} does not classify images: it {what}")
         return classify(self.model, self.device, self.config.task, self.config.data.classes, images, top=top)
@@ -498,7 +509,10 @@ class Run:
         if spec is not None and spec != self.config.data.spec:
             raise ConfigError(f"--data {spec}: {self.folder} knows {self.config.data.spec} alone")
         rows, name = train.batch_tokens, self.config.data.spec
-        return model, WorldTask(task, name, self.folder, batch_tokens=rows, seed=train.seed)
+        made = WorldTask(task, name, self.folder, batch_tokens=rows, seed=train.seed)
+        if not made.collected:
+            raise DataError(f"{self.folder}: the episodes it was learned from are gone")
+        return model, made
 
     def play(self, *, episodes: int = 100, seed: int = 0) -> Played | Asked:
         """Act in the real environment, on fresh seeds; a decision transformer is asked for several returns."""

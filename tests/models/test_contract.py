@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headway.errors import DataError
-from headway.models import MODELS, PoseConfig, Source, build_model
+from headway.models import MODELS, DecisionConfig, PoseConfig, Source, WorldConfig, build_model
 from headway.storage import load_weights, save_weights
 from tests.models.tiny import ALL, CAPTIONING, ENCODER, GENERATING, LANGUAGE, VISION, VOCAB, Text, build, outputs, text
 
@@ -19,7 +19,7 @@ def start(model, batch: Text):
 
 
 def test_every_registered_model_is_under_contract():
-    elsewhere = {PoseConfig}  # maps, not logits: test_pose.py
+    elsewhere = {PoseConfig, WorldConfig, DecisionConfig}  # maps, not logits; what acts: test_pose.py, test_world.py
     found = {type(config) for config in (*ALL.values(), *VISION.values(), *CAPTIONING.values())}
     assert found | elsewhere == set(MODELS)
 

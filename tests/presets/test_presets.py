@@ -73,7 +73,7 @@ def test_the_issue_s_presets_are_all_there():
     wanted = "transformer-tiny transformer-base transformer-big gpt2 gpt2-medium gpt2-large gpt2-xl gpt-char"
     wanted += " gpt-char-large bert-base bert-large roformer rnn-lm rnn-seq2seq deck llama-tiny"
     wanted += " vit-b16 vit-b32 vit-l16 vit-h14 vit-s16 vit-ti16 vit-small-data sl-vit convnet audio-vit pose"
-    wanted += " captioner-rnn captioner-vit"
+    wanted += " captioner-rnn captioner-vit world-frozenlake world-cartpole world-minigrid decision-cartpole"
     assert set(wanted.split()) <= set(PRESETS)
 
 
@@ -81,7 +81,16 @@ def test_the_issue_s_presets_are_all_there():
 def test_a_preset_says_where_it_comes_from_and_survives_plain_data(name):
     entry = PRESETS[name]
     assert entry.source
-    assert entry.task in ("language", "translation", "masked", "classification", "captioning", "pose")
+    assert entry.task in (
+        "language",
+        "translation",
+        "masked",
+        "classification",
+        "captioning",
+        "pose",
+        "world",
+        "deciding",
+    )
     config = entry.config()
     assert dataclasses.is_dataclass(config)
     assert parse(type(config), plain(config)) == config

@@ -207,7 +207,7 @@ def _made(name: str, mode: str | None) -> Any:
         hint = f"did you mean {' or '.join(near)}?" if near else "gymnasium's registry lists what there is"
         raise ConfigError(f"no environment {name!r}: {hint}")
     try:
-        return gymnasium.make(name, render_mode=mode, disable_env_checker=True)
+        return gymnasium.make(name, disable_env_checker=True, **({"render_mode": mode} if mode else {}))
     except Exception as error:
         drawn = f" with render_mode={mode!r}" if mode else ""
         raise ConfigError(f"{name} cannot be made{drawn} ({type(error).__name__}: {error})") from error

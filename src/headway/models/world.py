@@ -88,7 +88,7 @@ class World(nn.Module):
         return x
 
     def outcomes(self, h: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Features (…, D) and the state they led to (…) -> the logit of any reward, what it is then, the logit of an end.
+        """Features (…, D), the state they led to (…) -> the logit of any reward, what it is then, the logit of an end.
 
         Whether there is a reward is told apart from how large it is: where rewards are rare, a little of one promised
         everywhere is what a policy would live on.
