@@ -25,13 +25,14 @@ def frozenlake() -> WorldConfig:
 def frozenlake_recipe(model: ModelConfig) -> RunConfig:
     """Minutes on two cores."""
     task = WorldModel(
-        collect=(20000, 10000, 10000, 10000, 10000),
-        round=Round(world=300, act=400),
-        length=8,
+        collect=(20000, 15000, 15000),
+        round=Round(world=300, act=250),
+        length=2,
+        dreams=256,
         horizon=16,
         context=1,
-        entropy=0.02,
-        trace=0.8,
+        trace=0.9,
+        entropy=0.01,
     )
     return _run("FrozenLake-v1", task, model, batch_tokens=4096, learning_rate=3e-3)
 
@@ -44,12 +45,13 @@ def cartpole() -> WorldConfig:
 def cartpole_recipe(model: ModelConfig) -> RunConfig:
     """Minutes on two cores, and fewer than 20,000 environment steps."""
     task = WorldModel(
-        collect=(1000, 1000, 1500, 1500, 2000, 2000, 3000, 3000),
-        round=Round(world=400, act=300),
+        collect=(2000, 3000, 3000),
+        round=Round(world=600, act=600),
+        dreams=256,
         horizon=16,
-        entropy=0.01,
+        entropy=0.005,
     )
-    return _run("CartPole-v1", task, model, batch_tokens=1024, learning_rate=2e-3)
+    return _run("CartPole-v1", task, model, batch_tokens=1024, learning_rate=1e-3)
 
 
 def minigrid() -> WorldConfig:
