@@ -149,8 +149,8 @@ def _prepare(
     if isinstance(config.task, WorldModel):
         return _prepare_world(config, config.task, folder, watcher)
     if isinstance(config.task, Deciding):
-        deciding, model = _prepare_deciding(config, config.task, folder)
-        return replace(config, model=model), deciding, {}, {}
+        deciding, sized = _prepare_deciding(config, config.task, folder)
+        return replace(config, model=sized), deciding, {}, {}
     size, only = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}, tokenizers.get(ONE)
     if isinstance(config.task, Language):
         language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from headway.bench import BENCHES, Options, bench, longformer, train_text
+from headway.bench import BENCHES, Options, bench, imagine, longformer, train_text
 from headway.bench.result import Report, Result
 from headway.cli import main
 from headway.config import override
@@ -90,3 +90,11 @@ def test_decoding_beside_ctranslate2(capsys):
     values = json.loads(capsys.readouterr().out)
     assert {"base_greedy_ctranslate2", "base_beam4_ctranslate2", "gpt2_batch1_share_of_linears"} <= set(values)
     assert all(value > 0 for value in values.values())
+
+
+def test_imagination_is_counted_in_model_steps(monkeypatch):
+    for name, value in (("DREAMS", 8), ("HORIZON", 3), ("ROUNDS", 1)):
+        monkeypatch.setattr(imagine, name, value)
+    report = bench("imagine")(Options())
+    assert report.figures["model_steps_per_second"] > 0
+    assert report.results[0].name == "8 dreams of 3 steps, against no cache"

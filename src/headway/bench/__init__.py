@@ -12,6 +12,7 @@ BENCHES = {
     "attend": "headway.bench.attend",
     "decode-cpu": "headway.bench.decode_cpu",
     "decode-gpu": "headway.bench.decode_gpu",
+    "imagine": "headway.bench.imagine",
     "import": "headway.bench.importing",
     "longformer": "headway.bench.longformer",
     "train-text": "headway.bench.train_text",

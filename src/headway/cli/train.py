@@ -26,6 +26,7 @@ from headway.training.run_config import RunConfig
 from headway.training.starting import fine_tuned
 from headway.training.trainer import LOG, read_log
 
+DRAWN = ("world", "decide")  # of the phases of a task, those whose loss says what is learned
 UNITS: dict[type, str] = {Classification: "images", PoseEstimation: "images", WorldModel: "steps", Deciding: "steps"}
 
 
@@ -64,6 +65,8 @@ def train_and_draw(
 
 def _draw(folder: Path, label: str) -> None:
     entries = read_log(folder / LOG)
+    learned = next((entry["phase"] for entry in entries if entry.get("phase") in DRAWN), None)
+    entries = [entry for entry in entries if entry.get("phase", learned) == learned]  # losses of one kind
     if entries:
         commit_file(folder / "curves.png", plot_curves(entries, ylabel=label))
 

@@ -104,7 +104,7 @@ class TokenReader(nn.Module):
     def logits(self, h: Tensor) -> Tensor:
         """(…, D) -> (…, P, levels)."""
         x: Tensor = self.next(h)
-        return x.unflatten(-1, (self.parts, self.levels))
+        return x.view(*x.shape[:-1], self.parts, self.levels)
 
     def nats(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
         """-log p of the next state, and what is minimised, which is the same: (…)."""
