@@ -42,6 +42,7 @@ from headway.tasks.classifying import Prediction, classify
 from headway.tasks.deciding import Asked, Deciding, DecidingTask, prepare_deciding
 from headway.tasks.describing import Caption, describe
 from headway.tasks.embedding import Embedding, embed
+from headway.tasks.fitting import prepare_world
 from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
 from headway.tasks.playing import Played, played
@@ -49,7 +50,7 @@ from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_p
 from headway.tasks.prepare import prepare_language, prepare_translation
 from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
-from headway.tasks.world import WorldModel, WorldTask, prepare_world
+from headway.tasks.world import WorldModel, WorldTask
 from headway.training.checkpoints import Checkpoints
 from headway.training.run_config import RunConfig
 from headway.training.starting import start_from

@@ -11,12 +11,13 @@ import torch
 pytest.importorskip("gymnasium")
 
 from headway.data.environments import Environment, Rendered
+from headway.data.episodes import Part
 from headway.errors import ConfigError, DataError
 from headway.models.observing import Codes
 from headway.storage import discard
+from headway.tasks.fitting import prepare_world
 from headway.tasks.judging import open_loop, report
 from headway.tasks.rounds import Round
-from headway.tasks.world import Part, prepare_world
 from tests.training.small import state_hash
 from tests.worlds import LAKE, POLE, TASK, TRAIN, task, trainer
 

@@ -20,6 +20,7 @@ from headway.storage import committing, problems, read_tensors
 Policy = Callable[[Observation], NDArray[np.int64]]  # observations (B, …) -> actions (B,)
 TENSORS, FACTS = "episodes.safetensors", "facts.json"
 COLUMNS = ("observations", "actions", "rewards", "ends", "starts")
+HELD_OUT = 10  # every tenth episode is for validation
 SIDE_BY_SIDE = 8  # episodes played at a time
 
 
@@ -231,3 +232,29 @@ class Windows:
 
     def __len__(self) -> int:
         return len(self.begins)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Episodes to learn from, or to validate on, and every window of them."""
+
+    episodes: Episodes
+    windows: Windows
+    ages: NDArray[np.int64]
+    goes_on: NDArray[np.bool_]  # rows from which a step was taken
+    rows: NDArray[np.int64]  # their numbers
+
+    @classmethod
+    def of(cls, episodes: Episodes, length: int) -> Part:
+        """All that is needed of episodes."""
+        goes_on = np.ones(len(episodes.actions), bool)
+        goes_on[episodes.starts[1:] - 1] = False
+        return cls(episodes, Windows.of(episodes, length), episodes.age(), goes_on, np.flatnonzero(goes_on))
+
+
+def held_out(every: Episodes) -> tuple[Episodes, Episodes]:
+    """Episodes to learn from, and every tenth to validate on: the last of a few, the only one of one."""
+    held = np.arange(len(every)) % HELD_OUT == HELD_OUT - 1
+    if not held.any():
+        held[-1] = len(every) > 1
+    return every.pick(np.flatnonzero(~held)), every.pick(np.flatnonzero(held if held.any() else ~held))

@@ -9,9 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from headway.data.environments import Observation
-from headway.data.episodes import Episodes, Policy
+from headway.data.episodes import Episodes, Part, Policy
 from headway.models.world import Judge, World
-from headway.tasks.world import Part
 
 UPDATES, ROWS, RATE = 4000, 256, 1e-3
 RENEWED = 100  # updates after which the network that values what comes next is the newest again

@@ -16,14 +16,15 @@ from torch import nn
 from headway.config import positive
 from headway.data.batching import Indices, Shuffled
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation, Plain, View
-from headway.data.episodes import FACTS, Episodes, Policy, joined, play, read_episodes, write_episodes
+from headway.data.episodes import FACTS, Episodes, Part, Policy, held_out, joined, play, read_episodes, write_episodes
 from headway.errors import ConfigError, DataError
 from headway.evaluation.world import Returns, rank_correlation
 from headway.models.decision import Decision, DecisionConfig
 from headway.models.observing import Codes
 from headway.tasks.acting import fresh_seeds, seeds_to_learn
+from headway.tasks.fitting import fitted
 from headway.tasks.task import IGNORED, Batch, Phase, Term, cross_entropy
-from headway.tasks.world import EPISODES, Part, fitted, held_out
+from headway.tasks.world import EPISODES
 
 LOG = "log"  # the folder of a run's logged episodes
 EVALUATED = 256  # windows in one forward pass of an evaluation

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -14,18 +14,16 @@ from torch import Tensor, nn
 
 from headway.config import positive, probability
 from headway.data.batching import Indices
-from headway.data.environments import Environment, Plain, Shape, Symbols, Vector, View
-from headway.data.episodes import Episodes, Windows, joined, play, read_episodes, write_episodes
+from headway.data.environments import Environment, Plain, View
+from headway.data.episodes import Episodes, Part, held_out, joined, play, read_episodes, write_episodes
 from headway.errors import ConfigError, DataError
-from headway.models.observing import Codes, Numbers, Observing, Tokens
-from headway.models.world import World, WorldConfig
+from headway.models.world import World
 from headway.tasks.acting import at_random, exploring, seeds_to_learn
 from headway.tasks.imagination import Start, acting, actor_critic, drawn, dream
 from headway.tasks.rounds import PhaseName, Round, Rounds, cooling
 from headway.tasks.task import Batch, Phase, Term
 
 EPISODES = "episodes"  # of a run: a folder a round
-HELD_OUT = 10  # every tenth episode is for validation
 EVALUATED = 256  # windows in one forward pass of an evaluation
 REVIVED = 50  # steps of a code phase between looks for codes that nothing uses
 
@@ -54,24 +52,6 @@ class WorldModel:
             raise ConfigError(f"task.collect={self.collect}, allowed: one or more whole numbers from 1")
         for name in ("discount", "trace"):
             probability(f"task.{name}", getattr(self, name))
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Episodes to learn from, or to validate on, and every window of them."""
-
-    episodes: Episodes
-    windows: Windows
-    ages: np.ndarray[tuple[int], np.dtype[np.int64]]
-    goes_on: np.ndarray[tuple[int], np.dtype[np.bool_]]  # rows from which a step was taken
-    rows: Indices  # their numbers
-
-    @classmethod
-    def of(cls, episodes: Episodes, length: int) -> Part:
-        """All that is needed of episodes."""
-        goes_on = np.ones(len(episodes.actions), bool)
-        goes_on[episodes.starts[1:] - 1] = False
-        return cls(episodes, Windows.of(episodes, length), episodes.age(), goes_on, np.flatnonzero(goes_on))
 
 
 class WorldTask:
@@ -275,14 +255,6 @@ class WorldTask:
         ]
 
 
-def held_out(every: Episodes) -> tuple[Episodes, Episodes]:
-    """Episodes to learn from, and every tenth to validate on: the last of a few, the only one of one."""
-    held = np.arange(len(every)) % HELD_OUT == HELD_OUT - 1
-    if not held.any():
-        held[-1] = len(every) > 1
-    return every.pick(np.flatnonzero(~held)), every.pick(np.flatnonzero(held if held.any() else ~held))
-
-
 def world_loss(model: World, batch: Batch, *, rare: float = 1.0, exact: bool = False) -> tuple[Tensor, Tensor, Tensor]:
     """Summed over steps: of the next observation, of the reward (-log p of any, and its squared error), of the end.
 
@@ -303,35 +275,3 @@ def world_loss(model: World, batch: Batch, *, rare: float = 1.0, exact: bool = F
     ends = F.binary_cross_entropy_with_logits(end, ended, reduction="none") * (1 + (rare - 1) * ended)
     off = F.binary_cross_entropy_with_logits(any_reward, given, reduction="none") + given * (reward - rewards).square()
     return (nats * counted).sum(), (off * counted).sum(), (ends * counted).sum()
-
-
-def fitted(observing: Observing, shape: Shape) -> Observing:
-    """How a model reads what an environment shows: as configured, at the environment's sizes."""
-    if isinstance(shape, Vector):
-        return Numbers(size=shape.size)
-    if isinstance(shape, Symbols):
-        least = 0.0 if isinstance(observing, Numbers) else observing.least
-        return Tokens(parts=shape.parts, levels=shape.levels, least=least)
-    return replace(observing, image=shape.size) if isinstance(observing, Codes) else Codes(image=shape.size)
-
-
-def prepare_world(
-    config: WorldModel,
-    model: WorldConfig,
-    name: str,
-    folder: Path,
-    *,
-    batch_tokens: int,
-    seed: int,
-    note: Callable[[str], None] = lambda text: None,
-) -> tuple[WorldTask, WorldConfig]:
-    """The task in its run folder, and the model at the sizes of its environment. Raises ConfigError."""
-    environment = Environment(name, config.view)
-    observation = fitted(model.observation, environment.shape)
-    if isinstance(observation, Codes) != bool(config.round.code):
-        allowed = "from 1: pictures need a code" if isinstance(observation, Codes) else "0: there are no pictures"
-        raise ConfigError(f"task.round.code={config.round.code}, allowed for {name}: {allowed}")
-    task = WorldTask(config, name, folder, batch_tokens=batch_tokens, seed=seed, note=note)
-    sized = replace(model, observation=observation, actions=environment.actions)
-    environment.close()
-    return task, sized
