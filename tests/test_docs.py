@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
     "docs/decoding.md", "docs/capture.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/variants.md",
-    "docs/universal.md",
+    "docs/universal.md", "docs/world.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -61,6 +61,16 @@ PICTURES = (
     "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.batch_tokens 4 --train.device cpu "
     "--train.compile false --task.augment.policy none"
 )
+
+ACTING = (
+    "world-frozenlake", "world-cartpole", "world-minigrid", "world-minigrid-pixels", "decision-cartpole",
+    "world-cartpole --data Acrobot-v1 --out runs/acrobot",
+    "decision-cartpole --data runs/world-cartpole --out runs/asked",
+)  # fmt: skip
+PLAYED = (
+    "headway play runs/world-cartpole --episodes 100", "headway play runs/world-cartpole --render both.gif",
+    "headway play runs/decision-cartpole", "headway evaluate runs/world-cartpole",
+)  # fmt: skip
 
 # A documented command, and what is appended to it here. Trainings come first, the others find their runs.
 RUN = {
@@ -169,6 +179,9 @@ NOT_RUN = {
     "headway train transformer-digits --data copy-digits": "minutes on a GPU",
     "headway train transformer-digits --data reverse-digits": "minutes on a GPU",
     "headway evaluate runs/universal-digits --json": "tests/cli/test_universal.py does, on a smaller run",
+    **{f"headway train {name}": "minutes; tests/cli/test_play.py trains a small one" for name in ACTING},
+    **dict.fromkeys(PLAYED, "tests/cli/test_play.py does, on small runs"),
+    "headway bench imagine": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway demo": "tests/cli/test_demo.py does",
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",

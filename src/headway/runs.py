@@ -25,12 +25,15 @@ from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
 from headway.models import (
     BertPretraining,
     ConvnetConfig,
+    DecisionConfig,
     LongformerMasked,
     LongformerMaskedConfig,
     PoseConfig,
     Stepper,
     Universal,
     VitConfig,
+    World,
+    WorldConfig,
     build_model,
 )
 from headway.ops.kernels.flex import compiler_missing
@@ -38,11 +41,14 @@ from headway.storage import commit_file, locked
 from headway.tasks.captioning import Captioning, CaptioningTask, prepare_captioning
 from headway.tasks.classification import Classification, ClassificationTask, prepare_classification
 from headway.tasks.classifying import Prediction, classify
+from headway.tasks.deciding import Asked, Deciding, DecidingTask, prepare_deciding
 from headway.tasks.describing import Caption, describe
 from headway.tasks.embedding import Embedding, embed
+from headway.tasks.fitting import prepare_world
 from headway.tasks.language import Language, LanguageTask
 from headway.tasks.looking import Look, looks
 from headway.tasks.masked import Masked, MaskedTask
+from headway.tasks.playing import Played, played
 from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_pose
 from headway.tasks.prepare import prepare_language, prepare_masked, prepare_translation
 from headway.tasks.text_classification import (
@@ -53,6 +59,7 @@ from headway.tasks.text_classification import (
 from headway.tasks.thinking import Thought, thoughts
 from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
+from headway.tasks.world import WorldModel, WorldTask
 from headway.training.checkpoints import Checkpoints
 from headway.training.devices import pick_device
 from headway.training.run_config import RunConfig
@@ -70,6 +77,8 @@ NO_TRANSLATOR: dict[type, str] = {
     Captioning: "a captioner: it describes images, it does not read text",
     PoseEstimation: "a pose model: it finds keypoints, it does not read text",
     TextClassification: "a text classifier: it names classes, it does not translate",
+    WorldModel: "a world model: it acts, it does not read text",
+    Deciding: "a decision transformer: it acts, it does not read text",
 }
 NO_WRITER: dict[type, str] = {
     Translation: "a translation model: ",
@@ -79,6 +88,14 @@ NO_WRITER: dict[type, str] = {
     Captioning: "a captioner: it describes images, ",
     PoseEstimation: "a pose model: ",
     TextClassification: "a text classifier: it names classes, ",
+    WorldModel: "a world model: it acts, ",
+    Deciding: "a decision transformer: it acts, ",
+}
+NO_CLASSIFIER: dict[type, str] = {
+    Captioning: "was trained on captions",
+    PoseEstimation: "finds keypoints",
+    WorldModel: "acts",
+    Deciding: "acts",
 }
 AnyTask = (
     LanguageTask
@@ -88,7 +105,10 @@ AnyTask = (
     | TextClassificationTask
     | CaptioningTask
     | PoseTask
+    | WorldTask
+    | DecidingTask
 )
+NO_TEXT = Classification | PoseEstimation | WorldModel | Deciding  # runs without a tokenizer
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
@@ -113,7 +133,7 @@ def train_run(
             _expect_same(read_config(folder), config)
             expected = _trained_on(folder, watcher)
         tokenizers = read_tokenizers(folder, config.data.marks) if resume else {}
-        config, task, tokenizers, found = _prepare(config, tokenizers, expected, watcher)
+        config, task, tokenizers, found = _prepare(config, tokenizers, expected, watcher, folder)
         kept = {split: found[split] for split in TRAINED_ON if split in found}
         commit_file(folder / DATA, json.dumps(kept, indent=2) + "\n")
         for name, tokenizer in tokenizers.items():
@@ -131,7 +151,7 @@ def train_run(
 
 
 def _prepare(
-    config: RunConfig, tokenizers: dict[str, Tokenizer], expected: dict[str, str] | None, watcher: Watcher
+    config: RunConfig, tokenizers: dict[str, Tokenizer], expected: dict[str, str] | None, watcher: Watcher, folder: Path
 ) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
     """The config with the sizes its data gave, the task with its data, the tokenizers, the contents."""
     if isinstance(config.task, Classification):
@@ -140,6 +160,11 @@ def _prepare(
         return _prepare_captions(config, config.task, tokenizers.get(ONE), expected, watcher)
     if isinstance(config.task, PoseEstimation):
         return _prepare_pose(config, config.task, expected, watcher)
+    if isinstance(config.task, WorldModel):
+        return _prepare_world(config, config.task, folder, watcher)
+    if isinstance(config.task, Deciding):
+        deciding, sized = _prepare_deciding(config, config.task, folder)
+        return replace(config, model=sized), deciding, {}, {}
     size, only = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}, tokenizers.get(ONE)
     if isinstance(config.task, Language):
         language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)
@@ -235,6 +260,28 @@ def _prepare_pose(
     return config, made, {}, poses.contents
 
 
+def _prepare_world(
+    config: RunConfig, task: WorldModel, folder: Path, watcher: Watcher
+) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
+    """Nothing is there yet but the environment: what is collected is kept in the run's folder, checked by itself."""
+    if not isinstance(config.model, WorldConfig):
+        raise ConfigError(f"model={configs.kind(type(config.model))}, allowed for a world: world")
+    if config.train.accumulate != 1:
+        raise ConfigError(f"train.accumulate={config.train.accumulate}, allowed for a world: 1")
+    rows, seed = config.train.batch_tokens, config.train.seed
+    made, model = prepare_world(
+        task, config.model, config.data.spec, folder, batch_tokens=rows, seed=seed, note=watcher.note
+    )
+    return replace(config, model=model), made, {}, {}
+
+
+def _prepare_deciding(config: RunConfig, task: Deciding, folder: Path) -> tuple[DecidingTask, DecisionConfig]:
+    if not isinstance(config.model, DecisionConfig):
+        raise ConfigError(f"model={configs.kind(type(config.model))}, allowed for deciding: decision")
+    rows, seed = config.train.batch_tokens, config.train.seed
+    return prepare_deciding(task, config.model, config.data.spec, folder, batch_tokens=rows, seed=seed)
+
+
 def _trained_on(folder: Path, watcher: Watcher) -> dict[str, str] | None:
     """The digests of the data a run was begun with; None, and a note, where it keeps none."""
     try:
@@ -258,7 +305,9 @@ def _expect_same(old: RunConfig, new: RunConfig) -> None:
             "model.classes",
             "data.classes",
             "data.cache",
+            "model.actions",
         )
+        free = free or key.startswith("model.observation.")  # the environment's
         if not free and before.get(key) != after.get(key):
             raise ConfigError(f"--resume with {key}={after.get(key)!r}, the run has {before.get(key)!r}")
 
@@ -298,7 +347,7 @@ class Run:
         self.device = pick_device(device)
         self.precision = pick_precision(precision, self.device)
         self.tokenizers = read_tokenizers(folder, self.config.data.marks)
-        if not self.tokenizers and not isinstance(self.config.task, Classification | PoseEstimation):
+        if not self.tokenizers and not isinstance(self.config.task, NO_TEXT):
             raise NoRunError(f"{folder}: the run has no tokenizer")
         mean = self.config.train.average if average is None else average
         self.model, self.steps = load_model(folder, self.config.model, average=mean, precision=self.precision)
@@ -329,6 +378,10 @@ class Run:
         if isinstance(config.task, PoseEstimation):
             rows, seed = config.train.batch_tokens, config.train.seed
             return prepare_pose(config.task, data, batch_tokens=rows, seed=seed)[0]
+        if isinstance(config.task, WorldModel):
+            return self.world(spec)[1]
+        if isinstance(config.task, Deciding):
+            return _prepare_deciding(config, config.task, self.folder)[0]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, TextClassification):
@@ -465,7 +518,12 @@ class Run:
     def classify(self, images: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
         """The likeliest classes of each image file, best first. Raises DataError naming a file that is no image."""
         if not isinstance(self.config.task, Classification):
-            kinds = {Captioning: "was trained on captions", PoseEstimation: "finds keypoints"}
+            kinds = {
+                Captioning: "was trained on captions",
+                PoseEstimation: "finds keypoints",
+                WorldModel: "acts",
+                Deciding: "acts",
+            }
             what = kinds.get(type(self.config.task), "was trained on text")
             raise ConfigError(f"{self.folder} does not classify images: it {what}")
         return classify(self.model, self.device, self.config.task, self.config.data.classes, images, top=top)
@@ -488,6 +546,27 @@ class Run:
         if not isinstance(self.config.task, PoseEstimation):
             raise ConfigError(f"{self.folder} finds no keypoints: only a run of preset pose does")
         return pose(self.model, self.device, self.config.task, images)
+
+    def world(self, spec: str | None = None) -> tuple[World, WorldTask]:
+        """The world model, and its task with the episodes it was learned from. Raises ConfigError for other runs."""
+        task, model, train = self.config.task, self.model, self.config.train
+        if not isinstance(task, WorldModel) or not isinstance(model, World):
+            raise ConfigError(f"{self.folder} does not act: it is no world model")
+        if spec is not None and spec != self.config.data.spec:
+            raise ConfigError(f"--data {spec}: {self.folder} knows {self.config.data.spec} alone")
+        rows, name = train.batch_tokens, self.config.data.spec
+        made = WorldTask(task, name, self.folder, batch_tokens=rows, seed=train.seed)
+        if not made.collected:
+            raise DataError(f"{self.folder}: the episodes it was learned from are gone")
+        return model, made
+
+    def play(self, *, episodes: int = 100, seed: int = 0) -> Played | Asked:
+        """Act in the real environment, on fresh seeds; a decision transformer is asked for several returns."""
+        if isinstance(self.config.task, Deciding):
+            deciding = _prepare_deciding(self.config, self.config.task, self.folder)[0]
+            return deciding.asked(self.model, self.device, episodes=episodes, seed=seed)
+        model, task = self.world()
+        return played(model, task, self.device, episodes=episodes, seed=seed)
 
     def prompt(self, text: str) -> torch.Tensor:
         """A prompt as tokens (1, T). Raises DataError if the model's vocabulary lacks a part of it."""

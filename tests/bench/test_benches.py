@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headway.bench import BENCHES, Options, bench, capture, longformer, train_text, vit_cpu, vit_gpu
+from headway.bench import BENCHES, Options, bench, capture, imagine, longformer, train_text, vit_cpu, vit_gpu
 from headway.bench.result import Report, Result
 from headway.cli import main
 from headway.config import override
@@ -135,3 +135,11 @@ def test_what_looking_costs(monkeypatch, capsys):
     assert 0.5 < values["memory_slope_in_rows"] < 1.2
     assert values["memory_slope_in_length"] < 1.2
     assert values["weights_one_layer_of_twelve_T16"] > 0
+
+
+def test_imagination_is_counted_in_model_steps(monkeypatch):
+    for name, value in (("DREAMS", 8), ("HORIZON", 3), ("ROUNDS", 1)):
+        monkeypatch.setattr(imagine, name, value)
+    report = bench("imagine")(Options())
+    assert report.figures["model_steps_per_second"] > 0
+    assert report.results[0].name == "8 dreams of 3 steps, against no cache"

@@ -32,7 +32,9 @@ from headway.presets import PRESETS
 from tests.interop.runs import bugs, found_in, save, write_run
 from tests.models import tiny
 
-RECIPES = [name for name, preset in PRESETS.items() if preset.run is not None]
+RECIPES = [
+    name for name, preset in PRESETS.items() if preset.run is not None and preset.task not in ("world", "deciding")
+]
 GPT, TRANSLATOR, BERT = tiny.GPT, tiny.TRANSLATOR, BertPretrainingConfig(bert=tiny.BERT)
 NOT_FOR_A_GPT = {"batch, left padding", "kernel banded", "stored reference", "rotary formula", "ALiBi slopes"}
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headway.errors import DataError
-from headway.models import MODELS, PoseConfig, Source, TextClassifierConfig, build_model
+from headway.models import MODELS, DecisionConfig, PoseConfig, Source, TextClassifierConfig, WorldConfig, build_model
 from headway.storage import load_weights, save_weights
 from tests.models.tiny import ALL, CAPTIONING, ENCODER, GENERATING, LANGUAGE, VISION, VOCAB, Text, build, outputs, text
 
@@ -19,8 +19,8 @@ def start(model, batch: Text):
 
 
 def test_every_registered_model_is_under_contract():
-    # Maps, not logits: test_pose.py. Logits of a whole text: test_text_classifier.py.
-    elsewhere = {PoseConfig, TextClassifierConfig}
+    # Maps, not logits: test_pose.py. Logits of a whole text: test_text_classifier.py. What acts: test_world.py.
+    elsewhere = {PoseConfig, TextClassifierConfig, WorldConfig, DecisionConfig}
     found = {type(config) for config in (*ALL.values(), *VISION.values(), *CAPTIONING.values())}
     assert found | elsewhere == set(MODELS)
 

@@ -74,6 +74,7 @@ def test_the_issue_s_presets_are_all_there():
     wanted += " gpt-char-large bert-base bert-large roformer rnn-lm rnn-seq2seq deck llama-tiny"
     wanted += " vit-b16 vit-b32 vit-l16 vit-h14 vit-s16 vit-ti16 vit-small-data sl-vit convnet audio-vit pose"
     wanted += " captioner-rnn captioner-vit longformer longformer-char longformer-needle"
+    wanted += " world-frozenlake world-cartpole world-minigrid decision-cartpole"
     assert set(wanted.split()) <= set(PRESETS)
 
 
@@ -81,7 +82,17 @@ def test_the_issue_s_presets_are_all_there():
 def test_a_preset_says_where_it_comes_from_and_survives_plain_data(name):
     entry = PRESETS[name]
     assert entry.source
-    tasks = ("language", "translation", "masked", "classification", "text-classification", "captioning", "pose")
+    tasks = [
+        "language",
+        "translation",
+        "masked",
+        "classification",
+        "text-classification",
+        "captioning",
+        "pose",
+        "world",
+        "deciding",
+    ]
     assert entry.task in tasks
     config = entry.config()
     assert dataclasses.is_dataclass(config)

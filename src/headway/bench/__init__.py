@@ -14,6 +14,7 @@ BENCHES = {
     "decode-cpu": "headway.bench.decode_cpu",
     "decode-gpu": "headway.bench.decode_gpu",
     "flash": "headway.bench.flash",
+    "imagine": "headway.bench.imagine",
     "import": "headway.bench.importing",
     "longformer": "headway.bench.longformer",
     "train-text": "headway.bench.train_text",

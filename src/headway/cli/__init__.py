@@ -191,6 +191,18 @@ def _parser() -> argparse.ArgumentParser:
     pose.add_argument("--out", metavar="FILE.png", help="the images with their skeletons drawn on them")
     pose.add_argument("--json", action="store_true", help="for machines: one object on stdout")
 
+    play = command(
+        "play",
+        "act in the real environment with a policy learned in a world model's imagination",
+        "headway play runs/world-cartpole --episodes 100",
+        "headway play runs/world-cartpole --render both.gif    the real episode beside the imagined one",
+    )
+    _run(play)
+    play.add_argument("--episodes", type=_positive, default=100, metavar="N", help="with fresh seeds (default: 100)")
+    play.add_argument("--seed", type=int, default=0, metavar="N", help="of those seeds (default: 0)")
+    play.add_argument("--render", metavar="FILE.gif", help="the first real episode beside its dream, .gif or .png")
+    play.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")
+
     embed = command("embed", "sentence vectors from an encoder", "headway embed runs/minilm 'a cute puppy'")
     _run(embed)
     embed.add_argument("text", nargs="*", metavar="TEXT", help="without it, lines are read from stdin")

@@ -28,15 +28,19 @@ from headway.runs import Run, load
 from headway.storage import commit_file
 from headway.tasks.captioning import Captioning, CaptioningTask
 from headway.tasks.classification import Classification, ClassificationTask
+from headway.tasks.deciding import Deciding, DecidingTask
 from headway.tasks.embedding import Embedding
+from headway.tasks.judging import report as world_report
 from headway.tasks.language import Continuations, Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.pose import PoseEstimation, PoseTask
 from headway.tasks.task import usual_split
 from headway.tasks.text_classification import TextClassification, TextClassificationTask
 from headway.tasks.translation import Translation, TranslationTask
+from headway.tasks.world import WorldModel, WorldTask
 
 SAMPLES = 3
+EPISODES = 100  # a world model's policy plays
 KINDS = {
     Language: "language model",
     Masked: "masked model",
@@ -46,6 +50,8 @@ KINDS = {
     Captioning: "captioner",
     Embedding: "sentence encoder",
     PoseEstimation: "pose model",
+    WorldModel: "world model",
+    Deciding: "decision transformer",
 }
 # Options that say nothing about some runs are refused there: ignored, they would seem to have been heeded.
 MEANT_FOR = {
@@ -90,6 +96,10 @@ def run(arguments: Namespace) -> None:
         outcome = _captioning(found, task, split, beam=arguments.beam)
     elif isinstance(task, PoseTask):
         outcome = _pose(found, task, split)
+    elif isinstance(task, WorldTask):
+        outcome = _world(found, split)
+    elif isinstance(task, DecidingTask):
+        outcome = _deciding(found, task, split)
     else:
         outcome = _translation(found, task, split, arguments)
     _write(outcome, arguments, title=f"{Path(arguments.run).name}, {split}")
@@ -253,6 +263,19 @@ def _pose(found: Run, task: PoseTask, split: str) -> Outcome:
     report = task.report(posed, split)
     values = {**report.to_json(), "loss": posed.loss / len(task.splits[split])}
     return Outcome(values=values, shown=show.keypoint_figures(report))
+
+
+def _world(found: Run, split: str) -> Outcome:
+    model, task = found.world()
+    report = world_report(model, task, split, found.device, episodes=EPISODES, seed=0)
+    return Outcome(values=report.to_json(), shown=show.world_figures(report))
+
+
+def _deciding(found: Run, task: DecidingTask, split: str) -> Outcome:
+    loss = task.evaluate(found.model, found.device, split)
+    values = {"loss": loss, "perplexity": math.exp(loss), "environment_steps": task.episodes.taken}
+    rows = {"loss": f"{loss:.4f}  nats an action", "environment_steps": f"{task.episodes.taken:,}  of the log"}
+    return Outcome(values=values, shown=[Text(), show.facts(rows), show.note("`headway play` asks for returns", "dim")])
 
 
 def _check(arguments: Namespace, kind: str) -> None:

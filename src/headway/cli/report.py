@@ -13,6 +13,7 @@ from headway.evaluation.classification import ClassificationReport
 from headway.evaluation.keypoints import KeypointReport
 from headway.evaluation.positions import PositionReport, first_divergence
 from headway.evaluation.translation import TranslationReport
+from headway.evaluation.world import WorldReport, calibration_error
 
 MARK = "‖"  # where two lines part; it shows without colours too
 NONE = "–"
@@ -196,3 +197,21 @@ def _end(text: str) -> str:
 
 def _one_line(text: str) -> str:
     return text.replace("\r", "").replace("\n", "⏎").replace("\t", " ")
+
+
+def world_figures(report: WorldReport) -> list[RenderableType]:
+    """A world model: its score and what it cost, how far its dreams stray, whether its chances come true."""
+    rows = {
+        "loss": f"{report.loss:.4f}  -log p of the next observation and of the end, with the reward's error, a step",
+        "mean_return": f"{report.real}  of {report.real.episodes:,} fresh episodes, {report.taken:,} environment steps",
+        "imagined_return": f"{report.imagined}  what the model says the same policy earns",
+        **{name: f"{value:.4f}" for name, value in report.tables.items()},
+    }
+    header = ["steps ahead", "error", "repeating the last", "dreams"]
+    ahead = [[str(x.k), f"{x.error:.5f}", f"{x.repeated:.5f}", f"{x.count:,}"] for x in report.by_horizon]
+    parts: list[RenderableType] = [Text(), facts(rows), section("open-loop error", figures(header, ahead))]
+    for name, bins in (("ends", report.ends), ("rewards", report.rewards)):
+        lines = [[f"{x.predicted:.4f}", f"{x.happened:.4f}", f"{x.count:,}"] for x in bins]
+        title = f"{name}: calibration error {calibration_error(bins):.4f}"
+        parts.append(section(title, figures(["predicted", "happened", "steps"], lines)))
+    return parts

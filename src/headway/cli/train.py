@@ -19,11 +19,22 @@ from headway.presets import preset
 from headway.runs import read_config, train_run
 from headway.storage import commit_file
 from headway.tasks.classification import Classification
+from headway.tasks.deciding import Deciding
 from headway.tasks.pose import PoseEstimation
 from headway.tasks.text_classification import TextClassification
+from headway.tasks.world import WorldModel
 from headway.training.run_config import RunConfig
 from headway.training.starting import fine_tuned
 from headway.training.trainer import LOG, read_log
+
+DRAWN = ("world", "decide")  # of the phases of a task, those whose loss says what is learned
+UNITS: dict[type, str] = {
+    Classification: "images",
+    PoseEstimation: "images",
+    TextClassification: "texts",
+    WorldModel: "steps",
+    Deciding: "steps",
+}
 
 
 def run(arguments: Namespace) -> None:
@@ -44,8 +55,7 @@ def train_and_draw(
     config: RunConfig, folder: Path, *, resume: bool, tensorboard: bool = False, init: Path | None = None
 ) -> None:
     """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
-    unit = "images" if isinstance(config.task, Classification | PoseEstimation) else "tokens"
-    unit = "texts" if isinstance(config.task, TextClassification) else unit
+    unit = UNITS.get(type(config.task), "tokens")
     what = "squared error" if isinstance(config.task, PoseEstimation) else "nats"
     label = f"loss ({what} per {unit.removesuffix('s')})"
     with contextlib.ExitStack() as stack:
@@ -62,6 +72,8 @@ def train_and_draw(
 
 def _draw(folder: Path, label: str) -> None:
     entries = read_log(folder / LOG)
+    learned = next((entry["phase"] for entry in entries if entry.get("phase") in DRAWN), None)
+    entries = [entry for entry in entries if entry.get("phase", learned) == learned]  # losses of one kind
     if entries:
         commit_file(folder / "curves.png", plot_curves(entries, ylabel=label))
 

@@ -13,7 +13,7 @@ from headway.data.builtin import a_few_images, load_parallel, load_text
 from headway.data.captions import a_few_described
 from headway.data.files import read_bytes
 from headway.data.pictures import Picture, Pixels, decoded
-from headway.errors import HeadwayError
+from headway.errors import ConfigError, HeadwayError
 from headway.interop.checks import Subject
 from headway.interop.exporting import round_trip
 from headway.interop.image_kinds import CaptionKind, HeatMapKind, ImageKind
@@ -24,9 +24,11 @@ from headway.models import PoseConfig, VitConfig
 from headway.runs import Run, load
 from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
+from headway.tasks.deciding import Deciding
 from headway.tasks.pose import MEAN, STD, PoseEstimation
 from headway.tasks.text_classification import TextClassification
 from headway.tasks.translation import Translation
+from headway.tasks.world import WorldModel
 
 Looking = Classification | Captioning | PoseEstimation
 OWN = 2  # lines or images of the run's validation data
@@ -34,6 +36,8 @@ OWN = 2  # lines or images of the run's validation data
 
 def subject_of(found: Run, given: Sequence[str] = (), *, compiled: bool = False) -> Subject:
     """A run with its inputs: these texts or image files, else made-up ones and the first of its validation data."""
+    if isinstance(found.config.task, WorldModel | Deciding):
+        raise ConfigError(f"{found.folder} acts in an environment: `verify` is for what reads text or images")
     kind, examples = READERS.get(type(found.config.task), _texts)(found, given)
 
     def precise(precision: str) -> nn.Module:

@@ -13,6 +13,7 @@ from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretraini
 from headway.models.captioner_rnn import CaptionerRnn, CaptionerRnnConfig
 from headway.models.captioner_vit import CaptionerVit, CaptionerVitConfig
 from headway.models.convnet import Convnet, ConvnetConfig
+from headway.models.decision import Decision, DecisionConfig
 from headway.models.deck import Deck, DeckConfig
 from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
 from headway.models.gpt import Gpt, GptConfig
@@ -29,6 +30,7 @@ from headway.models.universal import (
     UniversalConfig,
 )
 from headway.models.vit import Vit, VitConfig
+from headway.models.world import World, WorldConfig
 
 ModelConfig = (
     RnnLmConfig
@@ -49,6 +51,8 @@ ModelConfig = (
     | UniversalConfig
     | UniversalBertConfig
     | UniversalBertPretrainingConfig
+    | WorldConfig
+    | DecisionConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -70,6 +74,8 @@ MODELS: dict[type, type[nn.Module]] = {
     UniversalConfig: Universal,
     UniversalBertConfig: Bert,
     UniversalBertPretrainingConfig: BertPretraining,
+    WorldConfig: World,
+    DecisionConfig: Decision,
 }
 
 
@@ -112,6 +118,8 @@ __all__ = [
     "CaptionerVitConfig",
     "Convnet",
     "ConvnetConfig",
+    "Decision",
+    "DecisionConfig",
     "Deck",
     "DeckConfig",
     "EncoderDecoder",
@@ -139,5 +147,7 @@ __all__ = [
     "UniversalConfig",
     "Vit",
     "VitConfig",
+    "World",
+    "WorldConfig",
     "build_model",
 ]

@@ -16,8 +16,9 @@ from headway.presets.senses import SENSES
 from headway.presets.text import TEXT
 from headway.presets.universal import UNIVERSAL
 from headway.presets.vision import VISION
+from headway.presets.worlds import WORLDS
 
-PRESETS: dict[str, Preset] = {preset.name: preset for preset in (*TEXT, *UNIVERSAL, *VISION, *SENSES)}
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in (*TEXT, *UNIVERSAL, *VISION, *SENSES, *WORLDS)}
 
 
 def preset(name: str) -> Preset:

@@ -18,7 +18,12 @@ from headway.data.store import TokenStore
 from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, DataError
 from headway.evaluation.language import LanguageReport, unigram_entropy
-from headway.models import BertPretrainingConfig, LongformerMaskedConfig, ModelConfig
+from headway.models import (
+    BertPretrainingConfig,
+    LongformerMaskedConfig,
+    ModelConfig,
+    UniversalBertPretrainingConfig,
+)
 from headway.models.bert import PretrainingLogits
 from headway.tasks.pondering import mean_steps, pondered
 from headway.tasks.task import IGNORED, Batch, Term, chosen_loss, cross_entropy
@@ -57,7 +62,7 @@ class Masked:
         if isinstance(model, LongformerMaskedConfig):
             fits = self.rows == "running" or model.longformer.segments > 1
             allowed = "running, or a model.longformer.segments of 2"
-        elif isinstance(model, BertPretrainingConfig):
+        elif isinstance(model, BertPretrainingConfig | UniversalBertPretrainingConfig):
             fits, allowed = self.rows == "pairs" or not model.follows, "pairs, or model.follows=false"
         else:
             raise ConfigError(f"a masked task with a {type(model).__name__}, allowed: a masked BERT or Longformer")

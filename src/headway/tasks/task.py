@@ -96,6 +96,23 @@ class Capturable(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What a step of training is for, and its share of the learning rate."""
+
+    name: str
+    rate: float
+
+
+@runtime_checkable
+class Phased(Protocol):
+    """A task with phases. Each has parameters of its own: those that a loss does not reach are left as they are."""
+
+    def phase(self, model: nn.Module, step: int, device: torch.device) -> Phase:
+        """What the step after `step` steps is for; whatever that needs is made ready."""
+        ...
+
+
 class Predictor(Protocol):
     """A model whose output layer stands apart, so that a loss need not make every logit."""
 

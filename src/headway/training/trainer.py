@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from headway.data.batching import Cursor
 from headway.errors import NonFiniteError
 from headway.storage import Appending, commit_file, set_weights, sweep
-from headway.tasks.task import Batch, Capturable, Task, Validated
+from headway.tasks.task import Batch, Capturable, Phase, Phased, Task, Validated
 from headway.training.captured import RUN, Captured, forbidden
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
@@ -94,12 +94,14 @@ class Trainer:
     def advance(self) -> dict[str, Any]:
         """One step of the optimiser over `accumulate` micro-batches."""
         config, started = self.config, time.perf_counter()
+        self.model.train()
+        phase = self.task.phase(self.model, self.step, self.device) if isinstance(self.task, Phased) else None
         drawn = [next(self.batches) for _ in range(config.accumulate)]
         batches = [self.task.batch(indices) for indices, _ in drawn]
         loss, size = self._gradients(batches, self.step)
         total, norm = loss.item(), size.item()
         self.step, self.cursor = self.step + 1, drawn[-1][1]
-        rate = self._rate(self.step)
+        rate = self._rate(self.step) * (phase.rate if phase else 1.0)
         if math.isfinite(total) and math.isfinite(norm):
             self._set_rate(rate)
             self._apply()
@@ -107,7 +109,8 @@ class Trainer:
             self._not_finite(total, norm)
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
-        return self._entry(total, norm, rate, sum(batch.count for batch in batches), time.perf_counter() - started)
+        tokens, seconds = sum(batch.count for batch in batches), time.perf_counter() - started
+        return self._entry(total, norm, rate, tokens, seconds, phase)
 
     def _advance_unseen(self, captured: Captured) -> list[dict[str, Any]]:
         """The steps up to the next evaluation or checkpoint, or some of them, with no look at one before the last."""
@@ -127,10 +130,12 @@ class Trainer:
             entries.append(self._entry(total, norm, self._rate(self.step), tokens, seconds))
         return entries
 
-    def _entry(self, loss: float, norm: float, rate: float, tokens: int, seconds: float) -> dict[str, Any]:
+    def _entry(
+        self, loss: float, norm: float, rate: float, tokens: int, seconds: float, phase: Phase | None = None
+    ) -> dict[str, Any]:
         return {
             "step": self.step, "loss": loss, "learning_rate": rate, "norm": norm, "tokens": tokens,
-            "seconds": round(seconds, 4),
+            "seconds": round(seconds, 4), **({"phase": phase.name} if phase else {}),
         }  # fmt: skip
 
     def _gradients(self, batches: Sequence[Batch], step: int) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,141 @@
+"""The world model: a causal transformer over (observation, action) -> next observation, reward, end; and its policy.
+
+One token a step. The next observation is drawn first, the reward and the end are read off it and the past: what is
+imagined agrees with itself, also where the world is a matter of chance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from headway.config import positive
+from headway.models.observing import CodeReader, NumberReader, Observing, TokenReader
+from headway.nn.attention import AttentionConfig
+from headway.nn.block import BlockConfig
+from headway.nn.cache import Cache
+from headway.nn.feedforward import FeedForwardConfig
+from headway.nn.linear import xavier_init
+from headway.nn.positions import Rotary
+from headway.nn.stack import Stack, StackConfig
+from headway.ops import Offset, Window
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldConfig:
+    """Sizes of a world model and of the policy that learns in it."""
+
+    observation: Observing
+    actions: int
+    width: int = 64
+    layers: int = 2
+    heads: int = 4
+    inner: int = 128
+    window: int = 4  # steps it sees, the one at hand included
+    clock: int = 0  # steps an episode may have, if the model is to know how many are gone; 0: it is not
+    policy: int = 64  # the width of actor and critic
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("actions", "window", "policy"):
+            positive(f"model.{name}", getattr(self, name))
+
+    @property
+    def stack(self) -> StackConfig:
+        """The stack these sizes describe."""
+        attention = AttentionConfig(width=self.width, heads=self.heads, dropout=self.dropout)
+        block = BlockConfig(
+            attention=attention,
+            feedforward=FeedForwardConfig(inner=self.inner, activation="gelu_tanh"),
+            place="pre",
+            dropout=self.dropout,
+        )
+        return StackConfig(layers=self.layers, block=block, context=1, position=Rotary(), causal=True)
+
+
+class World(nn.Module):
+    """(observation, action) step by step -> what the heads make next observation, reward and end of."""
+
+    scale: Tensor
+
+    def __init__(self, config: WorldConfig) -> None:
+        super().__init__()
+        self.actions, self.clock = config.actions, config.clock
+        self.sight = Window(config.window - 1, 0)
+        self.stack = Stack(config.stack)
+        self.outcome = nn.Sequential(nn.Linear(2 * config.width, config.width), nn.GELU(), nn.Linear(config.width, 3))
+        self.time = nn.Linear(1, config.width, bias=False) if config.clock else None
+        xavier_init(self)
+        self.reader: TokenReader | NumberReader = config.observation.build(config.width)
+        self.action = nn.Embedding(config.actions, config.width)
+        self.actor = Judge(self.reader, config.policy, config.actions)
+        self.critic = Judge(self.reader, config.policy, 1)
+        self.register_buffer("scale", torch.ones(()))  # of returns: the critic's unit
+
+    def forward(self, states_BT: Tensor, actions_BT: Tensor, ages_BT: Tensor | None = None) -> Tensor:
+        """States (B, T, …) and the actions (B, T) taken there -> features (B, T, D)."""
+        x: Tensor = self.stack(self._embed(states_BT, actions_BT, ages_BT), mask=self.sight)
+        return x
+
+    features = forward
+
+    def _embed(self, states: Tensor, actions: Tensor, ages: Tensor | None) -> Tensor:
+        x: Tensor = self.reader.embed(states) + self.action(actions)
+        if self.time is not None and ages is not None:
+            x = x + self.time((ages.float() / self.clock).clamp(max=1.0).unsqueeze(-1))
+        return x
+
+    def outcomes(self, h: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Features (…, D), the state they led to (…) -> the logit of any reward, what it is then, the logit of an end.
+
+        Whether there is a reward is told apart from how large it is: where rewards are rare, a little of one promised
+        everywhere is what a policy would live on.
+        """
+        any_reward, reward, end = self.outcome(torch.cat([h, self.reader.embed(after)], -1)).unbind(-1)
+        return any_reward, reward, end
+
+    def rewarded(self, h: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
+        """The reward expected, and the logit of an end: (…) each."""
+        any_reward, reward, end = self.outcomes(h, after)
+        return any_reward.sigmoid() * reward, end
+
+    def start(self, capacity: int) -> Cache:
+        """An empty cache for as many steps."""
+        return self.stack.empty_cache(capacity)
+
+    def extend(
+        self, states_BK: Tensor, actions_BK: Tensor, cache: Cache, ages_BK: Tensor | None = None
+    ) -> tuple[Tensor, Cache]:
+        """More steps -> their features (B, K, D) and the cache after them."""
+        offset: Offset = cache.length
+        x = self.stack(self._embed(states_BK, actions_BK, ages_BK), mask=self.sight.at(offset), cache=cache)
+        return x, cache.advanced(actions_BK.shape[1])
+
+    @property
+    def codes(self) -> CodeReader | None:
+        """The learned code, where pictures are observed."""
+        return self.reader if isinstance(self.reader, CodeReader) else None
+
+    def renormalise(self, states: Tensor, moves: Tensor) -> None:
+        """Numbers are measured anew, by states (N, size) and moves (N, size); nothing is computed differently."""
+        if isinstance(self.reader, NumberReader):
+            first = [judge.entrance for judge in (self.actor, self.critic)]
+            self.reader.renormalise(states, moves, first)  # type: ignore[arg-type]
+
+
+class Judge(nn.Module):
+    """A small network that reads one state: an actor's logits, or a critic's value. It begins with no opinion."""
+
+    def __init__(self, reader: TokenReader | NumberReader, width: int, out: int) -> None:
+        super().__init__()
+        self.entrance = reader.entrance(width)
+        self.middle, self.out = nn.Linear(width, width), nn.Linear(width, out)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, read: Tensor) -> Tensor:
+        """States as the reader normalises them (…) -> (…, out)."""
+        x: Tensor = self.out(self.middle(self.entrance(read).tanh()).tanh())
+        return x

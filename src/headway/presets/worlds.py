@@ -1,0 +1,193 @@
+"""Transformers that learn a world and act in it."""
+
+from __future__ import annotations
+
+from headway.data.config import DataConfig
+from headway.data.environments import Grid, Rendered
+from headway.models import DecisionConfig, ModelConfig, WorldConfig
+from headway.models.observing import Codes, Numbers, Tokens
+from headway.presets.preset import Preset
+from headway.tasks.deciding import Deciding
+from headway.tasks.rounds import Round
+from headway.tasks.world import WorldModel
+from headway.training.config import TrainConfig
+from headway.training.optimisers import AdamW
+from headway.training.run_config import RunConfig
+from headway.training.schedules import Cosine
+
+
+def frozenlake() -> WorldConfig:
+    """Sixteen places, four ways to go, ice."""
+    observation = Tokens(levels=16)
+    return WorldConfig(observation=observation, actions=4, width=32, heads=2, inner=64, window=2, policy=32)
+
+
+def frozenlake_recipe(model: ModelConfig) -> RunConfig:
+    """Minutes on two cores."""
+    task = WorldModel(
+        collect=(20000, 15000, 15000),
+        round=Round(world=300, act=250),
+        length=2,
+        dreams=256,
+        horizon=16,
+        context=1,
+        trace=0.9,
+        entropy=0.01,
+    )
+    return _run("FrozenLake-v1", task, model, batch_tokens=4096, learning_rate=3e-3)
+
+
+def cartpole() -> WorldConfig:
+    """Four numbers, two actions."""
+    return WorldConfig(observation=Numbers(size=4), actions=2)
+
+
+def cartpole_recipe(model: ModelConfig) -> RunConfig:
+    """Minutes on two cores, and fewer than 20,000 environment steps."""
+    task = WorldModel(
+        collect=(2000, 3000, 3000),
+        round=Round(world=600, act=600),
+        dreams=256,
+        horizon=16,
+        entropy=0.005,
+    )
+    return _run("CartPole-v1", task, model, batch_tokens=1024, learning_rate=1e-3)
+
+
+def minigrid() -> WorldConfig:
+    """Seven by seven cells in sight, each a thing, a colour and a state."""
+    observation = Tokens(parts=147, levels=11, least=0.02)
+    return WorldConfig(observation=observation, actions=7, window=2, clock=100)
+
+
+def minigrid_recipe(model: ModelConfig) -> RunConfig:
+    """Minutes on two cores."""
+    task = WorldModel(
+        view=Grid(),
+        collect=(5000, 2000, 2000),
+        round=Round(world=400, act=200),
+        length=8,
+        dreams=256,
+        horizon=12,
+        context=1,
+        discount=0.97,
+    )
+    return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
+
+
+def minigrid_pixels() -> WorldConfig:
+    """The same world as a picture of five by five tiles, a learned code for each."""
+    observation = Codes(image=40, patch=8, levels=32)
+    return WorldConfig(observation=observation, actions=7, window=2, clock=100)
+
+
+def minigrid_pixels_recipe(model: ModelConfig) -> RunConfig:
+    """Minutes on two cores; the code is learned in every round, before the world."""
+    task = WorldModel(
+        view=Rendered(size=40),
+        collect=(5000, 2000, 2000),
+        round=Round(code=200, world=500, act=200),
+        length=8,
+        dreams=256,
+        horizon=12,
+        context=1,
+        discount=0.97,
+    )
+    return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
+
+
+def _run(
+    environment: str, task: WorldModel, model: ModelConfig, *, batch_tokens: int, learning_rate: float
+) -> RunConfig:
+    steps = task.round.steps * len(task.collect)
+    train = TrainConfig(
+        steps=steps,
+        batch_tokens=batch_tokens,
+        learning_rate=learning_rate,
+        optimiser=AdamW(decay=0.01),
+        evaluate_every=task.round.steps,
+        save_every=task.round.steps,
+        average=1,  # the last one: what a policy is worth is not known before it is tried
+        keep=1,
+    )
+    return RunConfig(task=task, data=DataConfig(spec=environment), model=model, train=train)
+
+
+def decision() -> DecisionConfig:
+    """CartPole's four numbers and two actions, half the paper's width and context."""
+    return DecisionConfig(observation=Numbers(size=4), actions=2, context=10, width=64, layers=2)
+
+
+def decision_recipe(model: ModelConfig) -> RunConfig:
+    """A log of CartPole by policies drawn at random, in minutes on two cores."""
+    train = TrainConfig(
+        steps=1500,
+        batch_tokens=1920,
+        learning_rate=1e-3,
+        optimiser=AdamW(decay=1e-4),
+        schedule=Cosine(warmup=100),
+        clip=0.25,
+        evaluate_every=500,
+        save_every=500,
+    )
+    return RunConfig(task=Deciding(), data=DataConfig(spec="CartPole-v1"), model=model, train=train)
+
+
+LOOP = (
+    "one token a step, the observation's parts in one embedding; IRIS writes 16 tokens a frame and an action",
+    "the parts of a next observation are drawn independently of each other, given the past",
+    "reward and end are read off the next observation that was drawn; the actor reads one observation, no memory",
+)
+
+WORLDS = (
+    Preset(
+        name="world-frozenlake",
+        task="world",
+        source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
+        parameters=23_800,
+        departures=LOOP,
+        config=frozenlake,
+        run=frozenlake_recipe,
+    ),
+    Preset(
+        name="world-cartpole",
+        task="world",
+        source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
+        parameters=85_646,
+        departures=(*LOOP, "numbers move by a Gaussian each, without a code"),
+        config=cartpole,
+        run=cartpole_recipe,
+    ),
+    Preset(
+        name="world-minigrid",
+        task="world",
+        source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
+        parameters=500_444,
+        departures=(*LOOP, "the model knows how many steps are gone, since the reward depends on it"),
+        config=minigrid,
+        run=minigrid_recipe,
+    ),
+    Preset(
+        name="world-minigrid-pixels",
+        task="world",
+        source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
+        parameters=344_699,
+        departures=(*LOOP, "each patch has its own code, without a look at its neighbours; no perceptual loss"),
+        config=minigrid_pixels,
+        run=minigrid_pixels_recipe,
+    ),
+    Preset(
+        name="decision-cartpole",
+        task="deciding",
+        source="Chen et al. 2021, Decision Transformer: no world model, actions asked for by their return",
+        parameters=102_722,
+        departures=(
+            "half the width, context and all but one of the layers, for a laptop; the rate is higher, with a cosine",
+            "positions are of tokens in the window; the paper adds one of the step of the episode to all three",
+            "actions are drawn from a softmax, as in the paper's Atari games; its control tasks regress them",
+            "the log is made: each episode by another policy drawn at random",
+        ),
+        config=decision,
+        run=decision_recipe,
+    ),
+)

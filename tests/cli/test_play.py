@@ -1,0 +1,106 @@
+"""Learn a world, play in it, evaluate it: the commands end to end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from PIL import Image
+
+pytest.importorskip("gymnasium")
+
+import headway
+from headway.cli import main
+from headway.errors import ConfigError
+
+SMALL = {"train.device": "cpu", "train.batch_tokens": 48, "model.width": 16, "model.layers": 1, "model.heads": 2}
+ROUND = {"collect": "80,40", "round.world": 3, "round.act": 2, "dreams": 8, "horizon": 3}
+QUICK = [word for key, value in SMALL.items() for word in (f"--{key}", str(value))]
+ROUNDS = [word for key, value in ROUND.items() for word in (f"--task.{key}", str(value))]
+TINY = [*QUICK, *ROUNDS, "--train.steps", "10", "--train.save_every", "3"]
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lake") / "run"
+    assert main(["train", "world-frozenlake", "--out", str(folder), *TINY]) == 0
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _few_updates(monkeypatch):
+    monkeypatch.setattr("headway.tasks.baseline.UPDATES", 3)
+
+
+def test_the_score_stands_beside_what_it_cost_and_others(lake, capsys):
+    assert main(["play", str(lake), "--episodes", "4", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert values["episodes"] == 4
+    assert values["environment_steps"] == 120
+    assert values["optimum"] == 0.744
+    assert {"mean_return", "imagined_return", "random_return", "model_free_return"} <= set(values)
+    assert main(["play", str(lake), "--episodes", "4"]) == 0
+    assert "120 environment steps" in capsys.readouterr().out
+
+
+def test_the_real_episode_is_shown_beside_the_imagined_one(lake, tmp_path, capsys):
+    assert main(["play", str(lake), "--episodes", "2", "--render", str(tmp_path / "a.gif")]) == 0
+    with Image.open(tmp_path / "a.gif") as film:
+        assert film.format == "GIF"
+    assert main(["play", str(lake), "--render", "a.mp4"]) == 2
+    assert "ends in .gif or .png" in capsys.readouterr().err
+
+
+def test_evaluate_tells_how_far_dreams_stray(lake, capsys, monkeypatch):
+    monkeypatch.setattr("headway.cli.evaluate.EPISODES", 3)
+    assert main(["evaluate", str(lake), "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert {"error_1", "repeat_error_1", "end_calibration_error", "table_distance"} <= set(values)
+    assert main(["evaluate", str(lake)]) == 0
+    assert "open-loop error" in capsys.readouterr().out
+    assert main(["evaluate", str(lake), "--data", "CartPole-v1"]) == 2
+
+
+def test_resuming_is_the_run_that_went_through(lake, tmp_path):
+    part = [*TINY[: TINY.index("--train.steps")], "--train.save_every", "3", "--out", str(tmp_path / "run")]
+    assert main(["train", "world-frozenlake", *part, "--train.steps", "6"]) == 0
+    assert main(["train", "world-frozenlake", *part, "--train.steps", "10", "--resume"]) == 0
+    one, two = (folder / "checkpoints" / "step-00000010" / "model.safetensors" for folder in (lake, tmp_path / "run"))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_any_environment_by_its_name(tmp_path, capsys):
+    where = ["--out", str(tmp_path / "run")]
+    assert main(["train", "world-cartpole", "--data", "Acrobot-v1", *where, *TINY]) == 0
+    assert headway.load(tmp_path / "run").config.model.observation.size == 6
+    assert main(["train", "world-cartpole", "--data", "CartPol-v1", "--out", str(tmp_path / "no")]) == 2
+    assert "did you mean CartPole-v1" in capsys.readouterr().err
+    assert main(["train", "world-cartpole", "--data", "Pendulum-v1", "--out", str(tmp_path / "no")]) == 2
+    assert "allowed: Discrete" in capsys.readouterr().err
+
+
+def test_a_decision_transformer_is_asked_for_returns(tmp_path, capsys):
+    few = ["--task.log", "200", "--task.targets", "10,30", "--train.steps", "3", "--model.context", "4"]
+    assert main(["train", "decision-cartpole", "--out", str(tmp_path / "run"), *QUICK, *few]) == 0
+    capsys.readouterr()
+    assert main(["play", str(tmp_path / "run"), "--episodes", "2", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert {"return_asked_10", "return_asked_30", "rank_correlation"} <= set(values)
+    assert main(["play", str(tmp_path / "run"), "--episodes", "2"]) == 0
+    assert "a decision transformer" in capsys.readouterr().out
+    assert main(["evaluate", str(tmp_path / "run"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["loss"] > 0
+    assert main(["play", str(tmp_path / "run"), "--episodes", "1", "--render", str(tmp_path / "a.gif")]) == 2
+
+
+def test_what_acts_does_nothing_else(lake, tmp_path):
+    run = headway.load(lake)
+    with pytest.raises(ConfigError, match="does not read text"):
+        run.translate(["a"])
+    with pytest.raises(ConfigError, match="it acts"):
+        run.prompt("a")
+    assert main(["verify", str(lake)]) == 2
+    shutil.copytree(lake, tmp_path / "copy")
+    shutil.rmtree(tmp_path / "copy" / "episodes")
+    assert main(["play", str(tmp_path / "copy")]) == 3

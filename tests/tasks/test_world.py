@@ -1,0 +1,156 @@
+"""A world model's rounds: what is touched when, and that runs repeat."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("gymnasium")
+
+from headway.data.environments import Environment, Rendered
+from headway.data.episodes import Part
+from headway.errors import ConfigError, DataError
+from headway.models.observing import Codes
+from headway.storage import discard
+from headway.tasks.fitting import prepare_world
+from headway.tasks.judging import open_loop, report
+from headway.tasks.rounds import Round
+from tests.training.small import state_hash
+from tests.worlds import LAKE, POLE, TASK, TRAIN, task, trainer
+
+WORLDS = {"lake": (LAKE, "FrozenLake-v1"), "pole": (POLE, "CartPole-v1")}
+
+
+def test_the_environment_is_not_touched_while_the_policy_learns(tmp_path, monkeypatch):
+    touched = []
+    for name in ("step", "reset"):
+        real = getattr(Environment, name)
+        monkeypatch.setattr(Environment, name, lambda *args, real=real: touched.append(1) or real(*args))
+    made = trainer(tmp_path)
+    by_step = []
+    for _ in range(14):
+        before = len(touched)
+        entry = made.advance()
+        by_step.append((entry["phase"], len(touched) > before))
+    a_round = [("world", True)] + [("world", False)] * 3 + [("act", False)] * 3
+    assert by_step == a_round * 2
+    assert made.task.taken == sum(TASK.collect)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_runs_repeat_and_resume_to_the_bit(name, tmp_path):
+    model, environment = WORLDS[name]
+    straight = trainer(tmp_path / "a", model, environment)
+    straight.train()
+    again = trainer(tmp_path / "b", model, environment)
+    again.train()
+    assert state_hash(straight) == state_hash(again)
+    for stop in (2, 5, 7, 9):
+        first = trainer(tmp_path / f"c{stop}", model, environment)
+        for _ in range(stop):
+            first.advance()
+            if first.step == 7:
+                first._evaluate()
+        first.save()
+        torch.rand(3)
+        later = trainer(tmp_path / f"c{stop}", model, environment)
+        assert later.resume()
+        later.train()
+        assert state_hash(later) == state_hash(straight), stop
+    assert state_hash(trainer(tmp_path / "d", model, environment, seed=1)) != state_hash(straight)
+
+
+def test_rounds_that_are_yet_to_come_are_not_learned_from(tmp_path):
+    done = trainer(tmp_path)
+    for _ in range(14):
+        done.advance()
+    fresh = trainer(tmp_path)  # no checkpoint, but both rounds lie there
+    fresh.advance()
+    assert fresh.task.taken == TASK.collect[0]
+
+
+def test_episodes_that_are_gone_are_missed(tmp_path):
+    made = trainer(tmp_path)
+    for _ in range(3):
+        made.advance()
+    made.save()
+    discard(tmp_path / "episodes" / "round-000")
+    again = trainer(tmp_path)
+    again.resume()
+    with pytest.raises(DataError, match=r"round-000: the episodes of a round that is under way are gone"):
+        again.advance()
+
+
+def test_windows_end_where_their_episode_does(tmp_path):
+    made = trainer(tmp_path)
+    made.advance()
+    part = made.task.splits["train"]
+    batch = made.task.windows("train", np.arange(len(part.windows)))
+    seen, actions, ages, counted = (each.numpy() for each in batch.inputs)
+    for row in range(0, len(part.windows), 7):
+        begin, length = part.windows.begins[row], part.windows.lengths[row]
+        np.testing.assert_array_equal(seen[row, : length + 1], part.episodes.observations[begin : begin + length + 1])
+        np.testing.assert_array_equal(actions[row, :length], part.episodes.actions[begin : begin + length])
+        assert counted[row].sum() == length
+        assert ages[row, 0] == part.ages[begin]
+    assert (batch.targets.numpy()[..., 1] * counted).sum() > 0
+
+
+def test_dreams_begin_at_steps_with_enough_before_them(tmp_path):
+    made = trainer(tmp_path)
+    made.advance()
+    start = made.task.starts("train", np.arange(50), 2)
+    assert start.states.shape[1:] == (3, 1)
+    assert (start.ages.diff(dim=1) == 1).all()
+    assert not set(start.states[:, -1, 0].tolist()) & {5, 7, 11, 12, 15}  # holes and the goal: nothing goes on there
+
+
+def test_a_run_that_ran_out_of_time_has_no_end(tmp_path):
+    config = replace(TASK, collect=(1700,), round=Round(world=1, act=1))
+    car = replace(POLE, observation=replace(POLE.observation, size=2), actions=3)
+    made = trainer(tmp_path, car, "MountainCar-v0", config)
+    made.advance()
+    episodes = made.task.collected[0]
+    assert 200 in episodes.lengths.tolist()
+    assert not episodes.ends.any()
+
+
+def test_what_a_world_model_is_worth(tmp_path):
+    made = trainer(tmp_path)
+    made.train()
+    found = report(made.model, made.task, "val", made.device, episodes=5, seed=0).to_json()
+    assert found["environment_steps"] == sum(TASK.collect)
+    assert found["episodes"] == 5
+    assert 0 <= found["table_distance"] <= 1
+    assert 0 <= found["end_calibration_error"] <= 1
+    first = open_loop(made.model, made.task, "val", made.device)
+    assert [each.k for each in first] == list(range(1, len(first) + 1))
+    assert first == open_loop(made.model, made.task, "val", made.device)
+
+
+def test_pictures_are_learned_as_codes(tmp_path):
+    pytest.importorskip("minigrid")
+    view, rounds = Rendered(size=16), Round(code=3, world=2, act=1)
+    config = replace(TASK, view=view, collect=(40,), round=rounds)
+    made, model = prepare_world(config, LAKE, "MiniGrid-Empty-5x5-v0", tmp_path, batch_tokens=48, seed=0)
+    assert model.observation == Codes(image=16)
+    run = trainer(tmp_path, model, made.name, config, replace(TRAIN, steps=6, evaluate_every=6))
+    run.train()
+    found = open_loop(run.model, run.task, "val", run.device)
+    assert all(0 <= each.error <= 1 for each in found)
+    with pytest.raises(ConfigError, match=r"task.round.code=0, allowed for .*: from 1"):
+        prepare_world(replace(config, round=Round()), LAKE, made.name, tmp_path, batch_tokens=48, seed=0)
+
+
+def test_the_held_out_episodes_are_not_learned_from(tmp_path):
+    made = task(tmp_path)
+    model = trainer(tmp_path).model
+    made.phase(model, 0, torch.device("cpu"))
+    every = made.collected[0]
+    train, val = made.splits["train"], made.splits["val"]
+    assert isinstance(train, Part)
+    assert len(train.episodes) + len(val.episodes) == len(every)
+    assert train.episodes.steps + val.episodes.steps == every.steps
