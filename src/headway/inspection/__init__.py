@@ -1,0 +1,1 @@
+"""Looking inside: what a model did with an input."""

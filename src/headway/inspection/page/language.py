@@ -1,0 +1,38 @@
+"""The page of a language model: a text, and after each of its tokens what might follow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headway.data.tokenizers import Tokenizer
+from headway.inspection.page.assembly import Subject, assembled
+from headway.inspection.page.heads import Reads
+from headway.inspection.page.pieces import piece
+
+TEXT = "text"
+
+
+@torch.no_grad()
+def language_page(model: nn.Module, tokenizer: Tokenizer, tokens_1T: Tensor, subject: Subject) -> dict[str, Any]:
+    """The payload of a text (1, T) that a language model read."""
+    ids: list[int] = tokens_1T[0].tolist()
+
+    def name(index: int) -> str:
+        return piece(tokenizer, index)
+
+    return assembled(
+        model,
+        lambda: model(tokens_1T)[0],
+        subject,
+        reads={"stack": Reads(label="Decoder", sequence=TEXT)},
+        sequences={TEXT: {"label": "Text", "tokens": [name(index) for index in ids]}},
+        output={
+            "name": name,
+            "label": "What comes next",
+            "sequence": TEXT,
+            "targets": [*ids[1:], None],
+        },
+    )

@@ -1,0 +1,42 @@
+"""What a model says at the end: for each place its likeliest tokens with their logits, and what the rest add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headway.inspection.page.tensors import Tensors
+
+TOP = 8
+
+
+def output_entry(
+    logits_TV: Tensor,
+    tensors: Tensors,
+    name: Callable[[int], str],
+    *,
+    label: str,
+    sequence: str | None,
+    targets: Sequence[int | None],
+) -> dict[str, Any]:
+    """The likeliest tokens at each place, the target's own logit, and log Σ exp over all, so that shares are exact."""
+    logits = logits_TV.detach().float().cpu()
+    best, ids = logits.topk(min(TOP, logits.shape[-1]))
+    wanted = torch.tensor([0 if target is None else target for target in targets])
+    told = logits.gather(-1, wanted.unsqueeze(-1)).squeeze(-1)
+    used = {*ids.flatten().tolist(), *(target for target in targets if target is not None)}
+    return {
+        "label": label,
+        "sequence": sequence,
+        "size": logits.shape[-1],
+        "words": {str(index): name(index) for index in sorted(used)},
+        "ids": ids.tolist(),
+        "logits": tensors.full(best),
+        "normaliser": tensors.full(logits.logsumexp(-1)),
+        "targets": list(targets),
+        "target_logits": tensors.full(told),
+        "ranks": (logits > told.unsqueeze(-1)).sum(-1).add(1).tolist(),
+    }

@@ -1,0 +1,49 @@
+// The stream through the blocks: what a token's vector is after each, and how much each part added.
+
+import { el, svg, tip, visible, figures, table } from "./dom.js";
+import { figure } from "./figure.js";
+import { strips } from "./input.js";
+
+export function blocks(page) {
+  return page.payload.stacks.flatMap((stack) => [added(page, stack), streams(page, stack)]);
+}
+
+function streams(page, stack) {
+  const tensors = stack.layers.map(({ left }, n) => ({ label: `after block ${n + 1}`, tensor: () => page.open(left) }));
+  if (stack.out) tensors.push({ label: "after the last norm", tensor: () => page.open(stack.out) });
+  return strips(page, { title: `${stack.label}: the stream`, name: `${stack.label}-stream`.toLowerCase(), sequence: stack.sequence, tensors, note: "Every token's vector as each block leaves it: blue above zero, orange below." });
+}
+
+/** How long the vectors are that each part of each block adds to the chosen token. */
+function added(page, stack) {
+  const tokens = page.payload.sequences[stack.sequence].tokens, parts = Object.keys(stack.layers[0]?.added || {});
+  const at = () => Math.min(page.state.get(`at.${stack.sequence}`), tokens.length - 1);
+  const made = figure({
+    title: `${stack.label}: what each block adds`, name: `${stack.label}-added`.toLowerCase(),
+    note: "The length of the vector that attention and the position-wise network give for the chosen token, block by block.",
+    rows: () => table(`What is added for ${visible(tokens[at()])}`, ["block", ...parts], stack.layers.map((layer, n) => [String(n + 1), ...parts.map((part) => page.open(layer.added[part]).data[at()])])),
+  });
+  const holder = el("div", { class: "wide" });
+  made.stage.append(holder);
+  const draw = () => {
+    const L = stack.layers.length, width = Math.max(320, holder.clientWidth || 640), left = 44, height = 170, base = height - 34;
+    const lengths = stack.layers.map((layer) => parts.map((part) => page.open(layer.added[part]).data[at()])), most = Math.max(1e-9, ...lengths.flat());
+    const block = Math.min((width - left) / L, 120), bar = (block - 12) / parts.length;
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `What each block adds for ${visible(tokens[at()])}` });
+    root.append(svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }), svg("text", { class: "axis", x: left - 8, y: 24, "text-anchor": "end" }, figures(most)));
+    lengths.forEach((row, n) => {
+      row.forEach((value, m) => root.append(tip(svg("rect", { class: `part-${m}`, x: left + n * block + 6 + m * bar, y: base - (value / most) * (base - 20), width: Math.max(bar - 2, 1), height: (value / most) * (base - 20), rx: 2 }), () => [`block ${n + 1}, ${parts[m]}`, `length ${figures(value, 5)}`])));
+      root.append(svg("text", { class: "axis", x: left + n * block + block / 2, y: base + 16, "text-anchor": "middle" }, String(n + 1)));
+    });
+    let x = left;
+    parts.forEach((part, m) => {
+      root.append(svg("rect", { class: `part-${m}`, x, y: 2, width: 10, height: 10, rx: 2 }), svg("text", { class: "axis", x: x + 16, y: 11 }, part));
+      x += 30 + part.length * 7.4;
+    });
+    holder.replaceChildren(root);
+    made.refresh();
+  };
+  page.onSize(draw);
+  page.state.on([`at.${stack.sequence}`], draw);
+  return made.root;
+}

@@ -1,0 +1,74 @@
+// What all figures share: the payload, what is chosen, the attention that is looked at.
+
+import { Attention } from "./attention.js";
+import { openerOf } from "./tensors.js";
+import { State } from "./state.js";
+
+export class Page {
+  constructor(payload) {
+    this.payload = payload;
+    this.open = openerOf(payload.tensors);
+    this.attentions = payload.attentions.map((entry) => new Attention(entry, this.open));
+    const defaults = { attention: this.firstAttention(), head: 0, key: -1, theme: "auto", alpha: payload.trace ? payload.trace.alpha : 0, line: 0, off: "", rollout: "off" };
+    for (const [name, { tokens, start }] of Object.entries(payload.sequences)) defaults[`at.${name}`] = start ?? Math.max(0, tokens.length - 1);
+    this.state = new State(defaults);
+    this.redraws = [];
+    this.themes = [];
+    this.told = null;
+    this.state.on(["attention", "head", "key", ...Object.keys(payload.sequences).map((name) => `at.${name}`)], () => { this.told = null; });
+  }
+
+  /** The last layer that looks from what is written at what was read, else the last of all. */
+  firstAttention() {
+    const last = (kind) => this.attentions.map(({ entry }) => entry.kind).lastIndexOf(kind);
+    return Math.max(0, last("cross") >= 0 ? last("cross") : last("self"));
+  }
+
+  get attention() { return this.attentions[this.state.get("attention")]; }
+
+  choose(sequence, n) {
+    const changes = { [`at.${sequence}`]: n };
+    const entry = this.attention && this.attention.entry;
+    if (entry && entry.queries === sequence) changes.key = -1;
+    else if (entry && entry.keys === sequence) changes.key = n;
+    this.state.set(changes);
+  }
+
+  /** What is looked at: one query of one head. The key is the chosen one, else the one with most weight. */
+  look() {
+    if (this.told) return this.told;
+    const attention = this.attention, { queries, keys } = attention.entry;
+    const head = Math.min(this.state.get("head"), attention.heads - 1), i = Math.min(this.state.get(`at.${queries}`), attention.T - 1);
+    const story = attention.story(head, i), chosen = this.state.get("key");
+    const j = chosen >= 0 ? Math.min(chosen, attention.S - 1) : story.keys.reduce((best, key) => (key.weight > best.weight ? key : best)).j;
+    const tokens = (name, count) => { const all = this.payload.sequences[name].tokens; return count === all.length ? all : all.slice(0, count); };
+    this.told = { attention, head, i, j, story, queries: tokens(queries, attention.T), keys: tokens(keys, attention.S) };
+    return this.told;
+  }
+
+  /** Draw now, and whenever another query, key or head is looked at, or the room changes. */
+  onLook(draw) {
+    const keys = ["attention", "head", "key", ...Object.keys(this.payload.sequences).map((name) => `at.${name}`)];
+    this.redraws.push(draw);
+    this.state.on(keys, draw);
+  }
+
+  onSize(draw) { this.redraws.push(draw); }
+
+  onTheme(draw) { this.themes.push(draw); }
+
+  place() {
+    const { sequence, ids } = this.payload.output;
+    return sequence ? Math.min(this.state.get(`at.${sequence}`), ids.length - 1) : 0;
+  }
+
+  redraw() { for (const draw of this.redraws) draw(); }
+
+  /** Whether an address may set this. */
+  allows(key, value) {
+    if (key === "attention") return Number.isInteger(value) && value >= 0 && value < this.attentions.length;
+    if (key.startsWith("at.")) return Number.isInteger(value) && value >= 0 && value < this.payload.sequences[key.slice(3)].tokens.length;
+    if (key === "theme") return ["auto", "light", "dark"].includes(value);
+    return typeof value === "string" || Number.isFinite(value);
+  }
+}
