@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from headway.inspection import capture, taps
     from headway.ops import (
         Alibi,
         Causal,
@@ -33,6 +34,7 @@ _HOME = {
         "attend", "attention_weights", "Mask", "Causal", "Window", "Lengths", "Packed", "Prefix", "Global",
         "NotSelf", "Alibi", "Relative",
     ),
+    "headway.inspection": ("capture", "taps"),
     "headway.presets": ("build",),
     "headway.runs": ("load",),
 }  # fmt: skip
@@ -52,7 +54,9 @@ __all__ = [
     "attend",
     "attention_weights",
     "build",
+    "capture",
     "load",
+    "taps",
 ]
 
 

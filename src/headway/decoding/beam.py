@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from headway.decoding.candidates import Candidates, candidates
+from headway.decoding.chosen import tell_chosen
 from headway.decoding.constraints import Constraints
 from headway.decoding.guard import Guard
 from headway.errors import ConfigError
@@ -135,7 +136,9 @@ def beam_search(
     search = _Search(model, source, prompt, counts_B, stop, settings, limits, constraints, recorder)
     while search.step():
         pass
-    return [_ranked(lines, n_best) for lines in search.finished]
+    best = [_ranked(lines, n_best) for lines in search.finished]
+    tell_chosen(model, [[line.tokens for line in lines] for lines in best])
+    return best
 
 
 class _Search:

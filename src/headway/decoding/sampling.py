@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headway.decoding.chosen import tell_chosen
 from headway.decoding.constraints import Constraints
 from headway.decoding.guard import Guard
 from headway.decoding.randomness import Uniforms
@@ -102,7 +103,9 @@ def sample(
                 drawer.select(here)
         extended, state = model.extend(token.clamp(min=0).unsqueeze(1) if feed_back else final, state)
         logits = extended[:, -1]
-    return [_until(line, stop) for line in out.tolist()]
+    lines = [_until(line, stop) for line in out.tolist()]
+    tell_chosen(model, [[line] for line in lines])
+    return lines
 
 
 class Drawer:

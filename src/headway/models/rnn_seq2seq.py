@@ -101,7 +101,8 @@ class RnnSeq2Seq(nn.Module):
             return Seq2SeqState(hidden, None, None)
         aligned = self.attention.prepare(memory, source.lengths)
         # Before the first word the decoder has already looked once, from the state it starts in.
-        context = self.attention(hidden[-1][0].transpose(0, 1), aligned) if self.to_input else None
+        first = hidden[-1][0].transpose(0, 1)
+        context = self.attention(first, aligned, beside=False) if self.to_input else None
         return Seq2SeqState(hidden, context, aligned)
 
     def forward(
@@ -182,10 +183,10 @@ class RnnSeq2Seq(nn.Module):
             top = self.combine(torch.cat([top, context_BTW], -1)).tanh()
         return self.dropout(top), state
 
-    def _look(self, states_BTW: Tensor, state: Seq2SeqState) -> Tensor:
+    def _look(self, states_BTW: Tensor, state: Seq2SeqState, *, beside: bool = True) -> Tensor:
         assert self.attention is not None
         assert state.source is not None
-        context: Tensor = self.attention(states_BTW, state.source)
+        context: Tensor = self.attention(states_BTW, state.source, beside=beside)
         return context
 
     def _layers(self, x_BTD: Tensor, state: Seq2SeqState, counts_B: Tensor | None) -> tuple[Tensor, tuple[Hidden, ...]]:
@@ -195,7 +196,8 @@ class RnnSeq2Seq(nn.Module):
             if k:
                 x_BTD = self.between(x_BTD)
             if k == 1 and self.to_layer:
-                x_BTD = torch.cat([x_BTD, self._look(x_BTD, state)], -1)
+                only = not (self.to_input or self.to_readout)
+                x_BTD = torch.cat([x_BTD, self._look(x_BTD, state, beside=only)], -1)
             x_BTD, last = layer(x_BTD, state.hidden[k], counts_B)
             after.append(last)
         return x_BTD, tuple(after)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.nn.look import Look, Watch
 from headway.nn.taps import Tap
 from headway.ops import masked_softmax
 
@@ -69,6 +70,7 @@ class Alignment(nn.Module):
             nn.Parameter(torch.empty(width).uniform_(-(width**-0.5), width**-0.5)) if kind == "additive" else None
         )
         self.tap_weights = Tap()
+        self.watch: Watch | None = None  # told of every look that stands beside a word
 
     def prepare(self, memory_BSW: Tensor, lengths_B: Tensor | None) -> Aligned:
         """Keys and values of the source, computed once for all decoder steps."""
@@ -80,8 +82,8 @@ class Alignment(nn.Module):
         real = steps < (memory_BSW.shape[1] if lengths_B is None else lengths_B.unsqueeze(-1))
         return Aligned(keys, values, real.expand(memory_BSW.shape[:2]))
 
-    def forward(self, states_BTW: Tensor, source: Aligned) -> Tensor:
-        """(B, T, state width) -> contexts (B, T, memory width)."""
+    def forward(self, states_BTW: Tensor, source: Aligned, *, beside: bool = True) -> Tensor:
+        """(B, T, state width) -> contexts (B, T, memory width); `beside`: this is the look that belongs to the word."""
         query = states_BTW if self.query is None else self.query(states_BTW)
         if self.kind == "learned":
             query = query.sigmoid()
@@ -92,4 +94,11 @@ class Alignment(nn.Module):
         weights = masked_softmax(scores, source.real.unsqueeze(1))
         if self.hard:
             weights = F.one_hot(weights.argmax(-1), weights.shape[-1]).to(weights.dtype)
-        return self.tap_weights(weights) @ source.values
+        weights = self.tap_weights(weights)
+        context = weights @ source.values
+        if self.watch is not None and beside:
+            real = source.real.unsqueeze(1)
+            one = (query, source.keys, source.values, context, weights, scores.masked_fill(~real, float("-inf")))
+            q, k, v, mixed, known, energies = (part.unsqueeze(1) for part in one)  # a single head
+            self.watch(Look(kind="cross", q=q, k=k, v=v, mixed=mixed, known=known, energies=energies))
+        return context

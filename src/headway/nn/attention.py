@@ -13,7 +13,8 @@ from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.nn.cache import LayerCache
 from headway.nn.linear import FusedLinear
-from headway.nn.lines import gathered
+from headway.nn.lines import Lines, gathered
+from headway.nn.look import Kind, Look, Watch
 from headway.nn.positions import Geometry, Shaw
 from headway.nn.taps import Tap
 from headway.ops import Bias, Causal, Lengths, Mask, Offset
@@ -69,7 +70,12 @@ def split_heads(x_BTD: Tensor, heads: int) -> Tensor:
 
 
 class _Attention(nn.Module):
-    """What self- and cross-attention share: heads in, weighted values out, taps between."""
+    """What self- and cross-attention share: heads in, weighted values out, taps between.
+
+    `watch`, where it is set, is told of every call after its kernel ran.
+    """
+
+    kind: Kind
 
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__()
@@ -84,14 +90,36 @@ class _Attention(nn.Module):
             config.width, config.width, bias=config.bias if config.out_bias is None else config.out_bias
         )
         self.tap_q, self.tap_k, self.tap_v, self.tap_weights, self.tap_heads = (Tap() for _ in range(5))
+        self.watch: Watch | None = None
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None, offset: Offset) -> Tensor:
+    def _attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Mask | None,
+        bias: Bias | None,
+        offset: Offset,
+        lines: int = 1,
+        own: Lines | None = None,
+    ) -> Tensor:
         """q (B, H, T, E), k and v (B, G, S, E) -> (B, T, D)."""
         q, k, v = self.tap_q(q), self.tap_k(k), self.tap_v(v)
-        return self._join(self._mix(q, k, v, mask, bias, offset))
+        return self._join(self._mix(q, k, v, mask, bias, offset, lines, own))
 
-    def _mix(self, q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | None, offset: Offset) -> Tensor:
+    def _mix(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Mask | None,
+        bias: Bias | None,
+        offset: Offset,
+        lines: int = 1,
+        own: Lines | None = None,
+    ) -> Tensor:
         """(B, H, T, E): for each head and query, the weighted values."""
+        known: Tensor | None = None
         if self.shaw is not None:
             bias = self.shaw.bias(q, self.scale, offset)
         dropout = self.dropout if self.training else 0.0
@@ -101,9 +129,17 @@ class _Attention(nn.Module):
             seen = self.tap_weights(weights)
             needed |= seen is not weights  # a hook put others in their place
         if needed:
+            known = seen
             x = self._combine(F.dropout(seen, dropout), v, offset)
         else:  # nobody needs the weights, or somebody only looked: the kernel stays as it is
             x = ops.attend(q, k, v, mask=mask, bias=bias, scale=self.scale, dropout=dropout, kernel=self.kernel)
+        if self.watch is not None:
+            owned = None if own is None else own.index()
+            look = Look(
+                kind=self.kind, q=q, k=k, v=v, mixed=x, mask=mask, bias=bias, scale=self.scale, offset=offset,
+                lines=lines, owned=owned, known=known,
+            )  # fmt: skip
+            self.watch(look)
         return x
 
     def _join(self, x_BHTE: Tensor) -> Tensor:
@@ -123,6 +159,8 @@ class _Attention(nn.Module):
 
 class SelfAttention(_Attention):
     """Queries, keys and values from one input, in one fused projection."""
+
+    kind: Kind = "self"
 
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__(config)
@@ -149,7 +187,8 @@ class SelfAttention(_Attention):
             begin = lines.begin(used)
             k, v = cache.write(lines.together(k), lines.together(v), begin, begin)
             if geometry.own is not None and isinstance(mask, Causal) and not self._heard():
-                return self._attend(lines.together(q), k, v, geometry.own, None, 0).view(x_BTD.shape)
+                q = lines.together(q)
+                return self._attend(q, k, v, geometry.own, None, 0, lines.count, lines).view(x_BTD.shape)
             k, v = lines.own(k), lines.own(v)  # whoever listens, or looks in another way, sees one row a line
         elif cache is not None:
             k, v = cache.write(k, v, geometry.offset, used)
@@ -158,6 +197,8 @@ class SelfAttention(_Attention):
 
 class CrossAttention(_Attention):
     """Queries from the decoder, keys and values from a memory; no positions, which mean nothing between two texts."""
+
+    kind: Kind = "cross"
 
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__(config)
@@ -184,7 +225,7 @@ class CrossAttention(_Attention):
             rows = tuple(each.repeat_interleave(lines, 0) for each in kv)
             mask = Lengths(mask.lengths.repeat_interleave(lines)) if isinstance(mask, Lengths) else mask
             return self._attend(q_BHTE, rows[0], rows[1], mask, None, 0)
-        return self._attend(gathered(q_BHTE, lines), *kv, mask, None, 0).view(x_BTD.shape)
+        return self._attend(gathered(q_BHTE, lines), *kv, mask, None, 0, lines).view(x_BTD.shape)
 
 
 class ShawTables(nn.Module):

@@ -53,16 +53,26 @@ class Lines:
 
     def own(self, x_NGSE: Tensor) -> Tensor:
         """Keys or values as they stand -> each line's, in the order they were written (N·count, G, positions, E)."""
-        since = torch.arange(self.places.shape[1]) * self.count + self.places + self.shared
-        index = torch.cat([torch.arange(self.shared).expand(len(since), -1), since], 1)
-        row = torch.arange(len(since)).div(self.count, rounding_mode="floor").unsqueeze(1)
+        index = self.index()
+        row = torch.arange(len(index)).div(self.count, rounding_mode="floor").unsqueeze(1)
         return x_NGSE.transpose(1, 2)[row, index].transpose(1, 2)
+
+    def index(self) -> Tensor:
+        """(N·count, positions): where among the keys as they stand each line's own are, in the order of writing."""
+        since = torch.arange(self.places.shape[1]) * self.count + self.places + self.shared
+        return torch.cat([torch.arange(self.shared).expand(len(since), -1), since], 1)
 
 
 def gathered(x_BHTE: Tensor, lines: int) -> Tensor:
     """The rows of one source as its queries: (N·lines, H, T, E) -> (N, H, lines·T, E)."""
     apart: Tensor = x_BHTE.unflatten(0, (-1, lines))
     return apart.transpose(1, 2).flatten(2, 3)
+
+
+def apart(x_NHTE: Tensor, lines: int) -> Tensor:
+    """What `gathered` joined: (N, H, lines·T, E) -> (N·lines, H, T, E)."""
+    each: Tensor = x_NHTE.unflatten(2, (lines, -1))
+    return each.transpose(1, 2).flatten(0, 1)
 
 
 def sources(rows_B: Tensor, lines: int) -> tuple[Tensor, int] | None:

@@ -15,6 +15,7 @@ from headway.errors import ConfigError
 from headway.nn.attention import GAIN, AttentionConfig, SelfAttention, split_heads
 from headway.nn.cache import LayerCache
 from headway.nn.linear import FusedLinear
+from headway.nn.look import Far, Look
 from headway.nn.positions import Geometry
 from headway.nn.taps import Tap
 from headway.ops import Mask, Window
@@ -136,8 +137,27 @@ class GlobalAttention(SelfAttention):
             weights = marked.put(near, far)
             seen = self.tap_weights(weights)
             if seen is not weights:  # a hook put others in their place
-                seen = F.dropout(seen, dropout).to(local[2].dtype)
-                return marked.put(seen @ local[2], marked.pick(seen) @ own[2])
+                dropped = F.dropout(seen, dropout).to(local[2].dtype)
+                x = marked.put(dropped @ local[2], marked.pick(dropped) @ own[2])
+                return self._told(x, local, own, mask, marked, known=seen)
         near = ops.attend(*local, mask=mask, scale=self.scale, dropout=dropout, kernel=self.kernel)
         far = ops.attend(*own, mask=everything, scale=self.scale, dropout=dropout)  # few queries: any kernel will do
-        return marked.put(near, far)
+        return self._told(marked.put(near, far), local, own, mask, marked)
+
+    def _told(
+        self,
+        x_BHTE: Tensor,
+        local: tuple[Tensor, Tensor, Tensor],
+        own: tuple[Tensor, Tensor, Tensor],
+        mask: Mask,
+        marked: Marked,
+        known: Tensor | None = None,
+    ) -> Tensor:
+        """x, of which whoever watches has been told."""
+        if self.watch is not None:
+            far = Far(*own, Picked(mask, marked.index), marked)
+            q, k, v = local
+            self.watch(
+                Look(kind="self", q=q, k=k, v=v, mixed=x_BHTE, mask=mask, scale=self.scale, far=far, known=known)
+            )
+        return x_BHTE

@@ -6,6 +6,7 @@ from headway.ops.biases import Alibi, Bias, Relative
 from headway.ops.kernels.reference import masked_softmax
 from headway.ops.linear_cross_entropy import linear_cross_entropy
 from headway.ops.masks import Causal, Global, Lengths, Mask, NotSelf, Offset, Packed, Prefix, Table, Window
+from headway.ops.recompute import bias_of, scores_of, weights_of
 from headway.ops.rotary import rotary_angles, rotate
 from headway.ops.shapes import expect
 from headway.ops.sinusoids import sinusoids
@@ -28,10 +29,13 @@ __all__ = [
     "alibi_slopes",
     "attend",
     "attention_weights",
+    "bias_of",
     "expect",
     "linear_cross_entropy",
     "masked_softmax",
     "rotary_angles",
     "rotate",
+    "scores_of",
     "sinusoids",
+    "weights_of",
 ]

@@ -40,7 +40,7 @@ def attend(
     number, or a tensor () or (H,) that may be learned. `dropout` falls on the weights and is drawn from `generator`
     where one is given. A query that may look nowhere gets zeros. Raises ShapeError, KernelError.
     """
-    call = _checked(q, k, v, mask, bias, scale, dropout, generator)
+    call = checked(q, k, v, mask, bias, scale, dropout, generator)
     if kernel == "auto":
         return KERNELS[choose(call)].run(call)
     if kernel not in KERNELS:
@@ -61,7 +61,7 @@ def attention_weights(
     scale: float | Tensor | None = None,
 ) -> Tensor:
     """The weights (B, H, T, S) that `attend` would use, whatever kernel it runs on."""
-    return reference.weights(_checked(q, k, k, mask, bias, scale, 0.0, None))
+    return reference.weights(checked(q, k, k, mask, bias, scale, 0.0, None))
 
 
 def choose(call: Call) -> str:
@@ -84,7 +84,7 @@ def _flex_is_worth_it(call: Call) -> bool:
     return fits and flex.refuses(call) is None and flex.compiler_missing("cuda") is None
 
 
-def _checked(
+def checked(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -94,6 +94,7 @@ def _checked(
     dropout: float,
     generator: torch.Generator | None,
 ) -> Call:
+    """The arguments of `attend` as a kernel takes them. Raises ShapeError where they do not fit."""
     for name, value, kind in (("mask", mask, Mask), ("bias", bias, Bias)):
         if value is not None and not isinstance(value, kind):
             raise ShapeError(f"{name} is a {type(value).__name__}, expected a headway {kind.__name__} such as Causal()")
