@@ -25,7 +25,7 @@ export function svg(tag, attributes, ...children) {
 
 /** A token as it is shown: spaces and ends of lines made visible, never nothing. */
 export function visible(piece) {
-  return String(piece).replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/[\p{Cc}]/gu, "·") || "∅";
+  return String(piece).replace(/^ (?=\S)/, "").replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/[\p{Cc}]/gu, "·") || "∅";
 }
 
 export function shortened(text, most) {

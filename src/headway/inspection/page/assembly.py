@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from torch import Tensor, nn
 
 from headway.inspection.page.heads import Reads, attention_entries
-from headway.inspection.page.outputs import output_entry
-from headway.inspection.page.recording import Recording
+from headway.inspection.page.outputs import Output, output_entry
+from headway.inspection.page.recording import Recording, recorded
 from headway.inspection.page.stream import stack_entries
 from headway.inspection.page.tensors import Precision, Tensors
+
+__all__ = ["Output", "Subject", "assembled"]
 
 VERSION = 1
 EXACT = 1_200_000  # numbers in queries, keys and values up to which a page keeps all 32 bits: 5 MB
@@ -29,6 +31,10 @@ class Subject:
     said: str = ""
     steps: tuple[int, ...] = ()
 
+    def saying(self, text: str) -> Subject:
+        """The same with what the run made of its input."""
+        return replace(self, said=text)
+
 
 def assembled(
     model: nn.Module,
@@ -37,11 +43,11 @@ def assembled(
     *,
     reads: Mapping[str, Reads],
     sequences: Mapping[str, Any],
-    output: Mapping[str, Any] | None,
+    output: Output | None,
     more: Callable[[Tensors, Recording], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The payload of one forward pass, which gives logits (T, V)."""
-    with Recording(model) as recording:
+    with recorded(model) as recording:
         logits = forward()
     tensors = Tensors(_precision(recording))
     payload = {
@@ -58,7 +64,7 @@ def assembled(
         "sequences": dict(sequences),
         "attentions": attention_entries(recording, tensors, reads),
         "stacks": stack_entries(recording, tensors, reads),
-        "output": None if output is None else output_entry(logits, tensors, **output),
+        "output": None if output is None else output_entry(logits, output, tensors),
     }
     if more is not None:
         payload |= more(tensors, recording)
@@ -66,7 +72,6 @@ def assembled(
 
 
 def _precision(recording: Recording) -> Precision:
-    numbers = sum(
-        heads.seen[part].numel() for heads in recording.attentions.values() for part in "qkv" if part in heads.seen
-    )
+    looks = (look for several in recording.looks.values() for look in several)
+    numbers = sum(part.numel() for look in looks for part in (look.q, look.k, look.v))
     return "float32" if numbers <= EXACT else "float16"

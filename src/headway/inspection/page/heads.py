@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from headway import ops
-from headway.inspection.page.recording import Heads, Recording
+from headway.inspection.page.recording import Recording
 from headway.inspection.page.tensors import Tensors
 from headway.nn.alignment import Alignment
-from headway.nn.attention import CrossAttention, SelfAttention
-from headway.nn.local_attention import GlobalAttention
-from headway.nn.positions import Rotary
-from headway.nn.stack import Stack
+from headway.nn.attention import SelfAttention
+from headway.nn.look import Look
+from headway.nn.positions import AttentionPositions, Rotary
 from headway.ops import Mask
 from headway.ops.masks import And
-from headway.ops.bands import globals_of, marked_queries
 
 CHECKED = 16  # rows of each head that are kept as PyTorch gave them
 
@@ -35,49 +34,63 @@ class Reads:
 def attention_entries(recording: Recording, tensors: Tensors, reads: Mapping[str, Reads]) -> list[dict[str, Any]]:
     """Every attention that was seen, stack by stack and layer by layer."""
     entries = []
-    for path, heads in recording.attentions.items():
-        stack, _, rest = path.partition("blocks.")
-        owner = stack.removesuffix(".") if rest else path
-        if "q" not in heads.seen or owner not in reads:
-            continue
-        told, layer = reads[owner], int(rest.split(".")[0]) if rest else 0
-        crossing = not isinstance(heads.module, SelfAttention)
+    for site, looks in recording.looks.items():
+        point = recording.points[site]
+        told = reads[point.stack]
+        crossing = point.attention == "cross"
         entry = {
-            "name": path,
-            "stack": owner if rest else None,
+            "name": site,
+            "stack": point.stack,
             "label": told.label,
-            "layer": layer,
-            "kind": "cross" if crossing else "self",
+            "layer": point.layer,
+            "kind": point.attention,
             "queries": told.sequence,
             "keys": (told.memory or told.sequence) if crossing else told.sequence,
         }
-        module = recording.streams[owner].module if owner in recording.streams else None
-        entries.append(entry | _numbers(heads, tensors, module))
+        module = recording.model.get_submodule(point.module)
+        shared = None
+        if isinstance(module, SelfAttention):
+            shared = getattr(recording.holder(point.stack), "attention_positions", None)
+        entries.append(entry | _numbers(looks, tensors) | _module(module, looks[0], shared, tensors))
     return entries
 
 
-def _numbers(heads: Heads, tensors: Tensors, stack: Stack | None) -> dict[str, Any]:
-    q, k, v = (heads.seen[part] for part in "qkv")
-    weights, out = heads.seen["weights"], heads.seen["heads"]
-    late = q.shape[1] - weights.shape[1]
-    if isinstance(heads.module, Alignment) and late >= 0:
-        q = q[:, late:]
-    rows = checked_rows(q.shape[1])
+def _numbers(looks: Sequence[Look], tensors: Tensors) -> dict[str, Any]:
+    """Queries (H, T, E), keys and values (G, S, E), the mask, and the rows to compare."""
+    first = looks[0]
+    q = torch.cat([look.q[0] for look in looks], 1)
+    heads, queries, keys = q.shape[0], q.shape[1], first.k.shape[2]
+    rows = checked_rows(queries)
+    scale = first.scale.tolist() if isinstance(first.scale, Tensor) else first.scale
     entry = {
-        "heads": q.shape[0],
-        "groups": k.shape[0],
-        "scale": _scales(heads, q.shape[0]),
+        "heads": heads,
+        "groups": first.k.shape[1],
+        "scale": scale if isinstance(scale, list) else [scale] * heads,
         "q": tensors.exact(q),
-        "k": tensors.exact(k),
-        "v": tensors.exact(v),
-        "energy": None if heads.energy is None else tensors.exact(heads.energy),
-        "hard": isinstance(heads.module, Alignment) and heads.module.hard,
-        "position": _position(heads, tensors, stack),
+        "k": tensors.exact(first.k[0]),
+        "v": tensors.exact(first.v[0]),
         "rows": rows,
-        "weights": tensors.exact(weights[:, rows]),
-        "out": tensors.exact(out[:, rows]),
+        "weights": tensors.exact(_rows(looks, rows, "weights")),
+        "out": tensors.exact(_rows(looks, rows, "found")),
+        "mask": None,
+        "mask_words": "every token may look everywhere",
+        "others": None,
     }
-    return entry | _mask(heads, tensors, q.shape[1], k.shape[1]) | _global(heads, tensors)
+    if first.mask is not None:
+        allowed = first.mask.dense(queries, keys, q.device)[0]
+        entry |= {"mask": tensors.bits(allowed), "mask_words": mask_words(first.mask)}
+    if first.far is not None:  # Longformer's global tokens look through projections of their own
+        parts = {part: tensors.exact(getattr(first.far, part)[0]) for part in "qkv"}
+        entry["others"] = {"rows": first.far.marked.index[0].tolist(), **parts}
+    return entry
+
+
+def _rows(looks: Sequence[Look], rows: list[int], what: str) -> Tensor:
+    """(H, rows, …) of what PyTorch gave, whether in one look or in many."""
+    if len(looks) > 1:
+        return torch.cat([getattr(look, what)()[0] for look in looks], 1)[:, rows]
+    part: Tensor = getattr(looks[0], what)(queries=torch.tensor(rows, device=looks[0].q.device))[0]
+    return part
 
 
 def checked_rows(queries: int) -> list[int]:
@@ -87,58 +100,35 @@ def checked_rows(queries: int) -> list[int]:
     return sorted({round(n * (queries - 1) / (CHECKED - 1)) for n in range(CHECKED)})
 
 
-def _scales(heads: Heads, count: int) -> list[float]:
-    if isinstance(heads.module, SelfAttention | CrossAttention):
-        scale = heads.module.scale
-        values: list[float] = scale.tolist() if isinstance(scale, Tensor) else [scale] * count
-        return values
-    return [1.0] * count
-
-
-def _position(heads: Heads, tensors: Tensors, stack: Stack | None) -> dict[str, Any] | None:
-    """What a distance does to a score inside this attention, in a form to compute with."""
-    if not isinstance(heads.module, SelfAttention):
-        return None
-    shaw, bias = heads.module.shaw, heads.geometry.bias if heads.geometry else None
-    if shaw is not None:
-        values = None if shaw.values is None else tensors.exact(shaw.values)
-        return {"kind": "shaw", "keys": tensors.exact(shaw.keys), "values": values}
-    if isinstance(bias, ops.Alibi):
-        return {"kind": "alibi", "slopes": bias.slopes.tolist()}
-    if isinstance(bias, ops.Relative):
-        return {"kind": "t5", "table": tensors.full(bias.table[0, :, 0])}
-    shared = stack.attention_positions.position if stack and stack.attention_positions else None
-    if isinstance(shared, Rotary):
-        return {"kind": "rotary", "base": shared.base, "layout": shared.layout}
-    return None
-
-
-def _mask(heads: Heads, tensors: Tensors, queries: int, keys: int) -> dict[str, Any]:
-    if heads.mask is None:
-        return {"mask": None, "mask_words": "every token may look everywhere"}
-    allowed = heads.mask.dense(queries, keys, heads.seen["q"].device)[0]
-    return {"mask": tensors.bits(allowed), "mask_words": mask_words(heads.mask)}
+def _module(module: object, look: Look, shared: object, tensors: Tensors) -> dict[str, Any]:
+    """What the score is made of beside products: an energy, and what a distance does, in a form to compute with."""
+    entry: dict[str, Any] = {"energy": None, "hard": False, "position": None}
+    if isinstance(module, Alignment):
+        energy = None if module.energy is None else tensors.exact(module.energy)
+        return entry | {"energy": energy, "hard": module.hard}
+    if not isinstance(module, SelfAttention):
+        return entry
+    if module.shaw is not None:
+        values = None if module.shaw.values is None else tensors.exact(module.shaw.values)
+        return entry | {"position": {"kind": "shaw", "keys": tensors.exact(module.shaw.keys), "values": values}}
+    if isinstance(look.bias, ops.Alibi):
+        return entry | {"position": {"kind": "alibi", "slopes": look.bias.slopes.tolist()}}
+    if isinstance(look.bias, ops.Relative):
+        return entry | {"position": {"kind": "t5", "table": tensors.full(look.bias.table[0, :, 0])}}
+    position = shared.position if isinstance(shared, AttentionPositions) else None
+    if isinstance(position, Rotary):
+        return entry | {"position": {"kind": "rotary", "base": position.base, "layout": position.layout}}
+    return entry
 
 
 def mask_words(mask: Mask) -> str:
     """A mask in words, its parts by their names."""
     parts = getattr(mask, "parts", None)
     if parts is not None:
-        joint = " and " if isinstance(mask, And) else " or "
-        return joint.join(mask_words(part) for part in parts)
+        return (" and " if isinstance(mask, And) else " or ").join(mask_words(part) for part in parts)
     shown = [
         f"{field.name} {getattr(mask, field.name)}"
         for field in fields(mask)
         if isinstance(getattr(mask, field.name), int | tuple) and field.name != "offset"
     ]
     return " ".join([type(mask).__name__.lower(), *([f"({', '.join(shown)})"] if shown else [])])
-
-
-def _global(heads: Heads, tensors: Tensors) -> dict[str, Any]:
-    """Longformer's global tokens look through projections of their own."""
-    if not isinstance(heads.module, GlobalAttention) or "global_q" not in heads.seen or heads.mask is None:
-        return {"others": None}
-    marked = marked_queries(globals_of(heads.mask)[0], heads.seen["q"].shape[1])
-    rows: Sequence[int] = marked.index[0].tolist()
-    parts = {part: tensors.exact(heads.seen[f"global_{part}"]) for part in "qkv"}
-    return {"others": {"rows": list(rows), **parts}}

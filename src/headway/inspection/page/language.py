@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from headway.data.tokenizers import Tokenizer
-from headway.inspection.page.assembly import Subject, assembled
+from headway.inspection.page.assembly import Output, Subject, assembled
 from headway.inspection.page.heads import Reads
-from headway.inspection.page.pieces import piece
 
 TEXT = "text"
 
@@ -19,20 +18,11 @@ TEXT = "text"
 def language_page(model: nn.Module, tokenizer: Tokenizer, tokens_1T: Tensor, subject: Subject) -> dict[str, Any]:
     """The payload of a text (1, T) that a language model read."""
     ids: list[int] = tokens_1T[0].tolist()
-
-    def name(index: int) -> str:
-        return piece(tokenizer, index)
-
     return assembled(
         model,
         lambda: model(tokens_1T)[0],
         subject,
-        reads={"stack": Reads(label="Decoder", sequence=TEXT)},
-        sequences={TEXT: {"label": "Text", "tokens": [name(index) for index in ids]}},
-        output={
-            "name": name,
-            "label": "What comes next",
-            "sequence": TEXT,
-            "targets": [*ids[1:], None],
-        },
+        reads={"": Reads(label="Decoder", sequence=TEXT)},
+        sequences={TEXT: {"label": "Text", "tokens": [tokenizer.token(index) for index in ids]}},
+        output=Output(name=tokenizer.token, label="What comes next", sequence=TEXT, targets=[*ids[1:], None]),
     )

@@ -8,40 +8,77 @@ from typing import Any
 from torch import Tensor
 
 from headway.inspection.page.heads import Reads
-from headway.inspection.page.recording import Recording, Stream
+from headway.inspection.page.recording import Recording
 from headway.inspection.page.tensors import Tensors
 
-PARTS = {"attn": "attention", "cross": "cross-attention", "mlp": "network"}
+PARTS = {"self.out": "attention", "cross.out": "cross-attention", "feedforward.out": "network"}
 
 
 def stack_entries(recording: Recording, tensors: Tensors, reads: Mapping[str, Reads]) -> list[dict[str, Any]]:
-    """Every stack that ran: its input in steps, and by block what was added and what was left."""
+    """Every stack of blocks that ran: its input in steps, and by block what was added and what was left."""
     return [
-        {"name": path, "label": reads[path].label, "sequence": reads[path].sequence, **_entry(stream, tensors)}
-        for path, stream in recording.streams.items()
-        if path in reads and stream.entered is not None
+        {"name": stack, "label": told.label, "sequence": told.sequence, **_entry(recording, stack, tensors)}
+        for stack, told in reads.items()
+        if recording.value(_name(stack, "layers.0.residual")) is not None
+    ] + [
+        {"name": stack, "label": told.label, "sequence": told.sequence, **_recurrent(recording, stack, tensors)}
+        for stack, told in reads.items()
+        if recording.value(_name(stack, "layers.0.states")) is not None
     ]
 
 
-def _entry(stream: Stream, tensors: Tensors) -> dict[str, Any]:
-    positions = stream.module.input_positions
-    shared = stream.module.attention_positions
-    kind = type(positions.position if positions else shared.position if shared else None).__name__
-    steps: list[tuple[str, Tensor | None]] = [("embedding", stream.embedded)]
-    if stream.placed is not None and stream.embedded is not None:
-        steps += [("position", stream.placed - stream.embedded), ("together", stream.placed)]
-    if stream.module.input_norm is not None:
-        steps.append(("normalised", stream.entered))
+def _name(stack: str, rest: str) -> str:
+    return f"{stack}.{rest}" if stack else rest
+
+
+def _entry(recording: Recording, stack: str, tensors: Tensors) -> dict[str, Any]:
+    holder: Any = recording.holder(stack)
+    joined, shared = getattr(holder, "input_positions", None), getattr(holder, "attention_positions", None)
+    owner = joined or shared
+    left = _layers(recording, stack, "residual")
+    hidden = recording.value(_name(stack, "hidden"))
     return {
-        "position": None if kind == "NoneType" else kind,
+        "position": None if owner is None else type(owner.position).__name__,
         "inside": shared is not None,
-        "input": [{"label": label, "tensor": tensors.levels(value)} for label, value in steps if value is not None],
+        "input": [{"label": label, "tensor": tensors.levels(value)} for label, value in _input(recording, stack)],
         "layers": [
-            {
-                "left": tensors.levels(left),
-                "added": {PARTS[name]: tensors.full(value.float().norm(dim=-1)) for name, value in parts.items()},
-            }
-            for left, parts in zip(stream.left, stream.parts, strict=True)
+            {"left": tensors.levels(value), "added": _added(recording, stack, n, tensors)}
+            for n, value in enumerate(left)
         ],
-        "out": None if stream.out is None or not stream.module.output_norm else tensors.levels(stream.out),
+        "out": tensors.levels(hidden) if hidden is not None and getattr(holder, "output_norm", None) else None,
     }
+
+
+def _recurrent(recording: Recording, stack: str, tensors: Tensors) -> dict[str, Any]:
+    """A recurrent stack: vectors in, and the states of each layer."""
+    embedded = recording.value(_name(stack, "embedding"))
+    given = [] if embedded is None else [{"label": "embedding", "tensor": tensors.levels(embedded)}]
+    layers = [{"left": tensors.levels(states), "added": {}} for states in _layers(recording, stack, "states")]
+    return {"position": None, "inside": False, "input": given, "layers": layers, "out": None}
+
+
+def _layers(recording: Recording, stack: str, kind: str) -> list[Tensor]:
+    """(T, D) of each layer."""
+    found: list[Tensor] = []
+    while (value := recording.value(_name(stack, f"layers.{len(found)}.{kind}"))) is not None:
+        found.append(value)
+    return found
+
+
+def _input(recording: Recording, stack: str) -> list[tuple[str, Tensor]]:
+    embedded, entered = (recording.value(_name(stack, rest)) for rest in ("embedding", "layers.0.input"))
+    assert embedded is not None
+    assert entered is not None
+    steps, last = [("embedding", embedded)], embedded
+    if stack in recording.placed:
+        last = recording.placed[stack]
+        steps += [("position", last - embedded), ("together", last)]
+    if entered.shape != last.shape or not entered.equal(last):
+        steps.append(("what the first block reads", entered))
+    return steps
+
+
+def _added(recording: Recording, stack: str, layer: int, tensors: Tensors) -> dict[str, str]:
+    """(T,) the length of what each part of a block gave, by what it is called."""
+    found = {part: recording.value(_name(stack, f"layers.{layer}.{part}")) for part in PARTS}
+    return {PARTS[part]: tensors.full(value.float().norm(dim=-1)) for part, value in found.items() if value is not None}
