@@ -5,7 +5,7 @@ import { figure } from "./figure.js";
 import { strips } from "./input.js";
 
 export function blocks(page) {
-  return page.payload.stacks.flatMap((stack) => [added(page, stack), streams(page, stack)]);
+  return page.payload.stacks.flatMap((stack) => [Object.keys(stack.layers[0].added).length ? added(page, stack) : null, streams(page, stack)]);
 }
 
 function streams(page, stack) {
@@ -26,7 +26,7 @@ function added(page, stack) {
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
   const draw = () => {
-    const L = stack.layers.length, width = Math.max(320, holder.clientWidth || 640), left = 44, height = 170, base = height - 34;
+    const L = stack.layers.length, width = Math.max(320, holder.clientWidth || 640), left = 44, height = 164, base = height - 24;
     const lengths = stack.layers.map((layer) => parts.map((part) => page.open(layer.added[part]).data[at()])), most = Math.max(1e-9, ...lengths.flat());
     const block = Math.min((width - left) / L, 120), bar = (block - 12) / parts.length;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `What each block adds for ${visible(tokens[at()])}` });

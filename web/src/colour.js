@@ -15,7 +15,8 @@ function rampOf(kind) {
   const key = `${theme()} ${kind}`;
   if (!made.has(key)) {
     const { share, minus, plus, zero } = RAMPS[theme()];
-    const ramp = kind === "share" ? d3.interpolateRgbBasis(share) : d3.interpolateRgbBasis([minus, zero, plus]);
+    const below = d3.interpolateRgbBasis([minus, zero]), above = d3.interpolateRgbBasis([zero, plus]);
+    const ramp = kind === "share" ? d3.interpolateRgbBasis(share) : (t) => (t < 0.5 ? below(2 * t) : above(2 * t - 1));
     made.set(key, Array.from({ length: STEPS }, (_, n) => d3.rgb(ramp(n / (STEPS - 1)))));
   }
   return made.get(key);

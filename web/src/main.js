@@ -10,6 +10,10 @@ import { matrix, shareLegend } from "./matrix.js";
 import { ladder, products, positions, values } from "./story.js";
 import { blocks } from "./blocks.js";
 import { output } from "./output.js";
+import { lens } from "./lens.js";
+import { whatIf } from "./whatif.js";
+import { search } from "./beam.js";
+import { pictureInput, pictureLook } from "./picture.js";
 
 const page = new Page(JSON.parse(document.getElementById("payload").textContent));
 
@@ -82,12 +86,14 @@ function section(id, title, lead, ...content) {
 function sections() {
   const { payload } = page, looks = page.attentions.length > 0;
   return [
-    section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", inputs(page)),
+    section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", payload.image ? pictureInput(page) : null, inputs(page)),
     section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page)),
-    looks ? section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead()) : null,
+    looks ? section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), payload.image ? pictureLook(page) : null) : null,
     looks ? section("story", "One look, step by step", "All of it is computed here, from the queries, keys and values of the run.", ladder(page), products(page), positions(page), values(page)) : null,
     section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),
-    payload.output ? section("output", "What comes out", null, output(page)) : null,
+    payload.output ? section("output", "What comes out", "The last vector of each token, read by the output layer.", output(page), payload.lens ? lens(page) : null) : null,
+    payload.ablation ? section("what-if", "What if", "Every head has a part in the result; some more than others.", whatIf(page)) : null,
+    payload.trace && payload.trace.nodes.length ? section("search", "How it was found", "A model gives probabilities; a search decides which words to follow.", search(page)) : null,
   ].filter(Boolean);
 }
 

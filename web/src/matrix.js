@@ -4,8 +4,8 @@ import { el, svg, tip, hideTip, visible, shortened, figures, percent } from "./d
 import { fitted, cells, drawCells } from "./canvas.js";
 import { shareColour } from "./colour.js";
 
-const LABELS = 84, TOP = 76; // pixels kept for tokens at the left and above
-const LETTERS = 11;
+const LABELS = 118, TOP = 76, LARGEST = 44; // pixels kept for tokens at the left and above, and of a cell's side
+const LETTERS = 11, LONG = 16; // of a token's name across and down
 const BUDGET = 14; // milliseconds of computing before the page has its turn
 
 /** {node, draw}: a canvas for the attention `source()` gives as {attention, head, queries, keys, i, j}. */
@@ -16,9 +16,8 @@ export function matrix(source, { pick, label }) {
   function geometry() {
     const { attention } = source(), width = canvas.parentElement ? canvas.parentElement.clientWidth : 640;
     const T = attention.T, S = attention.S, wide = Math.max(120, width - LABELS);
-    const cell = Math.max(Math.min(wide / S, 30), Math.min(wide, 560) / Math.max(S, T));
-    const across = Math.min(wide, S * cell), down = Math.min(560, T * cell);
-    return { T, S, cell: Math.min(across / S, down / T), width: LABELS + across, height: TOP + down, across, down };
+    const cell = Math.min(LARGEST, wide / S, Math.max(560, wide) / T), across = S * cell, down = T * cell;
+    return { T, S, cell, width: LABELS + across, height: TOP + down, across, down };
   }
 
   function rowOf(i) {
@@ -85,7 +84,7 @@ export function matrix(source, { pick, label }) {
       const y = TOP + view.y + (n + 0.5) * size;
       if ((n % every && n !== i) || y < TOP || y > TOP + g.down) continue;
       ink(n === i);
-      context.fillText(shortened(visible(queries[n]), LETTERS), LABELS - 8, y);
+      context.fillText(shortened(visible(queries[n]), LONG), LABELS - 8, y);
     }
     context.textAlign = "left";
     for (let n = 0; n < g.S; n++) {

@@ -2,6 +2,7 @@
 
 import { Attention } from "./attention.js";
 import { openerOf } from "./tensors.js";
+import { visible } from "./dom.js";
 import { State } from "./state.js";
 
 export class Page {
@@ -42,7 +43,9 @@ export class Page {
     const story = attention.story(head, i), chosen = this.state.get("key");
     const j = chosen >= 0 ? Math.min(chosen, attention.S - 1) : story.keys.reduce((best, key) => (key.weight > best.weight ? key : best)).j;
     const tokens = (name, count) => { const all = this.payload.sequences[name].tokens; return count === all.length ? all : all.slice(0, count); };
-    this.told = { attention, head, i, j, story, queries: tokens(queries, attention.T), keys: tokens(keys, attention.S) };
+    const writes = attention.entry.kind === "cross" && this.payload.sequences[queries].writes;
+    const asking = tokens(queries, attention.T).map((piece, n) => (writes ? `${visible(piece)}\u2009→\u2009${visible(writes[n] ?? "")}` : piece));
+    this.told = { attention, head, i, j, story, queries: asking, keys: tokens(keys, attention.S) };
     return this.told;
   }
 

@@ -31,7 +31,7 @@ export function ladder(page) {
     const steps = [["dot", entry.energy ? "w·tanh(q+k)" : "q·k"], ["scaled", `× ${figures(story.scale)}`], ...(position ? [["position", `+ ${entry.position.kind}`]] : []), ["score", "score"], ["weight", "weight"]];
     const width = Math.max(560, holder.clientWidth || 640), left = 100, column = (width - left) / steps.length, bar = column - 74;
     const most = Object.fromEntries(steps.map(([name]) => [name, Math.max(1e-9, ...rows.filter((key) => key.allowed || name === "dot").map((key) => Math.abs(key[name])))]));
-    const height = 34 + rows.length * ROW + 26;
+    const height = 34 + rows.length * ROW + (rows.length < story.keys.length ? 26 : 2);
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `The keys that ${visible(queries[i])} looks at most, with their scores and weights` });
     steps.forEach(([, title], n) => root.append(svg("text", { class: "axis", x: left + n * column + 4, y: 18 }, title)));
     rows.forEach((key, n) => {
@@ -74,7 +74,8 @@ export function products(page) {
   made.stage.append(sentence, holder);
   page.onLook(() => {
     const { parts, E, total, names, entry } = pair(page), width = Math.max(480, holder.clientWidth || 640), left = 70;
-    const wide = (width - left - 8) / E, rows = [["q", parts.q], ["k", parts.k]], height = 190;
+    const wide = (width - left - 8) / E, rows = [["q", parts.q], ["k", parts.k]];
+    const height = parts.product.some((value) => value < 0) ? 182 : 126;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `q and k of ${names}, and their products, which add up to ${figures(total, 5)}` });
     const sizes = Math.max(...parts.q.map(Math.abs), ...parts.k.map(Math.abs)), most = Math.max(1e-9, ...parts.product.map(Math.abs));
     rows.forEach(([name, values], n) => {

@@ -513,6 +513,7 @@ const in_page = (() => {
 
 const { Attention } = in_attention;
 const { openerOf } = in_tensors;
+const { visible } = in_dom;
 const { State } = in_state;
 
 class Page {
@@ -553,7 +554,9 @@ class Page {
     const story = attention.story(head, i), chosen = this.state.get("key");
     const j = chosen >= 0 ? Math.min(chosen, attention.S - 1) : story.keys.reduce((best, key) => (key.weight > best.weight ? key : best)).j;
     const tokens = (name, count) => { const all = this.payload.sequences[name].tokens; return count === all.length ? all : all.slice(0, count); };
-    this.told = { attention, head, i, j, story, queries: tokens(queries, attention.T), keys: tokens(keys, attention.S) };
+    const writes = attention.entry.kind === "cross" && this.payload.sequences[queries].writes;
+    const asking = tokens(queries, attention.T).map((piece, n) => (writes ? `${visible(piece)}\u2009→\u2009${visible(writes[n] ?? "")}` : piece));
+    this.told = { attention, head, i, j, story, queries: asking, keys: tokens(keys, attention.S) };
     return this.told;
   }
 
@@ -734,7 +737,8 @@ function rampOf(kind) {
   const key = `${theme()} ${kind}`;
   if (!made.has(key)) {
     const { share, minus, plus, zero } = RAMPS[theme()];
-    const ramp = kind === "share" ? d3.interpolateRgbBasis(share) : d3.interpolateRgbBasis([minus, zero, plus]);
+    const below = d3.interpolateRgbBasis([minus, zero]), above = d3.interpolateRgbBasis([zero, plus]);
+    const ramp = kind === "share" ? d3.interpolateRgbBasis(share) : (t) => (t < 0.5 ? below(2 * t) : above(2 * t - 1));
     made.set(key, Array.from({ length: STEPS }, (_, n) => d3.rgb(ramp(n / (STEPS - 1)))));
   }
   return made.get(key);
@@ -857,7 +861,7 @@ function strips(page, { title, note, tensors, sequence, name }) {
 }
 
 function embeddings(page) {
-  return page.payload.stacks.map((stack) => strips(page, {
+  return page.payload.stacks.filter((stack) => stack.input.length).map((stack) => strips(page, {
     title: `${stack.label}: what goes in`, name: `${stack.label}-input`.toLowerCase(), sequence: stack.sequence,
     note: stack.position === null ? "A row a token, a column a dimension. This stack is told nothing of positions."
       : stack.inside ? `A row a token, a column a dimension. Positions (${stack.position}) come in later, inside attention.`
@@ -970,8 +974,8 @@ const { el, svg, tip, hideTip, visible, shortened, figures, percent } = in_dom;
 const { fitted, cells, drawCells } = in_canvas;
 const { shareColour } = in_colour;
 
-const LABELS = 84, TOP = 76; // pixels kept for tokens at the left and above
-const LETTERS = 11;
+const LABELS = 118, TOP = 76, LARGEST = 44; // pixels kept for tokens at the left and above, and of a cell's side
+const LETTERS = 11, LONG = 16; // of a token's name across and down
 const BUDGET = 14; // milliseconds of computing before the page has its turn
 
 /** {node, draw}: a canvas for the attention `source()` gives as {attention, head, queries, keys, i, j}. */
@@ -982,9 +986,8 @@ function matrix(source, { pick, label }) {
   function geometry() {
     const { attention } = source(), width = canvas.parentElement ? canvas.parentElement.clientWidth : 640;
     const T = attention.T, S = attention.S, wide = Math.max(120, width - LABELS);
-    const cell = Math.max(Math.min(wide / S, 30), Math.min(wide, 560) / Math.max(S, T));
-    const across = Math.min(wide, S * cell), down = Math.min(560, T * cell);
-    return { T, S, cell: Math.min(across / S, down / T), width: LABELS + across, height: TOP + down, across, down };
+    const cell = Math.min(LARGEST, wide / S, Math.max(560, wide) / T), across = S * cell, down = T * cell;
+    return { T, S, cell, width: LABELS + across, height: TOP + down, across, down };
   }
 
   function rowOf(i) {
@@ -1051,7 +1054,7 @@ function matrix(source, { pick, label }) {
       const y = TOP + view.y + (n + 0.5) * size;
       if ((n % every && n !== i) || y < TOP || y > TOP + g.down) continue;
       ink(n === i);
-      context.fillText(shortened(visible(queries[n]), LETTERS), LABELS - 8, y);
+      context.fillText(shortened(visible(queries[n]), LONG), LABELS - 8, y);
     }
     context.textAlign = "left";
     for (let n = 0; n < g.S; n++) {
@@ -1157,7 +1160,7 @@ function ladder(page) {
     const steps = [["dot", entry.energy ? "w·tanh(q+k)" : "q·k"], ["scaled", `× ${figures(story.scale)}`], ...(position ? [["position", `+ ${entry.position.kind}`]] : []), ["score", "score"], ["weight", "weight"]];
     const width = Math.max(560, holder.clientWidth || 640), left = 100, column = (width - left) / steps.length, bar = column - 74;
     const most = Object.fromEntries(steps.map(([name]) => [name, Math.max(1e-9, ...rows.filter((key) => key.allowed || name === "dot").map((key) => Math.abs(key[name])))]));
-    const height = 34 + rows.length * ROW + 26;
+    const height = 34 + rows.length * ROW + (rows.length < story.keys.length ? 26 : 2);
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `The keys that ${visible(queries[i])} looks at most, with their scores and weights` });
     steps.forEach(([, title], n) => root.append(svg("text", { class: "axis", x: left + n * column + 4, y: 18 }, title)));
     rows.forEach((key, n) => {
@@ -1200,7 +1203,8 @@ function products(page) {
   made.stage.append(sentence, holder);
   page.onLook(() => {
     const { parts, E, total, names, entry } = pair(page), width = Math.max(480, holder.clientWidth || 640), left = 70;
-    const wide = (width - left - 8) / E, rows = [["q", parts.q], ["k", parts.k]], height = 190;
+    const wide = (width - left - 8) / E, rows = [["q", parts.q], ["k", parts.k]];
+    const height = parts.product.some((value) => value < 0) ? 182 : 126;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `q and k of ${names}, and their products, which add up to ${figures(total, 5)}` });
     const sizes = Math.max(...parts.q.map(Math.abs), ...parts.k.map(Math.abs)), most = Math.max(1e-9, ...parts.product.map(Math.abs));
     rows.forEach(([name, values], n) => {
@@ -1321,7 +1325,7 @@ const { figure } = in_figure;
 const { strips } = in_input;
 
 function blocks(page) {
-  return page.payload.stacks.flatMap((stack) => [added(page, stack), streams(page, stack)]);
+  return page.payload.stacks.flatMap((stack) => [Object.keys(stack.layers[0].added).length ? added(page, stack) : null, streams(page, stack)]);
 }
 
 function streams(page, stack) {
@@ -1342,7 +1346,7 @@ function added(page, stack) {
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
   const draw = () => {
-    const L = stack.layers.length, width = Math.max(320, holder.clientWidth || 640), left = 44, height = 170, base = height - 34;
+    const L = stack.layers.length, width = Math.max(320, holder.clientWidth || 640), left = 44, height = 164, base = height - 24;
     const lengths = stack.layers.map((layer) => parts.map((part) => page.open(layer.added[part]).data[at()])), most = Math.max(1e-9, ...lengths.flat());
     const block = Math.min((width - left) / L, 120), bar = (block - 12) / parts.length;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `What each block adds for ${visible(tokens[at()])}` });
@@ -1422,6 +1426,418 @@ function output(page) {
 return { chances, output };
 })();
 
+const in_lens = (() => {
+// The logit lens: what the model would say if it stopped after each block.
+
+const { el, svg, tip, visible, shortened, figures, percent, table } = in_dom;
+const { shareColour, inkOn } = in_colour;
+const { figure } = in_figure;
+
+const CELL = 84, HIGH = 28, LEFT = 92, MOST = 60;
+
+function lens(page) {
+  const { lens: told } = page.payload, { sequence } = page.payload.output;
+  const tokens = sequence ? page.payload.sequences[sequence].tokens : [""], shares = page.open(told.shares), [L, T, K] = shares.shape;
+  const best = (layer, place) => Array.from({ length: K }, (_, n) => ({ word: told.words[told.ids[layer][place][n]], share: shares.data[(layer * T + place) * K + n] }));
+  const made = figure({
+    title: "After each block", name: "lens",
+    note: "What the model would say if the blocks above were left out: each block's stream, read by the last norm and the output layer. Darker is surer.",
+    rows: () => {
+      const place = Math.min(page.place(), T - 1);
+      return table(`At ${visible(tokens[place])}`, ["after", "likeliest", "probability", "second", "probability"], told.layers.map((name, layer) => {
+        const [first, second] = best(layer, place);
+        return [name, visible(first.word), percent(first.share), second ? visible(second.word) : "", second ? percent(second.share) : ""];
+      }));
+    },
+  });
+  const holder = el("div", { class: "wide" });
+  made.stage.append(holder);
+  const draw = () => {
+    const place = Math.min(page.place(), T - 1), from = Math.max(0, Math.min(place - MOST / 2, T - MOST)), count = Math.min(T, MOST);
+    const width = LEFT + count * CELL + 8, height = 30 + L * HIGH + 6;
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The likeliest word at each place after each block" });
+    for (let n = from; n < from + count; n++) {
+      const x = LEFT + (n - from) * CELL;
+      root.append(svg("text", { class: n === place ? "piece chosen" : "axis", x: x + CELL / 2, y: 18, "text-anchor": "middle" }, shortened(visible(tokens[n]), 10)));
+      told.layers.forEach((name, layer) => {
+        const list = best(layer, n), fill = shareColour(list[0].share), y = 28 + layer * HIGH;
+        const cell = svg("g", { class: "cell" }, svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: HIGH - 2, rx: 4, fill: fill.formatHex() }),
+          svg("text", { x: x + CELL / 2, y: y + HIGH / 2, "text-anchor": "middle", "dominant-baseline": "middle", fill: inkOn(fill), style: { fill: inkOn(fill) } }, shortened(visible(list[0].word), 10)));
+        cell.addEventListener("click", () => sequence && page.choose(sequence, n));
+        root.append(tip(cell, () => [`${name}, at ${visible(tokens[n])}`, ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`)]));
+      });
+    }
+    told.layers.forEach((name, layer) => root.append(svg("text", { class: "axis", x: LEFT - 10, y: 28 + layer * HIGH + HIGH / 2, "text-anchor": "end", "dominant-baseline": "middle" }, name)));
+    holder.replaceChildren(root);
+    made.refresh();
+  };
+  page.onSize(draw);
+  page.state.on(sequence ? [`at.${sequence}`] : ["head"], draw);
+  return made.root;
+}
+return { lens };
+})();
+
+const in_whatif = (() => {
+// What happens with a head switched off: computed beforehand for this input, one head at a time.
+
+const { el, svg, tip, visible, figures, percent, table, roving } = in_dom;
+const { signedColour, inkOn } = in_colour;
+const { figure } = in_figure;
+const { nameOf } = in_glance;
+
+function whatIf(page) {
+  const { ablation: told } = page.payload, { state } = page, change = page.open(told.changes), T = change.shape[1];
+  const sequence = page.payload.output.sequence, words = page.payload.output.words;
+  const label = ({ attention, head }) => `${nameOf(page.attentions[attention])}, head ${head + 1}`;
+  const total = told.heads.map((_, n) => Array.from(change.data.subarray(n * T, (n + 1) * T)).reduce((sum, value) => sum + value, 0));
+  const most = Math.max(1e-6, ...total.map(Math.abs));
+  const other = (n) => told.said[n].filter((id, place) => id !== told.plain[place]).length;
+  const made = figure({
+    title: "With one head switched off", name: "heads-off",
+    note: "How the log-probability of what the model said changes when a head gives nothing: orange where it was needed, blue where it was in the way. Choose a head.",
+    rows: () => table("Heads switched off", ["head", "change of log-probability", "places with another likeliest word"], told.heads.map((each, n) => [label(each), total[n], String(other(n))])),
+  });
+  const settles = [], groups = new Map();
+  told.heads.forEach((each, n) => {
+    const key = nameOf(page.attentions[each.attention]);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(n);
+  });
+  const grid = el("div", { class: "offs", role: "group", "aria-label": "Heads to switch off" });
+  for (const [name, members] of groups) {
+    grid.append(el("div", { class: "row" }, el("span", { class: "layer long" }, name), members.map((n) => {
+      const fill = () => signedColour(total[n], most);
+      const button = el("button", { type: "button", class: "off", "aria-label": `Switch off ${label(told.heads[n])}: ${figures(total[n])} nats`, onclick: () => state.set({ off: state.get("off") === String(n) ? "" : String(n) }) }, figures(total[n], 2));
+      settles.push(() => { button.style.background = fill().formatHex(); button.style.color = inkOn(fill()); button.setAttribute("aria-pressed", String(state.get("off") === String(n))); });
+      return tip(button, () => [label(told.heads[n]), `log-probability changes by ${figures(total[n], 4)} nats`, `${other(n)} of ${T} places say something else`]);
+    })));
+  }
+  settles.push(roving(grid));
+  const result = el("div", { class: "result" });
+  made.stage.append(grid, result);
+  const draw = () => {
+    settles.forEach((each) => each());
+    const n = Number(state.get("off"));
+    if (state.get("off") === "" || !told.heads[n]) {
+      result.replaceChildren(el("p", { class: "note" }, "No head is switched off."));
+      return;
+    }
+    const tokens = sequence ? page.payload.sequences[sequence].tokens : [""], writes = sequence && page.payload.sequences[sequence].writes;
+    result.replaceChildren(
+      el("p", { class: "note" }, `Without ${label(told.heads[n])}: ${figures(total[n], 4)} nats in all. Below, at each place the change, and what would be likeliest now where that differs.`),
+      el("div", { class: "tokens" }, tokens.map((piece, place) => {
+        const value = change.data[n * T + place], fill = signedColour(value, Math.max(1e-6, ...Array.from(change.data.subarray(n * T, (n + 1) * T), Math.abs))), differs = told.said[n][place] !== told.plain[place];
+        return tip(el("span", { class: "token still", tabindex: 0, style: { background: fill.formatHex(), color: inkOn(fill) } }, el("bdi", {}, visible(writes ? writes[place] : piece)), differs ? el("em", {}, ` now ${visible(told.words[told.said[n][place]])}`) : null),
+          () => [visible(writes ? writes[place] : piece), `changes by ${figures(value, 4)} nats`, differs ? `likeliest now: ${visible(told.words[told.said[n][place]])}` : "the likeliest word stays"]);
+      })));
+    made.refresh();
+  };
+  state.on(["off"], draw);
+  page.onTheme(draw);
+  return made.root;
+}
+return { whatIf };
+})();
+
+const in_beam = (() => {
+// The search: every candidate as a tree, and its finished lines, ranked anew by another length penalty.
+
+const { el, svg, tip, visible, shortened, figures, table } = in_dom;
+const { shareColour } = in_colour;
+const { figure } = in_figure;
+
+const COLUMNS = [86, 112], ROW = 22, WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 };
+
+function penalty(length, alpha, kind) {
+  return kind === "gnmt" ? ((5 + length) / 6) ** alpha : length ** alpha;
+}
+
+/** Lines with their scores under this penalty, best first; equal ones stay in their order. */
+function ranked(trace, alpha) {
+  return trace.lines.map((line, index) => ({ ...line, index, score: line.log_probability / penalty(line.length, alpha, trace.penalty) }))
+    .sort((a, b) => b.score - a.score || a.index - b.index);
+}
+
+/** Places at least 1 apart, in this order, as near to the wanted ones as can be. */
+function apart(wanted, weights) {
+  const pools = [];
+  wanted.forEach((place, n) => {
+    pools.push([place - n, weights[n], 1]);
+    while (pools.length > 1 && pools[pools.length - 2][0] > pools[pools.length - 1][0]) {
+      const [b, w, m] = pools.pop(), [a, v, k] = pools.pop();
+      pools.push([(a * v + b * w) / (v + w), v + w, k + m]);
+    }
+  });
+  const level = pools.flatMap(([mean, , members]) => Array(members).fill(Math.max(mean, 0)));
+  return level.map((mean, n) => mean + n);
+}
+
+/** A row for each node: in the order of their parents, level with them where there is room. */
+function placed(nodes) {
+  const y = new Array(nodes.length).fill(0), steps = Math.max(0, ...nodes.map((each) => each.step + 1));
+  for (let step = 0; step < steps; step++) {
+    const wanted = (n) => (nodes[n].parent === null ? 0 : y[nodes[n].parent]);
+    const column = nodes.flatMap((each, n) => (each.step === step ? [n] : []))
+      .sort((a, b) => wanted(a) - wanted(b) || (nodes[a].status !== "won") - (nodes[b].status !== "won") || nodes[b].nats - nodes[a].nats);
+    apart(column.map(wanted), column.map((n) => WEIGHT[nodes[n].status])).forEach((row, n) => { y[column[n]] = row; });
+  }
+  return { y, steps };
+}
+
+function search(page) {
+  return [tree(page), looks(page)];
+}
+
+function tree(page) {
+  const { trace } = page.payload, { state } = page, { y, steps } = placed(trace.nodes);
+  const made = figure({
+    title: "The search", name: "search",
+    note: `A beam ${trace.beam} wide: every word it weighed, left to right; faint ones were let go. The winner is decided by log-probability over length penalty.`,
+    rows: () => table("Finished lines", ["rank", "score", "log-probability", "tokens", "text"], ranked(trace, state.get("alpha")).map((line, n) => [String(n + 1), line.score, line.log_probability, String(line.length), line.text])),
+  });
+  const slider = el("input", { type: "range", min: 0, max: 3, step: 0.05, id: "alpha", value: state.get("alpha"), oninput: () => state.set({ alpha: Number(slider.value) }) });
+  const value = el("output", { for: "alpha" }), back = el("button", { type: "button", class: "quiet", onclick: () => state.set({ alpha: trace.alpha }) }, "as decoded");
+  const list = el("ol", { class: "lines" }), holder = el("div", { class: "wide" });
+  made.root.insertBefore(el("div", { class: "control" }, el("label", { for: "alpha" }, "Length penalty α"), slider, value, back), made.stage);
+  made.stage.append(holder, list);
+  const before = new Map(ranked(trace, trace.alpha).map((line, n) => [line.index, n]));
+  const draw = () => {
+    const alpha = state.get("alpha"), order = ranked(trace, alpha), won = new Set(order[0] ? order[0].nodes : []), ends = new Map(order.map((line, n) => [line.nodes[line.nodes.length - 1], n]));
+    const chosen = new Set((trace.lines[state.get("line")] || { nodes: [] }).nodes);
+    slider.value = alpha;
+    value.textContent = figures(alpha, 3);
+    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 90) / steps)), width = Math.max(320, steps * column + 90), height = (Math.max(0, ...y) + 1) * ROW + 20;
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The tree of the search; the table holds its finished lines" });
+    const at = (n) => ({ x: 24 + trace.nodes[n].step * column, y: 16 + y[n] * ROW });
+    const link = d3.linkHorizontal().x((point) => point.x).y((point) => point.y);
+    const edges = svg("g"), words = svg("g");
+    trace.nodes.forEach((each, n) => {
+      const to = at(n), wide = 7.2 * [...shortened(visible(each.piece), 9)].length;
+      const from = each.parent === null ? { x: 2, y: to.y } : { x: at(each.parent).x + 7.2 * [...shortened(visible(trace.nodes[each.parent].piece), 9)].length + 8, y: at(each.parent).y };
+      const kind = won.has(n) ? "won" : chosen.has(n) ? "chosen" : each.status === "pruned" ? "pruned" : "kept";
+      edges.append(svg("path", { class: `edge ${kind}`, d: link({ source: from, target: { x: to.x - 5, y: to.y } }) }));
+      const word = svg("g", { class: `word ${kind}` }, svg("text", { x: to.x, y: to.y, "dominant-baseline": "middle" }, shortened(visible(each.piece), 9)));
+      if (ends.has(n)) word.append(svg("text", { class: "rank", x: to.x + wide + 8, y: to.y, "dominant-baseline": "middle" }, `${ends.get(n) + 1}. ${figures(order[ends.get(n)].score)}`));
+      words.append(tip(word, () => [visible(each.piece), `log-probability of the word ${figures(each.nats, 4)}`, `of the line so far ${figures(each.total, 4)}`, ends.has(n) ? `score ${figures(order[ends.get(n)].score, 5)}, rank ${ends.get(n) + 1}` : each.status === "pruned" ? "let go" : "went on"]));
+    });
+    root.append(edges, words);
+    holder.replaceChildren(root);
+    list.replaceChildren(...order.slice(0, 8).map((line, n) => {
+      const was = before.get(line.index), moved = was === n ? "" : was > n ? `▲ from ${was + 1}` : `▼ from ${was + 1}`;
+      return el("li", {}, el("button", { type: "button", class: "line", "aria-pressed": String(state.get("line") === line.index), onclick: () => state.set({ line: line.index }) },
+        el("bdi", {}, line.text || "(nothing)"), el("span", { class: "score" }, figures(line.score, 4)), moved ? el("span", { class: "moved" }, moved) : null));
+    }));
+    made.refresh();
+  };
+  page.onSize(draw);
+  state.on(["alpha", "line"], draw);
+  return made.root;
+}
+
+/** Where each word of a line looked in the source: the mean over the heads of the last layer. */
+function looks(page) {
+  const { trace } = page.payload, { state } = page, known = trace.looks.some(Boolean);
+  if (!known) return null;
+  const line = () => Math.min(state.get("line"), trace.looks.length - 1);
+  const parts = () => {
+    const told = trace.lines[line()], look = page.open(trace.looks[line()]);
+    return { words: told.nodes.map((n) => trace.nodes[n].piece), look, S: trace.source.length, text: told.text };
+  };
+  const made = figure({
+    title: "Which words it was looking at", name: "alignment",
+    note: "For each word that was written, the source: the mean over the heads of the last layer, as the search itself saw it. Choose another line above.",
+    rows: () => {
+      const { words, look, S } = parts();
+      return table("Weights", ["word written", ...trace.source.map(visible)], words.map((word, n) => [visible(word), ...Array.from(look.data.subarray(n * S, (n + 1) * S))]));
+    },
+  });
+  const holder = el("div", { class: "wide" });
+  made.stage.append(holder);
+  const draw = () => {
+    const { words, look, S, text } = parts(), cell = 30, left = 96, top = 78, width = left + S * cell + 8, height = top + words.length * cell + 4;
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Where the words of ${text} looked in the source` });
+    trace.source.forEach((piece, j) => root.append(svg("text", { class: "axis", transform: `translate(${left + (j + 0.6) * cell},${top - 8}) rotate(-52)` }, shortened(visible(piece), 11))));
+    words.forEach((word, n) => {
+      root.append(svg("text", { class: "piece", x: left - 10, y: top + (n + 0.5) * cell, "text-anchor": "end", "dominant-baseline": "middle" }, shortened(visible(word), 12)));
+      for (let j = 0; j < S; j++) {
+        const share = look.data[n * S + j];
+        root.append(tip(svg("rect", { x: left + j * cell, y: top + n * cell, width: cell - 2, height: cell - 2, rx: 3, fill: shareColour(share).formatHex() }), () => [`${visible(word)} ← ${visible(trace.source[j])}`, `weight ${figures(share, 4)}`]));
+      }
+    });
+    holder.replaceChildren(root);
+    made.refresh();
+  };
+  state.on(["line"], draw);
+  page.onSize(draw);
+  return made.root;
+}
+return { ranked, search };
+})();
+
+const in_picture = (() => {
+// Pictures: the pixels, the patches that are tokens, and what is looked at laid over them.
+
+const { el, tip, visible, figures, percent, table, roving } = in_dom;
+const { fitted, cells, drawCells } = in_canvas;
+const { figure } = in_figure;
+const { nameOf } = in_glance;
+
+/** The picture as a canvas of its own pixels, moved by (dx, dy) with nothing where it came from. */
+function pixels(page, dx = 0, dy = 0) {
+  const { shape: [H, W], data } = page.open(page.payload.image.pixels), none = { r: 0, g: 0, b: 0 };
+  return cells(W, H, (x, y) => {
+    const from = ((y - dy) * W + (x - dx)) * 3;
+    return y - dy < 0 || y - dy >= H || x - dx < 0 || x - dx >= W ? none : { r: data[from], g: data[from + 1], b: data[from + 2] };
+  });
+}
+
+function accent(node) {
+  return getComputedStyle(node).getPropertyValue("--mark").trim();
+}
+
+/** Draw the picture with shares (one a patch) over it: the more weight, the more colour. */
+function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1 } = {}) {
+  const { shape: [H, W] } = page.open(page.payload.image.pixels), height = Math.round((side * H) / W), context = fitted(canvas, side, height);
+  const { grid: [rows, columns] } = page.payload.sequences[page.payload.image.sequence], wide = side / columns, tall = height / rows;
+  drawCells(context, image, 0, 0, side, height);
+  if (shares) {
+    const most = Math.max(1e-9, ...shares);
+    context.fillStyle = "#0b0e13";
+    context.globalAlpha = 0.35;
+    context.fillRect(0, 0, side, height);
+    context.fillStyle = accent(canvas);
+    shares.forEach((share, n) => {
+      context.globalAlpha = 0.85 * Math.sqrt(share / most);
+      context.fillRect((n % columns) * wide, Math.floor(n / columns) * tall, wide, tall);
+    });
+    context.globalAlpha = 1;
+  }
+  if (grid) {
+    context.strokeStyle = "rgba(255,255,255,0.35)";
+    context.lineWidth = 0.5;
+    for (let n = 1; n < columns; n++) context.strokeRect(n * wide, -1, 0, height + 2);
+    for (let n = 1; n < rows; n++) context.strokeRect(-1, n * tall, side + 2, 0);
+  }
+  if (chosen >= 0) {
+    context.strokeStyle = "#ffffff";
+    context.lineWidth = 2;
+    context.strokeRect((chosen % columns) * wide + 1, Math.floor(chosen / columns) * tall + 1, wide - 2, tall - 2);
+  }
+}
+
+/** Of a row of weights over the sequence, those of the patches. */
+function overPatches(page, weights) {
+  return Array.from(weights).slice(page.payload.sequences[page.payload.image.sequence].before);
+}
+
+function pictureInput(page) {
+  const { image } = page.payload, sequence = page.payload.sequences[image.sequence], [rows, columns] = sequence.grid, plain = pixels(page);
+  const canvas = el("canvas", { role: "img", tabindex: 0 });
+  const made = figure({ title: "The picture and its patches", name: "picture", note: `${rows} × ${columns} patches, each a token. Choose one by a click or with the arrow keys.`, rows: () => table("Patches", ["patch", "row", "column"], sequence.tokens.map((name, n) => [name, String(Math.floor((n - sequence.before) / columns) + 1), String(((n - sequence.before) % columns) + 1)]).slice(sequence.before)) });
+  const own = sequence.before ? el("button", { type: "button", class: "token", onclick: () => page.choose(image.sequence, 0) }, "class token") : null;
+  made.stage.append(canvas, own ? el("div", { class: "tokens" }, own) : "");
+  const chosen = () => page.state.get(`at.${image.sequence}`) - sequence.before;
+  const draw = () => {
+    overlaid(canvas, page, plain, Math.min(320, made.stage.clientWidth || 320), null, { grid: true, chosen: chosen() });
+    canvas.setAttribute("aria-label", `The picture in ${rows} by ${columns} patches; chosen is ${sequence.tokens[page.state.get(`at.${image.sequence}`)]}`);
+    if (own) own.setAttribute("aria-pressed", String(chosen() < 0));
+  };
+  canvas.addEventListener("click", (event) => {
+    const box = canvas.getBoundingClientRect(), column = Math.floor(((event.clientX - box.left) / box.width) * columns), row = Math.floor(((event.clientY - box.top) / box.height) * rows);
+    page.choose(image.sequence, sequence.before + Math.max(0, Math.min(rows * columns - 1, row * columns + column)));
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[event.key];
+    if (step === undefined) return;
+    event.preventDefault();
+    page.choose(image.sequence, Math.max(0, Math.min(sequence.tokens.length - 1, page.state.get(`at.${image.sequence}`) + step)));
+  });
+  page.onSize(draw);
+  page.state.on([`at.${image.sequence}`], draw);
+  return [made.root, image.shift ? shiftedCopies(page) : null];
+}
+
+/** Shifted patch tokenization: the picture and its four copies, half a patch away each. */
+function shiftedCopies(page) {
+  const { shift } = page.payload.image, names = ["as it is", "from left above", "from right above", "from left below", "from right below"];
+  const moves = [[0, 0], [shift, shift], [-shift, shift], [shift, -shift], [-shift, -shift]];
+  const made = figure({ title: "Shifted copies", name: "shifted-copies", note: `Each token reads its patch in five pictures: the image and four copies moved by ${shift} pixels, half a patch.`, rows: () => table("Copies", ["copy", "moved right", "moved down"], names.map((name, n) => [name, String(moves[n][0]), String(moves[n][1])])) });
+  made.stage.append(el("div", { class: "copies" }, names.map((name, n) => {
+    const canvas = el("canvas", { role: "img", "aria-label": `The picture ${name}` }), holder = el("div", {}, canvas, el("span", { class: "under" }, name));
+    page.onSize(() => overlaid(canvas, page, pixels(page, ...moves[n]), 132, null, { grid: true }));
+    return holder;
+  })));
+  return made.root;
+}
+
+/** What the chosen query of the chosen head looks at, on the picture; for a classifier the rollout too. */
+function pictureLook(page) {
+  const { image, rollout } = page.payload, plain = pixels(page), sequence = page.payload.sequences[image.sequence];
+  if (!page.attentions.some(({ entry }) => entry.keys === image.sequence)) return [];
+  const canvas = el("canvas", { role: "img" }), sentence = el("p", { class: "note" });
+  const made = figure({ title: "On the picture", name: "overlay", rows: () => table("Weights of the patches", ["patch", "weight"], shown().map((share, n) => [sequence.tokens[sequence.before + n], share])) });
+  const tabs = [["one", "this head"], ["mean", "mean of this layer's heads"], ...(rollout ? [["rollout", "rollout through all layers"]] : [])].map(([way, label]) =>
+    el("button", { type: "button", class: "tab", "data-way": way, onclick: () => page.state.set({ rollout: way }) }, label));
+  const group = el("div", { class: "tabs", role: "group", "aria-label": "What is laid over the picture" }, tabs), settle = roving(group);
+  made.stage.append(sentence, group, canvas);
+  const way = () => (tabs.some((tab) => tab.dataset.way === page.state.get("rollout")) ? page.state.get("rollout") : "one");
+  function shown() {
+    const { attention, head, i } = page.look();
+    if (way() === "rollout") { const { shape, data } = page.open(rollout), row = Math.min(page.state.get(`at.${image.sequence}`), shape[0] - 1); return overPatches(page, data.subarray(row * shape[1], (row + 1) * shape[1])); }
+    if (way() === "one") return overPatches(page, attention.weights(head, i));
+    const rows = Array.from({ length: attention.heads }, (_, h) => attention.weights(h, i));
+    return overPatches(page, rows[0].map((_, j) => rows.reduce((sum, row) => sum + row[j], 0) / rows.length));
+  }
+  const draw = () => {
+    const { attention, head, queries, i } = page.look(), over = attention.entry.keys === image.sequence;
+    made.root.hidden = !over;
+    if (!over) return;
+    const shares = shown();
+    tabs.forEach((tab) => tab.setAttribute("aria-pressed", String(tab.dataset.way === way())));
+    settle();
+    overlaid(canvas, page, plain, Math.min(360, made.stage.clientWidth || 360), shares, { chosen: attention.entry.queries === image.sequence ? i - sequence.before : -1 });
+    sentence.textContent = `${visible(queries[i])}, ${way() === "rollout" ? "attention multiplied through all layers" : way() === "mean" ? `mean over the heads of ${nameOf(attention)}` : `${nameOf(attention)}, head ${head + 1}`}: the brightest patch has ${percent(Math.max(...shares))}.`;
+    canvas.setAttribute("aria-label", sentence.textContent);
+    made.refresh();
+  };
+  tip(canvas, (event) => {
+    if (event.clientX === undefined) return null;
+    const box = canvas.getBoundingClientRect(), [rows, columns] = sequence.grid;
+    const n = Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows)) * columns + Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns));
+    return [`patch ${sequence.tokens[sequence.before + n]}`, `weight ${figures(shown()[n], 4)}`];
+  });
+  page.onLook(draw);
+  page.state.on(["rollout"], draw);
+  return [made.root, ...captionWords(page, plain)];
+}
+
+/** Each word of a caption with the part of the picture it was written from. */
+function captionWords(page, plain) {
+  const looking = page.attentions.filter(({ entry }) => entry.kind === "cross" && entry.keys === page.payload.image.sequence);
+  if (!looking.length) return [];
+  const attention = looking[looking.length - 1], name = attention.entry.queries, { writes } = page.payload.sequences[name], sequence = page.payload.sequences[page.payload.image.sequence];
+  const mean = (i) => { const rows = Array.from({ length: attention.heads }, (_, h) => attention.weights(h, i)); return overPatches(page, rows[0].map((_, j) => rows.reduce((sum, row) => sum + row[j], 0) / rows.length)); };
+  const made = figure({
+    title: "Each word and where it looked", name: "words", note: `The mean over the heads of ${nameOf(attention)}, at the moment each word was written. Choose one to follow it.`,
+    rows: () => table("The patch each word looked at most", ["word", "patch", "weight"], writes.map((word, i) => { const shares = mean(i), n = shares.indexOf(Math.max(...shares)); return [visible(word), sequence.tokens[sequence.before + n], shares[n]]; })),
+  });
+  const group = el("div", { class: "copies", role: "group", "aria-label": "Words of the caption" });
+  const buttons = writes.map((word, i) => {
+    const canvas = el("canvas", { "aria-hidden": "true" }), button = el("button", { type: "button", class: "thumb", onclick: () => page.choose(name, i) }, canvas, el("bdi", { class: "under" }, visible(word)));
+    page.onSize(() => overlaid(canvas, page, plain, 112, mean(i)));
+    tip(button, () => [visible(word), `most on patch ${sequence.tokens[sequence.before + mean(i).indexOf(Math.max(...mean(i)))]}: ${percent(Math.max(...mean(i)))}`]);
+    return button;
+  });
+  group.append(...buttons);
+  made.stage.append(group);
+  const settle = roving(group);
+  page.state.on([`at.${name}`], () => { buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(page.state.get(`at.${name}`) === i))); settle(); });
+  return [made.root];
+}
+return { pictureInput, pictureLook };
+})();
+
 const in_main = (() => {
 // The page, from input to output.
 
@@ -1435,6 +1851,10 @@ const { matrix, shareLegend } = in_matrix;
 const { ladder, products, positions, values } = in_story;
 const { blocks } = in_blocks;
 const { output } = in_output;
+const { lens } = in_lens;
+const { whatIf } = in_whatif;
+const { search } = in_beam;
+const { pictureInput, pictureLook } = in_picture;
 
 const page = new Page(JSON.parse(document.getElementById("payload").textContent));
 
@@ -1507,12 +1927,14 @@ function section(id, title, lead, ...content) {
 function sections() {
   const { payload } = page, looks = page.attentions.length > 0;
   return [
-    section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", inputs(page)),
+    section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", payload.image ? pictureInput(page) : null, inputs(page)),
     section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page)),
-    looks ? section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead()) : null,
+    looks ? section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), payload.image ? pictureLook(page) : null) : null,
     looks ? section("story", "One look, step by step", "All of it is computed here, from the queries, keys and values of the run.", ladder(page), products(page), positions(page), values(page)) : null,
     section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),
-    payload.output ? section("output", "What comes out", null, output(page)) : null,
+    payload.output ? section("output", "What comes out", "The last vector of each token, read by the output layer.", output(page), payload.lens ? lens(page) : null) : null,
+    payload.ablation ? section("what-if", "What if", "Every head has a part in the result; some more than others.", whatIf(page)) : null,
+    payload.trace && payload.trace.nodes.length ? section("search", "How it was found", "A model gives probabilities; a search decides which words to follow.", search(page)) : null,
   ].filter(Boolean);
 }
 

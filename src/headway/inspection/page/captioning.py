@@ -42,11 +42,16 @@ def caption_page(model: nn.Module, task: CaptioningTask, pixels: Pixels, subject
         "start": min(1, len(read) - 1),
     }
     looks = Reads(label="Decoder", sequence=WORDS, memory=PATCHES)
+    seen = Reads(
+        label="Encoder",
+        sequence=PATCHES,
+        positions=model.encoder.positions if isinstance(model, CaptionerVit) else None,
+    )
     return assembled(
         model,
         forward,
         subject.saying(tokenizer.decode(best.tokens)),
-        reads={"encoder": Reads(label="Encoder", sequence=PATCHES), "decoder": looks, "attention": looks},
+        reads={"encoder": seen, "decoder": looks, "attention": looks},
         sequences={PATCHES: patch_sequence(_grid(model), own=False, label="Patches"), WORDS: words},
         output=Output(name=tokenizer.token, label="What is written next", sequence=WORDS, targets=written),
         more=lambda tensors, _: {"image": picture_entry(pixels, model, PATCHES, tensors)},

@@ -29,6 +29,7 @@ class Reads:
     label: str
     sequence: str
     memory: str | None = None  # what its cross-attention looks at
+    positions: Tensor | None = None  # (T, D) learned ones that were added before the stack
 
 
 def attention_entries(recording: Recording, tensors: Tensors, reads: Mapping[str, Reads]) -> list[dict[str, Any]]:

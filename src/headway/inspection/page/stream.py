@@ -17,7 +17,7 @@ PARTS = {"self.out": "attention", "cross.out": "cross-attention", "feedforward.o
 def stack_entries(recording: Recording, tensors: Tensors, reads: Mapping[str, Reads]) -> list[dict[str, Any]]:
     """Every stack of blocks that ran: its input in steps, and by block what was added and what was left."""
     return [
-        {"name": stack, "label": told.label, "sequence": told.sequence, **_entry(recording, stack, tensors)}
+        {"name": stack, "label": told.label, "sequence": told.sequence, **_entry(recording, stack, told, tensors)}
         for stack, told in reads.items()
         if recording.value(_name(stack, "layers.0.residual")) is not None
     ] + [
@@ -31,16 +31,17 @@ def _name(stack: str, rest: str) -> str:
     return f"{stack}.{rest}" if stack else rest
 
 
-def _entry(recording: Recording, stack: str, tensors: Tensors) -> dict[str, Any]:
+def _entry(recording: Recording, stack: str, told: Reads, tensors: Tensors) -> dict[str, Any]:
     holder: Any = recording.holder(stack)
     joined, shared = getattr(holder, "input_positions", None), getattr(holder, "attention_positions", None)
     owner = joined or shared
     left = _layers(recording, stack, "residual")
     hidden = recording.value(_name(stack, "hidden"))
+    kind = "Learned" if told.positions is not None else None if owner is None else type(owner.position).__name__
     return {
-        "position": None if owner is None else type(owner.position).__name__,
+        "position": kind,
         "inside": shared is not None,
-        "input": [{"label": label, "tensor": tensors.levels(value)} for label, value in _input(recording, stack)],
+        "input": [{"label": label, "tensor": tensors.levels(value)} for label, value in _input(recording, stack, told)],
         "layers": [
             {"left": tensors.levels(value), "added": _added(recording, stack, n, tensors)}
             for n, value in enumerate(left)
@@ -65,11 +66,13 @@ def _layers(recording: Recording, stack: str, kind: str) -> list[Tensor]:
     return found
 
 
-def _input(recording: Recording, stack: str) -> list[tuple[str, Tensor]]:
+def _input(recording: Recording, stack: str, told: Reads) -> list[tuple[str, Tensor]]:
     embedded, entered = (recording.value(_name(stack, rest)) for rest in ("embedding", "layers.0.input"))
     assert embedded is not None
     assert entered is not None
     steps, last = [("embedding", embedded)], embedded
+    if told.positions is not None:
+        steps = [("patches", embedded - told.positions), ("position", told.positions), ("together", embedded)]
     if stack in recording.placed:
         last = recording.placed[stack]
         steps += [("position", last - embedded), ("together", last)]

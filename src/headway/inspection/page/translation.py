@@ -38,12 +38,13 @@ def translation_page(model: nn.Module, readers: Readers, trace: Trace, subject: 
     spelled = [readers.source.token(index) for index in source]
     turned = isinstance(model, RnnSeq2Seq) and model.reverse_source
     memory = f"{SOURCE}, read backwards" if turned else SOURCE
-    sequences = {SOURCE: {"label": "Source", "tokens": spelled}}
+    sequences: dict[str, Any] = {SOURCE: {"label": "Source", "tokens": spelled, "start": 0}}
     if turned:
         sequences[memory] = {"label": "Source, as it was read", "tokens": spelled[::-1]}
     sequences[TARGET] = {
         "label": "Target",
         "tokens": [readers.target.token(index) for index in read],
+        "start": min(1, len(read) - 1),
         "writes": [readers.target.token(index) for index in written],
     }
     looks = Reads(label="Decoder", sequence=TARGET, memory=memory)

@@ -28,7 +28,7 @@ def vision_page(
         model,
         lambda: logits_of(model, device, torch.from_numpy(pixels.copy()).unsqueeze(0), config),
         subject,
-        reads={"": Reads(label="Encoder", sequence=PATCHES)},
+        reads={"": Reads(label="Encoder", sequence=PATCHES, positions=model.positions)},
         sequences={PATCHES: patch_sequence(grid, own=own, label="Patches")},
         output=Output(name=lambda index: classes[index], label="What it is", sequence=None, targets=[None]),
         more=lambda tensors, _: {"image": picture_entry(pixels, model, PATCHES, tensors)},
