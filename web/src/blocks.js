@@ -38,7 +38,7 @@ function added(page, stack) {
     let x = left;
     parts.forEach((part, m) => {
       root.append(svg("rect", { class: `part-${m}`, x, y: 2, width: 10, height: 10, rx: 2 }), svg("text", { class: "axis", x: x + 16, y: 11 }, part));
-      x += 30 + part.length * 7.4;
+      x += 26 + part.length * 6.4;
     });
     holder.replaceChildren(root);
     made.refresh();

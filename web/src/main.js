@@ -29,7 +29,7 @@ function headline() {
   const theme = el("button", { type: "button", class: "quiet", id: "theme", onclick: () => page.state.set({ theme: document.documentElement.dataset.theme === "dark" ? "light" : "dark" }) }, "Light or dark");
   const copy = el("button", { type: "button", class: "quiet", onclick: async () => {
     try { await navigator.clipboard.writeText(location.href); copy.textContent = "Copied"; } catch { copy.textContent = "In the address bar"; }
-  } }, "Copy link to this view");
+  } }, "Copy link");
   return el("header", { class: "top" },
     el("div", { class: "bar" }, el("span", { class: "mark" }, "headway look"), el("span", { class: "grow" }), copy, theme),
     el("h1", { dir: "auto" }, el("bdi", {}, given), said ? [el("span", { class: "arrow", "aria-label": "becomes" }, " → "), el("bdi", {}, said)] : null),

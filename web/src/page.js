@@ -72,6 +72,10 @@ export class Page {
     if (key === "attention") return Number.isInteger(value) && value >= 0 && value < this.attentions.length;
     if (key.startsWith("at.")) return Number.isInteger(value) && value >= 0 && value < this.payload.sequences[key.slice(3)].tokens.length;
     if (key === "theme") return ["auto", "light", "dark"].includes(value);
-    return typeof value === "string" || Number.isFinite(value);
+    if (key === "rollout") return ["one", "mean", "rollout"].includes(value);
+    if (key === "off") return /^\d*$/.test(value);
+    if (key === "alpha") return value >= 0 && value <= 10;
+    if (key === "line") return Number.isInteger(value) && value >= 0 && value < (this.payload.trace ? this.payload.trace.lines.length : 0);
+    return Number.isInteger(value) && value >= (key === "key" ? -1 : 0);
   }
 }

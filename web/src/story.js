@@ -28,8 +28,8 @@ export function ladder(page) {
   page.onLook(() => {
     const { story, keys, queries, i, j, attention } = page.look(), rows = told(story.keys, j), entry = attention.entry;
     const position = entry.position && entry.position.kind !== "rotary";
-    const steps = [["dot", entry.energy ? "w·tanh(q+k)" : "q·k"], ["scaled", `× ${figures(story.scale)}`], ...(position ? [["position", `+ ${entry.position.kind}`]] : []), ["score", "score"], ["weight", "weight"]];
-    const width = Math.max(560, holder.clientWidth || 640), left = 100, column = (width - left) / steps.length, bar = column - 74;
+    const width = Math.max(300, holder.clientWidth || 640), narrow = width < 520, left = narrow ? 84 : 100;
+    const steps = [["dot", entry.energy ? "w·tanh(q+k)" : "q·k"], ...(narrow ? [] : [["scaled", `× ${figures(story.scale)}`]]), ...(position ? [["position", `+ ${entry.position.kind}`]] : []), ...(narrow && position ? [] : [["score", "score"]]), ["weight", "weight"]],  column = (width - left) / steps.length, bar = Math.max(6, column - (narrow ? 56 : 74));
     const most = Object.fromEntries(steps.map(([name]) => [name, Math.max(1e-9, ...rows.filter((key) => key.allowed || name === "dot").map((key) => Math.abs(key[name])))]));
     const height = 34 + rows.length * ROW + (rows.length < story.keys.length ? 26 : 2);
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `The keys that ${visible(queries[i])} looks at most, with their scores and weights` });
@@ -73,7 +73,7 @@ export function products(page) {
   const sentence = el("p", { class: "note" }), holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const { parts, E, total, names, entry } = pair(page), width = Math.max(480, holder.clientWidth || 640), left = 70;
+    const { parts, E, total, names, entry } = pair(page), width = Math.max(300, holder.clientWidth || 640), left = 58;
     const wide = (width - left - 8) / E, rows = [["q", parts.q], ["k", parts.k]];
     const height = parts.product.some((value) => value < 0) ? 182 : 126;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `q and k of ${names}, and their products, which add up to ${figures(total, 5)}` });
@@ -170,7 +170,7 @@ export function values(page) {
   made.stage.append(holder);
   page.onLook(() => {
     const { story, attention, head, i, j, keys, queries } = page.look(), rows = told(story.keys, j).filter((key) => key.weight > 0), reference = attention.reference(head, i);
-    const W = story.out.length, width = Math.max(480, holder.clientWidth || 640), left = 150, wide = (width - left - 8) / W;
+    const W = story.out.length, width = Math.max(300, holder.clientWidth || 640), left = width < 520 ? 112 : 150, wide = (width - left - 8) / W;
     const lines = rows.map((key) => ({ label: `${percent(key.weight)} ${shortened(visible(keys[key.j]), 10)}`, values: Array.from(attention.vectors(head, i, key.j).v, (value) => value * key.weight), chosen: key.j === j }));
     lines.push({ label: "sum", values: [...story.out], sum: true });
     if (reference) lines.push({ label: "PyTorch", values: [...reference.out], sum: true });

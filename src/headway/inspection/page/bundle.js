@@ -361,13 +361,16 @@ class Attention {
     return { weights: weights.data.subarray(at * S, (at + 1) * S), out: out.data.subarray(at * W, (at + 1) * W) };
   }
 
-  /** The largest difference between what is computed here and what PyTorch gave, over one head's kept rows. */
+  /** The largest difference between what is computed here and what PyTorch gave, over one head's kept rows.
+   *
+   * Outputs above 1 are compared by their share of the largest: 32 bits keep so many figures, not so many places. */
   difference(head) {
     let most = 0;
     for (const i of this.entry.rows) {
       const told = this.reference(head, i), weights = this.weights(head, i), out = this.mixed(head, i, weights);
       for (let j = 0; j < weights.length; j++) most = larger(most, Math.abs(weights[j] - told.weights[j]));
-      for (let e = 0; e < out.length; e++) most = larger(most, Math.abs(out[e] - told.out[e]));
+      const size = told.out.reduce((high, value) => Math.max(high, Math.abs(value)), 1);
+      for (let e = 0; e < out.length; e++) most = larger(most, Math.abs(out[e] - told.out[e]) / size);
     }
     return most;
   }
@@ -583,7 +586,11 @@ class Page {
     if (key === "attention") return Number.isInteger(value) && value >= 0 && value < this.attentions.length;
     if (key.startsWith("at.")) return Number.isInteger(value) && value >= 0 && value < this.payload.sequences[key.slice(3)].tokens.length;
     if (key === "theme") return ["auto", "light", "dark"].includes(value);
-    return typeof value === "string" || Number.isFinite(value);
+    if (key === "rollout") return ["one", "mean", "rollout"].includes(value);
+    if (key === "off") return /^\d*$/.test(value);
+    if (key === "alpha") return value >= 0 && value <= 10;
+    if (key === "line") return Number.isInteger(value) && value >= 0 && value < (this.payload.trace ? this.payload.trace.lines.length : 0);
+    return Number.isInteger(value) && value >= (key === "key" ? -1 : 0);
   }
 }
 return { Page };
@@ -1157,8 +1164,8 @@ function ladder(page) {
   page.onLook(() => {
     const { story, keys, queries, i, j, attention } = page.look(), rows = told(story.keys, j), entry = attention.entry;
     const position = entry.position && entry.position.kind !== "rotary";
-    const steps = [["dot", entry.energy ? "w·tanh(q+k)" : "q·k"], ["scaled", `× ${figures(story.scale)}`], ...(position ? [["position", `+ ${entry.position.kind}`]] : []), ["score", "score"], ["weight", "weight"]];
-    const width = Math.max(560, holder.clientWidth || 640), left = 100, column = (width - left) / steps.length, bar = column - 74;
+    const width = Math.max(300, holder.clientWidth || 640), narrow = width < 520, left = narrow ? 84 : 100;
+    const steps = [["dot", entry.energy ? "w·tanh(q+k)" : "q·k"], ...(narrow ? [] : [["scaled", `× ${figures(story.scale)}`]]), ...(position ? [["position", `+ ${entry.position.kind}`]] : []), ...(narrow && position ? [] : [["score", "score"]]), ["weight", "weight"]],  column = (width - left) / steps.length, bar = Math.max(6, column - (narrow ? 56 : 74));
     const most = Object.fromEntries(steps.map(([name]) => [name, Math.max(1e-9, ...rows.filter((key) => key.allowed || name === "dot").map((key) => Math.abs(key[name])))]));
     const height = 34 + rows.length * ROW + (rows.length < story.keys.length ? 26 : 2);
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `The keys that ${visible(queries[i])} looks at most, with their scores and weights` });
@@ -1202,7 +1209,7 @@ function products(page) {
   const sentence = el("p", { class: "note" }), holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const { parts, E, total, names, entry } = pair(page), width = Math.max(480, holder.clientWidth || 640), left = 70;
+    const { parts, E, total, names, entry } = pair(page), width = Math.max(300, holder.clientWidth || 640), left = 58;
     const wide = (width - left - 8) / E, rows = [["q", parts.q], ["k", parts.k]];
     const height = parts.product.some((value) => value < 0) ? 182 : 126;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `q and k of ${names}, and their products, which add up to ${figures(total, 5)}` });
@@ -1299,7 +1306,7 @@ function values(page) {
   made.stage.append(holder);
   page.onLook(() => {
     const { story, attention, head, i, j, keys, queries } = page.look(), rows = told(story.keys, j).filter((key) => key.weight > 0), reference = attention.reference(head, i);
-    const W = story.out.length, width = Math.max(480, holder.clientWidth || 640), left = 150, wide = (width - left - 8) / W;
+    const W = story.out.length, width = Math.max(300, holder.clientWidth || 640), left = width < 520 ? 112 : 150, wide = (width - left - 8) / W;
     const lines = rows.map((key) => ({ label: `${percent(key.weight)} ${shortened(visible(keys[key.j]), 10)}`, values: Array.from(attention.vectors(head, i, key.j).v, (value) => value * key.weight), chosen: key.j === j }));
     lines.push({ label: "sum", values: [...story.out], sum: true });
     if (reference) lines.push({ label: "PyTorch", values: [...reference.out], sum: true });
@@ -1358,7 +1365,7 @@ function added(page, stack) {
     let x = left;
     parts.forEach((part, m) => {
       root.append(svg("rect", { class: `part-${m}`, x, y: 2, width: 10, height: 10, rx: 2 }), svg("text", { class: "axis", x: x + 16, y: 11 }, part));
-      x += 30 + part.length * 7.4;
+      x += 26 + part.length * 6.4;
     });
     holder.replaceChildren(root);
     made.refresh();
@@ -1870,7 +1877,7 @@ function headline() {
   const theme = el("button", { type: "button", class: "quiet", id: "theme", onclick: () => page.state.set({ theme: document.documentElement.dataset.theme === "dark" ? "light" : "dark" }) }, "Light or dark");
   const copy = el("button", { type: "button", class: "quiet", onclick: async () => {
     try { await navigator.clipboard.writeText(location.href); copy.textContent = "Copied"; } catch { copy.textContent = "In the address bar"; }
-  } }, "Copy link to this view");
+  } }, "Copy link");
   return el("header", { class: "top" },
     el("div", { class: "bar" }, el("span", { class: "mark" }, "headway look"), el("span", { class: "grow" }), copy, theme),
     el("h1", { dir: "auto" }, el("bdi", {}, given), said ? [el("span", { class: "arrow", "aria-label": "becomes" }, " → "), el("bdi", {}, said)] : null),
