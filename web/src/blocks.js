@@ -9,7 +9,7 @@ export function blocks(page) {
 }
 
 function streams(page, stack) {
-  const tensors = stack.layers.map(({ left }, n) => ({ label: `after block ${n + 1}`, tensor: () => page.open(left) }));
+  const tensors = stack.layers.map(({ left }, n) => left && { label: `after block ${n + 1}`, tensor: () => page.open(left) }).filter(Boolean);
   if (stack.out) tensors.push({ label: "after the last norm", tensor: () => page.open(stack.out) });
   return strips(page, { title: `${stack.label}: the stream`, name: `${stack.label}-stream`.toLowerCase(), sequence: stack.sequence, tensors, note: "Every token's vector as each block leaves it: blue above zero, orange below." });
 }

@@ -41,7 +41,7 @@ export function glance(page) {
   };
   const made = figure({
     title: "Every head", name: "heads",
-    note: "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below.",
+    note: "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below." + (page.payload.left_out ? ` To keep the file small, ${page.payload.left_out} of ${page.payload.left_out + attentions.length} layers are left out.` : ""),
     rows: () => table("Heads, from the rows that the file keeps of each", ["head", "entropy (nats)", "mean distance", "on itself", "on the token before", "on the first token"],
       attentions.flatMap((attention) => Array.from({ length: attention.heads }, (_, head) => {
         const s = statistics(attention, head);

@@ -10,6 +10,7 @@ import { matrix, shareLegend } from "./matrix.js";
 import { ladder, products, positions, values } from "./story.js";
 import { blocks } from "./blocks.js";
 import { output } from "./output.js";
+import { neighbours } from "./near.js";
 import { lens } from "./lens.js";
 import { whatIf } from "./whatif.js";
 import { search } from "./beam.js";
@@ -87,7 +88,7 @@ function sections() {
   const { payload } = page, looks = page.attentions.length > 0;
   return [
     section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", payload.image ? pictureInput(page) : null, inputs(page)),
-    section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page)),
+    section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page), Object.keys(payload.near).map((name) => neighbours(page, name))),
     looks ? section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), payload.image ? pictureLook(page) : null) : null,
     looks ? section("story", "One look, step by step", "All of it is computed here, from the queries, keys and values of the run.", ladder(page), products(page), positions(page), values(page)) : null,
     section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),

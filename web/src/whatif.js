@@ -3,7 +3,7 @@
 import { el, svg, tip, visible, figures, percent, table, roving } from "./dom.js";
 import { signedColour, inkOn } from "./colour.js";
 import { figure } from "./figure.js";
-import { nameOf } from "./glance.js";
+import { grouped, nameOf } from "./glance.js";
 
 export function whatIf(page) {
   const { ablation: told } = page.payload, { state } = page, change = page.open(told.changes), T = change.shape[1];
@@ -18,16 +18,17 @@ export function whatIf(page) {
     rows: () => table("Heads switched off", ["head", "change of log-probability", "places with another likeliest word"], told.heads.map((each, n) => [label(each), total[n], String(other(n))])),
   });
   const settles = [], groups = new Map();
-  told.heads.forEach((each, n) => {
-    const key = nameOf(page.attentions[each.attention]);
-    if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push(n);
-  });
+  for (const members of grouped(page.attentions).values()) {
+    for (const { attention, index } of members) {
+      const own = told.heads.flatMap((each, n) => (each.attention === index ? [n] : []));
+      if (own.length) groups.set(nameOf(attention), own);
+    }
+  }
   const grid = el("div", { class: "offs", role: "group", "aria-label": "Heads to switch off" });
   for (const [name, members] of groups) {
     grid.append(el("div", { class: "row" }, el("span", { class: "layer long" }, name), members.map((n) => {
       const fill = () => signedColour(total[n], most);
-      const button = el("button", { type: "button", class: "off", "aria-label": `Switch off ${label(told.heads[n])}: ${figures(total[n])} nats`, onclick: () => state.set({ off: state.get("off") === String(n) ? "" : String(n) }) }, figures(total[n], 2));
+      const button = el("button", { type: "button", class: "off", "aria-label": `Switch off ${label(told.heads[n])}: ${figures(total[n])} nats`, onclick: () => state.set({ off: state.get("off") === String(n) ? "" : String(n) }) }, total[n].toFixed(2).replace("-", "−").replace(/^−(0\.00)$/, "$1"));
       settles.push(() => { button.style.background = fill().formatHex(); button.style.color = inkOn(fill()); button.setAttribute("aria-pressed", String(state.get("off") === String(n))); });
       return tip(button, () => [label(told.heads[n]), `log-probability changes by ${figures(total[n], 4)} nats`, `${other(n)} of ${T} places say something else`]);
     })));

@@ -8,10 +8,13 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from headway.inspection.page.heads import Reads, attention_entries
+from headway.inspection.page.heads import Reads, attention_entries, numbers_in
+from headway.inspection.page.near import Table, near_entry
 from headway.inspection.page.outputs import Output, output_entry
+from headway.inspection.page.reading import lens_entry
 from headway.inspection.page.recording import Recording, recorded
 from headway.inspection.page.stream import stack_entries
+from headway.inspection.page.switching import ablation_entry
 from headway.inspection.page.tensors import Precision, Tensors
 
 __all__ = ["Output", "Subject", "assembled"]
@@ -44,13 +47,15 @@ def assembled(
     reads: Mapping[str, Reads],
     sequences: Mapping[str, Any],
     output: Output | None,
+    tables: Mapping[str, Table] | None = None,
     more: Callable[[Tensors, Recording], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The payload of one forward pass, which gives logits (T, V)."""
     with recorded(model) as recording:
         logits = forward()
     tensors = Tensors(_precision(recording))
-    payload = {
+    attentions = attention_entries(recording, tensors, reads)
+    payload: dict[str, Any] = {
         "headway": VERSION,
         "kind": subject.kind,
         "title": f"{subject.given} → {subject.said}" if subject.said else subject.given,
@@ -62,16 +67,23 @@ def assembled(
         "said": subject.said,
         "precision": tensors.precision,
         "sequences": dict(sequences),
-        "attentions": attention_entries(recording, tensors, reads),
+        "attentions": attentions,
+        "left_out": len(recording.looks) - len(attentions),
         "stacks": stack_entries(recording, tensors, reads),
-        "output": None if output is None else output_entry(logits, output, tensors),
+        "near": near_entry(tables or {}),
+        "output": None,
+        "lens": None,
+        "ablation": None,
     }
+    if output is not None:
+        payload["output"] = output_entry(logits, output, tensors)
+        payload["lens"] = lens_entry(recording, output.name, tensors)
+        payload["ablation"] = ablation_entry(model, forward, attentions, logits, output, tensors)
     if more is not None:
         payload |= more(tensors, recording)
     return {**payload, "tensors": tensors.kept}
 
 
 def _precision(recording: Recording) -> Precision:
-    looks = (look for several in recording.looks.values() for look in several)
-    numbers = sum(part.numel() for look in looks for part in (look.q, look.k, look.v))
+    numbers = sum(numbers_in(look) for looks in recording.looks.values() for look in looks)
     return "float32" if numbers <= EXACT else "float16"

@@ -923,7 +923,7 @@ function glance(page) {
   };
   const made = figure({
     title: "Every head", name: "heads",
-    note: "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below.",
+    note: "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below." + (page.payload.left_out ? ` To keep the file small, ${page.payload.left_out} of ${page.payload.left_out + attentions.length} layers are left out.` : ""),
     rows: () => table("Heads, from the rows that the file keeps of each", ["head", "entropy (nats)", "mean distance", "on itself", "on the token before", "on the first token"],
       attentions.flatMap((attention) => Array.from({ length: attention.heads }, (_, head) => {
         const s = statistics(attention, head);
@@ -1336,7 +1336,7 @@ function blocks(page) {
 }
 
 function streams(page, stack) {
-  const tensors = stack.layers.map(({ left }, n) => ({ label: `after block ${n + 1}`, tensor: () => page.open(left) }));
+  const tensors = stack.layers.map(({ left }, n) => left && { label: `after block ${n + 1}`, tensor: () => page.open(left) }).filter(Boolean);
   if (stack.out) tensors.push({ label: "after the last norm", tensor: () => page.open(stack.out) });
   return strips(page, { title: `${stack.label}: the stream`, name: `${stack.label}-stream`.toLowerCase(), sequence: stack.sequence, tensors, note: "Every token's vector as each block leaves it: blue above zero, orange below." });
 }
@@ -1433,6 +1433,43 @@ function output(page) {
 return { chances, output };
 })();
 
+const in_near = (() => {
+// The nearest tokens in the embedding table.
+
+const { el, svg, tip, visible, shortened, figures, table } = in_dom;
+const { shareColour } = in_colour;
+const { figure } = in_figure;
+
+function neighbours(page, name) {
+  const lists = page.payload.near[name], { tokens, label } = page.payload.sequences[name];
+  const at = () => Math.min(page.state.get(`at.${name}`), lists.length - 1);
+  const made = figure({
+    title: `${label}: neighbours in embedding space`, name: `neighbours-${name}`,
+    note: "The tokens whose vectors point most nearly the same way as the chosen token's, by the cosine between them.",
+    rows: () => table(`Neighbours of ${visible(tokens[at()])}`, ["token", "cosine"], lists[at()]),
+  });
+  const holder = el("div", { class: "wide" });
+  made.stage.append(holder);
+  const draw = () => {
+    const list = lists[at()], width = Math.max(300, holder.clientWidth || 640), left = 130, row = 24, height = list.length * row + 26, bar = Math.max(40, width - left - 70);
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Neighbours of ${visible(tokens[at()])}` });
+    root.append(svg("text", { class: "piece chosen", x: left - 12, y: 14, "text-anchor": "end" }, shortened(visible(tokens[at()]), 14)), svg("text", { class: "axis", x: left, y: 14 }, "cosine"));
+    list.forEach(([word, cosine], n) => {
+      const y = 22 + n * row;
+      root.append(tip(svg("g", {}, svg("text", { class: "piece", x: left - 12, y: y + row / 2, "text-anchor": "end", "dominant-baseline": "middle" }, shortened(visible(word), 14)),
+        svg("rect", { x: left, y: y + 5, width: Math.max(1, Math.max(0, cosine) * bar), height: row - 10, rx: 3, fill: shareColour(0.15 + 0.5 * Math.max(0, cosine)).formatHex() }),
+        svg("text", { class: "number", x: left + Math.max(0, cosine) * bar + 8, y: y + row / 2, "dominant-baseline": "middle" }, figures(cosine))), () => [visible(word), `cosine ${figures(cosine, 4)}`]));
+    });
+    holder.replaceChildren(root);
+    made.refresh();
+  };
+  page.onSize(draw);
+  page.state.on([`at.${name}`], draw);
+  return made.root;
+}
+return { neighbours };
+})();
+
 const in_lens = (() => {
 // The logit lens: what the model would say if it stopped after each block.
 
@@ -1491,7 +1528,7 @@ const in_whatif = (() => {
 const { el, svg, tip, visible, figures, percent, table, roving } = in_dom;
 const { signedColour, inkOn } = in_colour;
 const { figure } = in_figure;
-const { nameOf } = in_glance;
+const { grouped, nameOf } = in_glance;
 
 function whatIf(page) {
   const { ablation: told } = page.payload, { state } = page, change = page.open(told.changes), T = change.shape[1];
@@ -1506,16 +1543,17 @@ function whatIf(page) {
     rows: () => table("Heads switched off", ["head", "change of log-probability", "places with another likeliest word"], told.heads.map((each, n) => [label(each), total[n], String(other(n))])),
   });
   const settles = [], groups = new Map();
-  told.heads.forEach((each, n) => {
-    const key = nameOf(page.attentions[each.attention]);
-    if (!groups.has(key)) groups.set(key, []);
-    groups.get(key).push(n);
-  });
+  for (const members of grouped(page.attentions).values()) {
+    for (const { attention, index } of members) {
+      const own = told.heads.flatMap((each, n) => (each.attention === index ? [n] : []));
+      if (own.length) groups.set(nameOf(attention), own);
+    }
+  }
   const grid = el("div", { class: "offs", role: "group", "aria-label": "Heads to switch off" });
   for (const [name, members] of groups) {
     grid.append(el("div", { class: "row" }, el("span", { class: "layer long" }, name), members.map((n) => {
       const fill = () => signedColour(total[n], most);
-      const button = el("button", { type: "button", class: "off", "aria-label": `Switch off ${label(told.heads[n])}: ${figures(total[n])} nats`, onclick: () => state.set({ off: state.get("off") === String(n) ? "" : String(n) }) }, figures(total[n], 2));
+      const button = el("button", { type: "button", class: "off", "aria-label": `Switch off ${label(told.heads[n])}: ${figures(total[n])} nats`, onclick: () => state.set({ off: state.get("off") === String(n) ? "" : String(n) }) }, total[n].toFixed(2).replace("-", "−").replace(/^−(0\.00)$/, "$1"));
       settles.push(() => { button.style.background = fill().formatHex(); button.style.color = inkOn(fill()); button.setAttribute("aria-pressed", String(state.get("off") === String(n))); });
       return tip(button, () => [label(told.heads[n]), `log-probability changes by ${figures(total[n], 4)} nats`, `${other(n)} of ${T} places say something else`]);
     })));
@@ -1858,6 +1896,7 @@ const { matrix, shareLegend } = in_matrix;
 const { ladder, products, positions, values } = in_story;
 const { blocks } = in_blocks;
 const { output } = in_output;
+const { neighbours } = in_near;
 const { lens } = in_lens;
 const { whatIf } = in_whatif;
 const { search } = in_beam;
@@ -1935,7 +1974,7 @@ function sections() {
   const { payload } = page, looks = page.attentions.length > 0;
   return [
     section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", payload.image ? pictureInput(page) : null, inputs(page)),
-    section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page)),
+    section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page), Object.keys(payload.near).map((name) => neighbours(page, name))),
     looks ? section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), payload.image ? pictureLook(page) : null) : null,
     looks ? section("story", "One look, step by step", "All of it is computed here, from the queries, keys and values of the run.", ladder(page), products(page), positions(page), values(page)) : null,
     section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),

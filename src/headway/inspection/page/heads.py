@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headway import ops
 from headway.inspection.page.recording import Recording
-from headway.inspection.page.tensors import Tensors
+from headway.inspection.page.tensors import Tensors, fitting
 from headway.nn.alignment import Alignment
 from headway.nn.attention import SelfAttention
 from headway.nn.look import Look
@@ -19,6 +19,7 @@ from headway.nn.positions import AttentionPositions, Rotary
 from headway.ops import Mask
 from headway.ops.masks import And
 
+ROOM = 9_500_000  # bytes of queries, keys and values in one page
 CHECKED = 16  # rows of each head that are kept as PyTorch gave them
 
 
@@ -33,10 +34,12 @@ class Reads:
 
 
 def attention_entries(recording: Recording, tensors: Tensors, reads: Mapping[str, Reads]) -> list[dict[str, Any]]:
-    """Every attention that was seen, stack by stack and layer by layer."""
+    """Every attention that was seen, stack by stack and layer by layer; of a large model or text, as many as fit."""
+    sites = list(recording.looks)
+    costs = [tensors.bytes * sum(map(numbers_in, recording.looks[site])) for site in sites]
     entries = []
-    for site, looks in recording.looks.items():
-        point = recording.points[site]
+    for site in (sites[n] for n in fitting(costs, ROOM)):
+        looks, point = recording.looks[site], recording.points[site]
         told = reads[point.stack]
         crossing = point.attention == "cross"
         entry = {
@@ -54,6 +57,11 @@ def attention_entries(recording: Recording, tensors: Tensors, reads: Mapping[str
             shared = getattr(recording.holder(point.stack), "attention_positions", None)
         entries.append(entry | _numbers(looks, tensors) | _module(module, looks[0], shared, tensors))
     return entries
+
+
+def numbers_in(look: Look) -> int:
+    """In the queries, keys and values of a look."""
+    return look.q.numel() + look.k.numel() + look.v.numel()
 
 
 def _numbers(looks: Sequence[Look], tensors: Tensors) -> dict[str, Any]:

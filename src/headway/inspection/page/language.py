@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from headway.data.tokenizers import Tokenizer
 from headway.inspection.page.assembly import Output, Subject, assembled
 from headway.inspection.page.heads import Reads
+from headway.inspection.page.near import Table
 
 TEXT = "text"
 
@@ -18,6 +19,7 @@ TEXT = "text"
 def language_page(model: nn.Module, tokenizer: Tokenizer, tokens_1T: Tensor, subject: Subject) -> dict[str, Any]:
     """The payload of a text (1, T) that a language model read."""
     ids: list[int] = tokens_1T[0].tolist()
+    vectors: Tensor | None = model.embedding.weight  # type: ignore[union-attr, assignment]  # one-hot input has none
     return assembled(
         model,
         lambda: model(tokens_1T)[0],
@@ -25,4 +27,5 @@ def language_page(model: nn.Module, tokenizer: Tokenizer, tokens_1T: Tensor, sub
         reads={"": Reads(label="Decoder", sequence=TEXT)},
         sequences={TEXT: {"label": "Text", "tokens": [tokenizer.token(index) for index in ids]}},
         output=Output(name=tokenizer.token, label="What comes next", sequence=TEXT, targets=[*ids[1:], None]),
+        tables={} if vectors is None else {TEXT: Table(ids=ids, vectors_VD=vectors, tokenizer=tokenizer)},
     )

@@ -13,8 +13,10 @@ from headway.data.tokenizers import MASK, Tokenizer
 from headway.errors import DataError
 from headway.inspection.page.assembly import Output, Subject, assembled
 from headway.inspection.page.heads import Reads
+from headway.inspection.page.near import Table
 from headway.models import BertPretraining, LongformerMasked
 from headway.models.bert import PretrainingLogits
+from headway.nn.embedding import TokenEmbedding
 from headway.tasks.embedding import around
 
 TEXT = "text"
@@ -40,6 +42,7 @@ def masked_page(
     hidden = tokenizer.mask if HIDDEN.search(text) else None
     targets = [None if index == hidden else index for index in ids]
     places = [n for n, index in enumerate(ids) if index == hidden]
+    vectors = next(part.weight for part in model.modules() if isinstance(part, TokenEmbedding))  # that of words is first
     sequence = {"label": "Text", "tokens": [tokenizer.token(index) for index in ids]}
     return assembled(
         model,
@@ -50,6 +53,7 @@ def masked_page(
         output=Output(name=tokenizer.token, label="What might stand here", sequence=TEXT, targets=targets)
         if guesses
         else None,
+        tables={TEXT: Table(ids=ids, vectors_VD=vectors, tokenizer=tokenizer)},
     )
 
 

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from headway.inspection.page.heads import Reads
 from headway.inspection.page.recording import Recording
-from headway.inspection.page.tensors import Tensors
+from headway.inspection.page.tensors import Tensors, fitting
 
+ROOM = 2_000_000  # bytes of one stack's stream, and of its input
 PARTS = {"self.out": "attention", "cross.out": "cross-attention", "feedforward.out": "network"}
 
 
@@ -37,16 +38,19 @@ def _entry(recording: Recording, stack: str, told: Reads, tensors: Tensors) -> d
     owner = joined or shared
     left = _layers(recording, stack, "residual")
     hidden = recording.value(_name(stack, "hidden"))
+    kept = fitting([value.numel() for value in left], ROOM)
+    given = _input(recording, stack, told)
+    given = [given[n] for n in fitting([value.numel() for _, value in given], ROOM)]
     kind = "Learned" if told.positions is not None else None if owner is None else type(owner.position).__name__
     return {
         "position": kind,
         "inside": shared is not None,
-        "input": [{"label": label, "tensor": tensors.levels(value)} for label, value in _input(recording, stack, told)],
+        "input": [{"label": label, "tensor": tensors.levels(value)} for label, value in given],
         "layers": [
-            {"left": tensors.levels(value), "added": _added(recording, stack, n, tensors)}
+            {"left": tensors.levels(value) if n in kept else None, "added": _added(recording, stack, n, tensors)}
             for n, value in enumerate(left)
         ],
-        "out": tensors.levels(hidden) if hidden is not None and getattr(holder, "output_norm", None) else None,
+        "out": tensors.levels(hidden) if hidden is not None and getattr(holder, "output_norm", None) and len(kept) == len(left) else None,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +23,11 @@ class Tensors:
         self.precision = precision
         self.kept: dict[str, dict[str, Any]] = {}
         self._names: dict[bytes, str] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Of one number that is computed with."""
+        return 4 if self.precision == "float32" else 2
 
     def exact(self, tensor: Tensor) -> str:
         """The name of a tensor the page computes with."""
@@ -59,6 +65,18 @@ class Tensors:
             entry = {"type": kind, "shape": list(shape), "data": base64.b64encode(raw).decode()}
             self.kept[name] = entry if scales is None else {**entry, "scales": base64.b64encode(scale).decode()}
         return self._names[digest]
+
+
+def fitting(costs: Sequence[int], room: int) -> list[int]:
+    """Which of several things of these costs are kept where not all fit: as many as do, evenly spread, the last one too.
+
+    One is kept whatever it costs.
+    """
+    for count in range(len(costs), 1, -1):
+        chosen = sorted({round(n * (len(costs) - 1) / (count - 1)) for n in range(count)})
+        if sum(costs[n] for n in chosen) <= room:
+            return chosen
+    return [len(costs) - 1] if costs else []
 
 
 def _array(tensor: Tensor) -> NDArray[np.float32]:

@@ -12,6 +12,7 @@ from headway.decoding.trace import Trace, lines
 from headway.errors import DataError
 from headway.inspection.page.assembly import Output, Subject, assembled
 from headway.inspection.page.heads import Reads
+from headway.inspection.page.near import Table
 from headway.inspection.page.tracing import trace_entry
 from headway.models import RnnSeq2Seq
 from headway.tasks.tracing import Readers
@@ -55,8 +56,19 @@ def translation_page(model: nn.Module, readers: Readers, trace: Trace, subject: 
         reads={"encoder": Reads(label="Encoder", sequence=memory), "decoder": looks, "attention": looks},
         sequences=sequences,
         output=Output(name=readers.target.token, label="What is written next", sequence=TARGET, targets=written),
+        tables={
+            SOURCE: Table(ids=source, vectors_VD=_table(model, "source"), tokenizer=readers.source),
+            TARGET: Table(ids=read, vectors_VD=_table(model, "target"), tokenizer=readers.target),
+        },
         more=lambda tensors, _: {"trace": trace_entry(trace, tensors)},
     )
+
+
+def _table(model: nn.Module, side: str) -> torch.Tensor:
+    """The word vectors of a side; one table may serve both."""
+    own = getattr(model, f"{side}_embedding")
+    vectors: torch.Tensor = (own or model.target_embedding).weight  # type: ignore[union-attr, assignment]
+    return vectors
 
 
 def source_ids(tokenizer: Tokenizer, line: str) -> list[int]:

@@ -11,6 +11,7 @@ from headway.data.pictures import Pixels
 from headway.inspection.page.assembly import Output, Subject, assembled
 from headway.inspection.page.heads import Reads
 from headway.inspection.page.pictures import PATCHES, patch_sequence, picture_entry
+from headway.inspection.rollout import rollout
 from headway.models import Vit
 from headway.nn.patches import patch_grid
 from headway.tasks.classification import Classification, logits_of
@@ -31,5 +32,8 @@ def vision_page(
         reads={"": Reads(label="Encoder", sequence=PATCHES, positions=model.positions)},
         sequences={PATCHES: patch_sequence(grid, own=own, label="Patches")},
         output=Output(name=lambda index: classes[index], label="What it is", sequence=None, targets=[None]),
-        more=lambda tensors, _: {"image": picture_entry(pixels, model, PATCHES, tensors)},
+        more=lambda tensors, recording: {
+            "image": picture_entry(pixels, model, PATCHES, tensors),
+            "rollout": tensors.full(rollout([looks[0].weights() for looks in recording.looks.values()])[0]),
+        },
     )
