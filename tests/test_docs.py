@@ -146,6 +146,7 @@ NOT_RUN = {
     "headway demo": "tests/cli/test_demo.py does",
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",
+    "headway bench capture": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway bench decode-gpu": "needs a GPU",
     "headway bench import": "writes gigabytes and reads a clock",
     "headway bench longformer": "reads a clock; tests/bench/test_benches.py does at a small size",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from headway.bench import BENCHES, Options, bench, longformer, train_text
+from headway.bench import BENCHES, Options, bench, capture, longformer, train_text
 from headway.bench.result import Report, Result
 from headway.cli import main
 from headway.config import override
@@ -90,3 +90,17 @@ def test_decoding_beside_ctranslate2(capsys):
     values = json.loads(capsys.readouterr().out)
     assert {"base_greedy_ctranslate2", "base_beam4_ctranslate2", "gpt2_batch1_share_of_linears"} <= set(values)
     assert all(value > 0 for value in values.values())
+
+
+def test_what_looking_costs(monkeypatch, capsys):
+    small = {"vocab": 50, "width": 24, "heads": 4, "layers": 6}
+    monkeypatch.setattr(capture, "GPT2", override(capture.GPT2, small))
+    monkeypatch.setattr(capture, "SMALL", override(capture.SMALL, small))
+    for name, value in (("LENGTHS", (16,)), ("ROUNDS", 1), ("ROWS", (256, 512)), ("AT", 512), ("GROWING", (512, 1024))):
+        monkeypatch.setattr(capture, name, value)
+    assert main(["bench", "capture", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert {name for name in values if "slope" in name} == {"memory_slope_in_rows", "memory_slope_in_length"}
+    assert 0.5 < values["memory_slope_in_rows"] < 1.2
+    assert values["memory_slope_in_length"] < 1.2
+    assert values["weights_one_layer_of_twelve_T16"] > 0

@@ -10,6 +10,7 @@ from headway.bench.result import Options, Report, Result
 # By name, each in a module of its own that is imported when it is asked for: peers are heavy, and not always there.
 BENCHES = {
     "attend": "headway.bench.attend",
+    "capture": "headway.bench.capture",
     "decode-cpu": "headway.bench.decode_cpu",
     "decode-gpu": "headway.bench.decode_gpu",
     "import": "headway.bench.importing",

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway.decoding.chosen import tell_begun, tell_chosen
 from headway.errors import AdviceWarning, ConfigError
 from headway.models.gpt import Gpt
 from headway.nn.block import Block
@@ -54,12 +55,21 @@ class GraphDecoder:
             asked = f"{prompt_BT.shape[0]} prompts of {known} tokens and {count} more"
             raise ConfigError(f"{asked}; this decoder is for {self.rows} texts of up to {self.capacity} tokens")
         self._length().zero_()
+        step, captured = self.step, tell_begun(self.model)
+        if captured and step != self._step:
+            warnings.warn(
+                "a graph that is replayed shows nothing; a captured text is written uncompiled", AdviceWarning, 2
+            )
+            step = self._step
         logits, _ = self.model.extend(prompt_BT, self.cache)
         self.token.copy_(self._choose(logits[:, -1]))
         self.written.index_copy_(1, self._length().view(1), self.token)
         for _ in range(count - 1):
-            self.step()
-        return self.written[:, known : known + count].clone()
+            step()
+        written = self.written[:, known : known + count].clone()
+        if captured:  # a list would wait for the device
+            tell_chosen(self.model, [[line] for line in written.tolist()])
+        return written
 
     def _length(self) -> Tensor:
         assert isinstance(self.cache.length, Tensor)

@@ -1,7 +1,32 @@
 """Looking inside: every tap by its public name, capture while the kernel runs, and what is made of it."""
 
+from headway.inspection.ablation import ablate, head_effects
 from headway.inspection.capturing import capture
+from headway.inspection.heads import HeadStatistics, head_statistics
+from headway.inspection.lens import logit_lens
+from headway.inspection.neighbours import Neighbour, nearest, neighbours
+from headway.inspection.patching import patch, patch_effects
 from headway.inspection.points import TapPoint, taps
+from headway.inspection.rollout import picture_rollout, rollout
 from headway.inspection.seen import Line, Pass, Seen
 
-__all__ = ["Line", "Pass", "Seen", "TapPoint", "capture", "taps"]
+__all__ = [
+    "HeadStatistics",
+    "Line",
+    "Neighbour",
+    "Pass",
+    "Seen",
+    "TapPoint",
+    "ablate",
+    "capture",
+    "head_effects",
+    "head_statistics",
+    "logit_lens",
+    "nearest",
+    "neighbours",
+    "patch",
+    "patch_effects",
+    "picture_rollout",
+    "rollout",
+    "taps",
+]

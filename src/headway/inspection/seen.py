@@ -16,6 +16,13 @@ KEYS = ("k", "v", "global_k", "global_v")  # kinds that run over keys, not over 
 OVER_KEYS = ("bias", "scores", "weights")  # kinds whose last dimension is the keys
 
 
+class NotCapturedError(ConfigError, KeyError):
+    """Asked for what was not captured; a KeyError too, as mappings have it."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])  # a KeyError would quote it
+
+
 @dataclass(slots=True)
 class Event:
     """One call of the model, on N rows of K tokens: a whole forward pass, or one step of a search."""
@@ -53,14 +60,15 @@ class Line:
             return self._pass.before.value(name)[self.source]
         parts = [self._part(event, row, name) for event, row in self._chain if name in event.values]
         if not parts:
-            raise ConfigError(f"{name} was not captured; there is {', '.join(self._pass)}")
+            raise NotCapturedError(f"{name} was not captured; there is {', '.join(self._pass)}")
         point = self._chain[0][0].points.get(name) or next(e.points[name] for e, _ in self._chain if name in e.points)
         if point.kind in KEYS and point.attention == "cross":
             return parts[0]
         if point.kind in OVER_KEYS:
-            longest = max(part.shape[-1] for part in parts)
+            # Between a line's words keys stand at their positions; behind its own a cache has room for other rows'.
+            keys = len(self.read) if point.attention == "self" else parts[0].shape[-1]
             empty = -torch.inf if point.kind == "scores" else 0.0
-            parts = [F.pad(part, (0, longest - part.shape[-1]), value=empty) for part in parts]
+            parts = [_padded(part[..., :keys], [*part.shape[:-1], keys], empty) for part in parts]
         return torch.cat(parts, axis_of(point) - 1)
 
     def _part(self, event: Event, row: int, name: str) -> Tensor:
@@ -107,8 +115,8 @@ class Pass(Mapping[str, Tensor]):
 
     def line(self, chosen: Sequence[int], row: int = 0) -> Line:
         """Any line that was open in the search, by its words. Raises ConfigError if it never was."""
-        line = self._line(row, 0, list(chosen))
-        if len(line._chain) < len(chosen):
+        line = self._line(row, 0, list(chosen), strict=True)
+        if len(line._chain) <= len(chosen) and len(line._chain) < len(self.events):
             raise ConfigError(f"no line of row {row} began with {list(chosen)}: the search followed {line.read}")
         return line
 
@@ -117,12 +125,12 @@ class Pass(Mapping[str, Tensor]):
         if name in self.before.values:
             return self.before.value(name)
         if not any(name in event.values for event in self.events):
-            raise ConfigError(f"{name} was not captured; there is {', '.join(self) or 'nothing'}")
+            raise NotCapturedError(f"{name} was not captured; there is {', '.join(self) or 'nothing'}")
         if not self.generated:
             return self.events[0].value(name)
         best = [line[name] for line in self.lines if line.rank == 0]
         if not best:
-            raise ConfigError(f"{name}: no line was finished; `line` finds those that were looked at")
+            raise NotCapturedError(f"{name}: no line was finished; `line` finds those that were looked at")
         size = [max(part.shape[n] for part in best) for n in range(best[0].ndim)]
         empty = -torch.inf if self.points[name].kind == "scores" else 0.0
         return torch.stack([_padded(part, size, empty) for part in best])
@@ -133,7 +141,7 @@ class Pass(Mapping[str, Tensor]):
     def __len__(self) -> int:
         return len(self.points)
 
-    def _line(self, row: int, rank: int, chosen: list[int]) -> Line:
+    def _line(self, row: int, rank: int, chosen: list[int], *, strict: bool = False) -> Line:
         chain: list[tuple[int, int]] = []
         open_: dict[int, tuple[tuple[int, int], ...]] = {}
         for number, event in enumerate(self.events):
@@ -147,7 +155,7 @@ class Pass(Mapping[str, Tensor]):
                 children = [(n, parent) for n, parent in enumerate(event.parents.tolist()) if parent in open_]
                 same = [(n, parent) for n, parent in children if int(event.tokens[n, 0]) == chosen[number - 1]]
                 # A model that is not fed what it said has one child a line, whatever its token.
-                going = same or (children if len(children) == 1 else [])
+                going = same or (children if len(children) == 1 and not strict else [])
                 if not going:
                     break
                 open_ = {n: (*open_[parent], (number, n)) for n, parent in going}
@@ -181,7 +189,7 @@ class ByLayer:
             return self._seen[key if key.endswith(f".{self._kind}") else f"{key}.{self._kind}"]
         points = [p for p in self._seen.points.values() if p.kind == self._kind and p.layer == key]
         if not points:
-            raise ConfigError(f"no {self._kind} of layer {key} were captured; there is {', '.join(self.names)}")
+            raise NotCapturedError(f"no {self._kind} of layer {key} were captured; there is {', '.join(self.names)}")
         order = sorted(points, key=lambda p: (p.attention != "cross", p.stack == "encoder"))
         return self._seen[order[0].name]
 
@@ -196,7 +204,7 @@ class Seen(Mapping[str, Tensor]):
     def last(self) -> Pass:
         """The newest pass. Raises ConfigError where the model was not run."""
         if not self.passes:
-            raise ConfigError("nothing was captured: the model was not run inside the capture")
+            raise NotCapturedError("nothing was captured: the model was not run inside the capture")
         return self.passes[-1]
 
     @property

@@ -143,8 +143,17 @@ class BertPretraining(nn.Module):
         keep_BT = None
         if lengths_B is not None:
             keep_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < lengths_B.unsqueeze(-1)
-        x = self.transform_norm(self.transform_function(self.transform(hidden_BTD)), keep_BT)
-        return x, None if self.follows is None else self.follows(self.bert.pool(hidden_BTD))
+        follows = None if self.follows is None else self.follows(self.bert.pool(hidden_BTD))
+        return self._transformed(hidden_BTD, keep_BT), follows
+
+    def read(self, hidden_BTD: Tensor) -> Tensor:
+        """(B, T, D) as the stack gives it -> logits of the token head (B, T, V)."""
+        logits: Tensor = self.token_head(self._transformed(hidden_BTD), self.bert.embedding.weight)
+        return logits
+
+    def _transformed(self, hidden_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+        x_BTD: Tensor = self.transform_norm(self.transform_function(self.transform(hidden_BTD)), keep_BT)
+        return x_BTD
 
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The token head's matrix (V, D) and bias."""

@@ -110,7 +110,11 @@ class CaptionerVit(nn.Module):
 
     def forward(self, images: Tensor, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
         """Images (B, C, height, width), words so far (B, T) -> logits (B, T, V); words may be padded on the right."""
-        logits: Tensor = self.head(self.features(images, tokens_BT, lengths_B), self.embedding.weight)
+        return self.read(self.features(images, tokens_BT, lengths_B))
+
+    def read(self, hidden_BTD: Tensor) -> Tensor:
+        """(B, T, D) as the decoder gives it -> logits (B, T, V)."""
+        logits: Tensor = self.head(hidden_BTD, self.embedding.weight)
         return logits
 
     def features(self, images: Tensor, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:

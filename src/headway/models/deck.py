@@ -60,5 +60,9 @@ class Deck(nn.Module):
         """(B, T) -> logits (B, T, V)."""
         check_lengths(lengths_B, tokens_BT)
         mask = None if lengths_B is None else Lengths(lengths_B)
-        logits: Tensor = self.head(self.stack(self.embedding(tokens_BT), mask=mask, lengths_B=lengths_B))
+        return self.read(self.stack(self.embedding(tokens_BT), mask=mask, lengths_B=lengths_B))
+
+    def read(self, hidden_BTD: Tensor) -> Tensor:
+        """(B, T, D) as the stack gives it -> logits (B, T, V)."""
+        logits: Tensor = self.head(hidden_BTD)
         return logits

@@ -122,8 +122,11 @@ class EncoderDecoder(nn.Module):
         target_lengths_B: Tensor | None = None,
     ) -> Tensor:
         """Source (B, S), target prefix (B, T) -> logits (B, T, V); both may be padded on the right."""
-        x_BTD = self.features(source_BS, target_BT, source_lengths_B, target_lengths_B)
-        logits: Tensor = self.head(x_BTD, self.target_embedding.weight)
+        return self.read(self.features(source_BS, target_BT, source_lengths_B, target_lengths_B))
+
+    def read(self, hidden_BTD: Tensor) -> Tensor:
+        """(B, T, D) as the decoder gives it -> logits (B, T, V)."""
+        logits: Tensor = self.head(hidden_BTD, self.target_embedding.weight)
         return logits
 
     def features(

@@ -103,7 +103,11 @@ class Gpt(nn.Module):
         self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
     ) -> Tensor:
         """(B, T) -> logits (B, T, V)."""
-        logits: Tensor = self.head(self.features(tokens_BT, lengths_B, segments_BT=segments_BT), self.embedding.weight)
+        return self.read(self.features(tokens_BT, lengths_B, segments_BT=segments_BT))
+
+    def read(self, hidden_BTD: Tensor) -> Tensor:
+        """(B, T, D) as the stack gives it -> logits (B, T, V)."""
+        logits: Tensor = self.head(hidden_BTD, self.embedding.weight)
         return logits
 
     def features(

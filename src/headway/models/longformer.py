@@ -164,6 +164,14 @@ class LongformerMasked(nn.Module):
     ) -> Tensor:
         """(B, T) -> what the token head's matrix reads (B, T, D)."""
         hidden_BTD = self.longformer(tokens_BT, lengths_B, segments_BT=segments_BT, global_BT=global_BT)
+        return self._transformed(hidden_BTD)
+
+    def read(self, hidden_BTD: Tensor) -> Tensor:
+        """(B, T, D) as the stack gives it -> logits (B, T, V)."""
+        logits: Tensor = self.token_head(self._transformed(hidden_BTD), self.longformer.embedding.weight)
+        return logits
+
+    def _transformed(self, hidden_BTD: Tensor) -> Tensor:
         x_BTD: Tensor = self.transform_norm(self.transform_function(self.transform(hidden_BTD)))
         return x_BTD
 

@@ -117,7 +117,11 @@ class Vit(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """(B, C, height, width) -> logits (B, classes)."""
-        logits: Tensor = self.head(self.summary(self.features(images)))
+        return self.read(self.features(images))
+
+    def read(self, hidden_BTD: Tensor) -> Tensor:
+        """(B, T, D) as the stack gives it -> logits (B, classes)."""
+        logits: Tensor = self.head(self.summary(hidden_BTD))
         return logits
 
     def features(self, images: Tensor) -> Tensor:

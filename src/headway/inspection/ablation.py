@@ -1,0 +1,84 @@
+"""Switching parts off: what a head or a layer adds, taken away."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from headway.errors import ConfigError
+from headway.inspection.patching import patch
+from headway.inspection.points import TapPoint, taps
+
+Instead = Literal["zero", "mean"]
+
+
+@contextlib.contextmanager
+def ablate(
+    model: nn.Module,
+    *,
+    heads: Mapping[str, Sequence[int]] | None = None,
+    parts: Sequence[str] = (),
+    instead: Instead = "zero",
+) -> Iterator[None]:
+    """While open, heads of an attention ({"layers.2.self": [0, 5]}) and whole parts give nothing.
+
+    A part is an attention ("decoder.layers.2.cross"), a position-wise network ("layers.2.feedforward") or a layer
+    ("layers.2"), all of whose parts are switched off: only the stream it was given is left. `instead` is what they give
+    in place of their value: zeros, or its mean over batch and positions.
+    """
+    if instead not in ("zero", "mean"):
+        raise ConfigError(f"instead={instead!r}, allowed: zero, mean")
+    every = taps(model)
+    change = _zero if instead == "zero" else _mean
+    with contextlib.ExitStack() as stack:
+        for site, numbers in (heads or {}).items():
+            point = _named(every, f"{site}.heads")
+            wrong = [n for n in numbers if not 0 <= n < (point.heads or 0)]
+            if wrong:
+                raise ConfigError(f"head {wrong[0]} of {site}: it has heads 0 to {(point.heads or 0) - 1}")
+            stack.enter_context(patch(model, {point.name: change}, heads=list(numbers)))
+        for part in parts:
+            outs = [p.name for p in every if p.kind == "out" and p.name.startswith(f"{part}.")]
+            if not outs:
+                raise ConfigError(
+                    f"part={part!r}: no such layer, attention or network; headway.taps lists what there is"
+                )
+            stack.enter_context(patch(model, dict.fromkeys(outs, change)))
+        yield
+
+
+@torch.no_grad()
+def head_effects(model: nn.Module, measure: Callable[[], float], *, instead: Instead = "zero") -> dict[str, Tensor]:
+    """By how much `measure`, which runs the model, changes with each head switched off: (H,) for each attention."""
+    whole = measure()
+    found: dict[str, Tensor] = {}
+    for point in taps(model):
+        if point.kind != "heads" or point.heads is None or f"{point.site}.out" not in {p.name for p in taps(model)}:
+            continue
+        figures = []
+        for head in range(point.heads):
+            with ablate(model, heads={point.site: [head]}, instead=instead):
+                figures.append(measure() - whole)
+        found[point.site] = torch.tensor(figures)
+    return found
+
+
+def _zero(value: Tensor) -> Tensor:
+    return torch.zeros_like(value)
+
+
+def _mean(value: Tensor) -> Tensor:
+    """The mean over batch and positions: (B, h, t, E) or (B, t, D)."""
+    return value.mean((0, -2), keepdim=True).expand_as(value)
+
+
+def _named(every: list[TapPoint], name: str) -> TapPoint:
+    for point in every:
+        if point.name == name and point.kind == "heads":
+            return point
+    sites = ", ".join(p.site for p in every if p.kind == "heads")
+    raise ConfigError(f"{name.removesuffix('.heads')!r} is no attention of this model, there are: {sites}")

@@ -1,0 +1,272 @@
+"""Capture sees what the kernels used, for every model, and changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import headway
+from headway.bench.memory import LiveBytes
+from headway.errors import AdviceWarning, ConfigError
+from headway.inspection import Pass, taps
+from headway.models import MODELS, PoseConfig, build_model
+from headway.nn.attention import CrossAttention, SelfAttention
+from headway.nn.positions import Rotary
+from tests.models.tiny import ALL, CAPTIONING, GPT, VISION, build, outputs, text
+
+EVERYTHING = ("weights", "scores", "q", "k", "v", "heads")
+POSE = PoseConfig(image=(8, 12), patch=4, width=16, layers=2, heads=4, inner=24)
+NAMES = [*ALL, *VISION, *CAPTIONING, "pose"]
+WITHOUT = ("rnn-lm", "convnet", "seq2seq-gru", "seq2seq-reversed", "captioner-rnn-state")  # no attention at all
+
+
+def subject(name: str) -> tuple[nn.Module, Callable[[], tuple[Tensor, ...]]]:
+    """A model, and a call of it on a batch in which rows differ in length where they can."""
+    if name == "pose":
+        model = build_model(POSE, seed=1).eval()
+        return model, lambda: (model(torch.randn(2, 3, 8, 12, generator=torch.Generator().manual_seed(3))),)
+    model, generator = build(name), torch.Generator().manual_seed(3)
+    if name in VISION:
+        pictures = torch.randn(2, 3, 8, 12, generator=generator)
+        return model, lambda: (model(pictures),)
+    if name in CAPTIONING:
+        pictures, words = torch.randn(2, 3, 8, 8, generator=generator), torch.arange(10).view(2, 5)
+        return model, lambda: (model(pictures, words),)
+    batch = text(name, padded=True)
+    return model, lambda: outputs(model, batch)
+
+
+def sites(seen: Pass | headway.inspection.Seen) -> list[str]:
+    return [name.removesuffix(".weights") for name in seen if name.endswith(".weights")]
+
+
+def mixed(model: nn.Module, seen, site: str) -> Tensor:
+    """Weights times values as the attention of this site joins them."""
+    weights, v = seen[f"{site}.weights"], seen[f"{site}.v"]
+    x = weights @ v
+    point = next(tap for tap in taps(model) if tap.name == f"{site}.weights")
+    module = model.get_submodule(point.module)
+    if (
+        isinstance(module, SelfAttention | CrossAttention)
+        and module.shaw is not None
+        and module.shaw.values is not None
+    ):
+        x = x + module.shaw.weighted(weights, 0)
+    if f"{site}.global_v" in seen:  # these tests have one global token, the first
+        x[:, :, 0] = (weights @ seen[f"{site}.global_v"])[:, :, 0]
+    return x
+
+
+def test_every_registered_model_is_captured():
+    found = {type(config) for config in (*ALL.values(), *VISION.values(), *CAPTIONING.values(), POSE)}
+    assert found == set(MODELS)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_times_values_are_the_kernels_output_and_no_bit_changes(name):
+    model, call = subject(name)
+    before = call()
+    named = taps(model)
+    kinds = [kind for kind in (*EVERYTHING, "global_v") if any(tap.kind == kind for tap in named)]
+    if not kinds:
+        assert name.startswith(WITHOUT)
+        return
+    with headway.capture(model, what=kinds) as seen:
+        during = call()
+    for ours, theirs in zip(during, before, strict=True):
+        assert torch.equal(ours, theirs)
+    assert len(seen.passes) == 1
+    assert set(sites(seen)) == {tap.site for tap in named if tap.kind == "weights"}
+    for site in sites(seen):
+        assert seen[f"{site}.weights"].dtype == torch.float32
+        torch.testing.assert_close(mixed(model, seen, site), seen[f"{site}.heads"], atol=1e-5, rtol=0)
+        scores = seen[f"{site}.scores"].softmax(-1).nan_to_num(0)
+        torch.testing.assert_close(scores, seen[f"{site}.weights"], atol=1e-6, rtol=0)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(call(), before, strict=True))
+    assert not any(getattr(module, "watch", None) for module in model.modules())
+    assert not {"forward", "features", "extend", "journal"} & vars(model).keys()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "name", ["gpt-llama", "gpt-windows", "gpt-shaw", "longformer", "seq2seq-context-all", "vit-local"]
+)
+def test_only_what_was_asked_for(name):
+    model, call = subject(name)
+    kinds = ("weights", "q", "heads", "v", "scores")
+    with headway.capture(model, what=kinds) as whole:
+        call()
+    heads, rows = ([0], [4, 0]) if name.startswith("seq2seq") else ([3, 0], [4, 0])
+    with headway.capture(model, what=kinds, layers=[0], heads=heads, rows=rows) as some:
+        call()
+    assert {p.layer for p in some.last.points.values()} == {0}
+    for key, value in some.items():
+        expected = whole[key][:, heads]
+        if not key.endswith(".v"):
+            expected = expected[:, :, [0, 4]]  # rows come in their order
+        torch.testing.assert_close(value, expected, atol=1e-6, rtol=0)
+    with headway.capture(model, what=kinds, rows=slice(2, None, 3)) as sliced:
+        call()
+    for key, value in sliced.items():
+        torch.testing.assert_close(
+            value, whole[key] if key.endswith(".v") else whole[key][:, :, 2::3], atol=1e-6, rtol=0
+        )
+
+
+@torch.no_grad()
+def test_what_passes_the_blocks_adds_up():
+    model, batch = build("gpt-learned"), text("gpt-learned")
+    what = ("input", "residual", "self.out", "feedforward.out", "embedding", "hidden", "logits")
+    with headway.capture(model, what=what) as seen:
+        logits = model(batch.tokens)
+    assert torch.equal(seen["logits"], logits)
+    assert torch.equal(seen["embedding"], model.embedding(batch.tokens))
+    assert torch.equal(seen["layers.1.input"], seen["layers.0.residual"])
+    stream = seen["layers.0.input"] + seen["layers.0.self.out"] + seen["layers.0.feedforward.out"]
+    torch.testing.assert_close(stream, seen["layers.0.residual"])
+    assert torch.equal(model.stack.output_norm(seen["layers.1.residual"], None), seen["hidden"])
+    assert torch.equal(seen.residual[1], seen["layers.1.residual"])
+
+
+def test_in_training_the_loss_and_its_gradients_stay_as_they_are():
+    model = build("transformer-sinusoidal").train()
+    batch = text("transformer-sinusoidal", padded=True)
+
+    def step() -> tuple[Tensor, list[Tensor]]:
+        torch.manual_seed(5)
+        model.zero_grad()
+        features = model.features(batch.source, batch.tokens, batch.source_lengths, batch.lengths)
+        loss = (features**2).sum()
+        loss.backward()
+        return loss.detach(), [p.grad.clone() for p in model.parameters() if p.grad is not None]
+
+    loss, gradients = step()
+    with headway.capture(model, layers=[1], what=("weights", "residual")) as seen:
+        during, same = step()
+    assert torch.equal(loss, during)
+    assert all(map(torch.equal, gradients, same))
+    weights = seen.weights[1]
+    assert not weights.requires_grad
+    assert weights.shape == (3, 4, 9, 7)
+    assert sites(seen) == ["encoder.layers.1.self", "decoder.layers.1.self", "decoder.layers.1.cross"]
+
+
+@torch.no_grad()
+def test_a_number_means_the_cross_attention_where_there_is_one():
+    model, batch = build("transformer-alibi"), text("transformer-alibi")
+    with headway.capture(model, what=("weights", "bias")) as seen:
+        outputs(model, batch)
+    assert torch.equal(seen.weights[1], seen["decoder.layers.1.cross.weights"])
+    assert torch.equal(seen.weights["encoder.layers.1.self"], seen["encoder.layers.1.self.weights"])
+    distance = (torch.arange(7)[:, None] - torch.arange(7)).abs()
+    slopes = headway.ops.alibi_slopes(4).view(-1, 1, 1)
+    torch.testing.assert_close(seen["encoder.layers.0.self.bias"][0], -slopes * distance)
+
+
+@torch.no_grad()
+def test_each_call_is_a_pass_and_parts_of_a_model_are_too():
+    model, batch = build("transformer-rotary"), text("transformer-rotary")
+    with headway.capture(model) as seen:
+        outputs(model, batch)
+        outputs(model, batch)
+        model.encoder(torch.randn(1, 3, 16))
+        model.encoder(torch.randn(1, 4, 16))
+    assert len(seen.passes) == 4
+    assert seen["encoder.layers.0.self.weights"].shape == (1, 4, 4, 4)
+
+
+@torch.no_grad()
+def test_a_temperature_is_told():
+    model, call = subject("vit-local")
+    with headway.capture(model, what=("scores", "q", "k")) as seen:
+        call()
+    scale = seen.last.scales["layers.1.self"]
+    expected = scale.view(-1, 1, 1) * seen["layers.1.self.q"] @ seen["layers.1.self.k"].mT
+    expected.diagonal(dim1=-2, dim2=-1).fill_(-torch.inf)
+    torch.testing.assert_close(seen["layers.1.self.scores"], expected)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"what": "nothing"}, "what='nothing' is no tap of this model; kinds are input, q"),
+        ({"layers": [7]}, r"layers=\[7\]: no layer 7, there are \[0, 1\]"),
+        ({"layers": [-1]}, r"layers=\[-1\], allowed: numbers from 0 on"),
+        ({"heads": [4]}, r"heads=\[4\]: layers.0.self.weights has heads 0 to 3"),
+        ({"rows": [-1]}, r"rows=\[-1\], allowed: positions from 0 on"),
+        ({"rows": slice(-2, None)}, r"rows=slice\(-2, None, None\), allowed"),
+    ],
+)
+def test_what_is_not_there_is_named(asked, told):
+    with pytest.raises(ConfigError, match=told), headway.capture(build("gpt-learned"), **asked):
+        pass
+
+
+@torch.no_grad()
+def test_what_was_not_captured_is_named():
+    model = build("gpt-learned")
+    with headway.capture(model, layers=[0]) as seen:
+        with pytest.raises(ConfigError, match="nothing was captured"):
+            seen.weights[0]
+        model(torch.zeros(1, 3, dtype=torch.long))
+        with pytest.raises(ConfigError, match="captured already"), headway.capture(model):
+            pass
+    with pytest.raises(ConfigError, match=r"layers.1.self.q was not captured; there is layers.0.self.weights"):
+        seen["layers.1.self.q"]
+    with pytest.raises(ConfigError, match="no weights of layer 1"):
+        seen.weights[1]
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("how", ["features", "in place", "wrapped"])
+def test_a_compiled_model_runs_uncompiled_and_says_so(how):
+    model, tokens = build("gpt-learned"), torch.arange(6).view(1, 6)
+    plain, ran = model(tokens), []
+
+    def backend(graph, _inputs):
+        ran.append(graph)
+        return graph.forward
+
+    called: Callable[..., Tensor] = model
+    if how == "features":
+        model.features = torch.compile(model.features, backend=backend)
+    elif how == "in place":
+        model.compile(backend=backend)
+    else:
+        called = torch.compile(model, backend=backend)
+    whole = called if isinstance(called, nn.Module) else model
+    with pytest.warns(AdviceWarning, match="a captured call runs uncompiled"), headway.capture(whole) as seen:
+        assert torch.equal(called(tokens), plain)
+    assert not ran
+    assert seen.weights[1].shape == (1, 4, 6, 6)
+    torch.testing.assert_close(called(tokens), plain)
+    assert ran  # and is compiled again after it
+
+
+def test_every_tap_has_one_name_and_every_name_one_meaning():
+    for name in NAMES:
+        model, _ = subject(name)
+        named = taps(model)
+        assert len({tap.name for tap in named}) == len(named)
+        assert all(tap.shape for tap in named)
+        assert all(model.get_submodule(tap.module) is not None for tap in named)
+
+
+@torch.no_grad()
+def test_memory_grows_with_the_rows_asked_for_not_with_the_square_of_the_length(monkeypatch):
+    monkeypatch.setattr("headway.ops.recompute.BLOCK", 1 << 12)
+    model = build_model(replace(GPT, context=1024, position=Rotary()), seed=0).eval()
+
+    def most(length: int, rows: int) -> int:
+        with headway.capture(model, layers=[0], rows=range(rows)), LiveBytes() as memory:
+            model(torch.zeros(1, length, dtype=torch.long))
+        return memory.most
+
+    row = 4 * GPT.heads  # bytes for each key
+    assert most(512, 256) - most(512, 128) == pytest.approx(128 * 512 * row, rel=0.02)
+    assert most(1024, 64) < 2.1 * most(512, 64)  # were n² weights made, it would be four times as much

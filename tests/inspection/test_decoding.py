@@ -1,0 +1,187 @@
+"""Capture while a text is written: each line's steps, through every move of the beam, are one matrix."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import headway
+from headway.decoding.beam import beam_search
+from headway.decoding.ensemble import Ensemble
+from headway.decoding.graphs import GraphDecoder
+from headway.decoding.sampling import GREEDY, Sampling, sample
+from headway.errors import ConfigError
+from headway.inspection import taps
+from headway.models import Source
+from tests.models.tiny import CAPTIONING, GENERATING, LANGUAGE, TRANSLATION, VOCAB, build, text
+
+STOP = 3
+KINDS = ("weights", "scores", "q", "k", "v", "heads", "residual", "states", "hidden", "logits")
+ATTENTIVE = [
+    name
+    for name in (*GENERATING, *CAPTIONING)
+    if not name.startswith(("rnn-lm", "seq2seq-gru", "seq2seq-reversed", "captioner-rnn-state"))
+]
+
+
+def kinds_of(model) -> list[str]:
+    return [kind for kind in KINDS if any(tap.kind == kind for tap in taps(model))]
+
+
+def source_of(name: str, batch) -> Source | None:
+    if name in CAPTIONING:
+        return Source.of_images(torch.randn(3, 3, 8, 8, generator=torch.Generator().manual_seed(1)))
+    return None if name in LANGUAGE else Source(batch.source, batch.source_lengths)
+
+
+def prompted(name: str, batch) -> int | torch.Tensor:
+    return batch.tokens[:, :3] if name in LANGUAGE else 0
+
+
+def forced(name: str, model, line, source: Source | None):
+    """The line read at once."""
+    read, row = torch.tensor([line.read]), slice(line.source, line.source + 1)
+    if name in CAPTIONING:
+        return model(source.images[row], read)
+    if source is None:
+        return model(read)
+    lengths = None if source.lengths is None else source.lengths[row]
+    return model(source.tokens[row], read, lengths)
+
+
+def assert_as_forced(name: str, model, line, source: Source | None) -> None:
+    with headway.capture(model, what=kinds_of(model)) as whole:
+        forced(name, model, line, source)
+    assert set(whole) == set(line._pass)
+    for key, value in whole.items():
+        torch.testing.assert_close(
+            line[key], value[0], atol=2e-5, rtol=1e-4, msg=lambda text, key=key: f"{key}: {text}"
+        )
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ATTENTIVE)
+def test_a_beams_lines_are_what_they_are_read_at_once(name):
+    model, batch = build(name), text(name, padded=True)
+    source, start = source_of(name, batch), prompted(name, batch)
+    settings = {"start": start, "stop": STOP, "beam": 3, "max_tokens": 6, "n_best": 2}
+    plain = beam_search(model, source, **settings)
+    with headway.capture(model, what=kinds_of(model)) as seen:
+        found = beam_search(model, source, **settings)
+    assert found == plain
+    assert len(seen.passes) == 1
+    lines = seen.lines
+    assert [list(line.chosen) for line in lines] == [each.tokens for row in found for each in row]
+    for line in lines[::2]:
+        assert_as_forced(name, model, line, source)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(
+    "name", ["transformer-sinusoidal", "transformer-rotary", "seq2seq-context-input", "captioner-vit"]
+)
+def test_groups_of_a_diverse_beam(name):
+    model, batch = build(name), text(name)
+    source = source_of(name, batch)
+    with headway.capture(model, what=kinds_of(model)) as seen:
+        beam_search(model, source, start=0, stop=STOP, beam=4, groups=2, max_tokens=5, n_best=3)
+    for line in seen.lines:
+        assert_as_forced(name, model, line, source)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["gpt-rotary", "gpt-alibi", "gpt-llama", "gpt-windows", "gpt-shaw"])
+@pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.5)])
+def test_samples_from_prompts_of_unequal_length(name, sampling):
+    model, prompts = build(name), text(name, rows=4).tokens[:, :5]
+    settings = {"stop": STOP, "max_tokens": 7, "counts_B": torch.tensor([5, 2, 4, 1]), "sampling": sampling, "seed": 2}
+    plain = sample(model, prompts, **settings)
+    with headway.capture(model, what=kinds_of(model)) as seen:
+        drawn = sample(model, prompts, **settings)
+    assert drawn == plain
+    assert [list(line.chosen) for line in seen.lines] == drawn
+    for line, count in zip(seen.lines, (5, 2, 4, 1), strict=True):
+        assert line.read[:count] == tuple(prompts[line.source, :count].tolist())
+        assert_as_forced(name, model, line, None)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["gpt-rotary", "transformer-t5", "seq2seq-context-all"])
+def test_rows_are_positions_of_the_text_also_while_it_is_written(name):
+    model, batch = build(name), text(name)
+    source, rows = source_of(name, batch), [1, 4, 5]
+    settings = {"start": prompted(name, batch), "stop": -1, "beam": 2, "max_tokens": 6}
+    with headway.capture(model, what="weights") as whole:
+        beam_search(model, source, **settings)
+    with headway.capture(model, what="weights", rows=rows) as some:
+        beam_search(model, source, **settings)
+    steps = len(some.last.events[1:])
+    assert steps == 5
+    for line, full in zip(some.lines, whole.lines, strict=True):
+        for key in some:
+            torch.testing.assert_close(line[key], full[key][:, rows], atol=1e-6, rtol=0)
+
+
+@torch.no_grad()
+def test_the_best_lines_come_as_one_padded_batch():
+    model, batch = build("transformer-sinusoidal"), text("transformer-sinusoidal")
+    with headway.capture(model) as seen:
+        found = beam_search(model, Source(batch.source), start=0, stop=STOP, beam=4, max_tokens=8)
+    stopped = [len(row[0].tokens) + row[0].stopped for row in found]
+    assert len(set(stopped)) > 1  # lines differ in length, or nothing is padded
+    weights = seen.weights[1]
+    assert weights.shape == (3, 4, max(stopped), 7)
+    for row, length in enumerate(stopped):
+        assert torch.equal(weights[row, :, :length], seen.lines[row]["decoder.layers.1.cross.weights"])
+        assert not weights[row, :, length:].any()
+    assert seen["encoder.layers.0.self.weights"].shape == (3, 4, 7, 7)
+
+
+@torch.no_grad()
+def test_any_line_the_search_looked_at_can_be_asked_for():
+    model, batch = build("transformer-learned"), text("transformer-learned")
+    with headway.capture(model) as seen:
+        beam_search(model, Source(batch.source), start=0, stop=-1, beam=3, max_tokens=4)
+    event = seen.last.events[1]
+    row = event.parents.tolist().index(0)
+    word = int(event.tokens[row, 0])
+    line = seen.last.line([word], row=0)
+    assert line.read == (0, word)
+    with pytest.raises(ConfigError, match="no line of row 0 began with"):
+        seen.last.line([*line.chosen, VOCAB + 1, VOCAB + 2])
+
+
+@torch.no_grad()
+def test_each_model_of_an_ensemble_is_told_of_the_lines():
+    models = [build("transformer-learned", seed=seed) for seed in (1, 2)]
+    batch = text("transformer-learned")
+    with headway.capture(models[1], layers=[0]) as seen:
+        found = beam_search(Ensemble(models), Source(batch.source), start=0, stop=STOP, beam=2, max_tokens=5)
+    assert [list(line.chosen) for line in seen.lines] == [row[0].tokens for row in found]
+
+
+@torch.no_grad()
+def test_a_model_that_is_not_fed_what_it_said():
+    model = build("gpt-learned")
+    with headway.capture(model) as seen:
+        drawn = sample(model, torch.tensor([[5, 2]]), stop=-1, max_tokens=4, sampling=GREEDY, feed_back=False)
+    assert len(drawn[0]) == 4
+    assert seen.lines[0].read == (5, 2, 2, 2, 2)
+
+
+def test_every_translator_and_captioner_is_here():
+    assert (TRANSLATION.keys() | CAPTIONING.keys()) - set(ATTENTIVE) == {
+        "seq2seq-gru", "seq2seq-reversed", "captioner-rnn-state",
+    }  # fmt: skip
+
+
+@torch.no_grad()
+def test_a_decoder_of_fixed_shapes_is_captured_text_by_text():
+    model = build("gpt-rotary")
+    decoder = GraphDecoder(model, rows=2, capacity=12)
+    with headway.capture(model, what=kinds_of(model)) as seen:
+        decoder.write(torch.tensor([[5, 2], [1, 7]]), 4)
+        decoder.write(torch.tensor([[3], [4]]), 3)
+    assert [len(line.read) for each in seen.passes for line in each.lines] == [5, 5, 3, 3]
+    for line in seen.lines:
+        assert_as_forced("gpt-rotary", model, line, None)
