@@ -87,14 +87,13 @@ function tree(page) {
     }));
     made.refresh();
   };
-  page.onSize(draw);
-  state.on(["alpha", "line"], draw);
+  page.watch(["alpha", "line"], draw);
   return made.root;
 }
 
 /** Where each word of a line looked in the source: the mean over the heads of the last layer. */
 function looks(page) {
-  const { trace } = page.payload, { state } = page, known = trace.looks.some(Boolean);
+  const { trace } = page.payload, { state } = page, known = trace.looks.some(Boolean) && trace.source.length && !page.payload.image;
   if (!known) return null;
   const line = () => Math.min(state.get("line"), trace.looks.length - 1);
   const parts = () => {
@@ -125,7 +124,6 @@ function looks(page) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  state.on(["line"], draw);
-  page.onSize(draw);
+  page.watch(["line"], draw);
   return made.root;
 }

@@ -43,7 +43,6 @@ function added(page, stack) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.onSize(draw);
-  page.state.on([`at.${stack.sequence}`], draw);
+  page.watch([`at.${stack.sequence}`], draw);
   return made.root;
 }

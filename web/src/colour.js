@@ -22,6 +22,13 @@ function rampOf(kind) {
   return made.get(key);
 }
 
+/** The ramp of shares as pixels, for n of 0 to 255: n is 255 times the root of the share. */
+export function sharePixels() {
+  const key = `${theme()} pixels`;
+  if (!made.has(key)) made.set(key, Uint32Array.from(rampOf("share"), ({ r, g, b }) => (255 << 24) | (b << 16) | (g << 8) | r));
+  return made.get(key);
+}
+
 function at(ramp, share) {
   return ramp[Math.max(0, Math.min(STEPS - 1, Math.round(share * (STEPS - 1))))];
 }

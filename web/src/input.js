@@ -58,8 +58,7 @@ export function strips(page, { title, note, tensors, sequence, name }) {
     return cell && [visible(tokens[cell.t] ?? ""), `dimension ${cell.d + 1}: ${figures(tensors[chosen].tensor().data[cell.t * cell.D + cell.d], 4)}`];
   });
   canvas.addEventListener("click", (event) => { const cell = cellAt(event); if (cell) page.choose(sequence, cell.t); });
-  page.onSize(draw);
-  page.state.on([`at.${sequence}`], draw);
+  page.watch([`at.${sequence}`], draw);
   return made.root;
 }
 

@@ -42,7 +42,6 @@ export function lens(page) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.onSize(draw);
-  page.state.on(sequence ? [`at.${sequence}`] : ["head"], draw);
+  page.watch(sequence ? [`at.${sequence}`] : ["head"], draw);
   return made.root;
 }

@@ -84,32 +84,45 @@ function section(id, title, lead, ...content) {
   return inside.length ? el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), lead ? el("p", { class: "lead" }, lead) : null, inside) : null;
 }
 
-function sections() {
+/** The parts of the page, from input to output, each made when it is its turn. */
+function parts() {
   const { payload } = page, looks = page.attentions.length > 0;
   return [
-    section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", payload.image ? pictureInput(page) : null, inputs(page)),
-    section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page), Object.keys(payload.near).map((name) => neighbours(page, name))),
-    looks ? section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), payload.image ? pictureLook(page) : null) : null,
-    looks ? section("story", "One look, step by step", "All of it is computed here, from the queries, keys and values of the run.", ladder(page), products(page), positions(page), values(page)) : null,
-    section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),
-    payload.output ? section("output", "What comes out", "The last vector of each token, read by the output layer.", output(page), payload.lens ? lens(page) : null) : null,
-    payload.ablation ? section("what-if", "What if", "Every head has a part in the result; some more than others.", whatIf(page)) : null,
-    payload.trace && payload.trace.nodes.length ? section("search", "How it was found", "A model gives probabilities; a search decides which words to follow.", search(page)) : null,
+    () => section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", payload.image ? pictureInput(page) : null, inputs(page)),
+    () => section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page), Object.keys(payload.near).map((name) => neighbours(page, name))),
+    looks && (() => section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), payload.image ? pictureLook(page) : null)),
+    looks && (() => section("story", "One look, step by step", "All of it is computed here, from the queries, keys and values of the run.", ladder(page), products(page), positions(page), values(page))),
+    () => section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),
+    payload.output && (() => section("output", "What comes out", "The last vector of each token, read by the output layer.", output(page), payload.lens ? lens(page) : null)),
+    payload.ablation && (() => section("what-if", "What if", "Every head has a part in the result; some more than others.", whatIf(page))),
+    payload.trace && payload.trace.nodes.length && (() => section("search", "How it was found", "A model gives probabilities; a search decides which words to follow.", search(page))),
   ].filter(Boolean);
 }
 
-function start() {
-  page.state.read(location.hash, (key, value) => page.allows(key, value));
-  page.state.on(["theme"], () => themed(page.state.get("theme")));
-  const made = sections();
-  const nav = el("nav", { "aria-label": "Parts of the page" }, made.map((each) => el("a", { href: `#${each.id}`, onclick: (event) => {
+function listed(nav, each) {
+  const title = each.querySelector("h2");
+  title.tabIndex = -1;
+  nav.append(el("a", { href: `#${each.id}`, onclick: (event) => {
     event.preventDefault(); // the address after the # is that of the view
     each.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-    each.querySelector("h2").focus({ preventScroll: true });
-  } }, each.querySelector("h2").textContent)));
-  for (const each of made) each.querySelector("h2").tabIndex = -1;
-  document.body.append(headline(), nav, el("main", {}, made), el("footer", {}, "Written by headway. This file loads nothing; every number in it comes from the run."));
-  page.redraw();
+    title.focus({ preventScroll: true });
+  } }, title.textContent));
+}
+
+async function start() {
+  const addressed = () => page.state.read(location.hash, (key, value) => page.allows(key, value));
+  addressed();
+  page.state.on(["theme"], () => themed(page.state.get("theme")));
+  const nav = el("nav", { "aria-label": "Parts of the page" }), main = el("main", {});
+  document.body.append(headline(), nav, main, el("footer", {}, "Written by headway. This file loads nothing; every number in it comes from the run."));
+  for (const part of parts()) { // one after the other, so that the first is seen while the rest is made
+    await pause();
+    const drawn = page.redraws.length, each = part();
+    if (!each) continue;
+    main.append(each);
+    listed(nav, each);
+    for (const draw of page.redraws.slice(drawn)) draw(); // now that there is room to measure
+  }
   for (const draw of page.themes) draw();
   page.state.on(["theme"], () => { page.redraw(); for (const draw of page.themes) draw(); });
   let width = innerWidth, waiting = 0;
@@ -119,7 +132,7 @@ function start() {
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => page.redraw());
   });
-  addEventListener("hashchange", () => page.state.read(location.hash, (key, value) => page.allows(key, value)));
+  addEventListener("hashchange", addressed);
   document.documentElement.dataset.ready = "yes";
   setTimeout(compared, 0);
 }

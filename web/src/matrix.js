@@ -1,8 +1,8 @@
 // One head's weights as a matrix to pan and zoom: queries down, keys across. Rows are computed as they come into sight.
 
 import { el, svg, tip, hideTip, visible, shortened, figures, percent } from "./dom.js";
-import { fitted, cells, drawCells } from "./canvas.js";
-import { shareColour } from "./colour.js";
+import { fitted, drawCells } from "./canvas.js";
+import { shareColour, sharePixels } from "./colour.js";
 
 const LABELS = 118, TOP = 76, LARGEST = 44; // pixels kept for tokens at the left and above, and of a cell's side
 const LETTERS = 11, LONG = 16; // of a token's name across and down
@@ -45,14 +45,7 @@ export function matrix(source, { pick, label }) {
       if (!rows.has(i) && performance.now() > until) { missing = true; return null; }
       return rowOf(i);
     });
-    const empty = shareColour(0);
-    const image = cells(part.columns, part.rows, (x, y) => {
-      const row = seen[y];
-      if (!row) return empty;
-      let most = 0;
-      for (let j = part.left + x * part.step, n = 0; n < part.step && j < g.S; n++, j++) if (row[j] > most) most = row[j];
-      return shareColour(most);
-    });
+    const image = painted(seen, part, g.S);
     context.save();
     context.beginPath();
     context.rect(LABELS, TOP, g.across, g.down);
@@ -142,6 +135,25 @@ export function matrix(source, { pick, label }) {
   const tools = [["−", "Zoom out", () => zoomBy(1 / 1.5)], ["+", "Zoom in", () => zoomBy(1.5)], ["fit", "Show all", reset]].map(([text, name, act]) =>
     el("button", { type: "button", class: "quiet", "aria-label": name, onclick: act }, text));
   return { node: canvas, tools, draw: () => { bounds(); draw(); } };
+}
+
+/** Rows of weights as an image, a pixel a cell or the largest of a few; rows that are not computed yet stay empty. */
+function painted(seen, { left, columns, rows, step }, S) {
+  const canvas = document.createElement("canvas");
+  canvas.width = columns;
+  canvas.height = rows;
+  const context = canvas.getContext("2d"), image = context.createImageData(columns, rows), pixels = new Uint32Array(image.data.buffer), ramp = sharePixels();
+  seen.forEach((row, y) => {
+    const line = y * columns;
+    if (!row) { pixels.fill(ramp[0], line, line + columns); return; }
+    for (let x = 0, j = left; x < columns; x++, j += step) {
+      let most = row[j];
+      for (let n = 1; n < step && j + n < S; n++) if (row[j + n] > most) most = row[j + n];
+      pixels[line + x] = ramp[Math.min(255, Math.round(255 * Math.sqrt(most)))];
+    }
+  });
+  context.putImageData(image, 0, 0);
+  return canvas;
 }
 
 /** The legend of shares. */

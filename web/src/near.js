@@ -27,7 +27,6 @@ export function neighbours(page, name) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.onSize(draw);
-  page.state.on([`at.${name}`], draw);
+  page.watch([`at.${name}`], draw);
   return made.root;
 }

@@ -46,7 +46,6 @@ export function output(page) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.onSize(draw);
-  page.state.on(told.sequence ? [`at.${told.sequence}`] : ["head"], draw);
+  page.watch(told.sequence ? [`at.${told.sequence}`] : ["head"], draw);
   return made.root;
 }

@@ -49,11 +49,15 @@ export class Page {
     return this.told;
   }
 
-  /** Draw now, and whenever another query, key or head is looked at, or the room changes. */
-  onLook(draw) {
-    const keys = ["attention", "head", "key", ...Object.keys(this.payload.sequences).map((name) => `at.${name}`)];
+  /** Draw when the figure stands on the page, whenever one of these keys changes, and when the room does. */
+  watch(keys, draw) {
     this.redraws.push(draw);
-    this.state.on(keys, draw);
+    this.state.listeners.push({ keys, draw });
+  }
+
+  /** The same, for whatever another query, key or head changes. */
+  onLook(draw) {
+    this.watch(["attention", "head", "key", ...Object.keys(this.payload.sequences).map((name) => `at.${name}`)], draw);
   }
 
   onSize(draw) { this.redraws.push(draw); }

@@ -75,8 +75,7 @@ export function pictureInput(page) {
     event.preventDefault();
     page.choose(image.sequence, Math.max(0, Math.min(sequence.tokens.length - 1, page.state.get(`at.${image.sequence}`) + step)));
   });
-  page.onSize(draw);
-  page.state.on([`at.${image.sequence}`], draw);
+  page.watch([`at.${image.sequence}`], draw);
   return [made.root, image.shift ? shiftedCopies(page) : null];
 }
 

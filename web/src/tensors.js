@@ -14,14 +14,21 @@ function bytesOf(text) {
 }
 
 function scaled(bytes, scales, width) {
-  const whole = new Int8Array(bytes.buffer), factors = new Float32Array(bytesOf(scales).buffer);
-  return Float32Array.from(whole, (level, n) => level * factors[Math.floor(n / width)]);
+  const whole = new Int8Array(bytes.buffer), factors = new Float32Array(bytesOf(scales).buffer), out = new Float32Array(whole.length);
+  for (let row = 0, n = 0; row < factors.length; row++) for (let d = 0; d < width; d++, n++) out[n] = whole[n] * factors[row];
+  return out;
+}
+
+function halves(bits) {
+  const out = new Float32Array(bits.length);
+  for (let n = 0; n < bits.length; n++) out[n] = HALVES[bits[n]];
+  return out;
 }
 
 function opened({ type, shape, data, scales }) {
   const bytes = bytesOf(data);
   if (type === "float32") return { shape, data: new Float32Array(bytes.buffer) };
-  if (type === "float16") return { shape, data: Float32Array.from(new Uint16Array(bytes.buffer), (bits) => HALVES[bits]) };
+  if (type === "float16") return { shape, data: halves(new Uint16Array(bytes.buffer)) };
   if (type === "int8") return { shape, data: scaled(bytes, scales, shape[shape.length - 1]) };
   if (type === "bit") {
     const count = shape.reduce((all, size) => all * size, 1);

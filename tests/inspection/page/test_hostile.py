@@ -13,9 +13,11 @@ RUN = "window.hacked=(window.hacked||0)+1"
 SHAPES = (
     "<script>{}</script>", "</script><script>{}</script>", "<img src=x onerror={}>", "<svg onload={}>",
     '"><img src=x onerror={}>', "'><svg/onload={}>", "<iframe srcdoc='<script>parent.{}</script>'>",
-    "javascript:{}", "<a href='javascript:{}'>x</a>", "<body onload={}>", "<!--<script>{}</script>-->", "]]><script>{}</script>",
+    "javascript:{}", "<a href='javascript:{}'>x</a>", "<body onload={}>", "<!--<script>{}</script>-->",
+    "]]><script>{}</script>",
     "<style>@import 'javascript:{}'</style>", "<details open ontoggle={}>", "<math><mi xlink:href='javascript:{}'>",
-    "&lt;script&gt;{}&lt;/script&gt;", "\u2028{}\u2029", "${{{}}}", "`{}`", "\\u003cscript\\u003e{}\\u003c/script\\u003e",
+    "&lt;script&gt;{}&lt;/script&gt;", "\u2028{}\u2029", "${{{}}}", "`{}`",
+    "\\u003cscript\\u003e{}\\u003c/script\\u003e",
 )  # fmt: skip
 STRINGS = [f"{shape.format(RUN)}{'' if not n else f'<i n={n}>'}" for n in range(10) for shape in SHAPES]
 
@@ -53,7 +55,10 @@ def test_two_hundred_hostile_strings_run_nothing(show, monkeypatch):
 
 def test_the_policy_lets_no_other_script_run(show):
     seen = show(vit())
-    seen.page.evaluate("() => { const one = document.createElement('script'); one.textContent = 'window.hacked = 1'; document.body.append(one); }")
+    added = (
+        "const one = document.createElement('script'); one.textContent = 'window.hacked = 1'; document.body.append(one)"
+    )
+    seen.page.evaluate(f"() => {{ {added} }}")
     assert seen.page.evaluate("window.hacked === undefined")
     assert any("Content Security Policy" in fault for fault in seen.faults)
     assert "default-src 'none'" in document(language())

@@ -18,10 +18,14 @@ from headway.nn.positions import Rotary
 
 def written(*, tokens: int, width: int, layers: int, heads: int) -> dict:
     tokenizer = Tokenizer.train(Characters(), ["to be or not to be, that is the question"])
-    config = GptConfig(vocab=tokenizer.size, context=tokens, width=width, layers=layers, heads=heads, position=Rotary())
+    config = GptConfig(
+        vocab=tokenizer.size, context=tokens + 12, width=width, layers=layers, heads=heads, position=Rotary()
+    )
     text = ("to be or not to be, that is the question " * (tokens // 40 + 1))[:tokens]
     ids = torch.tensor([tokenizer.encode(text)])
-    return language_page(build_model(config).eval(), tokenizer, ids, Subject(kind="language", run="run", given=text[:60]))
+    return language_page(
+        build_model(config).eval(), tokenizer, ids, Subject(kind="language", run="run", given=text[:60])
+    )
 
 
 def test_what_does_not_fit_is_thinned_out_evenly():
@@ -57,8 +61,10 @@ def test_two_thousand_tokens_pan_and_zoom(show):
     took = []
     page.evaluate("document.querySelector('canvas.matrix').scrollIntoView({block: 'center'})")
     for _ in range(6):
-        took.append(page.evaluate("""() => { const from = performance.now();
-            document.querySelector("button[aria-label='Zoom in']").click(); return performance.now() - from; }"""))
+        took.append(
+            page.evaluate("""() => { const from = performance.now();
+            document.querySelector("button[aria-label='Zoom in']").click(); return performance.now() - from; }""")
+        )
     box = page.locator("canvas.matrix").bounding_box()
     page.mouse.move(box["x"] + 400, box["y"] + 300)
     page.mouse.down()

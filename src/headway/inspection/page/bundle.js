@@ -429,14 +429,21 @@ function bytesOf(text) {
 }
 
 function scaled(bytes, scales, width) {
-  const whole = new Int8Array(bytes.buffer), factors = new Float32Array(bytesOf(scales).buffer);
-  return Float32Array.from(whole, (level, n) => level * factors[Math.floor(n / width)]);
+  const whole = new Int8Array(bytes.buffer), factors = new Float32Array(bytesOf(scales).buffer), out = new Float32Array(whole.length);
+  for (let row = 0, n = 0; row < factors.length; row++) for (let d = 0; d < width; d++, n++) out[n] = whole[n] * factors[row];
+  return out;
+}
+
+function halves(bits) {
+  const out = new Float32Array(bits.length);
+  for (let n = 0; n < bits.length; n++) out[n] = HALVES[bits[n]];
+  return out;
 }
 
 function opened({ type, shape, data, scales }) {
   const bytes = bytesOf(data);
   if (type === "float32") return { shape, data: new Float32Array(bytes.buffer) };
-  if (type === "float16") return { shape, data: Float32Array.from(new Uint16Array(bytes.buffer), (bits) => HALVES[bits]) };
+  if (type === "float16") return { shape, data: halves(new Uint16Array(bytes.buffer)) };
   if (type === "int8") return { shape, data: scaled(bytes, scales, shape[shape.length - 1]) };
   if (type === "bit") {
     const count = shape.reduce((all, size) => all * size, 1);
@@ -563,11 +570,15 @@ class Page {
     return this.told;
   }
 
-  /** Draw now, and whenever another query, key or head is looked at, or the room changes. */
-  onLook(draw) {
-    const keys = ["attention", "head", "key", ...Object.keys(this.payload.sequences).map((name) => `at.${name}`)];
+  /** Draw when the figure stands on the page, whenever one of these keys changes, and when the room does. */
+  watch(keys, draw) {
     this.redraws.push(draw);
-    this.state.on(keys, draw);
+    this.state.listeners.push({ keys, draw });
+  }
+
+  /** The same, for whatever another query, key or head changes. */
+  onLook(draw) {
+    this.watch(["attention", "head", "key", ...Object.keys(this.payload.sequences).map((name) => `at.${name}`)], draw);
   }
 
   onSize(draw) { this.redraws.push(draw); }
@@ -751,6 +762,13 @@ function rampOf(kind) {
   return made.get(key);
 }
 
+/** The ramp of shares as pixels, for n of 0 to 255: n is 255 times the root of the share. */
+function sharePixels() {
+  const key = `${theme()} pixels`;
+  if (!made.has(key)) made.set(key, Uint32Array.from(rampOf("share"), ({ r, g, b }) => (255 << 24) | (b << 16) | (g << 8) | r));
+  return made.get(key);
+}
+
 function at(ramp, share) {
   return ramp[Math.max(0, Math.min(STEPS - 1, Math.round(share * (STEPS - 1))))];
 }
@@ -769,7 +787,7 @@ function signedColour(value, most) {
 function inkOn({ r, g, b }) {
   return (0.299 * r + 0.587 * g + 0.114 * b) / 255 > 0.55 ? "#10151d" : "#ffffff";
 }
-return { theme, shareColour, signedColour, inkOn };
+return { theme, sharePixels, shareColour, signedColour, inkOn };
 })();
 
 const in_tokens = (() => {
@@ -862,8 +880,7 @@ function strips(page, { title, note, tensors, sequence, name }) {
     return cell && [visible(tokens[cell.t] ?? ""), `dimension ${cell.d + 1}: ${figures(tensors[chosen].tensor().data[cell.t * cell.D + cell.d], 4)}`];
   });
   canvas.addEventListener("click", (event) => { const cell = cellAt(event); if (cell) page.choose(sequence, cell.t); });
-  page.onSize(draw);
-  page.state.on([`at.${sequence}`], draw);
+  page.watch([`at.${sequence}`], draw);
   return made.root;
 }
 
@@ -978,8 +995,8 @@ const in_matrix = (() => {
 // One head's weights as a matrix to pan and zoom: queries down, keys across. Rows are computed as they come into sight.
 
 const { el, svg, tip, hideTip, visible, shortened, figures, percent } = in_dom;
-const { fitted, cells, drawCells } = in_canvas;
-const { shareColour } = in_colour;
+const { fitted, drawCells } = in_canvas;
+const { shareColour, sharePixels } = in_colour;
 
 const LABELS = 118, TOP = 76, LARGEST = 44; // pixels kept for tokens at the left and above, and of a cell's side
 const LETTERS = 11, LONG = 16; // of a token's name across and down
@@ -1022,14 +1039,7 @@ function matrix(source, { pick, label }) {
       if (!rows.has(i) && performance.now() > until) { missing = true; return null; }
       return rowOf(i);
     });
-    const empty = shareColour(0);
-    const image = cells(part.columns, part.rows, (x, y) => {
-      const row = seen[y];
-      if (!row) return empty;
-      let most = 0;
-      for (let j = part.left + x * part.step, n = 0; n < part.step && j < g.S; n++, j++) if (row[j] > most) most = row[j];
-      return shareColour(most);
-    });
+    const image = painted(seen, part, g.S);
     context.save();
     context.beginPath();
     context.rect(LABELS, TOP, g.across, g.down);
@@ -1119,6 +1129,25 @@ function matrix(source, { pick, label }) {
   const tools = [["−", "Zoom out", () => zoomBy(1 / 1.5)], ["+", "Zoom in", () => zoomBy(1.5)], ["fit", "Show all", reset]].map(([text, name, act]) =>
     el("button", { type: "button", class: "quiet", "aria-label": name, onclick: act }, text));
   return { node: canvas, tools, draw: () => { bounds(); draw(); } };
+}
+
+/** Rows of weights as an image, a pixel a cell or the largest of a few; rows that are not computed yet stay empty. */
+function painted(seen, { left, columns, rows, step }, S) {
+  const canvas = document.createElement("canvas");
+  canvas.width = columns;
+  canvas.height = rows;
+  const context = canvas.getContext("2d"), image = context.createImageData(columns, rows), pixels = new Uint32Array(image.data.buffer), ramp = sharePixels();
+  seen.forEach((row, y) => {
+    const line = y * columns;
+    if (!row) { pixels.fill(ramp[0], line, line + columns); return; }
+    for (let x = 0, j = left; x < columns; x++, j += step) {
+      let most = row[j];
+      for (let n = 1; n < step && j + n < S; n++) if (row[j + n] > most) most = row[j + n];
+      pixels[line + x] = ramp[Math.min(255, Math.round(255 * Math.sqrt(most)))];
+    }
+  });
+  context.putImageData(image, 0, 0);
+  return canvas;
 }
 
 /** The legend of shares. */
@@ -1370,8 +1399,7 @@ function added(page, stack) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.onSize(draw);
-  page.state.on([`at.${stack.sequence}`], draw);
+  page.watch([`at.${stack.sequence}`], draw);
   return made.root;
 }
 return { blocks };
@@ -1426,8 +1454,7 @@ function output(page) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.onSize(draw);
-  page.state.on(told.sequence ? [`at.${told.sequence}`] : ["head"], draw);
+  page.watch(told.sequence ? [`at.${told.sequence}`] : ["head"], draw);
   return made.root;
 }
 return { chances, output };
@@ -1463,8 +1490,7 @@ function neighbours(page, name) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.onSize(draw);
-  page.state.on([`at.${name}`], draw);
+  page.watch([`at.${name}`], draw);
   return made.root;
 }
 return { neighbours };
@@ -1515,8 +1541,7 @@ function lens(page) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.onSize(draw);
-  page.state.on(sequence ? [`at.${sequence}`] : ["head"], draw);
+  page.watch(sequence ? [`at.${sequence}`] : ["head"], draw);
   return made.root;
 }
 return { lens };
@@ -1675,14 +1700,13 @@ function tree(page) {
     }));
     made.refresh();
   };
-  page.onSize(draw);
-  state.on(["alpha", "line"], draw);
+  page.watch(["alpha", "line"], draw);
   return made.root;
 }
 
 /** Where each word of a line looked in the source: the mean over the heads of the last layer. */
 function looks(page) {
-  const { trace } = page.payload, { state } = page, known = trace.looks.some(Boolean);
+  const { trace } = page.payload, { state } = page, known = trace.looks.some(Boolean) && trace.source.length && !page.payload.image;
   if (!known) return null;
   const line = () => Math.min(state.get("line"), trace.looks.length - 1);
   const parts = () => {
@@ -1713,8 +1737,7 @@ function looks(page) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  state.on(["line"], draw);
-  page.onSize(draw);
+  page.watch(["line"], draw);
   return made.root;
 }
 return { ranked, search };
@@ -1798,8 +1821,7 @@ function pictureInput(page) {
     event.preventDefault();
     page.choose(image.sequence, Math.max(0, Math.min(sequence.tokens.length - 1, page.state.get(`at.${image.sequence}`) + step)));
   });
-  page.onSize(draw);
-  page.state.on([`at.${image.sequence}`], draw);
+  page.watch([`at.${image.sequence}`], draw);
   return [made.root, image.shift ? shiftedCopies(page) : null];
 }
 
@@ -1970,32 +1992,45 @@ function section(id, title, lead, ...content) {
   return inside.length ? el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), lead ? el("p", { class: "lead" }, lead) : null, inside) : null;
 }
 
-function sections() {
+/** The parts of the page, from input to output, each made when it is its turn. */
+function parts() {
   const { payload } = page, looks = page.attentions.length > 0;
   return [
-    section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", payload.image ? pictureInput(page) : null, inputs(page)),
-    section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page), Object.keys(payload.near).map((name) => neighbours(page, name))),
-    looks ? section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), payload.image ? pictureLook(page) : null) : null,
-    looks ? section("story", "One look, step by step", "All of it is computed here, from the queries, keys and values of the run.", ladder(page), products(page), positions(page), values(page)) : null,
-    section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),
-    payload.output ? section("output", "What comes out", "The last vector of each token, read by the output layer.", output(page), payload.lens ? lens(page) : null) : null,
-    payload.ablation ? section("what-if", "What if", "Every head has a part in the result; some more than others.", whatIf(page)) : null,
-    payload.trace && payload.trace.nodes.length ? section("search", "How it was found", "A model gives probabilities; a search decides which words to follow.", search(page)) : null,
+    () => section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", payload.image ? pictureInput(page) : null, inputs(page)),
+    () => section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page), Object.keys(payload.near).map((name) => neighbours(page, name))),
+    looks && (() => section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), payload.image ? pictureLook(page) : null)),
+    looks && (() => section("story", "One look, step by step", "All of it is computed here, from the queries, keys and values of the run.", ladder(page), products(page), positions(page), values(page))),
+    () => section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),
+    payload.output && (() => section("output", "What comes out", "The last vector of each token, read by the output layer.", output(page), payload.lens ? lens(page) : null)),
+    payload.ablation && (() => section("what-if", "What if", "Every head has a part in the result; some more than others.", whatIf(page))),
+    payload.trace && payload.trace.nodes.length && (() => section("search", "How it was found", "A model gives probabilities; a search decides which words to follow.", search(page))),
   ].filter(Boolean);
 }
 
-function start() {
-  page.state.read(location.hash, (key, value) => page.allows(key, value));
-  page.state.on(["theme"], () => themed(page.state.get("theme")));
-  const made = sections();
-  const nav = el("nav", { "aria-label": "Parts of the page" }, made.map((each) => el("a", { href: `#${each.id}`, onclick: (event) => {
+function listed(nav, each) {
+  const title = each.querySelector("h2");
+  title.tabIndex = -1;
+  nav.append(el("a", { href: `#${each.id}`, onclick: (event) => {
     event.preventDefault(); // the address after the # is that of the view
     each.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-    each.querySelector("h2").focus({ preventScroll: true });
-  } }, each.querySelector("h2").textContent)));
-  for (const each of made) each.querySelector("h2").tabIndex = -1;
-  document.body.append(headline(), nav, el("main", {}, made), el("footer", {}, "Written by headway. This file loads nothing; every number in it comes from the run."));
-  page.redraw();
+    title.focus({ preventScroll: true });
+  } }, title.textContent));
+}
+
+async function start() {
+  const addressed = () => page.state.read(location.hash, (key, value) => page.allows(key, value));
+  addressed();
+  page.state.on(["theme"], () => themed(page.state.get("theme")));
+  const nav = el("nav", { "aria-label": "Parts of the page" }), main = el("main", {});
+  document.body.append(headline(), nav, main, el("footer", {}, "Written by headway. This file loads nothing; every number in it comes from the run."));
+  for (const part of parts()) { // one after the other, so that the first is seen while the rest is made
+    await pause();
+    const drawn = page.redraws.length, each = part();
+    if (!each) continue;
+    main.append(each);
+    listed(nav, each);
+    for (const draw of page.redraws.slice(drawn)) draw(); // now that there is room to measure
+  }
   for (const draw of page.themes) draw();
   page.state.on(["theme"], () => { page.redraw(); for (const draw of page.themes) draw(); });
   let width = innerWidth, waiting = 0;
@@ -2005,7 +2040,7 @@ function start() {
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => page.redraw());
   });
-  addEventListener("hashchange", () => page.state.read(location.hash, (key, value) => page.allows(key, value)));
+  addEventListener("hashchange", addressed);
   document.documentElement.dataset.ready = "yes";
   setTimeout(compared, 0);
 }

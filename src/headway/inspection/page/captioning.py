@@ -10,10 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from headway.data.pictures import Pixels
+from headway.decoding.trace import lines
 from headway.inspection.page.assembly import Output, Subject, assembled
 from headway.inspection.page.heads import Reads
 from headway.inspection.page.pictures import PATCHES, patch_sequence, picture_entry
+from headway.inspection.page.tracing import Search, searched, trace_entry
 from headway.models import CaptionerRnn, CaptionerVit
+from headway.models.stepper import Source
 from headway.nn.patches import Grid, patch_grid
 from headway.tasks.captioning import CaptioningTask
 from headway.tasks.training_images import normalised
@@ -25,13 +28,17 @@ WORDS = "words"
 def caption_page(model: nn.Module, task: CaptioningTask, pixels: Pixels, subject: Subject) -> dict[str, Any]:
     """The payload of an image (3, H, W) and the best line the search finds for it; `subject` gets what was said."""
     tokenizer, device = task.tokenizer, next(model.parameters()).device
-    best = task.search(model, device, np.stack([pixels]))[0][0]
+    dtype = next(p.dtype for p in model.parameters() if p.is_floating_point())
+    image = normalised(np.stack([pixels]), task.config.mean, task.config.std, device, dtype)
+    config, sequence = task.config, patch_sequence(_grid(model), own=False, label="Patches")
+    search = Search(beam=config.beam, max_tokens=config.max_length, alpha=config.length_penalty, penalty=config.penalty)
+    start = torch.tensor([[tokenizer.start]], device=device)
+    trace = searched(model, Source.of_images(image), start, tokenizer, search, sequence["tokens"])
+    best = lines(trace)[0]
     written = [*best.tokens, *([tokenizer.stop] if best.stopped else [])]
     read = [tokenizer.start, *written[:-1]]
 
     def forward() -> Tensor:
-        dtype = next(p.dtype for p in model.parameters() if p.is_floating_point())
-        image = normalised(np.stack([pixels]), task.config.mean, task.config.std, device, dtype)
         logits: Tensor = model(image, torch.tensor([read], device=device))
         return logits[0]
 
@@ -50,11 +57,14 @@ def caption_page(model: nn.Module, task: CaptioningTask, pixels: Pixels, subject
     return assembled(
         model,
         forward,
-        subject.saying(tokenizer.decode(best.tokens)),
+        subject.saying(best.text),
         reads={"encoder": seen, "decoder": looks, "attention": looks},
-        sequences={PATCHES: patch_sequence(_grid(model), own=False, label="Patches"), WORDS: words},
+        sequences={PATCHES: sequence, WORDS: words},
         output=Output(name=tokenizer.token, label="What is written next", sequence=WORDS, targets=written),
-        more=lambda tensors, _: {"image": picture_entry(pixels, model, PATCHES, tensors)},
+        more=lambda tensors, _: {
+            "image": picture_entry(pixels, model, PATCHES, tensors),
+            "trace": trace_entry(trace, tensors),
+        },
     )
 
 

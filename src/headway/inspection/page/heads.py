@@ -1,4 +1,4 @@
-"""Attentions as the page reads them: queries, keys and values to compute with, and some of PyTorch's rows to compare."""
+"""Attentions as the page reads them: queries, keys and values to compute with, some of PyTorch's rows to compare."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _numbers(looks: Sequence[Look], tensors: Tensors) -> dict[str, Any]:
     heads, queries, keys = q.shape[0], q.shape[1], first.k.shape[2]
     rows = checked_rows(queries)
     scale = first.scale.tolist() if isinstance(first.scale, Tensor) else first.scale
-    entry = {
+    entry: dict[str, Any] = {
         "heads": heads,
         "groups": first.k.shape[1],
         "scale": scale if isinstance(scale, list) else [scale] * heads,

@@ -42,7 +42,9 @@ def masked_page(
     hidden = tokenizer.mask if HIDDEN.search(text) else None
     targets = [None if index == hidden else index for index in ids]
     places = [n for n, index in enumerate(ids) if index == hidden]
-    vectors = next(part.weight for part in model.modules() if isinstance(part, TokenEmbedding))  # that of words is first
+    vectors = next(
+        part.weight for part in model.modules() if isinstance(part, TokenEmbedding)
+    )  # that of words is first
     sequence = {"label": "Text", "tokens": [tokenizer.token(index) for index in ids]}
     return assembled(
         model,
@@ -53,7 +55,7 @@ def masked_page(
         output=Output(name=tokenizer.token, label="What might stand here", sequence=TEXT, targets=targets)
         if guesses
         else None,
-        tables={TEXT: Table(ids=ids, vectors_VD=vectors, tokenizer=tokenizer)},
+        tables={TEXT: Table(ids=ids, vectors=vectors, tokenizer=tokenizer)},
     )
 
 

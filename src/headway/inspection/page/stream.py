@@ -50,7 +50,9 @@ def _entry(recording: Recording, stack: str, told: Reads, tensors: Tensors) -> d
             {"left": tensors.levels(value) if n in kept else None, "added": _added(recording, stack, n, tensors)}
             for n, value in enumerate(left)
         ],
-        "out": tensors.levels(hidden) if hidden is not None and getattr(holder, "output_norm", None) and len(kept) == len(left) else None,
+        "out": tensors.levels(hidden)
+        if hidden is not None and getattr(holder, "output_norm", None) and len(kept) == len(left)
+        else None,
     }
 
 

@@ -29,7 +29,10 @@ def ablation_entry(
     None where that would take long, or where there are no heads to switch off.
     """
     heads = [
-        (n, head) for n, entry in enumerate(attentions) if entry["stack"] != entry["name"] for head in range(entry["heads"])
+        (n, head)
+        for n, entry in enumerate(attentions)
+        if entry["stack"] != entry["name"]
+        for head in range(entry["heads"])
     ]
     size = sum(parameter.numel() for parameter in model.parameters()) * max(entry_rows(attentions), 1)
     if not heads or size * len(heads) > MOST:

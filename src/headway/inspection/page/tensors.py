@@ -68,9 +68,9 @@ class Tensors:
 
 
 def fitting(costs: Sequence[int], room: int) -> list[int]:
-    """Which of several things of these costs are kept where not all fit: as many as do, evenly spread, the last one too.
+    """Which of several things of these costs are kept where not all fit: as many as do, evenly spread.
 
-    One is kept whatever it costs.
+    The last is always one of them.
     """
     for count in range(len(costs), 1, -1):
         chosen = sorted({round(n * (len(costs) - 1) / (count - 1)) for n in range(count)})

@@ -57,8 +57,8 @@ def translation_page(model: nn.Module, readers: Readers, trace: Trace, subject: 
         sequences=sequences,
         output=Output(name=readers.target.token, label="What is written next", sequence=TARGET, targets=written),
         tables={
-            SOURCE: Table(ids=source, vectors_VD=_table(model, "source"), tokenizer=readers.source),
-            TARGET: Table(ids=read, vectors_VD=_table(model, "target"), tokenizer=readers.target),
+            SOURCE: Table(ids=source, vectors=_table(model, "source"), tokenizer=readers.source),
+            TARGET: Table(ids=read, vectors=_table(model, "target"), tokenizer=readers.target),
         },
         more=lambda tensors, _: {"trace": trace_entry(trace, tensors)},
     )
