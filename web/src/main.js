@@ -7,6 +7,7 @@ import { figure } from "./figure.js";
 import { inputs, embeddings } from "./input.js";
 import { glance, nameOf } from "./glance.js";
 import { matrix, shareLegend } from "./matrix.js";
+import { rivals } from "./rivals.js";
 import { ladder, products, positions, values } from "./story.js";
 import { blocks } from "./blocks.js";
 import { output } from "./output.js";
@@ -90,7 +91,7 @@ function parts() {
   return [
     () => section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", payload.image ? pictureInput(page) : null, inputs(page)),
     () => section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page), Object.keys(payload.near).map((name) => neighbours(page, name))),
-    looks && (() => section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), payload.image ? pictureLook(page) : null)),
+    looks && (() => section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), rivals(page), payload.image ? pictureLook(page) : null)),
     looks && (() => section("story", "One look, step by step", "All of it is computed here, from the queries, keys and values of the run.", ladder(page), products(page), positions(page), values(page))),
     () => section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),
     payload.output && (() => section("output", "What comes out", "The last vector of each token, read by the output layer.", output(page), payload.lens ? lens(page) : null)),

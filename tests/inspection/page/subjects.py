@@ -25,6 +25,7 @@ from headway.models import (
     GptConfig,
     LongformerConfig,
     LongformerMaskedConfig,
+    RnnLmConfig,
     RnnSeq2SeqConfig,
     VitConfig,
     build_model,
@@ -63,6 +64,13 @@ def language(line: str = LINE, **changes: Any) -> Payload:
     tokens = torch.tensor([tokenizer.encode(line)])
     subject = Subject(kind="language", run="runs/tiny", given=line, steps=(10,))
     return language_page(spread(build_model(config)), tokenizer, tokens, subject)
+
+
+def recurrent_language() -> Payload:
+    tokenizer = words()
+    model = build_model(RnnLmConfig(vocab=tokenizer.size, width=16, recurrent=RecurrentConfig(cell="lstm", hidden=16)))
+    subject = Subject(kind="language", run="runs/tiny", given=LINE)
+    return language_page(model.eval(), tokenizer, torch.tensor([tokenizer.encode(LINE)]), subject)
 
 
 def translated(config: Any, line: str = LINE) -> Payload:
@@ -148,6 +156,7 @@ POSITIONS = {"learned": Learned(), "alibi": Alibi(), "rotary": Rotary(), "t5": T
 KINDS: dict[str, Callable[[], Payload]] = {
     **{f"language, {name}": (lambda kind=kind: language(position=kind)) for name, kind in POSITIONS.items()},
     "language, grouped heads": lambda: language(kv_heads=2, position=Rotary(layout="halves")),
+    "language, recurrent": recurrent_language,
     "translation": translation,
     "translation, recurrent": recurrent,
     "masked": bert,

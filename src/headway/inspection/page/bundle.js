@@ -1162,6 +1162,50 @@ function shareLegend() {
 return { matrix, shareLegend };
 })();
 
+const in_rivals = (() => {
+// Which heads look from the chosen query at the chosen key, and how much: all of those that could.
+
+const { el, svg, tip, visible, percent, figures, table } = in_dom;
+const { shareColour } = in_colour;
+const { figure } = in_figure;
+const { nameOf } = in_glance;
+
+const SHOWN = 8;
+
+function rivals(page) {
+  const found = () => {
+    const { attention, i, j, queries, keys } = page.look();
+    const list = page.attentions.flatMap((each, index) => (each.entry.queries === attention.entry.queries && each.entry.keys === attention.entry.keys && each.entry.kind === attention.entry.kind
+      ? Array.from({ length: each.heads }, (_, head) => ({ index, head, name: `${nameOf(each)}, head ${head + 1}`, weight: each.weights(head, i)[j] })) : []));
+    return { list: list.sort((a, b) => b.weight - a.weight), from: visible(queries[i]), to: visible(keys[j]) };
+  };
+  const made = figure({
+    title: "Which heads look there", name: "heads-that-look-there",
+    rows: () => { const { list, from, to } = found(); return table(`From ${from} at ${to}`, ["head", "weight"], list.map(({ name, weight }) => [name, weight])); },
+  });
+  const sentence = el("p", { class: "note" }), holder = el("div", { class: "wide" });
+  made.stage.append(sentence, holder);
+  page.onLook(() => {
+    const { list, from, to } = found(), shown = list.slice(0, SHOWN), width = Math.max(300, holder.clientWidth || 640), left = 210, row = 26, height = shown.length * row + 4, bar = Math.max(30, width - left - 70);
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Heads by how much ${from} looks at ${to}` });
+    shown.forEach(({ index, head, name, weight }, n) => {
+      const y = n * row, chosen = page.state.get("attention") === index && page.state.get("head") === head;
+      const line = svg("g", { class: chosen ? "line chosen" : "line" }, svg("rect", { class: "ground", x: 0, y, width, height: row - 2, rx: 4 }),
+        svg("text", { class: "piece", x: left - 12, y: y + row / 2 - 1, "text-anchor": "end", "dominant-baseline": "middle" }, name),
+        svg("rect", { x: left, y: y + 5, width: Math.max(1, weight * bar), height: row - 12, rx: 3, fill: shareColour(Math.max(0.1, weight)).formatHex() }),
+        svg("text", { class: "number", x: left + weight * bar + 8, y: y + row / 2 - 1, "dominant-baseline": "middle" }, percent(weight)));
+      line.addEventListener("click", () => page.state.set({ attention: index, head, key: page.look().j }));
+      root.append(tip(line, () => [name, `weight ${figures(weight, 5)}`]));
+    });
+    sentence.textContent = `From ${from} at ${to}: of ${list.length} heads that could, those that do most.`;
+    holder.replaceChildren(root);
+    made.refresh();
+  });
+  return made.root;
+}
+return { rivals };
+})();
+
 const in_story = (() => {
 // One query of one head, step by step: products, scale, position, mask, softmax, weighted values.
 
@@ -1915,6 +1959,7 @@ const { figure } = in_figure;
 const { inputs, embeddings } = in_input;
 const { glance, nameOf } = in_glance;
 const { matrix, shareLegend } = in_matrix;
+const { rivals } = in_rivals;
 const { ladder, products, positions, values } = in_story;
 const { blocks } = in_blocks;
 const { output } = in_output;
@@ -1998,7 +2043,7 @@ function parts() {
   return [
     () => section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", payload.image ? pictureInput(page) : null, inputs(page)),
     () => section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page), Object.keys(payload.near).map((name) => neighbours(page, name))),
-    looks && (() => section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), payload.image ? pictureLook(page) : null)),
+    looks && (() => section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), rivals(page), payload.image ? pictureLook(page) : null)),
     looks && (() => section("story", "One look, step by step", "All of it is computed here, from the queries, keys and values of the run.", ladder(page), products(page), positions(page), values(page))),
     () => section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),
     payload.output && (() => section("output", "What comes out", "The last vector of each token, read by the output layer.", output(page), payload.lens ? lens(page) : null)),
