@@ -52,7 +52,7 @@ def forced(name: str, model, line, source: Source | None):
 def assert_as_forced(name: str, model, line, source: Source | None) -> None:
     with headway.capture(model, what=kinds_of(model)) as whole:
         forced(name, model, line, source)
-    assert set(whole) == set(line._pass)
+    assert set(whole) <= set(line._pass)  # a loop takes all its steps while a text is written
     for key, value in whole.items():
         torch.testing.assert_close(
             line[key], value[0], atol=2e-5, rtol=1e-4, msg=lambda text, key=key: f"{key}: {text}"

@@ -76,7 +76,7 @@ def inductive() -> nn.Module:
     config = GptConfig(vocab=VOCAB, context=64, width=32, layers=2, heads=2, inner=8, position=Rotary(), init_std=0.15)
     model, generator = build_model(config, seed=0), torch.Generator().manual_seed(0)
     optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.0, betas=(0.9, 0.98))
-    for _ in range(500):
+    for _ in range(420):
         texts, known = repeated(32, generator)
         loss = F.cross_entropy(model(texts[:, :-1])[known], texts[:, 1:][known])
         optimiser.zero_grad()

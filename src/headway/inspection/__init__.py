@@ -4,6 +4,7 @@ from headway.inspection.ablation import ablate, head_effects
 from headway.inspection.capturing import capture
 from headway.inspection.heads import HeadStatistics, head_statistics
 from headway.inspection.lens import logit_lens
+from headway.inspection.links import Link, links
 from headway.inspection.neighbours import Neighbour, nearest, neighbours
 from headway.inspection.patching import patch, patch_effects
 from headway.inspection.points import TapPoint, taps
@@ -13,6 +14,7 @@ from headway.inspection.seen import Line, Pass, Seen
 __all__ = [
     "HeadStatistics",
     "Line",
+    "Link",
     "Neighbour",
     "Pass",
     "Seen",
@@ -21,6 +23,7 @@ __all__ = [
     "capture",
     "head_effects",
     "head_statistics",
+    "links",
     "logit_lens",
     "nearest",
     "neighbours",

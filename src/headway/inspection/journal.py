@@ -125,11 +125,11 @@ class Journal:
         return watch
 
     def passed(self, point: TapPoint, layers: Sequence[int] | None, value: Tensor) -> None:
-        """A value (B, T, D), or one a row (B, D), has passed a tap."""
+        """A value (B, T, …), or one a row (B, D), has passed a tap."""
         named, event = self._numbered([point], layers), self._open(point)
         if not named:
             return
-        if value.ndim == 3:
+        if value.ndim == len(point.shape.split()):
             queries = self._queries(event, value.shape[1], point)
             if queries is not None:
                 if not len(queries) and event.tokens is not None:

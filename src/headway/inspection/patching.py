@@ -125,6 +125,6 @@ def _replace(model: nn.Module, point: TapPoint, use: int | None, change: Change,
         return (change(out[0]), *out[1:])
 
     if use is not None:  # uses are counted from the beginning of each pass
-        stack.callback(model.register_forward_pre_hook(begin).remove)
+        stack.callback(model.get_submodule(point.holder).register_forward_pre_hook(begin).remove)
     hook = module.register_forward_pre_hook(given) if point.where == "given" else module.register_forward_hook(gave)
     stack.callback(hook.remove)

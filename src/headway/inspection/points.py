@@ -22,6 +22,7 @@ from headway.nn.block import Block
 from headway.nn.embedding import OneHot, TokenEmbedding
 from headway.nn.local_attention import GlobalAttention
 from headway.nn.recurrent import RecurrentLayer
+from headway.nn.stack import Stack
 
 LAYER = "*"  # in the name of a layer whose number is known only when it runs
 SILENT = ("stack", "bert", "longformer", "recurrent")  # parts of a path that tell nothing apart
@@ -33,6 +34,7 @@ SHAPES = {
     "q": "B h t E", "k": "B h S E", "v": "B h S E", "bias": "B h t S", "scores": "B h t S", "weights": "B h t S",
     "heads": "B h t E", "global_k": "B h S E", "global_v": "B h S E", "out": "B t D", "input": "B t D",
     "residual": "B t D", "embedding": "B t D", "hidden": "B t D", "states": "B t D", "logits": "B t V",
+    "steps": "B t", "cost": "B t",
 }  # fmt: skip
 IN_ATTENTION = ("q", "k", "v", "bias", "scores", "weights", "heads")
 
@@ -66,6 +68,11 @@ class TapPoint:
         """The name without its kind."""
         return self.name.rpartition(".")[0]
 
+    @property
+    def holder(self) -> str:
+        """Of what lies in a block: the path of what holds the blocks."""
+        return re.split(r"\.?blocks\.", self.module)[0]
+
     def at(self, layer: int) -> TapPoint:
         """The same at one use of a shared block."""
         return replace(self, name=self.name.replace(LAYER, str(layer)), layer=layer)
@@ -78,6 +85,8 @@ def taps(model: nn.Module) -> list[TapPoint]:
     for path, module in model.named_modules():
         if isinstance(module, Block):
             holder, prefix, layer = _place(path)
+            if not isinstance(model.get_submodule(holder), Stack):
+                layer = None  # a loop: one block, again and again
             holders.setdefault(holder, prefix)
             found += _of_block(module, path, prefix, layer)
         elif isinstance(module, Alignment):
@@ -89,6 +98,9 @@ def taps(model: nn.Module) -> list[TapPoint]:
     for holder, prefix in holders.items():
         found.append(_tap(_joined(prefix, "embedding"), holder, "given", stack=prefix))
         found.append(_tap(_joined(prefix, "hidden"), holder, "gave", stack=prefix))
+        for kind in ("steps", "cost"):  # what a loop's tokens took
+            if hasattr(model.get_submodule(holder), f"tap_{kind}"):
+                found.append(_tap(_joined(prefix, kind), _joined(holder, f"tap_{kind}"), "gave", stack=prefix))
     return [*(found if holders else [*_embeddings(model), *found]), *_outputs(model)]
 
 
