@@ -64,7 +64,7 @@ function tree(page) {
     const chosen = new Set((trace.lines[state.get("line")] || { nodes: [] }).nodes);
     slider.value = alpha;
     value.textContent = figures(alpha, 3);
-    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 90) / steps)), width = Math.max(320, steps * column + 90), height = (Math.max(0, ...y) + 1) * ROW + 20;
+    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 120) / steps)), width = Math.max(320, steps * column + 120), height = (Math.max(0, ...y) + 1) * ROW + 20;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The tree of the search; the table holds its finished lines" });
     const at = (n) => ({ x: 24 + trace.nodes[n].step * column, y: 16 + y[n] * ROW });
     const link = d3.linkHorizontal().x((point) => point.x).y((point) => point.y);

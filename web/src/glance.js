@@ -48,6 +48,8 @@ export function glance(page) {
         return [`${nameOf(attention)}, head ${head + 1}`, s.entropy, s.distance, percent(s.self), percent(s.before), percent(s.first)];
       }))),
   });
+  const groups = el("div", { class: "groups" });
+  made.stage.append(groups);
   for (const [name, members] of grouped(attentions)) {
     const columns = members[0].attention.heads;
     const grid = el("div", { class: "heads", role: "group", "aria-label": name });
@@ -67,7 +69,7 @@ export function glance(page) {
       grid.append(row);
     }
     settle.push(roving(grid, columns));
-    made.stage.append(el("div", { class: "group" }, el("h4", {}, name), grid));
+    groups.append(el("div", { class: "group" }, el("h4", {}, name), grid));
   }
   state.on(["attention", "head"], () => settle.forEach((each) => each()));
   let turn = 0;

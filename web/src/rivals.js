@@ -3,7 +3,6 @@
 import { el, svg, tip, visible, percent, figures, table } from "./dom.js";
 import { shareColour } from "./colour.js";
 import { figure } from "./figure.js";
-import { nameOf } from "./glance.js";
 
 const SHOWN = 8;
 
@@ -11,7 +10,7 @@ export function rivals(page) {
   const found = () => {
     const { attention, i, j, queries, keys } = page.look();
     const list = page.attentions.flatMap((each, index) => (each.entry.queries === attention.entry.queries && each.entry.keys === attention.entry.keys && each.entry.kind === attention.entry.kind
-      ? Array.from({ length: each.heads }, (_, head) => ({ index, head, name: `${nameOf(each)}, head ${head + 1}`, weight: each.weights(head, i)[j] })) : []));
+      ? Array.from({ length: each.heads }, (_, head) => ({ index, head, name: `layer ${each.entry.layer + 1}, head ${head + 1}`, weight: each.weights(head, i)[j] })) : []));
     return { list: list.sort((a, b) => b.weight - a.weight), from: visible(queries[i]), to: visible(keys[j]) };
   };
   const made = figure({
@@ -21,7 +20,7 @@ export function rivals(page) {
   const sentence = el("p", { class: "note" }), holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const { list, from, to } = found(), shown = list.slice(0, SHOWN), width = Math.max(300, holder.clientWidth || 640), left = 210, row = 26, height = shown.length * row + 4, bar = Math.max(30, width - left - 70);
+    const { list, from, to } = found(), shown = list.slice(0, SHOWN), width = Math.max(300, holder.clientWidth || 640), left = 128, row = 26, height = shown.length * row + 4, bar = Math.max(30, width - left - 70);
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Heads by how much ${from} looks at ${to}` });
     shown.forEach(({ index, head, name, weight }, n) => {
       const y = n * row, chosen = page.state.get("attention") === index && page.state.get("head") === head;
@@ -32,7 +31,7 @@ export function rivals(page) {
       line.addEventListener("click", () => page.state.set({ attention: index, head, key: page.look().j }));
       root.append(tip(line, () => [name, `weight ${figures(weight, 5)}`]));
     });
-    sentence.textContent = `From ${from} at ${to}: of ${list.length} heads that could, those that do most.`;
+    sentence.textContent = `From ${from} at ${to}: of the ${list.length} heads of ${page.attention.entry.label.toLowerCase()} ${page.attention.entry.kind === "cross" ? "cross-attention" : "self-attention"}, those that look there most.`;
     holder.replaceChildren(root);
     made.refresh();
   });

@@ -947,6 +947,8 @@ function glance(page) {
         return [`${nameOf(attention)}, head ${head + 1}`, s.entropy, s.distance, percent(s.self), percent(s.before), percent(s.first)];
       }))),
   });
+  const groups = el("div", { class: "groups" });
+  made.stage.append(groups);
   for (const [name, members] of grouped(attentions)) {
     const columns = members[0].attention.heads;
     const grid = el("div", { class: "heads", role: "group", "aria-label": name });
@@ -966,7 +968,7 @@ function glance(page) {
       grid.append(row);
     }
     settle.push(roving(grid, columns));
-    made.stage.append(el("div", { class: "group" }, el("h4", {}, name), grid));
+    groups.append(el("div", { class: "group" }, el("h4", {}, name), grid));
   }
   state.on(["attention", "head"], () => settle.forEach((each) => each()));
   let turn = 0;
@@ -1168,7 +1170,6 @@ const in_rivals = (() => {
 const { el, svg, tip, visible, percent, figures, table } = in_dom;
 const { shareColour } = in_colour;
 const { figure } = in_figure;
-const { nameOf } = in_glance;
 
 const SHOWN = 8;
 
@@ -1176,7 +1177,7 @@ function rivals(page) {
   const found = () => {
     const { attention, i, j, queries, keys } = page.look();
     const list = page.attentions.flatMap((each, index) => (each.entry.queries === attention.entry.queries && each.entry.keys === attention.entry.keys && each.entry.kind === attention.entry.kind
-      ? Array.from({ length: each.heads }, (_, head) => ({ index, head, name: `${nameOf(each)}, head ${head + 1}`, weight: each.weights(head, i)[j] })) : []));
+      ? Array.from({ length: each.heads }, (_, head) => ({ index, head, name: `layer ${each.entry.layer + 1}, head ${head + 1}`, weight: each.weights(head, i)[j] })) : []));
     return { list: list.sort((a, b) => b.weight - a.weight), from: visible(queries[i]), to: visible(keys[j]) };
   };
   const made = figure({
@@ -1186,7 +1187,7 @@ function rivals(page) {
   const sentence = el("p", { class: "note" }), holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const { list, from, to } = found(), shown = list.slice(0, SHOWN), width = Math.max(300, holder.clientWidth || 640), left = 210, row = 26, height = shown.length * row + 4, bar = Math.max(30, width - left - 70);
+    const { list, from, to } = found(), shown = list.slice(0, SHOWN), width = Math.max(300, holder.clientWidth || 640), left = 128, row = 26, height = shown.length * row + 4, bar = Math.max(30, width - left - 70);
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Heads by how much ${from} looks at ${to}` });
     shown.forEach(({ index, head, name, weight }, n) => {
       const y = n * row, chosen = page.state.get("attention") === index && page.state.get("head") === head;
@@ -1197,7 +1198,7 @@ function rivals(page) {
       line.addEventListener("click", () => page.state.set({ attention: index, head, key: page.look().j }));
       root.append(tip(line, () => [name, `weight ${figures(weight, 5)}`]));
     });
-    sentence.textContent = `From ${from} at ${to}: of ${list.length} heads that could, those that do most.`;
+    sentence.textContent = `From ${from} at ${to}: of the ${list.length} heads of ${page.attention.entry.label.toLowerCase()} ${page.attention.entry.kind === "cross" ? "cross-attention" : "self-attention"}, those that look there most.`;
     holder.replaceChildren(root);
     made.refresh();
   });
@@ -1721,7 +1722,7 @@ function tree(page) {
     const chosen = new Set((trace.lines[state.get("line")] || { nodes: [] }).nodes);
     slider.value = alpha;
     value.textContent = figures(alpha, 3);
-    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 90) / steps)), width = Math.max(320, steps * column + 90), height = (Math.max(0, ...y) + 1) * ROW + 20;
+    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 120) / steps)), width = Math.max(320, steps * column + 120), height = (Math.max(0, ...y) + 1) * ROW + 20;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The tree of the search; the table holds its finished lines" });
     const at = (n) => ({ x: 24 + trace.nodes[n].step * column, y: 16 + y[n] * ROW });
     const link = d3.linkHorizontal().x((point) => point.x).y((point) => point.y);
