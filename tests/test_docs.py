@@ -41,6 +41,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
     "docs/decoding.md", "docs/capture.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/look.md",
+    "docs/universal.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -122,6 +123,10 @@ RUN = {
     "headway embed runs/minilm --out vectors.npy < new.en": "--json",
     "headway export runs/minilm --out minilm --onnx": "",
     "headway lab sentences": "--steps 5",
+    "headway train universal-tiny --data addition": (
+        f"--model.width 16 --model.inner 32 --model.heads 2 --train.batch_tokens 256 {SHORT}"
+    ),
+    "headway lab pondering --plot ponder.png": "--steps 5",
     "headway presets": "",
     "headway presets gpt2": "",
     "headway --version": "",
@@ -147,6 +152,11 @@ NOT_RUN = {
     "headway train vit-b16 --init runs/vit --data photos --task.size 384 --out runs/tuned": (
         "86 million weights; tests/training/test_starting.py does with fewer"
     ),
+    "headway train universal-digits --data copy-digits": "minutes on a GPU; tests/cli/test_universal.py trains on less",
+    "headway train universal-digits --data reverse-digits --model.offsets.sides apart": "minutes on a GPU",
+    "headway train transformer-digits --data copy-digits": "minutes on a GPU",
+    "headway train transformer-digits --data reverse-digits": "minutes on a GPU",
+    "headway evaluate runs/universal-digits --json": "tests/cli/test_universal.py does, on a smaller run",
     "headway demo": "tests/cli/test_demo.py does",
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",

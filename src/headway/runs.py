@@ -22,7 +22,16 @@ from headway.data.tokenizers import Marks, Tokenizer
 from headway.decoding.constraints import Constraints
 from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
-from headway.models import BertPretraining, ConvnetConfig, LongformerMasked, PoseConfig, Stepper, VitConfig, build_model
+from headway.models import (
+    BertPretraining,
+    ConvnetConfig,
+    LongformerMasked,
+    PoseConfig,
+    Stepper,
+    Universal,
+    VitConfig,
+    build_model,
+)
 from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, locked
 from headway.tasks.captioning import Captioning, CaptioningTask, prepare_captioning
@@ -34,6 +43,7 @@ from headway.tasks.language import Language, LanguageTask
 from headway.tasks.masked import Masked, MaskedTask, prepare_masked
 from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_pose
 from headway.tasks.prepare import prepare_language, prepare_translation
+from headway.tasks.thinking import Thought, thoughts
 from headway.tasks.translating import Translator
 from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
 from headway.training.checkpoints import Checkpoints
@@ -363,6 +373,16 @@ class Run:
             list(lines)
         )
         return traces
+
+    def ponder(self, lines: Sequence[str], targets: Sequence[str] | None = None) -> list[Thought]:
+        """How long a Universal Transformer thinks about each token of each line and of its translation.
+
+        The translation is the model's own unless given. Raises ConfigError for a model that does not choose its depth.
+        """
+        if not isinstance(self.model, Universal):
+            raise ConfigError(f"{self.folder} does not choose how long it thinks: only a Universal Transformer does")
+        said = self.translate(lines) if targets is None else targets
+        return thoughts(self.model, self.translator(), self.device, lines, said)
 
     def translator(self) -> TranslationTask:
         """The translation task without its data. Raises ConfigError if the run is something else."""

@@ -57,9 +57,27 @@ def test_sums_are_right_and_not_held_out_the_other_way_round():
     assert next(text.pairs("test"))[0].split()[0].isdigit()
 
 
+@pytest.mark.parametrize(
+    ("name", "answer"), [("reverse-digits", lambda words: words[::-1]), ("copy-digits", lambda words: words)]
+)
+def test_digits_are_tested_at_ten_times_the_length(name, answer):
+    text = load_parallel(name, "source", "target")
+    assert {split: text.count(split) for split in text.splits} == {"train": 100_000, "val": 500, "test": 100}
+    for split, lengths in (("train", range(1, 41)), ("val", range(3, 41)), ("test", [400])):
+        pairs = [(source.split(), target.split()) for source, target in text.pairs(split)]
+        assert all(answer(source) == target for source, target in pairs)
+        assert {len(source) for source, _ in pairs} == set(lengths)
+        assert {word for source, _ in pairs for word in source} == set("0123456789")
+    assert not set(sources(text, "val")) & set(sources(text, "train"))
+
+
 def test_generated_sets_never_change():
-    digests = {name: load_parallel(name, "", "").fingerprint("test")[0][:8] for name in GENERATED}
-    assert digests == {"reverse": "302ba797", "copy": "e56f0fb5", "addition": "8940431d"}
+    names = (*GENERATED, "reverse-digits", "copy-digits")
+    digests = {name: load_parallel(name, "", "").fingerprint("test")[0][:8] for name in names}
+    assert digests == {
+        "reverse": "302ba797", "copy": "e56f0fb5", "addition": "8940431d", "reverse-digits": "45f65e36",
+        "copy-digits": "6dcb729e",
+    }  # fmt: skip
 
 
 def test_the_sentences_of_the_decks():

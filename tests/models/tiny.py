@@ -24,9 +24,14 @@ from headway.models import (
     ModelConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
+    UniversalBertConfig,
+    UniversalBertPretrainingConfig,
+    UniversalConfig,
     VitConfig,
     build_model,
 )
+from headway.models.universal import Offsets
+from headway.nn.act import Adaptive, Fixed
 from headway.nn.alignment import AlignmentConfig
 from headway.nn.dropout import StochasticDepth
 from headway.nn.local_attention import Windows
@@ -58,6 +63,10 @@ BERT = BertConfig(vocab=VOCAB, context=32, width=16, layers=2, heads=4, inner=32
 GRU = RecurrentConfig(cell="gru", hidden=12)
 SEQ2SEQ = RnnSeq2SeqConfig(vocab=VOCAB, width=8, encoder=GRU, decoder=GRU)
 ATTENTIVE = replace(SEQ2SEQ, attention=AlignmentConfig(width=6))
+UNIVERSAL = UniversalConfig(
+    vocab=VOCAB, width=16, inner=32, heads=4, halting=Adaptive(steps=5, bias=-3.0), offsets=Offsets(most=9)
+)
+UNIVERSAL_BERT = UniversalBertConfig(vocab=VOCAB, width=16, inner=32, heads=4, halting=Adaptive(steps=4, bias=-3.0))
 
 CAUSAL_POSITIONS = {
     "none": None,
@@ -108,6 +117,10 @@ TRANSLATION: dict[str, ModelConfig] = {
     **{f"transformer-{name}": replace(TRANSLATOR, position=position) for name, position in CAUSAL_POSITIONS.items()},
     "transformer-pre-norm": replace(TRANSLATOR, place="pre", activation="gelu"),
     "transformer-untied": replace(TRANSLATOR, tied=False, source_vocab=VOCAB + 4),
+    "universal": UNIVERSAL,
+    "universal-transformed": replace(UNIVERSAL, halting=Adaptive(steps=5, bias=-3.0, halted="transformed")),
+    "universal-accumulated": replace(UNIVERSAL, halting=Adaptive(steps=5, bias=-3.0, mixture="accumulated")),
+    "universal-fixed": replace(UNIVERSAL, halting=Fixed(steps=3), source_vocab=VOCAB + 4, tied=False),
     "seq2seq-gru": SEQ2SEQ,
     "seq2seq-reversed": replace(SEQ2SEQ, reverse_source=True),
     "seq2seq-lstm-bridged": replace(
@@ -140,6 +153,9 @@ ENCODER: dict[str, ModelConfig] = {
     "longformer": LONGFORMER,
     "longformer-dilated": replace(LONGFORMER, windows=Windows(radius=2, dilation=(1, 2), dilated_heads=2)),
     "longformer-masked": LongformerMaskedConfig(longformer=replace(LONGFORMER, pooler=False, kernel="banded")),
+    "bert-universal": UNIVERSAL_BERT,
+    "bert-universal-fixed": replace(UNIVERSAL_BERT, halting=Fixed(steps=2)),
+    "bert-universal-pretraining": UniversalBertPretrainingConfig(bert=UNIVERSAL_BERT),
     "deck": DeckConfig(vocab=VOCAB, context=32, width=16),
 }
 

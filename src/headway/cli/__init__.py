@@ -238,7 +238,8 @@ def _parser() -> argparse.ArgumentParser:
     lab = command("lab", "the decks' experiments, to run and change", "headway lab sentences")
     lab.add_argument("name", nargs="?", metavar="NAME", help="without it, which there are")
     lab.add_argument("--seed", type=int, default=0, help="of the weights and the samples (default: 0)")
-    lab.add_argument("--steps", type=_positive, default=400, help="of training (default: 400)")
+    lab.add_argument("--steps", type=_positive, help="of training (default: the lab's own)")
+    lab.add_argument("--plot", metavar="FILE.png", help="pondering: the ponder map")
 
     presets = command("presets", "the models there are, their size, source and departures")
     presets.add_argument("name", nargs="?", metavar="NAME", help="show this one in full")

@@ -123,7 +123,10 @@ def _translation(found: Run, task: TranslationTask, split: str, arguments: Names
     positions = forced.beside(greedy)
     score = forced.score
     values = {"loss": score.loss, "perplexity": score.perplexity, "tokens": score.tokens, **done.report.to_json()}
+    values |= forced.steps
     shown = [show.translation_figures(done.report, score.loss, score.perplexity)]
+    if forced.steps:
+        shown.append(show.facts({key: f"{value:.2f}" for key, value in forced.steps.items()}))
     if rival is not None:
         compared, part = _compare(
             done, translate_split(rival, split, spec=arguments.data, beam=arguments.beam), arguments

@@ -8,7 +8,6 @@ from functools import cache
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
-from random import Random
 
 from headway.data import captions, images, reading
 from headway.data.captions import Captions, load_shape_captions
@@ -19,6 +18,7 @@ from headway.data.images import ImageReading, Images, Progress
 from headway.data.pictures import Pixels, decoded
 from headway.data.poses import Poses, load_figures
 from headway.data.reading import ParallelText, PlainText
+from headway.data.sequences import addition, copy, copy_digits, reverse, reverse_digits
 from headway.data.shapes import load_shapes, scenes
 from headway.data.sounds import load_tones
 from headway.data.spectrograms import Spectrogram
@@ -33,7 +33,6 @@ DECK_SENTENCES = (
     "Mary likes movies",
     "I like dogs",
 )
-TRAIN, HELD_OUT = 50_000, 1_000  # pairs of a generated set
 
 
 def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors = "strict") -> ParallelText:
@@ -111,45 +110,6 @@ def phrases() -> ParallelText:
     return ParallelText(name="phrases", source="en", target="fr", splits=generated())
 
 
-@cache
-def reverse() -> ParallelText:
-    """Integers below 50 and the same in reverse: trained up to 25 of them, held out up to 30 (FACTS §8)."""
-    return _sequences("reverse", lambda words: words[::-1])
-
-
-@cache
-def copy() -> ParallelText:
-    """Integers below 50 and the same again, in the lengths of `reverse`."""
-    return _sequences("copy", lambda words: words)
-
-
-@cache
-def addition() -> ParallelText:
-    """Sums of two numbers of up to five digits, digit by digit; what is held out was seen neither way round."""
-    random = Random("addition")
-
-    def number() -> int:
-        digits = 1 + _below(random, 5)
-        lowest = 10 ** (digits - 1) if digits > 1 else 0
-        return lowest + _below(random, 10**digits - lowest)
-
-    seen: set[tuple[int, int]] = set()
-
-    def draw(count: int, *, new: bool) -> tuple[Pair, ...]:
-        pairs: list[Pair] = []
-        while len(pairs) < count:
-            a, b = number(), number()
-            sum_of = (min(a, b), max(a, b))
-            if new and sum_of in seen:
-                continue
-            seen.add(sum_of)
-            pairs.append((" ".join(f"{a}+{b}"), " ".join(str(a + b))))
-        return tuple(pairs)
-
-    splits = {"train": draw(TRAIN, new=False), "val": draw(HELD_OUT, new=True), "test": draw(HELD_OUT, new=True)}
-    return ParallelText(name="addition", source="source", target="target", splits=splits)
-
-
 def deck_sentences() -> PlainText:
     """The three sentences of deck 002 and the three of deck 001, a line each; so few that val is train again."""
     text = ("".join(f"{sentence}\n" for sentence in DECK_SENTENCES),)
@@ -191,6 +151,8 @@ PARALLEL: dict[str, Callable[[], ParallelText]] = {
     "phrases": phrases,
     "reverse": reverse,
     "copy": copy,
+    "copy-digits": copy_digits,
+    "reverse-digits": reverse_digits,
     "addition": addition,
 }
 IMAGES: dict[str, Callable[[int, Path, Progress], Images]] = {"shapes": load_shapes}
@@ -198,36 +160,6 @@ CAPTIONS: dict[str, Callable[[int, Path, Progress], Captions]] = {"shapes": load
 SOUNDS: dict[str, Callable[[int, Spectrogram, Path, Progress], Images]] = {"tones": load_tones}
 POSES: dict[str, Callable[[int, Path, Progress], Poses]] = {"figures": load_figures}
 TEXTS: dict[str, Callable[[], PlainText]] = {"pydocs": pydocs, "deck-sentences": deck_sentences}
-
-
-def _below(random: Random, bound: int) -> int:
-    """A number from 0 up to `bound`: `random()` is the one method Python promises never to change."""
-    return int(random.random() * bound)
-
-
-def _sequences(name: str, answer: Callable[[list[str]], list[str]]) -> ParallelText:
-    """Training lines may repeat, as short ones must; held-out lines are new. So every line of one word is in train."""
-    random, seen = Random(name), set[str]()
-
-    def draw(count: int, shortest: int, longest: int, *, new: bool) -> tuple[Pair, ...]:
-        pairs: list[Pair] = []
-        while len(pairs) < count:
-            length = shortest + _below(random, longest - shortest + 1)
-            words = [str(_below(random, 50)) for _ in range(length)]
-            line = " ".join(words)
-            if new and line in seen:
-                continue
-            seen.add(line)
-            pairs.append((line, " ".join(answer(words))))
-        return tuple(pairs)
-
-    splits = {
-        "train": draw(TRAIN, 1, 25, new=False),
-        "val": draw(HELD_OUT, 1, 30, new=True),
-        "test": draw(HELD_OUT, 1, 30, new=True),
-        "long": draw(HELD_OUT, 26, 30, new=True),
-    }
-    return ParallelText(name=name, source="source", target="target", splits=splits)
 
 
 def _sections(text: str) -> list[str]:

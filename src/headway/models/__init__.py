@@ -21,6 +21,12 @@ from headway.models.pose import Pose, PoseConfig
 from headway.models.rnn_lm import RnnLm, RnnLmConfig
 from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
+from headway.models.universal import (
+    Universal,
+    UniversalBertConfig,
+    UniversalBertPretrainingConfig,
+    UniversalConfig,
+)
 from headway.models.vit import Vit, VitConfig
 
 ModelConfig = (
@@ -38,6 +44,9 @@ ModelConfig = (
     | CaptionerRnnConfig
     | CaptionerVitConfig
     | PoseConfig
+    | UniversalConfig
+    | UniversalBertConfig
+    | UniversalBertPretrainingConfig
 )
 
 MODELS: dict[type, type[nn.Module]] = {
@@ -55,6 +64,9 @@ MODELS: dict[type, type[nn.Module]] = {
     CaptionerRnnConfig: CaptionerRnn,
     CaptionerVitConfig: CaptionerVit,
     PoseConfig: Pose,
+    UniversalConfig: Universal,
+    UniversalBertConfig: Bert,
+    UniversalBertPretrainingConfig: BertPretraining,
 }
 
 
@@ -116,6 +128,10 @@ __all__ = [
     "RnnSeq2SeqConfig",
     "Source",
     "Stepper",
+    "Universal",
+    "UniversalBertConfig",
+    "UniversalBertPretrainingConfig",
+    "UniversalConfig",
     "Vit",
     "VitConfig",
     "build_model",

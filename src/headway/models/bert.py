@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,9 +14,10 @@ from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig, activation_function
 from headway.nn.linear import normal_init
+from headway.nn.loop import LoopConfig
 from headway.nn.norms import LayerNorm, Norm
 from headway.nn.positions import EncoderPosition, Learned
-from headway.nn.stack import Stack, StackConfig
+from headway.nn.stack import StackConfig
 from headway.ops import Lengths
 
 
@@ -60,15 +61,36 @@ class BertConfig:
         )
 
 
+class OneSide(Protocol):
+    """What an encoder is built of, whatever it repeats."""
+
+    @property
+    def vocab(self) -> int: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def segments(self) -> int: ...
+    @property
+    def norm(self) -> Norm: ...
+    @property
+    def activation(self) -> Activation: ...
+    @property
+    def pooler(self) -> bool: ...
+    @property
+    def init_std(self) -> float: ...
+    @property
+    def stack(self) -> StackConfig | LoopConfig: ...
+
+
 class Bert(nn.Module):
     """Tokens -> one vector a token; `pool` gives one a sequence."""
 
-    def __init__(self, config: BertConfig) -> None:
+    def __init__(self, config: OneSide) -> None:
         super().__init__()
         self.vocab = config.vocab
         self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
         self.segment_embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.segments, width=config.width))
-        self.stack = Stack(config.stack)
+        self.stack = config.stack.build()
         self.pooler = nn.Linear(config.width, config.width) if config.pooler else None
         normal_init(self, config.init_std)
 
@@ -111,10 +133,21 @@ class BertPretrainingConfig:
             raise ConfigError("next-sentence prediction reads the pooler: bert.pooler=False needs follows=False")
 
 
+class WithHeads(Protocol):
+    """What a masked model is built of."""
+
+    @property
+    def bert(self) -> OneSide: ...
+    @property
+    def follows(self) -> bool: ...
+    @property
+    def tied(self) -> bool: ...
+
+
 class BertPretraining(nn.Module):
     """BERT with the masked-token head (with a bias) and, unless left out, the next-sentence head."""
 
-    def __init__(self, config: BertPretrainingConfig) -> None:
+    def __init__(self, config: WithHeads) -> None:
         super().__init__()
         width = config.bert.width
         self.vocab = config.bert.vocab

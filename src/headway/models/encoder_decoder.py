@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +16,10 @@ from headway.nn.cache import Cache
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
+from headway.nn.loop import LoopConfig
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.positions import CausalPosition, Sinusoidal
-from headway.nn.stack import Memory, Stack, StackConfig
+from headway.nn.stack import Memory, StackConfig
 from headway.nn.taps import Tap
 from headway.ops import Causal, Lengths
 
@@ -77,6 +79,27 @@ class EncoderDecoderConfig:
         return replace(encoder, layers=self.decoder_layers, block=replace(encoder.block, cross=True), causal=True)
 
 
+class TwoSides(Protocol):
+    """What an encoder-decoder is built of, whatever its two sides are."""
+
+    @property
+    def vocab(self) -> int: ...
+    @property
+    def source_vocab(self) -> int | None: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def tied(self) -> bool: ...
+    @property
+    def scaled(self) -> bool: ...
+    @property
+    def output_bias(self) -> bool: ...
+    @property
+    def encoder(self) -> StackConfig | LoopConfig: ...
+    @property
+    def decoder(self) -> StackConfig | LoopConfig: ...
+
+
 @dataclass(frozen=True, slots=True)
 class DecoderState:
     """The target so far, and the source as every decoder layer sees it."""
@@ -88,7 +111,7 @@ class DecoderState:
 class EncoderDecoder(nn.Module):
     """Source and target prefix -> logits for each next target token."""
 
-    def __init__(self, config: EncoderDecoderConfig) -> None:
+    def __init__(self, config: TwoSides) -> None:
         super().__init__()
         self.vocab = config.vocab
 
@@ -98,8 +121,8 @@ class EncoderDecoder(nn.Module):
 
         self.target_embedding = embedding(config.vocab)
         self.source_embedding = embedding(config.source_vocab) if config.source_vocab is not None else None
-        self.encoder = Stack(config.encoder)
-        self.decoder = Stack(config.decoder)
+        self.encoder = config.encoder.build()
+        self.decoder = config.decoder.build()
         self.head = Head(config.width, config.vocab, tied=config.tied, bias=config.output_bias)
         xavier_init(self)
         for table in (self.target_embedding, self.source_embedding):

@@ -59,6 +59,10 @@ class StackConfig:
         if self.causal and isinstance(self.position, Fraction):
             raise ConfigError("position=Fraction: a causal model cannot know the length of a text it has not finished")
 
+    def build(self) -> Stack:
+        """The stack of this config."""
+        return Stack(self)
+
 
 @dataclass(frozen=True, slots=True)
 class Memory:
@@ -125,19 +129,16 @@ class Stack(nn.Module):
 
         The mask is one for all layers, or one a layer.
         """
-        offset: Offset = cache.length if cache else 0
         count = x_BTD.shape[1]
+        offset, positions = standing(count, cache, x_BTD.device)
         used = cache.before(count) if cache else 0
-        steps = torch.arange(count, device=x_BTD.device)
-        positions = steps + (offset.unsqueeze(-1) if isinstance(offset, Tensor) and offset.ndim else offset)
         if self.input_positions is not None:
             x_BTD = self.input_positions(x_BTD, positions, used + count, count if lengths_B is None else lengths_B)
         geometry = self.attention_positions(positions, offset) if self.attention_positions else Geometry(offset)
-        if cache and cache.lines is not None:
-            assert count == 1, "lines take one token at a time: see Cache.ready"
-            lines = cache.lines.grown()
-            geometry = replace(geometry, lines=lines, own=lines.mask() if geometry.bias is None else None)
-        keep_BT = None if lengths_B is None else steps < lengths_B.unsqueeze(-1)
+        geometry = lined(geometry, cache, count)
+        keep_BT = None
+        if lengths_B is not None:
+            keep_BT = torch.arange(count, device=x_BTD.device) < lengths_B.unsqueeze(-1)
         if self.input_norm is not None:
             x_BTD = self.input_norm(x_BTD, keep_BT)
         x_BTD = self.dropout(x_BTD)
@@ -159,3 +160,19 @@ class Stack(nn.Module):
         if self.output_norm is not None:
             x_BTD = self.output_norm(x_BTD, keep_BT)
         return x_BTD
+
+
+def standing(count: int, cache: Cache | None, device: torch.device) -> tuple[Offset, Tensor]:
+    """Where `count` new tokens begin, and their positions (T,), or (B, T) where rows differ."""
+    offset: Offset = cache.length if cache else 0
+    steps = torch.arange(count, device=device)
+    return offset, steps + (offset.unsqueeze(-1) if isinstance(offset, Tensor) and offset.ndim else offset)
+
+
+def lined(geometry: Geometry, cache: Cache | None, count: int) -> Geometry:
+    """The geometry of rows that are lines in a cache; of others, the same."""
+    if cache is None or cache.lines is None:
+        return geometry
+    assert count == 1, "lines take one token at a time: see Cache.ready"
+    lines = cache.lines.grown()
+    return replace(geometry, lines=lines, own=lines.mask() if geometry.bias is None else None)

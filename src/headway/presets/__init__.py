@@ -14,9 +14,10 @@ from headway.models import build_model
 from headway.presets.preset import Preset
 from headway.presets.senses import SENSES
 from headway.presets.text import TEXT
+from headway.presets.universal import UNIVERSAL
 from headway.presets.vision import VISION
 
-PRESETS: dict[str, Preset] = {preset.name: preset for preset in (*TEXT, *VISION, *SENSES)}
+PRESETS: dict[str, Preset] = {preset.name: preset for preset in (*TEXT, *UNIVERSAL, *VISION, *SENSES)}
 
 
 def preset(name: str) -> Preset:

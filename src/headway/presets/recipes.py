@@ -6,7 +6,14 @@ from dataclasses import replace
 
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Bpe, ByteBpe, Characters, Word
-from headway.models import BertConfig, BertPretrainingConfig, EncoderDecoderConfig, ModelConfig
+from headway.models import (
+    BertConfig,
+    BertPretrainingConfig,
+    EncoderDecoderConfig,
+    ModelConfig,
+    UniversalBertConfig,
+    UniversalBertPretrainingConfig,
+)
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
 from headway.tasks.translation import Translation
@@ -93,6 +100,13 @@ def masked(model: ModelConfig) -> RunConfig:
     )
 
 
+def universal_masked(model: ModelConfig) -> RunConfig:
+    """BERT's recipe for a BERT whose encoder is a loop."""
+    assert isinstance(model, UniversalBertConfig)
+    run = masked(BertConfig(vocab=model.vocab))
+    return replace(run, model=UniversalBertPretrainingConfig(bert=replace(model, pooler=True)))
+
+
 def tiny_translation(model: ModelConfig) -> RunConfig:
     """Wu et al.'s Multi30k recipe: 8,192 tokens a step, inverse square root from 0.005, mean of ten checkpoints."""
     return RunConfig(
@@ -135,6 +149,24 @@ def paper_translation(model: ModelConfig, *, width: int, steps: int, average: in
             save_every=1000,
             keep=average,
             average=average,
+        ),
+    )
+
+
+def sequences(model: ModelConfig) -> RunConfig:
+    """For sets of generated sequences: Adam at 1e-3 with a warm-up of 500 and half a cosine down, greedy decoding."""
+    return RunConfig(
+        task=Translation(max_length=512, beam=1, length_penalty=0.0),
+        data=DataConfig(tokenizer=Word()),
+        model=model,
+        train=TrainConfig(
+            steps=6000,
+            batch_tokens=8192,
+            learning_rate=1e-3,
+            optimiser=Adam(eps=1e-8),
+            schedule=Cosine(warmup=500, floor=0.02),
+            evaluate_every=1000,
+            save_every=1000,
         ),
     )
 

@@ -24,6 +24,7 @@ from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
 from headway.errors import ConfigError, DataError
 from headway.evaluation.language import unigram_entropy
 from headway.models.bert import BertPretraining, PretrainingLogits
+from headway.tasks.pondering import mean_steps, pondered
 from headway.tasks.task import IGNORED, Batch, Term, chosen_loss, cross_entropy
 
 FOLLOWS, RANDOM = 0, 1  # the classes of the next-sentence head, in the order of the released weights
@@ -201,9 +202,11 @@ class MaskedTask:
         """
         pretraining, rows = cast(BertPretraining, model), len(batch.targets)
         shown, lengths, segments = _inputs(batch)
-        x_BTD, follows = pretraining.features(shown, lengths, segments_BT=segments)
+        terms: dict[str, Term] = {}
+        with pondered(model, terms, batch.count):
+            x_BTD, follows = pretraining.features(shown, lengths, segments_BT=segments)
         tokens = chosen_loss(x_BTD[:, 1:], pretraining.output(), batch.targets[:, 1:], batch.count, smoothing)
-        terms = {"masked_token": Term(tokens, batch.count)}
+        terms["masked_token"] = Term(tokens, batch.count)
         if follows is not None:
             terms["next_sentence"] = Term(cross_entropy(follows, batch.targets[:, 0]), rows, batch.count / rows)
         return terms
@@ -214,13 +217,15 @@ class MaskedTask:
 
     def evaluate(self, model: nn.Module, device: torch.device, split: str) -> dict[str, Any]:
         """The figures that `headway evaluate --json` prints; each row is drawn the same way every time."""
-        loss, tokens, accuracy = self._score(model, device, split)
+        with mean_steps(model) as steps:
+            loss, tokens, accuracy = self._score(model, device, split)
         return {
             "loss": loss,
             "perplexity": math.exp(min(loss, 700.0)),
             "tokens": tokens,
             **({} if accuracy is None else {"next_sentence_accuracy": accuracy}),
             "unigram_entropy": unigram_entropy(self._split(split).ids, self.tokenizer.size),
+            **steps,
             "samples": self._guesses(model, device, split, rows=3),
         }
 

@@ -24,6 +24,7 @@ from headway.evaluation.language import LanguageReport
 from headway.evaluation.positions import PositionReport, position_report
 from headway.models.stepper import Source, Stepper
 from headway.nn.positions import InputPositions
+from headway.tasks.pondering import mean_steps, pondered
 from headway.tasks.scheduled import ScheduledSampling
 from headway.tasks.task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 from headway.tasks.tracing import Readers, readable
@@ -76,6 +77,7 @@ class Forced:
     score: LanguageReport
     gold: list[list[int]]
     guesses: list[list[int]]
+    steps: dict[str, float]  # the mean steps a token took, by JSON key, where the model chooses
 
     def beside(self, free: list[list[int]]) -> PositionReport:
         """These guesses beside the model's own outputs, which come without their stop token."""
@@ -124,7 +126,7 @@ class TranslationTask:
         return Batch(tensors, torch.from_numpy(target), int(lengths.sum()))
 
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
-        """Next-token cross-entropy on the target."""
+        """Next-token cross-entropy on the target, and what it cost to think."""
         if self.config.scheduled is not None:
             source, target, source_lengths, lengths = batch.inputs
             assert source is not None
@@ -132,7 +134,10 @@ class TranslationTask:
             read = Source(source, source_lengths)
             mixed = self.config.scheduled.mixed(model, read, target, lengths, step=step)
             batch = replace(batch, inputs=(source, mixed, source_lengths, lengths))
-        return {"next_token": Term(next_token_loss(model, batch, smoothing), batch.count)}
+        terms: dict[str, Term] = {}
+        with pondered(model, terms, batch.count):
+            terms["next_token"] = Term(next_token_loss(model, batch, smoothing), batch.count)
+        return terms
 
     def validate(self, model: nn.Module, device: torch.device) -> float:
         """Nats per target token over the validation pairs, each with its stop token."""
@@ -145,13 +150,14 @@ class TranslationTask:
         gold = [_ended(target[n], stop).tolist() for n in range(len(target))]
         guesses: list[list[int]] = [[] for _ in gold]
         nats = 0.0
-        for rows in self._evaluation_batches(split):
-            batch = self._batch(split, rows).to(device)
-            logits = model(*batch.inputs)
-            nats += float(cross_entropy(logits, batch.targets))
-            for n, guessed in zip(rows.tolist(), logits.argmax(-1).tolist(), strict=True):
-                guesses[n] = guessed[: len(gold[n])]
-        return Forced(LanguageReport(nats, sum(map(len, gold))), gold, guesses)
+        with mean_steps(model) as steps:
+            for rows in self._evaluation_batches(split):
+                batch = self._batch(split, rows).to(device)
+                logits = model(*batch.inputs)
+                nats += float(cross_entropy(logits, batch.targets))
+                for n, guessed in zip(rows.tolist(), logits.argmax(-1).tolist(), strict=True):
+                    guesses[n] = guessed[: len(gold[n])]
+        return Forced(LanguageReport(nats, sum(map(len, gold))), gold, guesses, steps)
 
     def _evaluation_batches(self, split: str) -> Iterator[Indices]:
         pairs = self._pairs(split)

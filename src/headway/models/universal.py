@@ -1,0 +1,185 @@
+"""The Universal Transformer: one encoder block, one decoder block, each applied until tokens have thought enough.
+
+Also BERT with such an encoder. What tokens take is data: `ponder` says how many steps each of them did (FACTS §16).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from headway.config import positive
+from headway.errors import ConfigError
+from headway.models.encoder_decoder import EncoderDecoder
+from headway.models.stepper import Source
+from headway.nn.act import Adaptive, Fixed
+from headway.nn.attention import AttentionConfig
+from headway.nn.block import BlockConfig
+from headway.nn.embedding import check_lengths
+from headway.nn.feedforward import Activation, FeedForwardConfig
+from headway.nn.loop import LoopConfig, listening
+from headway.nn.norms import FeatureNorm, LayerNorm, Norm
+from headway.nn.stack import Memory
+from headway.ops import Causal, Lengths
+
+Sides = Literal["together", "apart"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets:
+    """In training the positions of a row begin at a random number, so that long texts hold no position never seen.
+
+    sides: "together" moves source and target alike, so that their difference says what belongs together, as in a copy;
+    "apart" moves each by itself, so that only what stands near each other within a side can say it.
+    """
+
+    most: int = 400
+    sides: Sides = "together"
+
+    def __post_init__(self) -> None:
+        positive("offsets.most", self.most)
+        if self.sides not in get_args(Sides):
+            raise ConfigError(f"offsets.sides={self.sides!r}, allowed: {', '.join(get_args(Sides))}")
+
+    def draw(self, rows: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """Where the positions of source and target begin (B,): a fifth of the rows at 0, as all will after training."""
+        share = self.most // 4
+        drawn = torch.randint(-share, self.most + 1, (2, rows), device=device).clamp_(min=0)
+        return drawn[0], drawn[0] if self.sides == "together" else drawn[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniversalConfig:
+    """Sizes and parts of a Universal Transformer; the defaults are tensor2tensor's base."""
+
+    vocab: int  # of the target, and of the source unless it has its own
+    source_vocab: int | None = None  # None: one matrix serves source, target and output
+    width: int = 1024
+    heads: int = 16
+    inner: int = 4096
+    halting: Adaptive | Fixed = Adaptive()
+    offsets: Offsets | None = None  # None: positions begin at 0
+    norm: FeatureNorm = LayerNorm()
+    activation: Activation = "relu"
+    dropout: float = 0.1  # on what each part adds, and on the embedding
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+    tied: bool = True  # the output matrix is the target embedding
+    scaled: bool = True  # words times √D on the way in
+    output_bias: bool = False
+    kernel: str = "auto"
+
+    @property
+    def encoder(self) -> LoopConfig:
+        """The encoder's loop."""
+        attention = AttentionConfig(
+            width=self.width, heads=self.heads, dropout=self.attention_dropout, kernel=self.kernel
+        )
+        feedforward = FeedForwardConfig(inner=self.inner, activation=self.activation, dropout=self.activation_dropout)
+        block = BlockConfig(attention=attention, feedforward=feedforward, norm=self.norm, dropout=self.dropout)
+        return LoopConfig(block=block, halting=self.halting, dropout=self.dropout)
+
+    @property
+    def decoder(self) -> LoopConfig:
+        """The decoder's: the same with cross-attention."""
+        encoder = self.encoder
+        return replace(encoder, block=replace(encoder.block, cross=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How many steps each token took: of the source (B, S) and of the target (B, T), 0 in padding."""
+
+    source: Tensor
+    target: Tensor
+
+
+class Universal(EncoderDecoder):
+    """Source and target prefix -> logits for each next target token; the depth is a choice, not a size."""
+
+    def __init__(self, config: UniversalConfig) -> None:
+        super().__init__(config)
+        self.offsets = config.offsets
+
+    def encode(self, source: Source, first_B: Tensor | None = None) -> Memory:
+        """Read the source: keys and values for every step of the decoder."""
+        check_lengths(source.lengths, source.tokens, "source")
+        embedding = self.source_embedding or self.target_embedding
+        mask = None if source.lengths is None else Lengths(source.lengths)
+        x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths, first_B=first_B)
+        return self.decoder.remember(x_BSD, source.lengths)
+
+    def features(
+        self,
+        source_BS: Tensor,
+        target_BT: Tensor,
+        source_lengths_B: Tensor | None = None,
+        target_lengths_B: Tensor | None = None,
+    ) -> Tensor:
+        """Source (B, S), target prefix (B, T) -> (B, T, D), what the output layer reads."""
+        check_lengths(target_lengths_B, target_BT, "target")
+        source_B = target_B = None
+        if self.training and self.offsets is not None:
+            source_B, target_B = self.offsets.draw(len(source_BS), source_BS.device)
+        memory = self.encode(Source(source_BS, source_lengths_B), source_B)
+        embedded = self.target_embedding(target_BT)
+        x_BTD: Tensor = self.decoder(
+            embedded, mask=Causal(), lengths_B=target_lengths_B, memory=memory, first_B=target_B
+        )
+        return x_BTD
+
+    @torch.no_grad()
+    def ponder(
+        self,
+        source_BS: Tensor,
+        target_BT: Tensor,
+        source_lengths_B: Tensor | None = None,
+        target_lengths_B: Tensor | None = None,
+    ) -> Steps:
+        """How long each token of a source (B, S) and a target prefix (B, T) is thought about."""
+        with listening(self) as heard:
+            self.features(source_BS, target_BT, source_lengths_B, target_lengths_B)
+        (_, source, _), (_, target, _) = heard
+        return Steps(source, target)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniversalBertConfig:
+    """A BERT whose encoder is one block in a loop; no published sizes: the defaults are bert-base's block."""
+
+    vocab: int
+    width: int = 768
+    heads: int = 12
+    inner: int = 3072
+    segments: int = 2
+    halting: Adaptive | Fixed = Adaptive()
+    norm: Norm = LayerNorm(eps=1e-12)
+    activation: Activation = "gelu"
+    dropout: float = 0.1  # on embeddings, weights and what each part adds
+    pooler: bool = True
+    init_std: float = 0.02
+    kernel: str = "auto"
+
+    @property
+    def stack(self) -> LoopConfig:
+        """The loop these sizes describe."""
+        attention = AttentionConfig(width=self.width, heads=self.heads, dropout=self.dropout, kernel=self.kernel)
+        feedforward = FeedForwardConfig(inner=self.inner, activation=self.activation)
+        block = BlockConfig(attention=attention, feedforward=feedforward, norm=self.norm, dropout=self.dropout)
+        return LoopConfig(block=block, halting=self.halting, dropout=self.dropout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniversalBertPretrainingConfig:
+    """That BERT with its pretraining heads: both, or the masked-token head alone."""
+
+    bert: UniversalBertConfig
+    follows: bool = True
+    tied: bool = True
+
+    def __post_init__(self) -> None:
+        if self.follows and not self.bert.pooler:
+            raise ConfigError("next-sentence prediction reads the pooler: bert.pooler=False needs follows=False")

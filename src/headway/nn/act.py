@@ -1,0 +1,119 @@
+"""Adaptive computation time: each token says after every step how sure it is that it has thought enough (FACTS §16).
+
+A token spends a probability of 1 over its steps. At each it spends p = σ(w·x + b), read before the block; the step that
+would bring the sum above the threshold is its last, and spends what is left: the remainder R. What the token hands on
+is the mean of its states under these weights u, of which there are two readings, as there are of what its neighbours
+see of it once it has halted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from headway.config import positive
+from headway.errors import ConfigError
+
+Halted = Literal["copied", "transformed"]
+Mixture = Literal["interpolated", "accumulated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fixed:
+    """Every token takes the same number of steps."""
+
+    steps: int = 6
+
+    def __post_init__(self) -> None:
+        positive("halting.steps", self.steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adaptive:
+    """Every token takes as many steps as it wants, up to a cap.
+
+    halted: "copied" hands the state of a halted token on unchanged, as the paper says; "transformed" goes on changing
+    it, as tensor2tensor does, so that only what the token hands out is frozen.
+    mixture: "interpolated" is u·state + (1 - u)·before, tensor2tensor's, in which the states do not weigh u (two of
+    u = 0.5 weigh 0.25 and 0.5); "accumulated" is Σ u·state, Graves'.
+    """
+
+    steps: int = 12  # the cap, where what is left is spent; tensor2tensor has twice the layers
+    threshold: float = 0.99
+    bias: float = 1.0  # where b begins: at first a token halts at its second step
+    ponder: float = 0.01  # the weight of the mean of N + R in the loss
+    halted: Halted = "copied"
+    mixture: Mixture = "interpolated"
+
+    def __post_init__(self) -> None:
+        positive("halting.steps", self.steps)
+        if not 0.0 < self.threshold < 1.0:
+            raise ConfigError(f"halting.threshold={self.threshold}, allowed: above 0 and below 1")
+        if self.ponder < 0:
+            raise ConfigError(f"halting.ponder={self.ponder}, allowed: 0 and above")
+        if self.halted not in get_args(Halted):
+            raise ConfigError(f"halting.halted={self.halted!r}, allowed: {', '.join(get_args(Halted))}")
+        if self.mixture not in get_args(Mixture):
+            raise ConfigError(f"halting.mixture={self.mixture!r}, allowed: {', '.join(get_args(Mixture))}")
+
+
+@dataclass(frozen=True, slots=True)
+class Pondering:
+    """How far each token (B, T) has come. Padding never begins: it takes no step."""
+
+    running: Tensor  # has it not halted yet?
+    spent: Tensor  # Σ p of the steps it went on after
+    steps: Tensor  # N
+    remainder: Tensor  # R, 0 until it halts
+
+    @classmethod
+    def begin(cls, x_BTD: Tensor, keep_BT: Tensor | None) -> Pondering:
+        """Before the first step."""
+        rows = x_BTD.shape[:2]
+        running = torch.ones(rows, dtype=torch.bool, device=x_BTD.device) if keep_BT is None else keep_BT
+        nothing = torch.zeros(rows, dtype=torch.float32, device=x_BTD.device)
+        return cls(running.expand(rows), nothing, nothing.long(), nothing)
+
+    def spend(self, p_BT: Tensor, threshold: float, *, last: bool) -> tuple[Tensor, Pondering]:
+        """The weight u (B, T) of one more step, and how far tokens are after it; the last step ends them all."""
+        over = torch.ones_like(self.running) if last else self.spent + p_BT > threshold
+        halts, goes_on = self.running & over, self.running & ~over
+        left = torch.where(halts, 1 - self.spent, 0.0)
+        spends = torch.where(goes_on, p_BT, 0.0)
+        after = replace(
+            self,
+            running=goes_on,
+            spent=self.spent + spends,
+            steps=self.steps + self.running,
+            remainder=self.remainder + left,
+        )
+        return spends + left, after
+
+    @property
+    def cost(self) -> Tensor:
+        """N + R (B, T), 0 in padding. N is a count: only R has a gradient."""
+        return self.steps + self.remainder
+
+
+class Halting(nn.Module):
+    """p = σ(w·x + b) for each token."""
+
+    def __init__(self, width: int, bias: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(width))
+        self.bias = nn.Parameter(torch.full((), bias))
+        nn.init.normal_(self.weight, std=width**-0.5)
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T), in float32: near the threshold sixteen bits would decide."""
+        return (x_BTD.float() @ self.weight.float() + self.bias.float()).sigmoid()
+
+
+def mix(answer_BTD: Tensor, state_BTD: Tensor, u_BT: Tensor, mixture: Mixture) -> Tensor:
+    """What a token hands out, one step further; with u = 0 as it was."""
+    u = u_BT.unsqueeze(-1).to(state_BTD.dtype)
+    before = answer_BTD if mixture == "accumulated" else (1 - u) * answer_BTD
+    return before + u * state_BTD
