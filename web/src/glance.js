@@ -54,7 +54,7 @@ export function glance(page) {
     const columns = members[0].attention.heads;
     const grid = el("div", { class: "heads", role: "group", "aria-label": name });
     for (const { attention, index } of members) {
-      const row = el("div", { class: "row" }, el("span", { class: "layer" }, `layer ${attention.entry.layer + 1}`));
+      const row = el("div", { class: "row" }, el("span", { class: "layer" }, `${attention.entry.unit} ${attention.entry.layer + 1}`));
       for (let head = 0; head < attention.heads; head++) {
         const canvas = el("canvas", { "aria-hidden": "true" });
         const button = el("button", { type: "button", class: "thumb", "aria-label": `${nameOf(attention)}, head ${head + 1}`, onclick: () => state.set({ attention: index, head, key: -1 }) }, canvas);
@@ -88,6 +88,6 @@ export function glance(page) {
 }
 
 export function nameOf(attention) {
-  const { label, kind, layer } = attention.entry;
-  return `${label} ${kind === "cross" ? "cross-attention" : "layer"} ${layer + 1}`;
+  const { label, kind, layer, unit } = attention.entry;
+  return `${label} ${kind === "cross" ? "cross-attention" : unit} ${layer + 1}`;
 }

@@ -65,9 +65,7 @@ export function strips(page, { title, note, tensors, sequence, name }) {
 export function embeddings(page) {
   return page.payload.stacks.filter((stack) => stack.input.length).map((stack) => strips(page, {
     title: `${stack.label}: what goes in`, name: `${stack.label}-input`.toLowerCase(), sequence: stack.sequence,
-    note: stack.position === null ? "A row a token, a column a dimension. This stack is told nothing of positions."
-      : stack.inside ? `A row a token, a column a dimension. Positions (${stack.position}) come in later, inside attention.`
-      : `A row a token, a column a dimension: its vector, the code of its position (${stack.position}), and what the first block reads.`,
+    note: `A row a token, a column a dimension. ${stack.positions}`,
     tensors: stack.input.map(({ label, tensor }) => ({ label, tensor: () => page.open(tensor) })),
   }));
 }

@@ -10,7 +10,7 @@ export function rivals(page) {
   const found = () => {
     const { attention, i, j, queries, keys } = page.look();
     const list = page.attentions.flatMap((each, index) => (each.entry.queries === attention.entry.queries && each.entry.keys === attention.entry.keys && each.entry.kind === attention.entry.kind
-      ? Array.from({ length: each.heads }, (_, head) => ({ index, head, name: `layer ${each.entry.layer + 1}, head ${head + 1}`, weight: each.weights(head, i)[j] })) : []));
+      ? Array.from({ length: each.heads }, (_, head) => ({ index, head, name: `${each.entry.unit} ${each.entry.layer + 1}, head ${head + 1}`, weight: each.weights(head, i)[j] })) : []));
     return { list: list.sort((a, b) => b.weight - a.weight), from: visible(queries[i]), to: visible(keys[j]) };
   };
   const made = figure({

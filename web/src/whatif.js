@@ -8,7 +8,8 @@ import { grouped, nameOf } from "./glance.js";
 export function whatIf(page) {
   const { ablation: told } = page.payload, { state } = page, change = page.open(told.changes), T = change.shape[1];
   const sequence = page.payload.output.sequence, words = page.payload.output.words;
-  const label = ({ attention, head }) => `${nameOf(page.attentions[attention])}, head ${head + 1}`;
+  const owner = ({ entry, ...attention }) => (entry.unit === "step" ? `${entry.label} ${entry.kind === "cross" ? "cross-attention" : "attention"}, all steps` : nameOf({ entry, ...attention }));
+  const label = ({ attention, head }) => `${owner(page.attentions[attention])}, head ${head + 1}`;
   const total = told.heads.map((_, n) => Array.from(change.data.subarray(n * T, (n + 1) * T)).reduce((sum, value) => sum + value, 0));
   const most = Math.max(1e-6, ...total.map(Math.abs));
   const other = (n) => told.said[n].filter((id, place) => id !== told.plain[place]).length;
@@ -21,7 +22,7 @@ export function whatIf(page) {
   for (const members of grouped(page.attentions).values()) {
     for (const { attention, index } of members) {
       const own = told.heads.flatMap((each, n) => (each.attention === index ? [n] : []));
-      if (own.length) groups.set(nameOf(attention), own);
+      if (own.length) groups.set(owner(attention), own);
     }
   }
   const grid = el("div", { class: "offs", role: "group", "aria-label": "Heads to switch off" });

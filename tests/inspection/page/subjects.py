@@ -27,9 +27,11 @@ from headway.models import (
     LongformerMaskedConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
+    UniversalConfig,
     VitConfig,
     build_model,
 )
+from headway.nn.act import Adaptive
 from headway.nn.alignment import AlignmentConfig
 from headway.nn.local_attention import Windows
 from headway.nn.patches import Shifted
@@ -86,6 +88,10 @@ def translated(config: Any, line: str = LINE) -> Payload:
 def translation(line: str = LINE) -> Payload:
     config = EncoderDecoderConfig(vocab=1, context=64, width=32, inner=32, heads=4, encoder_layers=2, decoder_layers=2)
     return translated(config, line)
+
+
+def universal() -> Payload:
+    return translated(UniversalConfig(vocab=1, width=32, inner=32, heads=4, halting=Adaptive(steps=4), dropout=0.0))
 
 
 def recurrent() -> Payload:
@@ -159,6 +165,7 @@ KINDS: dict[str, Callable[[], Payload]] = {
     "language, recurrent": recurrent_language,
     "translation": translation,
     "translation, recurrent": recurrent,
+    "universal": universal,
     "masked": bert,
     "longformer": longformer,
     "image": vit,

@@ -887,9 +887,7 @@ function strips(page, { title, note, tensors, sequence, name }) {
 function embeddings(page) {
   return page.payload.stacks.filter((stack) => stack.input.length).map((stack) => strips(page, {
     title: `${stack.label}: what goes in`, name: `${stack.label}-input`.toLowerCase(), sequence: stack.sequence,
-    note: stack.position === null ? "A row a token, a column a dimension. This stack is told nothing of positions."
-      : stack.inside ? `A row a token, a column a dimension. Positions (${stack.position}) come in later, inside attention.`
-      : `A row a token, a column a dimension: its vector, the code of its position (${stack.position}), and what the first block reads.`,
+    note: `A row a token, a column a dimension. ${stack.positions}`,
     tensors: stack.input.map(({ label, tensor }) => ({ label, tensor: () => page.open(tensor) })),
   }));
 }
@@ -953,7 +951,7 @@ function glance(page) {
     const columns = members[0].attention.heads;
     const grid = el("div", { class: "heads", role: "group", "aria-label": name });
     for (const { attention, index } of members) {
-      const row = el("div", { class: "row" }, el("span", { class: "layer" }, `layer ${attention.entry.layer + 1}`));
+      const row = el("div", { class: "row" }, el("span", { class: "layer" }, `${attention.entry.unit} ${attention.entry.layer + 1}`));
       for (let head = 0; head < attention.heads; head++) {
         const canvas = el("canvas", { "aria-hidden": "true" });
         const button = el("button", { type: "button", class: "thumb", "aria-label": `${nameOf(attention)}, head ${head + 1}`, onclick: () => state.set({ attention: index, head, key: -1 }) }, canvas);
@@ -987,8 +985,8 @@ function glance(page) {
 }
 
 function nameOf(attention) {
-  const { label, kind, layer } = attention.entry;
-  return `${label} ${kind === "cross" ? "cross-attention" : "layer"} ${layer + 1}`;
+  const { label, kind, layer, unit } = attention.entry;
+  return `${label} ${kind === "cross" ? "cross-attention" : unit} ${layer + 1}`;
 }
 return { grouped, glance, nameOf };
 })();
@@ -1177,7 +1175,7 @@ function rivals(page) {
   const found = () => {
     const { attention, i, j, queries, keys } = page.look();
     const list = page.attentions.flatMap((each, index) => (each.entry.queries === attention.entry.queries && each.entry.keys === attention.entry.keys && each.entry.kind === attention.entry.kind
-      ? Array.from({ length: each.heads }, (_, head) => ({ index, head, name: `layer ${each.entry.layer + 1}, head ${head + 1}`, weight: each.weights(head, i)[j] })) : []));
+      ? Array.from({ length: each.heads }, (_, head) => ({ index, head, name: `${each.entry.unit} ${each.entry.layer + 1}, head ${head + 1}`, weight: each.weights(head, i)[j] })) : []));
     return { list: list.sort((a, b) => b.weight - a.weight), from: visible(queries[i]), to: visible(keys[j]) };
   };
   const made = figure({
@@ -1406,13 +1404,40 @@ const { figure } = in_figure;
 const { strips } = in_input;
 
 function blocks(page) {
-  return page.payload.stacks.flatMap((stack) => [Object.keys(stack.layers[0].added).length ? added(page, stack) : null, streams(page, stack)]);
+  return page.payload.stacks.flatMap((stack) => [stack.depth ? depth(page, stack) : null, Object.keys(stack.layers[0].added).length ? added(page, stack) : null, streams(page, stack)]);
 }
 
 function streams(page, stack) {
   const tensors = stack.layers.map(({ left }, n) => left && { label: `after block ${n + 1}`, tensor: () => page.open(left) }).filter(Boolean);
   if (stack.out) tensors.push({ label: "after the last norm", tensor: () => page.open(stack.out) });
   return strips(page, { title: `${stack.label}: the stream`, name: `${stack.label}-stream`.toLowerCase(), sequence: stack.sequence, tensors, note: "Every token's vector as each block leaves it: blue above zero, orange below." });
+}
+
+/** How many steps a loop thought about each token, and what that cost in training. */
+function depth(page, stack) {
+  const { tokens } = page.payload.sequences[stack.sequence], steps = page.open(stack.depth.steps).data, cost = page.open(stack.depth.cost).data;
+  const made = figure({
+    title: `${stack.label}: how long each token was thought about`, name: `${stack.label}-depth`.toLowerCase(),
+    note: "One block, applied again and again: a column a token, its height the number of steps it took before it halted.",
+    rows: () => table("Steps", ["token", "steps", "ponder cost"], tokens.map((piece, n) => [visible(piece), String(steps[n]), cost[n]])),
+  });
+  const holder = el("div", { class: "wide" });
+  made.stage.append(holder);
+  page.watch([`at.${stack.sequence}`], () => {
+    const T = tokens.length, left = 40, column = Math.max(14, Math.min(44, ((holder.clientWidth || 640) - left) / T)), width = left + T * column, base = 130, height = 200, most = Math.max(1, ...steps);
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Steps each token took, ${most} at most` });
+    root.append(svg("text", { class: "axis", x: left - 10, y: 16, "text-anchor": "end" }, String(most)), svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }));
+    tokens.forEach((piece, n) => {
+      const chosen = page.state.get(`at.${stack.sequence}`) === n, tall = (steps[n] / most) * (base - 12);
+      const bar = svg("g", { class: "cell" }, svg("rect", { class: chosen ? "dot chosen" : "plus", x: left + n * column + 2, y: base - tall, width: column - 4, height: tall, rx: 2 }),
+        svg("text", { class: chosen ? "piece chosen" : "axis", transform: `translate(${left + (n + 0.5) * column + 4},${base + 10}) rotate(90)` }, visible(piece).slice(0, 9)));
+      bar.addEventListener("click", () => page.choose(stack.sequence, n));
+      root.append(tip(bar, () => [visible(piece), `${steps[n]} steps`, `ponder cost ${figures(cost[n], 4)}`]));
+    });
+    holder.replaceChildren(root);
+    made.refresh();
+  });
+  return made.root;
 }
 
 /** How long the vectors are that each part of each block adds to the chosen token. */
@@ -1603,7 +1628,8 @@ const { grouped, nameOf } = in_glance;
 function whatIf(page) {
   const { ablation: told } = page.payload, { state } = page, change = page.open(told.changes), T = change.shape[1];
   const sequence = page.payload.output.sequence, words = page.payload.output.words;
-  const label = ({ attention, head }) => `${nameOf(page.attentions[attention])}, head ${head + 1}`;
+  const owner = ({ entry, ...attention }) => (entry.unit === "step" ? `${entry.label} ${entry.kind === "cross" ? "cross-attention" : "attention"}, all steps` : nameOf({ entry, ...attention }));
+  const label = ({ attention, head }) => `${owner(page.attentions[attention])}, head ${head + 1}`;
   const total = told.heads.map((_, n) => Array.from(change.data.subarray(n * T, (n + 1) * T)).reduce((sum, value) => sum + value, 0));
   const most = Math.max(1e-6, ...total.map(Math.abs));
   const other = (n) => told.said[n].filter((id, place) => id !== told.plain[place]).length;
@@ -1616,7 +1642,7 @@ function whatIf(page) {
   for (const members of grouped(page.attentions).values()) {
     for (const { attention, index } of members) {
       const own = told.heads.flatMap((each, n) => (each.attention === index ? [n] : []));
-      if (own.length) groups.set(nameOf(attention), own);
+      if (own.length) groups.set(owner(attention), own);
     }
   }
   const grid = el("div", { class: "offs", role: "group", "aria-label": "Heads to switch off" });

@@ -44,6 +44,8 @@ def attention_entries(recording: Recording, tensors: Tensors, reads: Mapping[str
         crossing = point.attention == "cross"
         entry = {
             "name": site,
+            "tap": recording.taps[site],
+            "unit": "step" if recording.taps[site] != site else "layer",
             "stack": point.stack,
             "label": told.label,
             "layer": point.layer,

@@ -15,7 +15,7 @@ from headway.inspection.seen import Seen
 from headway.nn.look import Look
 from headway.nn.positions import InputPositions
 
-STREAM = ("embedding", "input", "residual", "hidden", "states", "out")
+STREAM = ("embedding", "input", "residual", "hidden", "states", "out", "steps", "cost")
 
 
 @dataclass(slots=True)
@@ -25,6 +25,7 @@ class Recording:
     model: nn.Module
     looks: dict[str, list[Look]] = field(default_factory=dict)  # by site; several where a decoder looks step by step
     points: dict[str, TapPoint] = field(default_factory=dict)
+    taps: dict[str, str] = field(default_factory=dict)  # by site: the name of the attention, which may serve many layers
     placed: dict[str, Tensor] = field(default_factory=dict)  # by stack: (T, D) with positions joined to the input
     seen: Seen = field(default_factory=Seen)
 
@@ -43,7 +44,7 @@ class Recording:
     def look(self, point: TapPoint, look: Look, use: int) -> None:
         """Keep a look; a shared block is another layer at each use."""
         own = point.at(use) if point.shared else point
-        self.points[own.site] = own
+        self.points[own.site], self.taps[own.site] = own, point.site
         self.looks.setdefault(own.site, []).append(look)
 
 

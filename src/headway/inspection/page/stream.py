@@ -34,17 +34,15 @@ def _name(stack: str, rest: str) -> str:
 
 def _entry(recording: Recording, stack: str, told: Reads, tensors: Tensors) -> dict[str, Any]:
     holder: Any = recording.holder(stack)
-    joined, shared = getattr(holder, "input_positions", None), getattr(holder, "attention_positions", None)
-    owner = joined or shared
     left = _layers(recording, stack, "residual")
     hidden = recording.value(_name(stack, "hidden"))
     kept = fitting([value.numel() for value in left], ROOM)
     given = _input(recording, stack, told)
     given = [given[n] for n in fitting([value.numel() for _, value in given], ROOM)]
-    kind = "Learned" if told.positions is not None else None if owner is None else type(owner.position).__name__
+    depth = {kind: recording.value(_name(stack, kind)) for kind in ("steps", "cost")}
     return {
-        "position": kind,
-        "inside": shared is not None,
+        "positions": _positions(holder, told),
+        "depth": {kind: tensors.full(value) for kind, value in depth.items() if value is not None} or None,
         "input": [{"label": label, "tensor": tensors.levels(value)} for label, value in given],
         "layers": [
             {"left": tensors.levels(value) if n in kept else None, "added": _added(recording, stack, n, tensors)}
@@ -56,12 +54,27 @@ def _entry(recording: Recording, stack: str, told: Reads, tensors: Tensors) -> d
     }
 
 
+def _positions(holder: Any, told: Reads) -> str:
+    """How the tokens of a stack learn where they stand, in a sentence."""
+    joined, shared = getattr(holder, "input_positions", None), getattr(holder, "attention_positions", None)
+    if told.positions is not None:
+        return "Each patch's vector, the learned code of its position, and what the first block reads."
+    if joined is not None:
+        return f"Its vector, the code of its position ({type(joined.position).__name__}), and what the first block reads."
+    if shared is not None:
+        return f"Positions ({type(shared.position).__name__}) come in later, inside attention."
+    if hasattr(holder, "tap_steps"):
+        return "Position and step are added anew before each step of the loop."
+    return "This stack is told nothing of positions."
+
+
 def _recurrent(recording: Recording, stack: str, tensors: Tensors) -> dict[str, Any]:
     """A recurrent stack: vectors in, and the states of each layer."""
     embedded = recording.value(_name(stack, "embedding"))
     given = [] if embedded is None else [{"label": "embedding", "tensor": tensors.levels(embedded)}]
     layers = [{"left": tensors.levels(states), "added": {}} for states in _layers(recording, stack, "states")]
-    return {"position": None, "inside": False, "input": given, "layers": layers, "out": None}
+    order = "Positions are the order in which tokens are read."
+    return {"positions": order, "depth": None, "input": given, "layers": layers, "out": None}
 
 
 def _layers(recording: Recording, stack: str, kind: str) -> list[Tensor]:

@@ -28,12 +28,11 @@ def ablation_entry(
 
     None where that would take long, or where there are no heads to switch off.
     """
-    heads = [
-        (n, head)
-        for n, entry in enumerate(attentions)
-        if entry["stack"] != entry["name"]
-        for head in range(entry["heads"])
-    ]
+    first: dict[str, int] = {}  # a block in a loop has many looks, and its heads are switched off for all of them
+    for n, entry in enumerate(attentions):
+        if entry["stack"] != entry["name"]:
+            first.setdefault(entry["tap"], n)
+    heads = [(n, head) for n in first.values() for head in range(attentions[n]["heads"])]
     size = sum(parameter.numel() for parameter in model.parameters()) * max(entry_rows(attentions), 1)
     if not heads or size * len(heads) > MOST:
         return None
@@ -45,7 +44,7 @@ def ablation_entry(
     ).unsqueeze(-1)
     changes, said = [], []
     for n, head in heads:
-        with ablate(model, heads={attentions[n]["name"]: [head]}):
+        with ablate(model, heads={attentions[n]["tap"]: [head]}):
             without = forward().float().log_softmax(-1)
         changes.append((without - plain).gather(-1, came).squeeze(-1))
         said.append(without.argmax(-1).tolist())
