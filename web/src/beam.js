@@ -4,7 +4,7 @@ import { el, svg, tip, visible, shortened, figures, table } from "./dom.js";
 import { shareColour } from "./colour.js";
 import { figure } from "./figure.js";
 
-const COLUMNS = [86, 112], ROW = 22, WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 };
+const COLUMNS = [86, 112], SCORE = 74, ROW = 22, WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 };
 
 function penalty(length, alpha, kind) {
   return kind === "gnmt" ? ((5 + length) / 6) ** alpha : length ** alpha;
@@ -64,9 +64,12 @@ function tree(page) {
     const chosen = new Set((trace.lines[state.get("line")] || { nodes: [] }).nodes);
     slider.value = alpha;
     value.textContent = figures(alpha, 3);
-    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 120) / steps)), width = Math.max(320, steps * column + 120), height = (Math.max(0, ...y) + 1) * ROW + 20;
+    const ended = Array.from({ length: steps }, (_, step) => trace.nodes.some((each, n) => each.step === step && ends.has(n))), extra = SCORE * ended.filter(Boolean).length;
+    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 50 - extra) / steps)), lefts = [24];
+    ended.forEach((has, step) => lefts.push(lefts[step] + column + (has ? SCORE : 0)));
+    const width = Math.max(320, lefts[steps] + 26), height = (Math.max(0, ...y) + 1) * ROW + 20;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The tree of the search; the table holds its finished lines" });
-    const at = (n) => ({ x: 24 + trace.nodes[n].step * column, y: 16 + y[n] * ROW });
+    const at = (n) => ({ x: lefts[trace.nodes[n].step], y: 16 + y[n] * ROW });
     const link = d3.linkHorizontal().x((point) => point.x).y((point) => point.y);
     const edges = svg("g"), words = svg("g");
     trace.nodes.forEach((each, n) => {

@@ -42,7 +42,7 @@ export function output(page) {
       root.append(tip(line, () => [visible(each.word), `logit ${figures(each.logit, 6)}`, `probability ${figures(each.share, 5)}`, right ? `what really came, rank ${target.rank}` : ""].filter(Boolean)));
     });
     const where = tokens ? `After ${visible(tokens[place])}: ` : "";
-    sentence.textContent = target ? `${where}what came was ${visible(target.word)}, with ${percent(target.share)}, rank ${target.rank}.` : `${where}the likeliest is ${visible(list[0].word)}, with ${percent(list[0].share)}.`;
+    sentence.textContent = target ? `${where}what came was ${visible(target.word)}, with ${percent(target.share)}, rank ${target.rank}.` : `${where || "All in all "}the likeliest is ${visible(list[0].word)}, with ${percent(list[0].share)}.`;
     holder.replaceChildren(root);
     made.refresh();
   };

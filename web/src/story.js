@@ -45,7 +45,7 @@ export function ladder(page) {
     });
     const rest = story.keys.length - rows.length, left_over = 1 - rows.reduce((sum, key) => sum + key.weight, 0);
     if (rest > 0) root.append(svg("text", { class: "axis", x: left, y: height - 8 }, `${rest} more keys share ${percent(Math.max(0, left_over))}`));
-    facts.textContent = `Mask: ${entry.mask_words}.`;
+    facts.textContent = `A token may look at ${entry.mask_words}.`;
     holder.replaceChildren(root);
     made.refresh();
   });
@@ -123,7 +123,7 @@ export function positions(page) {
 }
 
 function ramp({ attention, head, i, j, keys }, width, sentence) {
-  const S = attention.S, height = 150, left = 60, values = Array.from({ length: S }, (_, n) => attention.position(head, i, n));
+  const S = attention.S, height = 150, left = 60, values = Array.from({ length: S }, (_, n) => attention.position(head, i, n)).slice(0, attention.allowed(head, i, S - 1) ? S : i + 1);
   const low = Math.min(...values, 0), high = Math.max(...values, 0), x = (n) => left + ((n + 0.5) / S) * (width - left - 8), y = (value) => 12 + ((high - value) / (high - low || 1)) * (height - 40);
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "What position adds to the score of each key" });
   root.append(svg("line", { class: "zero", x1: left, x2: width - 8, y1: y(0), y2: y(0) }));

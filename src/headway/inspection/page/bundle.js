@@ -1253,7 +1253,7 @@ function ladder(page) {
     });
     const rest = story.keys.length - rows.length, left_over = 1 - rows.reduce((sum, key) => sum + key.weight, 0);
     if (rest > 0) root.append(svg("text", { class: "axis", x: left, y: height - 8 }, `${rest} more keys share ${percent(Math.max(0, left_over))}`));
-    facts.textContent = `Mask: ${entry.mask_words}.`;
+    facts.textContent = `A token may look at ${entry.mask_words}.`;
     holder.replaceChildren(root);
     made.refresh();
   });
@@ -1520,7 +1520,7 @@ function output(page) {
       root.append(tip(line, () => [visible(each.word), `logit ${figures(each.logit, 6)}`, `probability ${figures(each.share, 5)}`, right ? `what really came, rank ${target.rank}` : ""].filter(Boolean)));
     });
     const where = tokens ? `After ${visible(tokens[place])}: ` : "";
-    sentence.textContent = target ? `${where}what came was ${visible(target.word)}, with ${percent(target.share)}, rank ${target.rank}.` : `${where}the likeliest is ${visible(list[0].word)}, with ${percent(list[0].share)}.`;
+    sentence.textContent = target ? `${where}what came was ${visible(target.word)}, with ${percent(target.share)}, rank ${target.rank}.` : `${where || "All in all "}the likeliest is ${visible(list[0].word)}, with ${percent(list[0].share)}.`;
     holder.replaceChildren(root);
     made.refresh();
   };
@@ -1584,7 +1584,7 @@ function lens(page) {
     note: "What the model would say if the blocks above were left out: each block's stream, read by the last norm and the output layer. Darker is surer.",
     rows: () => {
       const place = Math.min(page.place(), T - 1);
-      return table(`At ${visible(tokens[place])}`, ["after", "likeliest", "probability", "second", "probability"], told.layers.map((name, layer) => {
+      return table(sequence ? `At ${visible(tokens[place])}` : "After each block", ["after", "likeliest", "probability", "second", "probability"], told.layers.map((name, layer) => {
         const [first, second] = best(layer, place);
         return [name, visible(first.word), percent(first.share), second ? visible(second.word) : "", second ? percent(second.share) : ""];
       }));
@@ -1598,13 +1598,13 @@ function lens(page) {
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The likeliest word at each place after each block" });
     for (let n = from; n < from + count; n++) {
       const x = LEFT + (n - from) * CELL;
-      root.append(svg("text", { class: n === place ? "piece chosen" : "axis", x: x + CELL / 2, y: 18, "text-anchor": "middle" }, shortened(visible(tokens[n]), 10)));
+      root.append(svg("text", { class: n === place ? "piece chosen" : "axis", x: x + CELL / 2, y: 18, "text-anchor": "middle" }, sequence ? shortened(visible(tokens[n]), 10) : ""));
       told.layers.forEach((name, layer) => {
         const list = best(layer, n), fill = shareColour(list[0].share), y = 28 + layer * HIGH;
         const cell = svg("g", { class: "cell" }, svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: HIGH - 2, rx: 4, fill: fill.formatHex() }),
           svg("text", { x: x + CELL / 2, y: y + HIGH / 2, "text-anchor": "middle", "dominant-baseline": "middle", fill: inkOn(fill), style: { fill: inkOn(fill) } }, shortened(visible(list[0].word), 10)));
         cell.addEventListener("click", () => sequence && page.choose(sequence, n));
-        root.append(tip(cell, () => [`${name}, at ${visible(tokens[n])}`, ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`)]));
+        root.append(tip(cell, () => [sequence ? `${name}, at ${visible(tokens[n])}` : name, ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`)]));
       });
     }
     told.layers.forEach((name, layer) => root.append(svg("text", { class: "axis", x: LEFT - 10, y: 28 + layer * HIGH + HIGH / 2, "text-anchor": "end", "dominant-baseline": "middle" }, name)));
@@ -1688,7 +1688,7 @@ const { el, svg, tip, visible, shortened, figures, table } = in_dom;
 const { shareColour } = in_colour;
 const { figure } = in_figure;
 
-const COLUMNS = [86, 112], ROW = 22, WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 };
+const COLUMNS = [86, 112], SCORE = 74, ROW = 22, WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 };
 
 function penalty(length, alpha, kind) {
   return kind === "gnmt" ? ((5 + length) / 6) ** alpha : length ** alpha;
@@ -1748,9 +1748,12 @@ function tree(page) {
     const chosen = new Set((trace.lines[state.get("line")] || { nodes: [] }).nodes);
     slider.value = alpha;
     value.textContent = figures(alpha, 3);
-    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 120) / steps)), width = Math.max(320, steps * column + 120), height = (Math.max(0, ...y) + 1) * ROW + 20;
+    const ended = Array.from({ length: steps }, (_, step) => trace.nodes.some((each, n) => each.step === step && ends.has(n))), extra = SCORE * ended.filter(Boolean).length;
+    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 50 - extra) / steps)), lefts = [24];
+    ended.forEach((has, step) => lefts.push(lefts[step] + column + (has ? SCORE : 0)));
+    const width = Math.max(320, lefts[steps] + 26), height = (Math.max(0, ...y) + 1) * ROW + 20;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The tree of the search; the table holds its finished lines" });
-    const at = (n) => ({ x: 24 + trace.nodes[n].step * column, y: 16 + y[n] * ROW });
+    const at = (n) => ({ x: lefts[trace.nodes[n].step], y: 16 + y[n] * ROW });
     const link = d3.linkHorizontal().x((point) => point.x).y((point) => point.y);
     const edges = svg("g"), words = svg("g");
     trace.nodes.forEach((each, n) => {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,10 +16,18 @@ from headway.nn.alignment import Alignment
 from headway.nn.attention import SelfAttention
 from headway.nn.look import Look
 from headway.nn.positions import AttentionPositions, Rotary
-from headway.ops import Mask
+from headway.ops import Causal, Global, Lengths, Mask, NotSelf, Packed, Prefix, Window
 from headway.ops.masks import And
 
 ROOM = 9_500_000  # bytes of queries, keys and values in one page
+MASKS = {
+    Causal: "itself and what came before",
+    NotSelf: "everything but itself",
+    Lengths: "what is no padding",
+    Packed: "its own document",
+    Prefix: "the prefix, and what came before",
+    Global: "global tokens, which see everything",
+}
 CHECKED = 16  # rows of each head that are kept as PyTorch gave them
 
 
@@ -84,7 +92,7 @@ def _numbers(looks: Sequence[Look], tensors: Tensors) -> dict[str, Any]:
         "weights": tensors.exact(_rows(looks, rows, "weights")),
         "out": tensors.exact(_rows(looks, rows, "found")),
         "mask": None,
-        "mask_words": "every token may look everywhere",
+        "mask_words": "everything",
         "others": None,
     }
     if first.mask is not None:
@@ -133,13 +141,14 @@ def _module(module: object, look: Look, shared: object, tensors: Tensors) -> dic
 
 
 def mask_words(mask: Mask) -> str:
-    """A mask in words, its parts by their names."""
+    """What a token may look at, in words."""
     parts = getattr(mask, "parts", None)
     if parts is not None:
         return (" and " if isinstance(mask, And) else " or ").join(mask_words(part) for part in parts)
-    shown = [
-        f"{field.name} {getattr(mask, field.name)}"
-        for field in fields(mask)
-        if isinstance(getattr(mask, field.name), int | tuple) and field.name != "offset"
-    ]
-    return " ".join([type(mask).__name__.lower(), *([f"({', '.join(shown)})"] if shown else [])])
+    words = MASKS.get(type(mask), type(mask).__name__.lower())
+    if isinstance(mask, Window):
+        ahead = mask.left if mask.right is None else mask.right
+        words = f"{mask.left} tokens back and {ahead} ahead" + (
+            f", steps of {mask.dilation}" if mask.dilation != 1 else ""
+        )
+    return words

@@ -25,7 +25,9 @@ class Recording:
     model: nn.Module
     looks: dict[str, list[Look]] = field(default_factory=dict)  # by site; several where a decoder looks step by step
     points: dict[str, TapPoint] = field(default_factory=dict)
-    taps: dict[str, str] = field(default_factory=dict)  # by site: the name of the attention, which may serve many layers
+    taps: dict[str, str] = field(
+        default_factory=dict
+    )  # by site: the name of the attention, which may serve many layers
     placed: dict[str, Tensor] = field(default_factory=dict)  # by stack: (T, D) with positions joined to the input
     seen: Seen = field(default_factory=Seen)
 

@@ -60,7 +60,9 @@ def _positions(holder: Any, told: Reads) -> str:
     if told.positions is not None:
         return "Each patch's vector, the learned code of its position, and what the first block reads."
     if joined is not None:
-        return f"Its vector, the code of its position ({type(joined.position).__name__}), and what the first block reads."
+        return (
+            f"Its vector, the code of its position ({type(joined.position).__name__}), and what the first block reads."
+        )
     if shared is not None:
         return f"Positions ({type(shared.position).__name__}) come in later, inside attention."
     if hasattr(holder, "tap_steps"):
