@@ -5,6 +5,8 @@ import { fitted, cells, drawCells } from "./canvas.js";
 import { figure } from "./figure.js";
 import { nameOf } from "./glance.js";
 
+const SHADE = 0.86; // over what is not looked at
+
 /** The picture as a canvas of its own pixels, moved by (dx, dy) with nothing where it came from. */
 function pixels(page, dx = 0, dy = 0) {
   const { shape: [H, W], data } = page.open(page.payload.image.pixels), none = { r: 0, g: 0, b: 0 };
@@ -14,11 +16,7 @@ function pixels(page, dx = 0, dy = 0) {
   });
 }
 
-function accent(node) {
-  return getComputedStyle(node).getPropertyValue("--mark").trim();
-}
-
-/** Draw the picture with shares (one a patch) over it: the more weight, the more colour. */
+/** Draw the picture as far as it is looked at: of shares (one a patch), the less weight, the darker. */
 function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1 } = {}) {
   const { shape: [H, W] } = page.open(page.payload.image.pixels), height = Math.round((side * H) / W), context = fitted(canvas, side, height);
   const { grid: [rows, columns] } = page.payload.sequences[page.payload.image.sequence], wide = side / columns, tall = height / rows;
@@ -26,11 +24,8 @@ function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1
   if (shares) {
     const most = Math.max(1e-9, ...shares);
     context.fillStyle = "#0b0e13";
-    context.globalAlpha = 0.35;
-    context.fillRect(0, 0, side, height);
-    context.fillStyle = accent(canvas);
     shares.forEach((share, n) => {
-      context.globalAlpha = 0.85 * Math.sqrt(share / most);
+      context.globalAlpha = SHADE * (1 - Math.sqrt(share / most));
       context.fillRect((n % columns) * wide, Math.floor(n / columns) * tall, wide, tall);
     });
     context.globalAlpha = 1;

@@ -1331,7 +1331,7 @@ function positions(page) {
 }
 
 function ramp({ attention, head, i, j, keys }, width, sentence) {
-  const S = attention.S, height = 150, left = 60, values = Array.from({ length: S }, (_, n) => attention.position(head, i, n));
+  const S = attention.S, height = 150, left = 60, values = Array.from({ length: S }, (_, n) => attention.position(head, i, n)).slice(0, attention.allowed(head, i, S - 1) ? S : i + 1);
   const low = Math.min(...values, 0), high = Math.max(...values, 0), x = (n) => left + ((n + 0.5) / S) * (width - left - 8), y = (value) => 12 + ((high - value) / (high - low || 1)) * (height - 40);
   const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "What position adds to the score of each key" });
   root.append(svg("line", { class: "zero", x1: left, x2: width - 8, y1: y(0), y2: y(0) }));
@@ -1825,6 +1825,8 @@ const { fitted, cells, drawCells } = in_canvas;
 const { figure } = in_figure;
 const { nameOf } = in_glance;
 
+const SHADE = 0.86; // over what is not looked at
+
 /** The picture as a canvas of its own pixels, moved by (dx, dy) with nothing where it came from. */
 function pixels(page, dx = 0, dy = 0) {
   const { shape: [H, W], data } = page.open(page.payload.image.pixels), none = { r: 0, g: 0, b: 0 };
@@ -1834,11 +1836,7 @@ function pixels(page, dx = 0, dy = 0) {
   });
 }
 
-function accent(node) {
-  return getComputedStyle(node).getPropertyValue("--mark").trim();
-}
-
-/** Draw the picture with shares (one a patch) over it: the more weight, the more colour. */
+/** Draw the picture as far as it is looked at: of shares (one a patch), the less weight, the darker. */
 function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1 } = {}) {
   const { shape: [H, W] } = page.open(page.payload.image.pixels), height = Math.round((side * H) / W), context = fitted(canvas, side, height);
   const { grid: [rows, columns] } = page.payload.sequences[page.payload.image.sequence], wide = side / columns, tall = height / rows;
@@ -1846,11 +1844,8 @@ function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1
   if (shares) {
     const most = Math.max(1e-9, ...shares);
     context.fillStyle = "#0b0e13";
-    context.globalAlpha = 0.35;
-    context.fillRect(0, 0, side, height);
-    context.fillStyle = accent(canvas);
     shares.forEach((share, n) => {
-      context.globalAlpha = 0.85 * Math.sqrt(share / most);
+      context.globalAlpha = SHADE * (1 - Math.sqrt(share / most));
       context.fillRect((n % columns) * wide, Math.floor(n / columns) * tall, wide, tall);
     });
     context.globalAlpha = 1;
