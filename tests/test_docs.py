@@ -41,7 +41,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
     "docs/decoding.md", "docs/capture.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/variants.md",
-    "docs/universal.md", "docs/world.md",
+    "docs/look.md", "docs/universal.md", "docs/world.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
@@ -156,6 +156,10 @@ RUN = {
     "headway presets gpt2": "",
     "headway --version": "",
     "headway --help": "",
+    "headway look runs/demo 'a cute puppy' -o page.html": "",
+    "headway look runs/minilm 'the animal did not cross the street because it was too tired' -o it.html": "",
+    "headway look runs/gpt-char 'to be or not to be' -o text.html": "",
+    "headway look runs/captioner-rnn photo.png -o scene.html": "",
 }
 COPIES = {
     "runs/demo": "runs/en-de", "runs/other": "runs/en-de", "runs/sl-vit-tiny": "runs/photos",

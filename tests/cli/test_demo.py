@@ -24,10 +24,13 @@ def test_the_demo_trains_scores_translates_and_goes_on_when_asked_again(tmp_path
     translations = [lines[lines.index(f"  {sentence}") + 1] for sentence in SENTENCES]
     assert all(line.startswith("    ") for line in translations)
     assert f"headway translate {out}" in first.out
+    assert str(out / "page.html") in first.out
+    assert "a cute puppy" in (out / "page.html").read_text()
     assert json.loads((out / "latest.json").read_text()) == {"step": 8}
 
     # Decoding both splits again would take as long again.
     monkeypatch.setattr(TranslationTask, "search", lambda task, model, device, sources, *_: [[] for _ in sources])
+    monkeypatch.setattr("headway.cli.demo.write_page", lambda *_: None)  # nothing is found to write about
     assert main(["demo", "--steps", "10", "--out", str(out)]) == 0
     second = capsys.readouterr()
     assert "resuming at step 8" in second.err

@@ -246,6 +246,15 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--compiled", action="store_true", help="what torch.compile makes of it as well: a minute more")
     verify.add_argument("--json", action="store_true", help="for machines: one flat object on stdout")
 
+    look = command(
+        "look",
+        "one offline HTML file: what the model did with this input",
+        "headway look runs/demo 'a cute puppy' -o page.html",
+    )
+    _run(look)
+    look.add_argument("input", metavar="INPUT", help="a text, or an image file for a run that reads images")
+    look.add_argument("-o", "--out", metavar="FILE.html", default="page.html", help="default: page.html")
+
     lab = command(
         "lab",
         "the decks' experiments, to run and change",

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from headway.cli.evaluate import translate_split
+from headway.cli.look import write_page
 from headway.cli.train import train_and_draw
 from headway.config import override
 from headway.presets.recipes import demo
@@ -32,7 +33,7 @@ SENTENCES = (
 
 
 def run(arguments: Namespace) -> None:
-    """Train English to French on `phrases`, report both held-out splits, translate a dozen sentences."""
+    """Train English to French on `phrases`, report both held-out splits, translate a dozen sentences, write a page."""
     console, folder = Console(highlight=False), Path(arguments.out)
     config = demo()
     if arguments.steps:
@@ -50,4 +51,7 @@ def run(arguments: Namespace) -> None:
     console.print()
     for line, said in zip(SENTENCES, found.translate(SENTENCES), strict=True):
         console.print(f"  {line}\n    [bold]{escape(said)}[/bold]")
-    console.print(f"\nYours to try: headway translate {escape(str(folder))} 'the small cat sleeps.'")
+    page = folder / "page.html"
+    write_page(found, SENTENCES[0], page)
+    console.print(f"\nWhat it did with '{SENTENCES[0]}', to open in a browser: {escape(str(page))}")
+    console.print(f"Yours to try: headway translate {escape(str(folder))} 'the small cat sleeps.'")

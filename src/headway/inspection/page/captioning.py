@@ -1,0 +1,76 @@
+"""The page of a captioner: an image, the sentence about it, and where each word looked."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headway.data.pictures import Pixels
+from headway.decoding.trace import lines
+from headway.inspection.page.assembly import Output, Subject, assembled
+from headway.inspection.page.heads import Reads
+from headway.inspection.page.pictures import PATCHES, patch_sequence, picture_entry
+from headway.inspection.page.tracing import Search, searched, trace_entry
+from headway.models import CaptionerRnn, CaptionerVit
+from headway.models.stepper import Source
+from headway.nn.patches import Grid, patch_grid
+from headway.tasks.captioning import CaptioningTask
+from headway.tasks.training_images import normalised
+
+WORDS = "words"
+
+
+@torch.no_grad()
+def caption_page(model: nn.Module, task: CaptioningTask, pixels: Pixels, subject: Subject) -> dict[str, Any]:
+    """The payload of an image (3, H, W) and the best line the search finds for it; `subject` gets what was said."""
+    tokenizer, device = task.tokenizer, next(model.parameters()).device
+    dtype = next(p.dtype for p in model.parameters() if p.is_floating_point())
+    image = normalised(np.stack([pixels]), task.config.mean, task.config.std, device, dtype)
+    config, sequence = task.config, patch_sequence(_grid(model), own=False, label="Patches")
+    search = Search(beam=config.beam, max_tokens=config.max_length, alpha=config.length_penalty, penalty=config.penalty)
+    start = torch.tensor([[tokenizer.start]], device=device)
+    trace = searched(model, Source.of_images(image), start, tokenizer, search, sequence["tokens"])
+    best = lines(trace)[0]
+    written = [*best.tokens, *([tokenizer.stop] if best.stopped else [])]
+    read = [tokenizer.start, *written[:-1]]
+
+    def forward() -> Tensor:
+        logits: Tensor = model(image, torch.tensor([read], device=device))
+        return logits[0]
+
+    words = {
+        "label": "Caption",
+        "tokens": [tokenizer.token(index) for index in read],
+        "writes": [tokenizer.token(index) for index in written],
+        "start": min(1, len(read) - 1),
+    }
+    looks = Reads(label="Decoder", sequence=WORDS, memory=PATCHES)
+    seen = Reads(
+        label="Encoder",
+        sequence=PATCHES,
+        positions=model.encoder.positions if isinstance(model, CaptionerVit) else None,
+    )
+    return assembled(
+        model,
+        forward,
+        subject.saying(best.text),
+        reads={"encoder": seen, "decoder": looks, "attention": looks},
+        sequences={PATCHES: sequence, WORDS: words},
+        output=Output(name=tokenizer.token, label="What is written next", sequence=WORDS, targets=written),
+        more=lambda tensors, _: {
+            "image": picture_entry(pixels, model, PATCHES, tensors),
+            "trace": trace_entry(trace, tensors),
+        },
+    )
+
+
+def _grid(model: nn.Module) -> Grid:
+    if isinstance(model, CaptionerVit):
+        return patch_grid(model.encoder.size, model.encoder.patches.patch)
+    assert isinstance(model, CaptionerRnn)
+    places = 1 if model.places is None else len(model.places)
+    return math.isqrt(places), math.isqrt(places)

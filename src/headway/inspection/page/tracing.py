@@ -1,0 +1,87 @@
+"""A search as the page shows it: the tree, every finished line to be ranked anew, and what each line looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headway.data.tokenizers import Tokenizer
+from headway.decoding.beam import Penalty, beam_search
+from headway.decoding.recording import TraceRecorder
+from headway.decoding.trace import Trace, alignment, finished, tree
+from headway.inspection.page.tensors import Tensors
+from headway.models.stepper import Source, Stepper
+
+LOOKED = 32  # finished lines whose look at the source is kept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """How wide a search is, how far it goes and what its lines are divided by."""
+
+    beam: int
+    max_tokens: int
+    alpha: float
+    penalty: Penalty = "gnmt"
+
+
+def searched(
+    model: nn.Module,
+    source: Source | None,
+    prompt_1T: Tensor,
+    tokenizer: Tokenizer,
+    search: Search,
+    pieces: Sequence[str] = (),
+) -> Trace:
+    """The search for what follows a prompt, `pieces` being what the source's places are called."""
+    stepper: Stepper[Any] = model  # type: ignore[assignment]
+    recorder = TraceRecorder(model, [len(pieces)])
+    with recorder:
+        beam_search(
+            stepper, source, start=prompt_1T, stop=tokenizer.stop, beam=search.beam, max_tokens=search.max_tokens,
+            alpha=search.alpha, penalty=search.penalty, recorder=recorder,
+        )  # fmt: skip
+    steps = recorder.steps(0)
+    words = {tokenizer.start, tokenizer.stop}.union(*(step.words.tolist() for step in steps))
+    trace = Trace(
+        source="",
+        source_pieces=tuple(pieces),
+        pieces={word: tokenizer.token(word) for word in words},
+        texts=(),
+        beam=search.beam,
+        n_best=1,
+        alpha=search.alpha,
+        penalty=search.penalty,
+        start=tokenizer.start,
+        stop=tokenizer.stop,
+        model_steps=(),
+        steps=steps,
+    )
+    return replace(trace, texts=tuple(tokenizer.decode(line.tokens) for line in finished(trace)))
+
+
+def trace_entry(trace: Trace, tensors: Tensors) -> dict[str, Any]:
+    """Nodes, finished lines in the order of their rank, and the settings that made them."""
+    found = tree(trace)
+    looks = [alignment(trace, line) for line in found.lines[:LOOKED]]
+    return {
+        "alpha": trace.alpha,
+        "penalty": trace.penalty,
+        "beam": trace.beam,
+        "source": list(trace.source_pieces),
+        "nodes": [
+            {"parent": node.parent, "step": node.step, "piece": node.piece, "nats": node.nats, "total": node.total,
+             "status": node.status}
+            for node in found.nodes
+        ],
+        "lines": [
+            {"text": line.text, "nodes": list(line.nodes), "length": line.length,
+             "log_probability": line.log_probability, "stopped": line.stopped}
+            for line in found.lines
+        ],
+        "looks": [None if look is None else tensors.full(torch.from_numpy(look)) for look in looks],
+    }  # fmt: skip

@@ -1,0 +1,33 @@
+"""The script in the package is what web/ builds, and d3's licence comes with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+BUNDLE = ROOT / "src/headway/inspection/page/bundle.js"
+
+
+def test_the_bundle_is_built_from_its_sources(tmp_path):
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed: the page's script is not rebuilt")
+    subprocess.run([node, ROOT / "web/build.mjs", tmp_path / "bundle.js"], check=True, timeout=60)
+    assert (tmp_path / "bundle.js").read_text() == BUNDLE.read_text(), "web/ changed: run `node web/build.mjs`"
+
+
+def test_the_licence_of_d3_is_kept():
+    text = BUNDLE.read_text()
+    assert "Copyright 2010-" in text
+    assert "Permission to use, copy, modify, and/or distribute this software" in text
+    assert (ROOT / "web/vendor/LICENSE-d3.txt").read_text().strip() in text
+
+
+def test_the_lock_names_no_address():
+    lock = json.loads((ROOT / "web/package-lock.json").read_text())
+    assert all("resolved" not in package for package in lock["packages"].values())

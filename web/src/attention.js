@@ -1,0 +1,177 @@
+// Attention, computed here from the run's own queries, keys and values: softmax(scale·q·k + position, where allowed)·v.
+
+/** One attention of the run: H heads from T queries to S keys. */
+export class Attention {
+  constructor(entry, open) {
+    this.entry = entry;
+    this.open = open;
+    this.heads = entry.heads;
+    this.parts = null;
+  }
+
+  ready() {
+    if (this.parts) return this.parts;
+    const { entry, open } = this, position = entry.position || {};
+    const q = open(entry.q), k = open(entry.k), v = open(entry.v), mask = open(entry.mask);
+    this.parts = {
+      q, k, v, mask,
+      energy: open(entry.energy),
+      others: entry.others && { rows: entry.others.rows, q: open(entry.others.q), k: open(entry.others.k), v: open(entry.others.v) },
+      table: open(position.table), keys: open(position.keys), values: open(position.values),
+      T: q.shape[1], E: q.shape[2], S: k.shape[1], W: v.shape[2],
+      share: entry.heads / entry.groups,
+      maskHeads: mask && mask.shape.length === 3 ? mask.shape[0] : 1,
+    };
+    return this.parts;
+  }
+
+  get T() { return this.ready().T; }
+  get S() { return this.ready().S; }
+  get E() { return this.ready().E; }
+
+  /** Where a query's numbers are: its own, or those of Longformer's global tokens. */
+  from(head, i) {
+    const p = this.ready(), group = Math.floor(head / p.share);
+    const other = p.others ? p.others.rows.indexOf(i) : -1;
+    if (other < 0) return { q: p.q.data, at: (head * p.T + i) * p.E, k: p.k.data, v: p.v.data, group };
+    return { q: p.others.q.data, at: (head * p.others.rows.length + other) * p.E, k: p.others.k.data, v: p.others.v.data, group: head };
+  }
+
+  allowed(head, i, j) {
+    const { mask, maskHeads, T, S } = this.ready();
+    return !mask || mask.data[((maskHeads > 1 ? head : 0) * T + i) * S + j] === 1;
+  }
+
+  /** q·k, or w·tanh(q + k) where the score is additive. */
+  dot(place, j) {
+    const { E, S, energy } = this.parts, { q, at, k, group } = place, there = (group * S + j) * E;
+    let sum = 0;
+    if (energy) for (let e = 0; e < E; e++) sum += energy.data[e] * Math.tanh(q[at + e] + k[there + e]);
+    else for (let e = 0; e < E; e++) sum += q[at + e] * k[there + e];
+    return sum;
+  }
+
+  /** What the distance from i to j adds to the score; a rotation is in q and k already. */
+  position(head, i, j) {
+    const told = this.entry.position;
+    if (!told || told.kind === "rotary") return 0;
+    if (told.kind === "alibi") return -told.slopes[head] * Math.abs(i - j);
+    const { table, keys, q, T, E } = this.parts;
+    if (told.kind === "t5") {
+      const reach = (table.shape[1] - 1) / 2, slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
+      return table.data[head * table.shape[1] + slot];
+    }
+    const reach = (keys.shape[0] - 1) / 2, slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
+    let sum = 0;
+    for (let e = 0; e < E; e++) sum += q.data[(head * T + i) * E + e] * keys.data[slot * E + e];
+    return this.entry.scale[head] * sum;
+  }
+
+  /** (S,) the weights of one query. */
+  weights(head, i) {
+    const { S } = this.ready(), place = this.from(head, i), scale = this.entry.scale[head], row = new Float32Array(S);
+    const scores = new Float64Array(S).fill(-Infinity);
+    let most = -Infinity, total = 0;
+    for (let j = 0; j < S; j++) {
+      if (!this.allowed(head, i, j)) continue;
+      scores[j] = scale * this.dot(place, j) + this.position(head, i, j);
+      if (scores[j] > most) most = scores[j];
+    }
+    if (most === -Infinity) return row; // a query that may look nowhere gets nothing
+    if (this.entry.hard) {
+      row[scores.indexOf(most)] = 1;
+      return row;
+    }
+    for (let j = 0; j < S; j++) total += scores[j] = Math.exp(scores[j] - most);
+    for (let j = 0; j < S; j++) row[j] = scores[j] / total;
+    return row;
+  }
+
+  /** (W,) the values, weighted and added. */
+  mixed(head, i, weights) {
+    const { v, S, W } = { ...this.parts, v: this.from(head, i).v }, group = this.from(head, i).group;
+    const sum = new Float64Array(W), values = this.parts.values;
+    for (let j = 0; j < S; j++) {
+      if (!weights[j]) continue;
+      for (let e = 0; e < W; e++) sum[e] += weights[j] * v[(group * S + j) * W + e];
+      if (!values) continue;
+      const reach = (values.shape[0] - 1) / 2, slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
+      for (let e = 0; e < W; e++) sum[e] += weights[j] * values.data[slot * W + e];
+    }
+    return sum;
+  }
+
+  /** Every step of one query's look, key by key. */
+  story(head, i) {
+    const { S } = this.ready(), place = this.from(head, i), scale = this.entry.scale[head];
+    const weights = this.weights(head, i);
+    const keys = Array.from({ length: S }, (_, j) => {
+      const dot = this.dot(place, j), position = this.position(head, i, j), allowed = this.allowed(head, i, j);
+      return { j, dot, scaled: scale * dot, position, allowed, score: scale * dot + position, weight: weights[j] };
+    });
+    return { keys, scale, out: this.mixed(head, i, weights) };
+  }
+
+  vectors(head, i, j) {
+    const { E, S, W } = this.ready(), { q, at, k, v, group } = this.from(head, i);
+    const there = (group * S + j) * E, value = (group * S + j) * W;
+    return { q: q.slice(at, at + E), k: k.slice(there, there + E), v: v.slice(value, value + W) };
+  }
+
+  /** What PyTorch gave for this query, if the file keeps it: weights (S,) and output (W,). */
+  reference(head, i) {
+    const row = this.entry.rows.indexOf(i);
+    if (row < 0) return null;
+    const weights = this.open(this.entry.weights), out = this.open(this.entry.out), count = this.entry.rows.length;
+    const { S, W } = this.ready(), at = head * count + row;
+    return { weights: weights.data.subarray(at * S, (at + 1) * S), out: out.data.subarray(at * W, (at + 1) * W) };
+  }
+
+  /** The largest difference between what is computed here and what PyTorch gave, over one head's kept rows.
+   *
+   * Outputs above 1 are compared by their share of the largest: 32 bits keep so many figures, not so many places. */
+  difference(head) {
+    let most = 0;
+    for (const i of this.entry.rows) {
+      const told = this.reference(head, i), weights = this.weights(head, i), out = this.mixed(head, i, weights);
+      for (let j = 0; j < weights.length; j++) most = larger(most, Math.abs(weights[j] - told.weights[j]));
+      const size = told.out.reduce((high, value) => Math.max(high, Math.abs(value)), 1);
+      for (let e = 0; e < out.length; e++) most = larger(most, Math.abs(out[e] - told.out[e]) / size);
+    }
+    return most;
+  }
+}
+
+function larger(a, b) {
+  return b > a || Number.isNaN(b) ? b : a; // a NaN must show
+}
+
+/** Pairs of features turned back (or on) by so many positions: what a rotation did, undone. */
+export function turned(vector, by, { base, layout }) {
+  const E = vector.length, half = E / 2, out = new Float64Array(E);
+  for (let p = 0; p < half; p++) {
+    const angle = by * base ** ((-2 * p) / E), cos = Math.cos(angle), sin = Math.sin(angle);
+    const [a, b] = layout === "interleaved" ? [2 * p, 2 * p + 1] : [p, p + half];
+    out[a] = vector[a] * cos - vector[b] * sin;
+    out[b] = vector[a] * sin + vector[b] * cos;
+  }
+  return out;
+}
+
+/** What kind of looking a head does, from some of its rows: mean entropy in nats, distance, and shares of weight. */
+export function headStatistics(attention, head) {
+  const rows = attention.entry.rows.length ? attention.entry.rows : [0];
+  let entropy = 0, distance = 0, self = 0, before = 0, first = 0;
+  for (const i of rows) {
+    const weights = attention.weights(head, i);
+    weights.forEach((weight, j) => {
+      if (weight > 0) entropy -= weight * Math.log(weight);
+      distance += weight * Math.abs(i - j);
+    });
+    self += weights[i] || 0;
+    before += weights[i - 1] || 0;
+    first += weights[0];
+  }
+  const n = rows.length;
+  return { entropy: entropy / n, distance: distance / n, self: self / n, before: before / n, first: first / n };
+}
