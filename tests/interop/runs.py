@@ -12,7 +12,7 @@ import headway
 from headway.cli.verify_subject import subject_of
 from headway.config import plain
 from headway.data.config import DataConfig
-from headway.data.tokenizers import SPECIALS, Tokenizer, Word
+from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
 from headway.interop.verify import Finding, ground, verify
 from headway.models import (
     BertPretrainingConfig,
@@ -21,10 +21,12 @@ from headway.models import (
     ConvnetConfig,
     EncoderDecoderConfig,
     GptConfig,
+    LongformerMaskedConfig,
     ModelConfig,
     PoseConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
+    TextClassifierConfig,
     VitConfig,
     build_model,
 )
@@ -34,8 +36,9 @@ from headway.storage import commit_file
 from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
 from headway.tasks.language import Language
-from headway.tasks.masked import MASK, Masked
+from headway.tasks.masked import Masked
 from headway.tasks.pose import PoseEstimation
+from headway.tasks.text_classification import TextClassification
 from headway.tasks.translation import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
@@ -59,6 +62,11 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
     if isinstance(model, BertPretrainingConfig):
         small = replace(model.bert, vocab=vocab, context=24, width=16, inner=32, layers=2, heads=4)
         return BertPretrainingConfig(bert=small)
+    if isinstance(model, LongformerMaskedConfig | TextClassifierConfig):
+        masked = isinstance(model, LongformerMaskedConfig)
+        sizes = {"vocab": vocab, "context": 24, "width": 16, "inner": 32, "layers": 2, "heads": 4}
+        small = replace(model.longformer if masked else model.encoder, windows=Windows(radius=2), **sizes)
+        return LongformerMaskedConfig(longformer=small) if masked else replace(model, encoder=small)
     if isinstance(model, RnnLmConfig):
         return replace(model, vocab=vocab, width=12, recurrent=replace(model.recurrent, hidden=12))
     if isinstance(model, VitConfig):
@@ -87,6 +95,10 @@ def task_of(model: ModelConfig) -> TaskConfig:
         return PoseEstimation(size=16)
     if isinstance(model, GptConfig | RnnLmConfig):
         return Language(context=24)
+    if isinstance(model, LongformerMaskedConfig):
+        return Masked(length=24, rows="running")
+    if isinstance(model, TextClassifierConfig):
+        return TextClassification(length=24)
     return Masked(length=24) if isinstance(model, BertPretrainingConfig) else Translation(max_length=24)
 
 
