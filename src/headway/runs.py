@@ -64,7 +64,8 @@ from headway.training.checkpoints import Checkpoints
 from headway.training.devices import pick_device
 from headway.training.run_config import RunConfig
 from headway.training.starting import start_from
-from headway.training.trainer import Trainer, Watcher
+from headway.training.trainer import Trainer
+from headway.training.watching import Watcher
 from headway.training.weights import Precision, load_model, pick_precision
 
 CONFIG = "config.yaml"

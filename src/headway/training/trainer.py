@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -23,24 +23,9 @@ from headway.training.config import TrainConfig
 from headway.training.devices import compile_features, pick_device, seed_dropout
 from headway.training.optimisers import build_optimisers
 from headway.training.signals import Asked, Interrupted
+from headway.training.watching import Watcher
 
 LOG = "log.jsonl"
-
-
-class Watcher(Protocol):
-    """Who wants to see training go by."""
-
-    def step(self, entry: dict[str, Any]) -> None:
-        """After every step: step, loss, learning_rate, tokens."""
-
-    def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
-        """After every evaluation: step, val_loss and what the task has beside it."""
-
-    def note(self, text: str) -> None:
-        """One line for the user."""
-
-    def preparing(self, what: str, done: int, total: int) -> None:
-        """While data is made ready: so many are done of so many."""
 
 
 class Trainer:
@@ -170,8 +155,12 @@ class Trainer:
                     self.ema[name].lerp_(parameter, 1 - self.config.ema)
 
     def _clip(self) -> Tensor:
-        limit = self.config.clip or math.inf
-        return torch.nn.utils.clip_grad_norm_(self.model.parameters(), limit)
+        """The norm of the gradient, which is scaled down where that is above the limit."""
+        parameters = [p for p in self.model.parameters() if p.grad is not None]
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        if self.config.clip:
+            torch.nn.utils.clip_grads_with_norm_(parameters, self.config.clip, norm)
+        return norm
 
     def _autocast(self) -> contextlib.AbstractContextManager[Any]:
         if self.config.precision == "fp32":
