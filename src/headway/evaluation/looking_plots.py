@@ -19,7 +19,7 @@ Pixels = NDArray[np.uint8]
 Weights = NDArray[np.float32]
 COPIES = ("as it is", "from left-up", "from right-up", "from left-down", "from right-down")
 DRAWN, WORDS = 8, 16  # images on one picture of attention, and the first words of each
-FADED = 0.88  # how white a place becomes that nothing looked at
+FADED = 0.84  # how white a place becomes that nothing looked at
 
 
 def plot_patches(image: Pixels, patches: Pixels, copies: Pixels | None) -> bytes:
