@@ -44,8 +44,8 @@ def attend_with_lse(call: Call, band: Stripe) -> tuple[Tensor, Tensor]:
         slopes = call.bias.slopes
         assert isinstance(call.bias.offset, int)
         offset = call.bias.offset
-    numbers = (band.low, band.high, offset, call.scale)
-    out, lse = flash(call.q, call.k, call.v, slopes, band.lengths, _places(band.token), *numbers)
+    tensors = (slopes, band.lengths, _places(band.token), _seed(call))
+    out, lse = flash(call.q, call.k, call.v, *tensors, band.low, band.high, offset, call.scale, call.dropout)
     return out, lse
 
 
@@ -58,6 +58,13 @@ def run(call: Call) -> Tensor:
         return out
     rows = marked_queries(band.token, call.queries)
     return rows.put(out, everywhere(call, rows)) if rows.count else out
+
+
+def _seed(call: Call) -> Tensor | None:
+    """(1,), drawn where q is: nobody waits for it."""
+    if not call.dropout:
+        return None
+    return torch.randint(2**31 - 1, (1,), device=call.q.device, generator=call.generator)
 
 
 def _places(token: Global | None) -> Tensor | None:
@@ -74,7 +81,7 @@ def capable(call: Call) -> bool:
 
 
 def refuses(call: Call) -> str | None:
-    """What is no band, biases other than ALiBi, dropout, wide heads, and devices without Triton."""
+    """What is no band, biases other than ALiBi, wide heads, and devices without Triton."""
     missing: str | None = triton_missing()
     if missing:
         return missing
@@ -84,8 +91,6 @@ def refuses(call: Call) -> str | None:
         return f"flash has no {str(call.q.dtype).removeprefix('torch.')}, only bfloat16, float16 and float32"
     if max(call.q.shape[-1], call.v.shape[-1]) > WIDEST:
         return f"flash has heads up to {WIDEST} wide, q is {call.q.shape[-1]} and v {call.v.shape[-1]}"
-    if call.dropout:
-        return "flash has no dropout; use kernel='sdpa' or dropout=0"
     if not (call.scale >= 0 and math.isfinite(call.scale)):
         return f"flash needs a scale of 0 or more, got {call.scale}"
     if call.bias is not None:

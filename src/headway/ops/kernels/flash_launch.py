@@ -12,7 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-BAND = "Tensor? slopes, Tensor? lengths, Tensor? places, int? low, int? high, int offset, float scale"
+BAND = (
+    "Tensor? slopes, Tensor? lengths, Tensor? places, Tensor? seed, "
+    "int? low, int? high, int offset, float scale, float dropout"
+)
 
 
 class Tile(NamedTuple):
@@ -88,10 +91,12 @@ class Band(NamedTuple):
     slopes: Tensor | None
     lengths: Tensor | None
     places: Tensor | None  # (B, C) int32, of keys that are seen from everywhere; -1: none
+    seed: Tensor | None  # (1,) of dropout
     low: int | None
     high: int | None
     offset: int
     scale: float
+    dropout: float
 
     def constants(self, q: Tensor, v: Tensor, tile: Tile) -> dict[str, Any]:
         """What a kernel is compiled for."""
@@ -109,22 +114,33 @@ class Band(NamedTuple):
             "HAS_LENGTHS": self.lengths is not None,
             "HAS_PLACES": self.places is not None,
             "PICKED": PICKED,
+            "HAS_DROPOUT": self.seed is not None,
             "BIAS": 0 if self.slopes is None else 1 if ahead else 2,
             "num_warps": tile.warps,
             "num_stages": tile.stages,
         }
 
     def numbers(self, n: Sizes) -> tuple[float, ...]:
-        """T, S, C; low and high, no farther than there are tokens, so that sums stay in 32 bits; scales; offset."""
+        """T, S, C; low and high, no farther than there are tokens, so that sums stay in 32 bits; and the rest."""
         most = n.queries + n.keys
         low, high = (max(-most, min(edge or 0, most)) for edge in (self.low, self.high))
         count = 0 if self.places is None else self.places.shape[1]
-        return n.queries, n.keys, count, low, high, self.scale * math.log2(math.e), self.scale, self.offset
+        return (
+            n.queries,
+            n.keys,
+            count,
+            low,
+            high,
+            self.scale * math.log2(math.e),
+            self.scale,
+            self.offset,
+            self.dropout,
+        )
 
     @property
     def tensors(self) -> tuple[Tensor | None, ...]:
         """Those that kernels read."""
-        return self.slopes, self.lengths, self.places
+        return self.slopes, self.lengths, self.places, self.seed
 
     def picked(self, *tensors: Tensor) -> tuple[Any, ...]:
         """(B, G, S, E) -> the tokens at `places` (B, G, C, E), in tiles; None where there are none."""
@@ -213,8 +229,8 @@ def of_keys(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor)
     n = Sizes.of(q, k)
     dk, dv = _blank(k), _blank(v)
     kernels()[1].backward_keys[(-(-n.keys // tile.keys), n.rows * n.groups)](
-        *_all_tiled(tile, *four), dk, dv, *lines, band.slopes, band.lengths, *_strides(dk, dv), n.heads, n.groups,
-        *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
+        *_all_tiled(tile, *four), dk, dv, *lines, band.slopes, band.lengths, band.seed, *_strides(dk, dv), n.heads,
+        n.groups, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
     )  # fmt: skip
     return dk, dv
 
@@ -274,8 +290,8 @@ def _gradient_shapes(
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.numbers = inputs[6:]
-    ctx.save_for_backward(*inputs[:3], *output, *inputs[3:6])
+    ctx.numbers = inputs[7:]
+    ctx.save_for_backward(*inputs[:3], *output, *inputs[3:7])
     ctx.set_materialize_grads(False)
 
 
@@ -283,7 +299,7 @@ def _back(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tenso
     saved = ctx.saved_tensors  # q, k, v, out, lse and the band's own
     grad = torch.zeros_like(saved[3]) if grad is None else grad
     grads = flash_backward(grad, grad_lse, *saved, *ctx.numbers)
-    return *grads, *[None] * (3 + len(ctx.numbers))
+    return *grads, *[None] * (4 + len(ctx.numbers))
 
 
 flash.register_fake(_shapes)

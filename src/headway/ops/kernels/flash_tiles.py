@@ -98,3 +98,27 @@ def stretches(first, SIZE: tl.constexpr, STEP: tl.constexpr, low, high, end, HAS
     whole = tl.minimum(tl.maximum(whole, start), tl.maximum(end, start))
     edge = tl.maximum(tl.maximum(edge, 0) // STEP * STEP, whole)
     return start, whole, edge, end
+
+
+@triton.jit
+def _mixed(x):
+    """Bits stirred, so that numbers that differ anywhere differ everywhere."""
+    x = (x ^ (x >> 16)) * 0x45D9F3B
+    x = (x ^ (x >> 16)) * 0x45D9F3B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def kept(i, j, seed, chance):
+    """Does the weight of query i and key j survive dropout? The same answer forwards and backwards."""
+    x = _mixed(_mixed(i.to(tl.uint32) + seed) ^ (j.to(tl.uint32) * 0x27D4EB2F))
+    return (x >> 8).to(tl.float32) * (1.0 / 16777216) >= chance
+
+
+@triton.jit
+def stream(seed_ptr, line, HAS_DROPOUT: tl.constexpr):
+    """The seed of one batch row and head."""
+    if HAS_DROPOUT:
+        return _mixed(tl.load(seed_ptr).to(tl.uint32) + line.to(tl.uint32) * 0x1B873593)
+    else:
+        return 0
