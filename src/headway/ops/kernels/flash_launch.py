@@ -39,8 +39,10 @@ PICKED = 16  # keys seen from everywhere, in a tile
 PART = 1024  # queries whose sums over them are made together
 TINY = Tiles(*[Tile(16, 16, 4, 1)] * 3)  # for the interpreter
 SINGLE = Tiles(*[Tile(32, 32, 4, 1)] * 3)  # float32 takes no tensor cores, and twice the memory
-NARROW = Tiles(Tile(128, 64, 4, 3), Tile(64, 128, 8, 2), Tile(128, 64, 8, 3))  # heads up to 64 wide
-WIDE = Tiles(Tile(128, 128, 8, 2), Tile(64, 128, 8, 2), Tile(128, 64, 8, 2))
+# The fastest of those tried on an H200, causal, T=16k, bf16 (docs/flash.md).
+NARROW = Tiles(Tile(64, 64, 4, 3), Tile(128, 64, 4, 2), Tile(128, 64, 4, 3))  # heads up to 64 wide
+WIDE = Tiles(Tile(64, 64, 4, 3), Tile(64, 64, 4, 2), Tile(128, 64, 8, 3))
+TIGHT = Tiles(Tile(64, 64, 4, 3), Tile(64, 64, 4, 2), Tile(64, 64, 4, 3))  # for a window's edges, and for dropout
 
 
 @functools.cache
@@ -56,13 +58,15 @@ def interpreted() -> bool:
     return isinstance(kernels()[0].forward, kind)
 
 
-def tiles(q: Tensor, v: Tensor) -> Tiles:
-    """Measured on an H200."""
+def tiles(q: Tensor, v: Tensor, *, tight: bool) -> Tiles:
+    """By what the numbers take of a multiprocessor's memory and registers."""
     if not q.is_cuda:
         return TINY
     if q.element_size() == 4:
         return SINGLE
-    return NARROW if max(q.shape[-1], v.shape[-1]) <= 64 else WIDE
+    if max(q.shape[-1], v.shape[-1]) > 64:
+        return WIDE
+    return TIGHT if tight else NARROW
 
 
 class Sizes(NamedTuple):
@@ -138,6 +142,11 @@ class Band(NamedTuple):
         )
 
     @property
+    def tight(self) -> bool:
+        """Do small tiles serve better than large ones?"""
+        return self.low is not None or self.seed is not None
+
+    @property
     def tensors(self) -> tuple[Tensor | None, ...]:
         """Those that kernels read."""
         return self.slopes, self.lengths, self.places, self.seed
@@ -199,7 +208,7 @@ def flash(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     """(B, H, T, W), and the logarithm of the softmax's denominator (B, H, T) in float32."""
     band = Band(*rest)
     q, k, v = (aligned(x) for x in (q, k, v))
-    n, tile = Sizes.of(q, k), tiles(q, v).forward
+    n, tile = Sizes.of(q, k), tiles(q, v, tight=band.tight).forward
     out, lse = _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
     kernels()[0].forward[(-(-n.queries // tile.queries), n.rows * n.heads)](
         *_all_tiled(tile, q, k, v), *band.picked(k, v), out, lse, *band.tensors, *_strides(out), n.heads,
@@ -274,7 +283,8 @@ def flash_backward(
     grad: Tensor, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v."""
-    band, chosen = Band(*rest), tiles(q, v)
+    band = Band(*rest)
+    chosen = tiles(q, v, tight=band.tight)
     four = tuple(aligned(x) for x in (q, k, v, grad))
     lines = (lse, row_products(out, four[3], grad_lse))
     dk, dv = of_keys(chosen.of_keys, band, lines, *four)

@@ -16,7 +16,7 @@ LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
 AHEAD = tl.constexpr(1)  # ALiBi where no key lies after its query: |i - j| = i - j
 BOTH = tl.constexpr(2)  # ALiBi on both sides
-NUMBERS = ["H", "T", "S", "C", "low", "high", "offset"]  # whose values make no other code
+NUMBERS = ["H", "G", "T", "S", "C", "low", "high", "offset"]  # whose values make no other code
 INSIDE = tl.constexpr(0)  # a tile that no edge of the band cuts,
 EDGE = tl.constexpr(1)  # one that may be cut,
 APART = tl.constexpr(2)  # and keys that are seen from everywhere, picked out of the text
