@@ -67,12 +67,6 @@ def capability() -> tuple[int, int]:
     return torch.cuda.get_device_capability()
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def shared_memory() -> int:
-    """Bytes of its fast memory that a GPU gives to one program."""
-    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).shared_memory_per_block_optin)
-
-
 class Kernel(NamedTuple):
     """A way to compute attention."""
 

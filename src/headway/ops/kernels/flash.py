@@ -17,13 +17,13 @@ from torch import Tensor
 from headway.ops.bands import marked_keys, marked_queries
 from headway.ops.biases import Alibi
 from headway.ops.kernels.banded import everywhere
-from headway.ops.kernels.call import Call, capability, shared_memory
+from headway.ops.kernels.call import Call, capability
 from headway.ops.kernels.flash_launch import flash, interpreted
 from headway.ops.masks import Global
 from headway.ops.stripes import Stripe, stripe
 
 WIDEST = 128  # head width
-ROOM = 164_864  # bytes the largest tile takes
+ROOMY = ((8, 0), (9, 0), (10, 0), (10, 3))  # generations that give a program the 161 KiB the largest tile takes
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -88,8 +88,8 @@ def refuses(call: Call) -> str | None:
         return missing
     if not (call.q.is_cuda or interpreted()):
         return f"flash needs a CUDA GPU, q is on {call.q.device.type} (or Triton's interpreter: TRITON_INTERPRET=1)"
-    if call.q.is_cuda and shared_memory() < ROOM:
-        return f"flash needs {ROOM} bytes of shared memory for a tile, this GPU has {shared_memory()}"
+    if call.q.is_cuda and capability() not in ROOMY:
+        return f"flash needs a data centre's GPU (A100, H100 or newer) for its tiles, this one is {capability()}"
     if call.q.dtype not in DTYPES:
         return f"flash has no {str(call.q.dtype).removeprefix('torch.')}, only bfloat16, float16 and float32"
     if max(call.q.shape[-1], call.v.shape[-1]) > WIDEST:
