@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headway.bench import BENCHES, Options, bench, capture, imagine, longformer, train_text, vit_cpu, vit_gpu
+from headway.bench import BENCHES, Options, bench, capture, flash, imagine, longformer, train_text, vit_cpu, vit_gpu
 from headway.bench.result import Report, Result
 from headway.cli import main
 from headway.config import override
@@ -94,6 +94,24 @@ def test_a_step_of_the_trainer_and_what_loading_takes_of_it(tmp_path, monkeypatc
     times = vit_gpu._in_turns({"trainer": trainer.advance})
     assert times["trainer"] > 0
     assert set(vit_gpu._shares(trainer, times["trainer"])) == {"loading_share_recipe", "loading_share_everything"}
+
+
+def test_flash_beside_its_peers_and_auto_beside_the_best(monkeypatch):
+    def measured(row):
+        took = {"flash": 2.0, "flex": 3.0, "auto": 2.1}
+        if row.kind == "causal":
+            took |= {"sdpa_flash": 2.5, "sdpa_cudnn": 1.5, "auto": 1.5}
+        return {"forward": took, "both": {who: 3 * seconds for who, seconds in took.items()}}
+
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr(flash, "measured", measured)
+    values = bench("flash")(Options()).to_json()
+    assert values["causal_64_4096_forward_sdpa_flash"] == 1.25
+    assert values["causal_128_16384_both_sdpa_cudnn"] == 0.75
+    assert values["window_64_4096_forward_flex"] == 1.5
+    assert values["alibi_128_16384_both_auto_over_best"] == 1.05
+    assert values["causal_64_4096_both_auto_over_best"] == 1.0
+    assert values["auto_over_best_worst"] == 1.05
 
 
 def test_a_report_is_flat():

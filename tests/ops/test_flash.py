@@ -23,6 +23,7 @@ from headway.ops import (
     Window,
     alibi_slopes,
     attend,
+    attention_weights,
 )
 from headway.ops.bands import one_way
 from headway.ops.kernels import flash, reference, tiled
@@ -33,6 +34,13 @@ pytest.importorskip("triton")
 interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU the kernels are compiled")
 
 CLOSE = 1e-5  # float32
+
+
+def marks(rows: int, keys: int, *places: tuple[int, int]) -> Tensor:
+    found = torch.zeros(rows, keys, dtype=torch.bool)
+    for row, place in places:
+        found[row, place] = True
+    return found
 
 
 @dataclass(frozen=True)
@@ -165,14 +173,51 @@ def test_torch_compile_takes_it_as_it_is():
     torch.testing.assert_close(*(torch.autograd.grad(x.sum(), q)[0] for x in (out, twice(q))))
 
 
+def survivors(heads: int, queries: int, keys: int, seed: int, chance: float) -> Tensor:
+    """(1, H, T, S): the weights that `flash_tiles.kept` keeps, told again in 64-bit numbers."""
+
+    def mixed(x: Tensor) -> Tensor:
+        for _ in range(2):
+            x = ((x ^ (x >> 16)) * 0x45D9F3B) & 0xFFFFFFFF
+        return x ^ (x >> 16)
+
+    line = mixed((seed + torch.arange(heads) * 0x1B873593) & 0xFFFFFFFF).view(-1, 1, 1)
+    row = mixed((torch.arange(queries).view(-1, 1) + line) & 0xFFFFFFFF)
+    x = mixed(row ^ ((torch.arange(keys) * 0x27D4EB2F) & 0xFFFFFFFF))
+    return ((x >> 8) / 2**24 >= chance)[None]
+
+
+@interpreted
+@pytest.mark.parametrize("mask", [Causal(), Window(5) | Global(marks(1, 35, (0, 20)), seeing=False)], ids=str)
+def test_dropout_drops_the_same_forwards_and_backwards(mask):
+    chance, tensors, probe = 0.3, [torch.randn(1, 2, 35, 16) for _ in range(3)], torch.randn(1, 2, 35, 16)
+    seed = int(torch.randint(2**31 - 1, (1,), generator=torch.Generator().manual_seed(4)))
+    keep = survivors(2, 35, 35, seed, chance)
+    results = []
+    for kernel in ("flash", "dense"):
+        q, k, v = (x.clone().requires_grad_() for x in tensors)
+        if kernel == "flash":
+            stream = torch.Generator().manual_seed(4)
+            out = attend(q, k, v, mask=mask, dropout=chance, generator=stream, kernel="flash")
+        else:
+            out = attention_weights(q, k, mask=mask) * keep / (1 - chance) @ v
+        (out * probe).sum().backward()
+        results.append([out.detach(), q.grad, k.grad, v.grad])
+    for got, want in zip(*results, strict=True):
+        torch.testing.assert_close(got, want, rtol=CLOSE, atol=CLOSE)
+
+
+def test_dropout_keeps_its_share_in_every_direction():
+    keep = survivors(4, 300, 300, 12345, 0.3).float()
+    for axis in ((0, 1, 2, 3), (0, 2, 3), (0, 1, 3), (0, 1, 2)):
+        share = keep.mean(axis)
+        spread = (0.21 / (keep.numel() / share.numel())) ** 0.5
+        assert ((share - 0.7).abs() < 5 * spread).all()
+    pairs = (keep[..., 1:] * keep[..., :-1]).mean(), (keep[..., 1:, :] * keep[..., :-1, :]).mean()
+    assert all(abs(pair - 0.49) < 0.005 for pair in pairs)  # neighbours know nothing of each other
+
+
 # --- Longformer: global tokens beside the band ---
-
-
-def marks(rows: int, keys: int, *places: tuple[int, int]) -> Tensor:
-    found = torch.zeros(rows, keys, dtype=torch.bool)
-    for row, place in places:
-        found[row, place] = True
-    return found
 
 
 LONG = {
@@ -239,7 +284,6 @@ REFUSED = {
     "relative": ({"bias": Relative(torch.zeros(1, 2, 1, 3))}, "flash has no bias but Alibi, got Relative"),
     "learned slopes": ({"bias": Alibi(SLOPES.clone().requires_grad_())}, r"no gradient for Alibi.slopes"),
     "alibi a row": ({"bias": Alibi(SLOPES, torch.tensor([1]))}, r"Alibi.offset to be one number"),
-    "dropout": ({"dropout": 0.1}, "flash has no dropout"),
     "scale": ({"scale": -1.0}, r"scale of 0 or more, got -1.0"),
 }
 

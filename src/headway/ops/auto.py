@@ -5,9 +5,10 @@ from __future__ import annotations
 from headway.ops.bands import Picked, shape
 from headway.ops.kernels import cudnn, few, flash, flex
 from headway.ops.kernels.call import Call
+from headway.ops.kernels.sdpa import is_causal
 
 NARROW = 4  # keys for each one in the window, from which it pays to leave out the rest
-SHORT = 1024  # tokens, below which torch's own kernels have less to set up
+SHORT = 1024  # queries, below which a dense mask costs little and Triton's launch much
 
 
 def choose(call: Call) -> str:
@@ -18,7 +19,7 @@ def choose(call: Call) -> str:
 
 
 def _on_cpu(call: Call) -> str:
-    if call.queries <= few.MOST and not (call.needs_gradient or call.dropout):
+    if call.queries <= few.MOST and call.q.device.type == "cpu" and not (call.needs_gradient or call.dropout):
         return "few"
     return "banded" if narrow(call) else "sdpa"
 
@@ -37,12 +38,15 @@ def _on_gpu(call: Call) -> str:
         return "few"
     if call.q.element_size() != 2:  # in 32 bits flash has no tensor cores, and flex multiplies in tf32
         return "banded" if narrow(call) else "sdpa"
-    plain = call.bias is None and call.mask is None
-    if call.queries >= SHORT and not plain and flash.refuses(call) is None and flash.capable(call):
-        return "cudnn" if cudnn.pays(call) else "flash"
-    if narrow(call):
+    if cudnn.pays(call):
+        return "cudnn"
+    window = narrow(call)
+    dense = call.bias is not None or not (call.mask is None or is_causal(call.mask, call.queries, call.keys))
+    if (window or (dense and call.queries >= SHORT)) and flash.capable(call) and flash.refuses(call) is None:
+        return "flash"  # torch's own kernels would have to be shown every pair
+    if window:
         return "flex" if _flex_is_worth_it(call) else "banded"
-    return "cudnn" if cudnn.pays(call) else "sdpa"
+    return "sdpa"
 
 
 def _flex_is_worth_it(call: Call) -> bool:

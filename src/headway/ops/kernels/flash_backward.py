@@ -15,10 +15,12 @@ from headway.ops.kernels.flash_tiles import (
     NUMBERS,
     allowed,
     biased,
+    kept,
     places,
     put_rows,
     rows,
     rows_at,
+    stream,
     stretches,
 )
 
@@ -60,8 +62,8 @@ def _denominators(lse_ptr, i, T, base, slope, offset, BIAS: tl.constexpr):
 
 @triton.jit
 def _gather(state, k, v, qs, dos, row, head, lse_ptr, delta_ptr, j, base, begin, end, low, high, T, keys, scale,
-            slope, offset, EP: tl.constexpr, WP: tl.constexpr, M: tl.constexpr, HAS_LOW: tl.constexpr,
-            HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
+            slope, offset, seed, chance, EP: tl.constexpr, WP: tl.constexpr, M: tl.constexpr, HAS_LOW: tl.constexpr,
+            HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, HAS_DROPOUT: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
     """dK and dV of a tile from one stretch of queries; scores stand transposed, (N, M)."""
     dk, dv = state
     for m in range(begin, end, M):
@@ -73,9 +75,15 @@ def _gather(state, k, v, qs, dos, row, head, lse_ptr, delta_ptr, j, base, begin,
         if KIND != INSIDE:
             p = tl.where(allowed(i[None, :], j[:, None], low, high, keys, HAS_LOW, HAS_HIGH, KIND), p, 0.0)
         do = rows(dos, row, head, m, M, WP)
-        dv = tl.dot(p.to(do.dtype), do, dv, input_precision="ieee")
+        weights = p
+        if HAS_DROPOUT:
+            keep = tl.where(kept(i[None, :], j[:, None], seed, chance), 1 / (1 - chance), 0.0)
+            weights = p * keep
+        dv = tl.dot(weights.to(do.dtype), do, dv, input_precision="ieee")
         delta = tl.load(delta_ptr + i, mask=i < T, other=0.0)
         dp = tl.dot(v, tl.trans(do), input_precision="ieee")
+        if HAS_DROPOUT:
+            dp = dp * keep
         ds = p * (dp - delta[None, :])
         dk = tl.dot(ds.to(q.dtype), q, dk, input_precision="ieee")
     return dk, dv
@@ -83,11 +91,12 @@ def _gather(state, k, v, qs, dos, row, head, lse_ptr, delta_ptr, j, base, begin,
 
 @triton.jit(do_not_specialize=NUMBERS)
 def backward_keys(qs, ks, vs, dos, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
-                  dkb, dkh, dkt, dvb, dvh, dvt, H, G, T, S, C, low, high, scale, natural, offset, GROUP: tl.constexpr,
+                  seed_ptr, dkb, dkh, dkt, dvb, dvh, dvt, H, G, T, S, C, low, high, scale, natural, offset, chance,
+                  GROUP: tl.constexpr,
                   E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                   M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
                   HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr, PICKED: tl.constexpr,
-                  BIAS: tl.constexpr):  # fmt: skip
+                  HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
     """dK and dV of a tile of keys, from all queries that see it, of every head that shares it."""
     group = tl.program_id(1) % G
     b = (tl.program_id(1) // G).to(tl.int64)
@@ -116,17 +125,18 @@ def backward_keys(qs, ks, vs, dos, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_pt
         if BIAS != 0:
             slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
         line = (b * H + head) * T
+        seed = stream(seed_ptr, row * H + head, HAS_DROPOUT)
         if HAS_HIGH or HAS_LENGTHS or HAS_LOW:
             state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, first, start, whole,
-                            low, high, T, keys, scale, slope, offset,
-                            EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, EDGE)  # fmt: skip
+                            low, high, T, keys, scale, slope, offset, seed, chance,
+                            EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, EDGE)  # fmt: skip
         state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, first, whole, edge,
-                        low, high, T, keys, scale, slope, offset,
-                        EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, INSIDE)  # fmt: skip
+                        low, high, T, keys, scale, slope, offset, seed, chance,
+                        EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, INSIDE)  # fmt: skip
         if HAS_LOW:
             state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, first, edge, end,
-                            low, high, T, keys, scale, slope, offset,
-                            EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, EDGE)  # fmt: skip
+                            low, high, T, keys, scale, slope, offset, seed, chance,
+                            EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, EDGE)  # fmt: skip
     dk, dv = state
     put_rows(dk_ptr + b * dkb + group.to(tl.int64) * dkh, j, dkt, S, dk * natural, E, EP)
     put_rows(dv_ptr + b * dvb + group.to(tl.int64) * dvh, j, dvt, S, dv, W, WP)
@@ -134,11 +144,11 @@ def backward_keys(qs, ks, vs, dos, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_pt
 
 @triton.jit(do_not_specialize=NUMBERS)
 def backward_picked(qs, dos, picked_ks, picked_vs, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
-                    places_ptr, H, G, T, S, C, low, high, scale, natural, offset, GROUP: tl.constexpr,
+                    places_ptr, seed_ptr, H, G, T, S, C, low, high, scale, natural, offset, chance, GROUP: tl.constexpr,
                     E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                     M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
                     HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr, PICKED: tl.constexpr,
-                    BIAS: tl.constexpr):  # fmt: skip
+                    HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
     """dK and dV of keys that are seen from everywhere, from N queries: a part of the sum, (parts, B·G, C', E')."""
     group = tl.program_id(1) % G
     row = tl.program_id(1) // G
@@ -158,9 +168,10 @@ def backward_picked(qs, dos, picked_ks, picked_vs, dk_ptr, dv_ptr, lse_ptr, delt
         if BIAS != 0:
             slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
         line = (b * H + head) * T
+        seed = stream(seed_ptr, row * H + head, HAS_DROPOUT)
         state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, 0, first,
-                        tl.minimum(first + N, T), low, high, T, keys, scale, slope, offset,
-                        EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, APART)  # fmt: skip
+                        tl.minimum(first + N, T), low, high, T, keys, scale, slope, offset, seed, chance,
+                        EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, APART)  # fmt: skip
     dk, dv = state
     part = (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * tl.num_programs(2) + tl.program_id(2)
     line = part.to(tl.int64) * PICKED + tl.arange(0, PICKED)
@@ -170,8 +181,8 @@ def backward_picked(qs, dos, picked_ks, picked_vs, dk_ptr, dv_ptr, lse_ptr, delt
 
 @triton.jit
 def _spread(dq, q, do, lse, delta, ks, vs, places_ptr, row, group, i, base, begin, end, low, high, keys, scale,
-            slope, offset, EP: tl.constexpr, WP: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr,
-            HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
+            slope, offset, seed, chance, EP: tl.constexpr, WP: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr,
+            HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, HAS_DROPOUT: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
     """dQ of a tile from one stretch of keys."""
     for n in range(begin, end, N):
         j = places(n, places_ptr, end, N, KIND)
@@ -182,6 +193,8 @@ def _spread(dq, q, do, lse, delta, ks, vs, places_ptr, row, group, i, base, begi
         if KIND != INSIDE:
             p = tl.where(allowed(i[:, None], j[None, :], low, high, keys, HAS_LOW, HAS_HIGH, KIND), p, 0.0)
         dp = tl.dot(do, tl.trans(v), input_precision="ieee")
+        if HAS_DROPOUT:
+            dp = tl.where(kept(i[:, None], j[None, :], seed, chance), dp / (1 - chance), 0.0)
         ds = p * (dp - delta[:, None])
         dq = tl.dot(ds.to(k.dtype), k, dq, input_precision="ieee")
     return dq
@@ -189,11 +202,11 @@ def _spread(dq, q, do, lse, delta, ks, vs, places_ptr, row, group, i, base, begi
 
 @triton.jit(do_not_specialize=NUMBERS)
 def backward_queries(qs, ks, vs, dos, picked_ks, picked_vs, dq_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
-                     places_ptr, dqb, dqh, dqt, H, GROUP, T, S, C, low, high, scale, natural, offset,
+                     places_ptr, seed_ptr, dqb, dqh, dqt, H, GROUP, T, S, C, low, high, scale, natural, offset, chance,
                      E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                      M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
                      HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr, PICKED: tl.constexpr,
-                  BIAS: tl.constexpr):  # fmt: skip
+                  HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
     """dQ of a tile of queries, from all keys it sees."""
     tile = tl.program_id(0)
     if HAS_HIGH and not HAS_LOW:
@@ -209,6 +222,7 @@ def backward_queries(qs, ks, vs, dos, picked_ks, picked_vs, dq_ptr, lse_ptr, del
     if BIAS != 0:
         slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
     group = head // GROUP
+    seed = stream(seed_ptr, tl.program_id(1), HAS_DROPOUT)
     row = tl.program_id(1) // H
     q = rows(qs, row, head, first, M, EP)
     do = rows(dos, row, head, first, M, WP)
@@ -219,12 +233,13 @@ def backward_queries(qs, ks, vs, dos, picked_ks, picked_vs, dq_ptr, lse_ptr, del
     start, whole, edge, end = stretches(first, M, N, low, high, keys, HAS_LOW, HAS_HIGH)
     if HAS_LOW:
         dq = _spread(dq, q, do, lse, delta, ks, vs, None, row, group, i, first, start, whole, low, high, keys, scale,
-                     slope, offset, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, EDGE)  # fmt: skip
+                     slope, offset, seed, chance, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, EDGE)  # fmt: skip
     dq = _spread(dq, q, do, lse, delta, ks, vs, None, row, group, i, first, whole, edge, low, high, keys, scale,
-                 slope, offset, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, INSIDE)  # fmt: skip
+                 slope, offset, seed, chance, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, INSIDE)  # fmt: skip
     dq = _spread(dq, q, do, lse, delta, ks, vs, None, row, group, i, first, edge, end, low, high, keys, scale,
-                 slope, offset, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, EDGE)  # fmt: skip
+                 slope, offset, seed, chance, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, EDGE)  # fmt: skip
     if HAS_PLACES:
         dq = _spread(dq, q, do, lse, delta, picked_ks, picked_vs, places_ptr + b * C, row, group, i, first, 0, C, low,
-                     high, keys, scale, slope, offset, EP, WP, PICKED, HAS_LOW, HAS_HIGH, BIAS, APART)  # fmt: skip
+                     high, keys, scale, slope, offset, seed, chance,
+                     EP, WP, PICKED, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, APART)  # fmt: skip
     put_rows(dq_ptr + b * dqb + head.to(tl.int64) * dqh, i, dqt, T, dq * natural, E, EP)

@@ -16,17 +16,19 @@ from headway.ops.kernels.flash_tiles import (
     NUMBERS,
     allowed,
     biased,
+    kept,
     places,
     put_rows,
     rows,
+    stream,
     stretches,
 )
 
 
 @triton.jit
 def _look(state, q, ks, vs, places_ptr, b, group, i, shift, begin, end, low, high, keys, scale, slope, offset,
-          EP: tl.constexpr, WP: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
-          BIAS: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
+          seed, chance, EP: tl.constexpr, WP: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr,
+          HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, HAS_DROPOUT: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
     """The forward pass over one stretch: the online softmax."""
     acc, total, most = state
     for n in range(begin, end, N):
@@ -50,6 +52,8 @@ def _look(state, q, ks, vs, places_ptr, b, group, i, shift, begin, end, low, hig
         fade = tl.exp2(most - base)
         total = total * fade + tl.sum(p, 1)
         acc = acc * fade[:, None]
+        if HAS_DROPOUT:
+            p = tl.where(kept(i[:, None], j[None, :], seed, chance), p, 0.0)
         v = rows(vs, b, group, n, N, WP)
         acc = tl.dot(p.to(v.dtype), v, acc, input_precision="ieee")
         most = now
@@ -57,11 +61,11 @@ def _look(state, q, ks, vs, places_ptr, b, group, i, shift, begin, end, low, hig
 
 
 @triton.jit(do_not_specialize=NUMBERS)
-def forward(qs, ks, vs, picked_ks, picked_vs, o_ptr, lse_ptr, slopes_ptr, lengths_ptr, places_ptr,
-            ob, oh, ot, H, GROUP, T, S, C, low, high, scale, natural, offset,
+def forward(qs, ks, vs, picked_ks, picked_vs, o_ptr, lse_ptr, slopes_ptr, lengths_ptr, places_ptr, seed_ptr,
+            ob, oh, ot, H, GROUP, T, S, C, low, high, scale, natural, offset, chance,
             E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
             HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr,
-            PICKED: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
+            PICKED: tl.constexpr, HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
     """A tile of queries against all keys it sees: the output, and the logarithm of the softmax's denominator."""
     tile = tl.program_id(0)
     if HAS_HIGH and not HAS_LOW:
@@ -77,23 +81,25 @@ def forward(qs, ks, vs, picked_ks, picked_vs, o_ptr, lse_ptr, slopes_ptr, length
     if BIAS != 0:
         slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
     group = head // GROUP
+    seed = stream(seed_ptr, tl.program_id(1), HAS_DROPOUT)
     row = tl.program_id(1) // H
     q = rows(qs, row, head, first, M, EP)
     state = (tl.zeros([M, WP], tl.float32), tl.zeros([M], tl.float32), tl.full([M], float("-inf"), tl.float32))
     start, whole, edge, end = stretches(first, M, N, low, high, keys, HAS_LOW, HAS_HIGH)
     if HAS_LOW:
         state = _look(state, q, ks, vs, None, row, group, i, first, start, whole, low, high, keys, scale, slope,
-                      offset, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, EDGE)  # fmt: skip
+                      offset, seed, chance, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, EDGE)  # fmt: skip
     state = _look(state, q, ks, vs, None, row, group, i, first, whole, edge, low, high, keys, scale, slope,
-                  offset, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, INSIDE)  # fmt: skip
+                  offset, seed, chance, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, INSIDE)  # fmt: skip
     state = _look(state, q, ks, vs, None, row, group, i, first, edge, end, low, high, keys, scale, slope,
-                  offset, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, EDGE)  # fmt: skip
+                  offset, seed, chance, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, EDGE)  # fmt: skip
     if HAS_PLACES:
         state = _look(state, q, picked_ks, picked_vs, places_ptr + b * C, row, group, i, first, 0, C, low, high, keys,
-                      scale, slope, offset, EP, WP, PICKED, HAS_LOW, HAS_HIGH, BIAS, APART)  # fmt: skip
+                      scale, slope, offset, seed, chance,
+                      EP, WP, PICKED, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, APART)  # fmt: skip
     acc, total, most = state
     none = total == 0.0
-    acc = acc / tl.where(none, 1.0, total)[:, None]
+    acc = acc / tl.where(none, 1.0, total * (1 - chance))[:, None]
     lse = (most + tl.log2(tl.where(none, 1.0, total))) * LN2
     if BIAS == AHEAD:
         lse -= slope * LN2 * (i + offset - first).to(tl.float32)

@@ -12,32 +12,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-BAND = "Tensor? slopes, Tensor? lengths, Tensor? places, int? low, int? high, int offset, float scale"
+from headway.ops.kernels.flash_settings import PART, PICKED, Tile, tiles
 
-
-class Tile(NamedTuple):
-    """Queries and keys of a tile, and how a program works on it."""
-
-    queries: int
-    keys: int
-    warps: int
-    stages: int
-
-
-class Tiles(NamedTuple):
-    """The tiles of the three kernels."""
-
-    forward: Tile
-    of_keys: Tile  # dK and dV
-    of_queries: Tile  # dQ
-
-
-PICKED = 16  # keys seen from everywhere, in a tile
-PART = 1024  # queries whose sums over them are made together
-TINY = Tiles(*[Tile(16, 16, 4, 1)] * 3)  # for the interpreter
-SINGLE = Tiles(*[Tile(32, 32, 4, 1)] * 3)  # float32 takes no tensor cores, and twice the memory
-NARROW = Tiles(Tile(128, 64, 4, 3), Tile(64, 128, 8, 2), Tile(128, 64, 8, 3))  # heads up to 64 wide
-WIDE = Tiles(Tile(128, 128, 8, 2), Tile(64, 128, 8, 2), Tile(128, 64, 8, 2))
+BAND = (
+    "Tensor? slopes, Tensor? lengths, Tensor? places, Tensor? seed, "
+    "int? low, int? high, int offset, float scale, float dropout"
+)
 
 
 @functools.cache
@@ -51,15 +31,6 @@ def interpreted() -> bool:
     """Do the kernels run in Triton's interpreter, on a CPU?"""
     kind = import_module("triton.runtime.interpreter").InterpretedFunction
     return isinstance(kernels()[0].forward, kind)
-
-
-def tiles(q: Tensor, v: Tensor) -> Tiles:
-    """Measured on an H200."""
-    if not q.is_cuda:
-        return TINY
-    if q.element_size() == 4:
-        return SINGLE
-    return NARROW if max(q.shape[-1], v.shape[-1]) <= 64 else WIDE
 
 
 class Sizes(NamedTuple):
@@ -88,10 +59,12 @@ class Band(NamedTuple):
     slopes: Tensor | None
     lengths: Tensor | None
     places: Tensor | None  # (B, C) int32, of keys that are seen from everywhere; -1: none
+    seed: Tensor | None  # (1,) of dropout
     low: int | None
     high: int | None
     offset: int
     scale: float
+    dropout: float
 
     def constants(self, q: Tensor, v: Tensor, tile: Tile) -> dict[str, Any]:
         """What a kernel is compiled for."""
@@ -109,22 +82,38 @@ class Band(NamedTuple):
             "HAS_LENGTHS": self.lengths is not None,
             "HAS_PLACES": self.places is not None,
             "PICKED": PICKED,
+            "HAS_DROPOUT": self.seed is not None,
             "BIAS": 0 if self.slopes is None else 1 if ahead else 2,
             "num_warps": tile.warps,
             "num_stages": tile.stages,
         }
 
     def numbers(self, n: Sizes) -> tuple[float, ...]:
-        """T, S, C; low and high, no farther than there are tokens, so that sums stay in 32 bits; scales; offset."""
+        """T, S, C; low and high, no farther than there are tokens, so that sums stay in 32 bits; and the rest."""
         most = n.queries + n.keys
         low, high = (max(-most, min(edge or 0, most)) for edge in (self.low, self.high))
         count = 0 if self.places is None else self.places.shape[1]
-        return n.queries, n.keys, count, low, high, self.scale * math.log2(math.e), self.scale, self.offset
+        return (
+            n.queries,
+            n.keys,
+            count,
+            low,
+            high,
+            self.scale * math.log2(math.e),
+            self.scale,
+            self.offset,
+            self.dropout,
+        )
+
+    @property
+    def tight(self) -> bool:
+        """Do small tiles serve better than large ones?"""
+        return self.low is not None or self.seed is not None
 
     @property
     def tensors(self) -> tuple[Tensor | None, ...]:
         """Those that kernels read."""
-        return self.slopes, self.lengths, self.places
+        return self.slopes, self.lengths, self.places, self.seed
 
     def picked(self, *tensors: Tensor) -> tuple[Any, ...]:
         """(B, G, S, E) -> the tokens at `places` (B, G, C, E), in tiles; None where there are none."""
@@ -183,7 +172,7 @@ def flash(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     """(B, H, T, W), and the logarithm of the softmax's denominator (B, H, T) in float32."""
     band = Band(*rest)
     q, k, v = (aligned(x) for x in (q, k, v))
-    n, tile = Sizes.of(q, k), tiles(q, v).forward
+    n, tile = Sizes.of(q, k), tiles(q, v, tight=band.tight).forward
     out, lse = _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
     kernels()[0].forward[(-(-n.queries // tile.queries), n.rows * n.heads)](
         *_all_tiled(tile, q, k, v), *band.picked(k, v), out, lse, *band.tensors, *_strides(out), n.heads,
@@ -213,8 +202,8 @@ def of_keys(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor)
     n = Sizes.of(q, k)
     dk, dv = _blank(k), _blank(v)
     kernels()[1].backward_keys[(-(-n.keys // tile.keys), n.rows * n.groups)](
-        *_all_tiled(tile, *four), dk, dv, *lines, band.slopes, band.lengths, *_strides(dk, dv), n.heads, n.groups,
-        *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
+        *_all_tiled(tile, *four), dk, dv, *lines, band.slopes, band.lengths, band.seed, *_strides(dk, dv), n.heads,
+        n.groups, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
     )  # fmt: skip
     return dk, dv
 
@@ -258,7 +247,8 @@ def flash_backward(
     grad: Tensor, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of q, k and v."""
-    band, chosen = Band(*rest), tiles(q, v)
+    band = Band(*rest)
+    chosen = tiles(q, v, tight=band.tight)
     four = tuple(aligned(x) for x in (q, k, v, grad))
     lines = (lse, row_products(out, four[3], grad_lse))
     dk, dv = of_keys(chosen.of_keys, band, lines, *four)
@@ -274,8 +264,8 @@ def _gradient_shapes(
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.numbers = inputs[6:]
-    ctx.save_for_backward(*inputs[:3], *output, *inputs[3:6])
+    ctx.numbers = inputs[7:]
+    ctx.save_for_backward(*inputs[:3], *output, *inputs[3:7])
     ctx.set_materialize_grads(False)
 
 
@@ -283,7 +273,7 @@ def _back(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tenso
     saved = ctx.saved_tensors  # q, k, v, out, lse and the band's own
     grad = torch.zeros_like(saved[3]) if grad is None else grad
     grads = flash_backward(grad, grad_lse, *saved, *ctx.numbers)
-    return *grads, *[None] * (3 + len(ctx.numbers))
+    return *grads, *[None] * (4 + len(ctx.numbers))
 
 
 flash.register_fake(_shapes)

@@ -16,7 +16,7 @@ LOG2E = tl.constexpr(1.4426950408889634)
 LN2 = tl.constexpr(0.6931471805599453)
 AHEAD = tl.constexpr(1)  # ALiBi where no key lies after its query: |i - j| = i - j
 BOTH = tl.constexpr(2)  # ALiBi on both sides
-NUMBERS = ["H", "T", "S", "C", "low", "high", "offset"]  # whose values make no other code
+NUMBERS = ["H", "G", "T", "S", "C", "low", "high", "offset"]  # whose values make no other code
 INSIDE = tl.constexpr(0)  # a tile that no edge of the band cuts,
 EDGE = tl.constexpr(1)  # one that may be cut,
 APART = tl.constexpr(2)  # and keys that are seen from everywhere, picked out of the text
@@ -98,3 +98,27 @@ def stretches(first, SIZE: tl.constexpr, STEP: tl.constexpr, low, high, end, HAS
     whole = tl.minimum(tl.maximum(whole, start), tl.maximum(end, start))
     edge = tl.maximum(tl.maximum(edge, 0) // STEP * STEP, whole)
     return start, whole, edge, end
+
+
+@triton.jit
+def _mixed(x):
+    """Bits stirred, so that numbers that differ anywhere differ everywhere."""
+    x = (x ^ (x >> 16)) * 0x45D9F3B
+    x = (x ^ (x >> 16)) * 0x45D9F3B
+    return x ^ (x >> 16)
+
+
+@triton.jit
+def kept(i, j, seed, chance):
+    """Does the weight of query i and key j survive dropout? The same answer forwards and backwards."""
+    x = _mixed(_mixed(i.to(tl.uint32) + seed) ^ (j.to(tl.uint32) * 0x27D4EB2F))
+    return (x >> 8).to(tl.float32) * (1.0 / 16777216) >= chance
+
+
+@triton.jit
+def stream(seed_ptr, line, HAS_DROPOUT: tl.constexpr):
+    """The seed of one batch row and head."""
+    if HAS_DROPOUT:
+        return _mixed(tl.load(seed_ptr).to(tl.uint32) + line.to(tl.uint32) * 0x1B873593)
+    else:
+        return 0
