@@ -180,6 +180,7 @@ def test_each_call_is_a_pass_and_parts_of_a_model_are_too():
         model.encoder(torch.randn(1, 3, 16))
         model.encoder(torch.randn(1, 4, 16))
     assert len(seen.passes) == 4
+    assert repr(seen.passes[2]) == "Pass(a forward pass: encoder.layers.0.self.weights, encoder.layers.1.self.weights)"
     assert seen["encoder.layers.0.self.weights"].shape == (1, 4, 4, 4)
 
 
