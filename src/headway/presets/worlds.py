@@ -67,7 +67,7 @@ def minigrid_recipe(model: ModelConfig) -> RunConfig:
         collect=(5000, 2000),
         round=Round(world=400, act=300),
         length=8,
-        dreams=256,
+        dreams=128,
         horizon=10,
         context=1,
         discount=0.9,
