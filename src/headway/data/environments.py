@@ -20,6 +20,7 @@ EXTRA = "worlds need gymnasium: pip install headway[world]"
 ENDLESS = 1000  # steps after which an episode is cut off where its environment never does
 OPTIMUM = {  # the best mean return there is, within the environment's own limit of steps
     "FrozenLake-v1": 0.744,
+    "FrozenLake8x8-v1": 0.913,
     "CartPole-v1": 500.0,
     "MiniGrid-Empty-5x5-v0": 0.955,
     "MiniGrid-Empty-8x8-v0": 0.961,

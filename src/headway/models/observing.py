@@ -121,8 +121,9 @@ class TokenReader(nn.Module):
         if self.least:
             floor = logits.amax(-1, keepdim=True) + math.log(self.least)
             logits = logits.masked_fill(logits < floor, -torch.inf)
-        noise = torch.empty_like(logits).exponential_()
-        return (logits - noise.log()).argmax(-1)  # the largest of logits with Gumbel noise is a draw from the softmax
+        below = logits.softmax(-1).cumsum(-1)  # one random number a part, not one a level: they are what costs
+        drawn = torch.rand_like(below[..., :1]) * below[..., -1:]
+        return (below <= drawn).sum(-1).clamp(max=self.levels - 1)
 
     def wrong(self, guess: Tensor, real: Tensor) -> Tensor:
         """The share of parts that differ (…)."""

@@ -64,13 +64,14 @@ def minigrid_recipe(model: ModelConfig) -> RunConfig:
     """Minutes on two cores."""
     task = WorldModel(
         view=Grid(),
-        collect=(5000, 2000, 2000),
-        round=Round(world=400, act=200),
+        collect=(5000, 2000),
+        round=Round(world=400, act=300),
         length=8,
-        dreams=256,
-        horizon=12,
+        dreams=128,
+        horizon=10,
         context=1,
-        discount=0.97,
+        discount=0.9,
+        entropy=0.001,
     )
     return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
 
@@ -85,13 +86,14 @@ def minigrid_pixels_recipe(model: ModelConfig) -> RunConfig:
     """Minutes on two cores; the code is learned in every round, before the world."""
     task = WorldModel(
         view=Rendered(size=40),
-        collect=(5000, 2000, 2000),
-        round=Round(code=200, world=500, act=200),
+        collect=(5000, 2000),
+        round=Round(code=300, world=500, act=300),
         length=8,
         dreams=256,
-        horizon=12,
+        horizon=10,
         context=1,
-        discount=0.97,
+        discount=0.9,
+        entropy=0.001,
     )
     return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
 

@@ -79,9 +79,8 @@ class WorldTask:
         }  # fmt: skip
         self.order = Rounds(config.round, rows, self._total, seed)
         self.now: PhaseName = "world"
-        for number in range(len(config.collect)):
-            if (self._place(number)).exists():
-                self.collected.append(read_episodes(self._place(number)))
+        while len(self.collected) < len(config.collect) and self._place(len(self.collected)).exists():
+            self.collected.append(read_episodes(self._place(len(self.collected))))
         if self.collected:
             self._divide()
 
@@ -96,6 +95,8 @@ class WorldTask:
             self._begin(model, number, device)
         elif len(self.collected) <= min(number, len(self.config.collect) - 1):
             raise DataError(f"{self._place(len(self.collected))}: the episodes of a round that is under way are gone")
+        else:
+            self._forget_after(number)
         if name == "code" and number == 0 and at % REVIVED == 0 and at < steps // 2:
             self._revive(model, at, device)
         self.now = name
@@ -104,10 +105,10 @@ class WorldTask:
 
     def _begin(self, model: World, number: int, device: torch.device) -> None:
         """Collect for a round, and measure what there is now."""
+        self._forget_after(number)
         if number < len(self.config.collect) and len(self.collected) <= number:
-            self._collect(model, number, device)
-        # A run that goes on from an older checkpoint may find rounds that are yet to come: not of them.
-        self.collected = self.collected[: number + 1]
+            kept = self._place(number)  # from a sitting that came as far as this: the same episodes again
+            self.collected.append(read_episodes(kept) if kept.exists() else self._collect(model, number, device))
         self._divide()
         train = self.splits["train"]
         episodes, rows = train.episodes, train.rows
@@ -117,18 +118,24 @@ class WorldTask:
         largest = np.abs(episodes.returns_to_go(self.config.discount)).max()
         model.scale.fill_(max(float(largest), 1e-3))
 
-    def _collect(self, model: World, number: int, device: torch.device) -> None:
+    def _forget_after(self, number: int) -> None:
+        """A run that goes on from an older checkpoint finds rounds that are yet to come: not to be known now."""
+        if len(self.collected) > number + 1:
+            self.collected = self.collected[: number + 1]
+            self._divide()
+
+    def _collect(self, model: World, number: int, device: torch.device) -> Episodes:
         stream = (self.seed, number)
         actions = self.make().actions
         policy = at_random(actions, *stream) if not number else exploring(model, device, *stream)
         found = play(self.make, policy, seeds_to_learn(*stream), budget=self.config.collect[number])
         write_episodes(self._place(number), found, {"environment": self.name, "round": number, "seed": self.seed})
-        self.collected.append(found)
         lost = f", {found.dropped:,} broke and were dropped" if found.dropped else ""
         self.note(
             f"round {number}: {found.taken:,} environment steps by {'chance' if not number else 'the policy'}, "
             f"{len(found):,} episodes, mean return {found.returns.mean():.3f}{lost}"
         )
+        return found
 
     def _place(self, number: int) -> Path:
         return self.folder / EPISODES / f"round-{number:03d}"
