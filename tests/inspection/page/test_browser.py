@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headway.decoding.beam import length_penalty
 from headway.inspection.page.html import document
 from tests.inspection.page.subjects import KINDS, LINE, language, translation, vit
 
@@ -118,6 +119,34 @@ def test_another_length_penalty_ranks_the_lines_anew_at_once(show):
     assert f"{-1.2 / (14 / 6) ** 2:.4f}".replace("-", "−")[:6] in page.inner_text(".lines .score >> nth=0")
     page.click("text=as decoded")
     assert page.inner_text(".lines bdi >> nth=0") == "short"
+
+
+@pytest.mark.parametrize("kind", ["gnmt", "mean"])
+def test_the_page_ranks_as_the_search_does(kind, show):
+    payload = translation()
+    payload["trace"]["penalty"] = kind
+    page = show(payload).page
+    for alpha in (0.0, 0.5, 1.0, 3.0):
+        page.evaluate(f"""() => {{ const slider = document.getElementById('alpha'); slider.value = {alpha};
+                                   slider.dispatchEvent(new Event('input')); }}""")
+        scores = [
+            each["log_probability"] / length_penalty(each["length"], alpha, kind) for each in payload["trace"]["lines"]
+        ]
+        order = sorted(range(len(scores)), key=lambda n: -scores[n])
+        assert (
+            page.locator(".lines bdi").all_inner_texts()
+            == [payload["trace"]["lines"][n]["text"] or "(nothing)" for n in order][:8]
+        )
+
+
+def test_a_head_is_switched_off(show):
+    payload = translation()
+    page = show(payload).page
+    assert page.locator(".off").count() == len(payload["ablation"]["heads"]) == 24
+    page.click(".off >> nth=5")
+    assert "Without Encoder layer 2, head 2" in page.inner_text(".result")
+    assert page.locator(".result .token").count() == len(payload["sequences"]["target"]["tokens"])
+    assert "off=5" in page.url
 
 
 def test_figures_are_saved_as_files(show):
