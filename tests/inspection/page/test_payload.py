@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from headway.inspection.page.assembly import Output
+from headway.data.tokenizers import Characters, Tokenizer
+from headway.inspection.page.assembly import Output, Subject
 from headway.inspection.page.heads import checked_rows, mask_words
+from headway.inspection.page.language import language_page
 from headway.inspection.page.masked import text_ids
 from headway.inspection.page.outputs import output_entry
 from headway.inspection.page.switching import ablation_entry
@@ -100,6 +102,15 @@ def test_the_lens_of_the_last_block_is_what_the_model_says():
     lens, output = payload["lens"], payload["output"]
     assert len(lens["layers"]) == 2
     assert [row[0] for row in lens["ids"][-1]] == [row[0] for row in output["ids"]]
+
+
+def test_a_vocabulary_without_an_end_is_searched_too():
+    tokenizer = Tokenizer.train(Characters(), ["to be or not to be"], specials=[])
+    model = build_model(GptConfig(vocab=tokenizer.size, context=40, width=16, layers=1, heads=2)).eval()
+    ids = torch.tensor([tokenizer.encode("to be")])
+    payload = language_page(model, tokenizer, ids, Subject(kind="language", run="run", given="to be"))
+    assert len(payload["trace"]["lines"]) == 4
+    assert not any(line["stopped"] for line in payload["trace"]["lines"])
 
 
 def test_hidden_tokens_are_the_tokenizers_own():
