@@ -13,6 +13,7 @@ from headway.errors import ConfigError, ShapeError
 from headway.inspection import (
     ablate,
     head_effects,
+    links,
     logit_lens,
     nearest,
     neighbours,
@@ -282,6 +283,21 @@ def test_the_picture_of_a_rollout(pool):
     torch.testing.assert_close(picture.flatten(1), row / row.sum(-1, keepdim=True))
     with pytest.raises(ConfigError, match="tokens for a grid of 3 x 3 patches"):
         picture_rollout(model, seen, (3, 3))
+
+
+# --- links ---
+
+
+def test_links_are_the_heaviest_weights():
+    generator = torch.Generator().manual_seed(0)
+    seen = {f"layers.{n}.self.weights": torch.rand(2, 3, 4, 5, generator=generator) for n in (0, 1)} | {
+        "hidden": torch.ones(1)
+    }
+    found = links(seen, query=2, key=4, row=1, count=4)
+    every = sorted((w[1, h, 2, 4].item(), n[:13], h) for n, w in seen.items() if n != "hidden" for h in range(3))[::-1]
+    assert [(link.weight, link.site, link.head) for link in found] == every[:4]
+    with pytest.raises(ConfigError, match="no captured weights have a row 4 and a key 0"):
+        links(seen, query=4, key=0)
 
 
 # --- neighbours ---

@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 import headway
 from headway.bench.memory import LiveBytes
-from headway.errors import AdviceWarning, ConfigError
+from headway.errors import AdviceWarning, ConfigError, DataError
 from headway.inspection import Pass, taps
 from headway.models import MODELS, PoseConfig, build_model
 from headway.nn.attention import CrossAttention, SelfAttention
+from headway.nn.int8 import quantise, supported
 from headway.nn.positions import Rotary
-from tests.models.tiny import ALL, CAPTIONING, GPT, VISION, build, outputs, text
+from tests.models.tiny import ALL, CAPTIONING, GPT, VISION, VOCAB, build, outputs, text
 
 EVERYTHING = ("weights", "scores", "q", "k", "v", "heads")
 POSE = PoseConfig(image=(8, 12), patch=4, width=16, layers=2, heads=4, inner=24)
@@ -272,3 +273,28 @@ def test_memory_grows_with_the_rows_asked_for_not_with_the_square_of_the_length(
     row = 4 * GPT.heads  # bytes for each key
     assert most(512, 256) - most(512, 128) == pytest.approx(128 * 512 * row, rel=0.02)
     assert most(1024, 64) < 2.1 * most(512, 64)  # were n² weights made, it would be four times as much
+
+
+@torch.no_grad()
+def test_an_error_inside_leaves_the_model_as_it_was():
+    model = build("gpt-learned")
+    with pytest.raises(DataError), headway.capture(model, what=("weights", "residual", "logits")):
+        model(torch.full((1, 3), VOCAB))
+    assert not any(getattr(module, "watch", None) for module in model.modules())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert not {"forward", "features", "start", "extend", "select", "journal"} & vars(model).keys()
+    with headway.capture(model) as seen:
+        model(torch.zeros(1, 3, dtype=torch.long))
+    assert len(seen.passes) == 1
+
+
+@pytest.mark.skipif(not supported(), reason="no 8-bit products here")
+@torch.no_grad()
+def test_a_model_in_eight_bits_is_captured_as_it_is():
+    model, tokens = build("gpt-llama"), text("gpt-llama").tokens
+    quantise(model)
+    plain = model(tokens)
+    with headway.capture(model, what=("weights", "v", "heads")) as seen:
+        assert torch.equal(model(tokens), plain)
+    site = "layers.1.self"
+    torch.testing.assert_close(seen[f"{site}.weights"] @ seen[f"{site}.v"], seen[f"{site}.heads"], atol=1e-5, rtol=0)

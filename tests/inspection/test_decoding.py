@@ -9,7 +9,7 @@ import headway
 from headway.decoding.beam import beam_search
 from headway.decoding.ensemble import Ensemble
 from headway.decoding.graphs import GraphDecoder
-from headway.decoding.sampling import GREEDY, Sampling, sample
+from headway.decoding.sampling import GREEDY, Sampling, sample, stream
 from headway.errors import ConfigError
 from headway.inspection import taps
 from headway.models import Source
@@ -103,6 +103,15 @@ def test_samples_from_prompts_of_unequal_length(name, sampling):
     for line, count in zip(seen.lines, (5, 2, 4, 1), strict=True):
         assert line.read[:count] == tuple(prompts[line.source, :count].tolist())
         assert_as_forced(name, model, line, None)
+    with headway.capture(model, what=("weights", "residual"), rows=[2, 5, 6]) as some:
+        sample(model, prompts, **settings)
+    for line, whole in zip(some.lines, seen.lines, strict=True):
+        rows = [row for row in (2, 5, 6) if row < len(whole.read)]
+        for key in some:
+            axis = 1 if key.endswith("weights") else 0
+            torch.testing.assert_close(
+                line[key], whole[key].index_select(axis, torch.tensor(rows, dtype=torch.long)), atol=1e-6, rtol=0
+            )
 
 
 @torch.no_grad()
@@ -185,3 +194,17 @@ def test_a_decoder_of_fixed_shapes_is_captured_text_by_text():
     assert [len(line.read) for each in seen.passes for line in each.lines] == [5, 5, 3, 3]
     for line in seen.lines:
         assert_as_forced("gpt-rotary", model, line, None)
+
+
+@torch.no_grad()
+def test_a_text_that_streams_and_outgrows_its_context():
+    model = build("gpt-learned")
+    with headway.capture(model) as seen:
+        said = list(stream(model, torch.tensor([[5, 2, 7]]), max_tokens=9, context=8, sampling=GREEDY))
+    first, second = (each.lines[0] for each in seen.passes)
+    assert first.read == (5, 2, 7, *said[:5])
+    assert second.read == (*said[2:6], *said[6:8])
+    for line in (first, second):
+        with headway.capture(model) as whole:
+            model(torch.tensor([line.read]))
+        torch.testing.assert_close(line["layers.1.self.weights"], whole.weights[1][0], atol=1e-5, rtol=0)

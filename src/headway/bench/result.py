@@ -43,13 +43,20 @@ class Options:
     target: str = "de"
 
 
-def compare(name: str, ours: Callable[[], object], peer: Callable[[], object], *, rounds: int = 7) -> Result:
+def compare(
+    name: str,
+    ours: Callable[[], object],
+    peer: Callable[[], object],
+    *,
+    rounds: int = 7,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Result:
     """Time both in turns, so that a busy moment of the machine falls on both; the median of each."""
     times: tuple[list[float], list[float]] = ([], [])
     for round_ in range(rounds + 1):
         for call, kept in zip((ours, peer), times, strict=True):
-            start = time.perf_counter()
+            start = clock()
             call()
             if round_:  # the first round warms up
-                kept.append(time.perf_counter() - start)
+                kept.append(clock() - start)
     return Result(name, median(times[0]), median(times[1]))

@@ -207,18 +207,21 @@ def stream(
     ends = torch.tensor([prompt_1T.shape[1]], device=prompt_1T.device)
     seen = _seen(prompt_1T, ends, logits.shape[2], sampling)
     drawer = Drawer(sampling, Uniforms(seed, [number], prompt_1T.device), seen)
+    said: list[int] = []
     for step in range(max_tokens):
         token = drawer.draw(logits[:, -1], step)
         if int(token) in stops:
             return
-        yield int(token)
+        said.append(int(token))
+        tell_chosen(model, [[said]])
+        yield said[-1]
         if step == max_tokens - 1:
             return
         fresh = token.unsqueeze(1)
         if context is not None:
             known = torch.cat([known, fresh], 1)
             if known.shape[1] > context:
-                known = known[:, -max(context // 2, 1) :]
+                known, said = known[:, -max(context // 2, 1) :], []
                 fresh, state = known, model.start(capacity=context)
         logits, state = model.extend(fresh, state)
 

@@ -36,6 +36,7 @@ class Journal:
         self.moves: Tensor | None = None  # rows of the event before, as `select` has put them
         self.uses: dict[str, int] = {}  # of a shared block, in this event
         self.read: dict[str, int] = {}  # queries of a text that comes in parts, in this event
+        self.held: set[str] = set()  # keys and values of a source that this text has told of
 
     # --- the model's ways in ---------------------------------------------------------------------------------------
 
@@ -49,9 +50,9 @@ class Journal:
 
     def start(self, inner: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         """A source is read: a text begins."""
-        fresh = Pass(generated=True)
+        fresh = Pass(generated=True, asked=self.rows)
         self.seen.passes.append(fresh)
-        self.moves = None
+        self.moves, self.held = None, set()
         return self._during(fresh.before, inner, *arguments, **named)
 
     def extend(
@@ -59,7 +60,8 @@ class Journal:
     ) -> tuple[Tensor, Any]:
         """A step of a text."""
         if not self.seen.passes or not self.seen.passes[-1].generated:
-            self.seen.passes.append(Pass(generated=True))
+            self.seen.passes.append(Pass(generated=True, asked=self.rows))
+            self.held = set()
         events, rows = self.seen.passes[-1].events, len(tokens_BK)
         parents = torch.arange(rows) if self.moves is None else self.moves
         starts: Tensor | int = 0
@@ -112,11 +114,14 @@ class Journal:
             queries = None if queries is None else queries.to(device)
             with torch.inference_mode(False), torch.no_grad():
                 for point in named:
-                    if point.kind in KEYS and look.kind == "cross" and point.name in event.values:
-                        continue  # the same at every look
+                    if point.kind in KEYS and look.kind == "cross":
+                        if point.name in (event.values if event.tokens is None else self.held):
+                            continue  # the same at every look
+                        self.held.add(point.name)
                     value = LOOKS[point.kind](look, heads, queries)
                     if value is not None:
-                        self._keep(event, point, value)
+                        made = point.kind in ("weights", "scores") and look.known is None
+                        self._keep(event, point, value if made else value.clone())
             if named:
                 self.seen.passes[-1].scales[named[0].site] = (
                     look.scale.detach().clone() if isinstance(look.scale, Tensor) else look.scale
@@ -136,14 +141,12 @@ class Journal:
                     return
                 value = value[:, queries.to(value.device)]
         with torch.inference_mode(False), torch.no_grad():
-            self._keep(event, named[0], value)
+            self._keep(event, named[0], value.clone())
 
     def _keep(self, event: Event, point: TapPoint, value: Tensor) -> None:
+        """Keep a value that is ours: what the model holds may be written over, or hold more than was asked for."""
         event.points[point.name] = point
-        kept = value.detach()
-        fresh = point.kind in ("weights", "scores") and point.heads is not None
-        # What the model holds may be written over, or hold much more than the part that was asked for.
-        event.values.setdefault(point.name, []).append(kept if fresh else kept.clone())
+        event.values.setdefault(point.name, []).append(value.detach())
 
     def _open(self, point: TapPoint) -> Event:
         if self.event is not None:

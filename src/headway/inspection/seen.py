@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -77,12 +77,14 @@ class Line:
             assert event.tokens is not None
             return value[row // (len(event.tokens) // len(value))]
         one = value[row] if len(value) > 1 else value[0]
-        if event.counts is None:
-            return one
-        real = int(event.counts[row])
-        if point.kind not in KEYS and event.kept is not None:
-            real = int((event.kept < real).sum())
-        return one.narrow(axis_of(point) - 1, 0, real)
+        real = None if event.counts is None else int(event.counts[row])
+        if event.kept is None or point.kind in KEYS or self._pass.asked is None:
+            return one if real is None else one.narrow(axis_of(point) - 1, 0, real)
+        # A step keeps what any of its rows was asked for; where rows differ in length, this one may not have been.
+        start = event.starts if isinstance(event.starts, int) else int(event.starts[row])
+        kept = event.kept.tolist()
+        own = [at for at, n in enumerate(kept) if (real is None or n < real) and self._pass.asked(start + n)]
+        return one.index_select(axis_of(point) - 1, torch.tensor(own, dtype=torch.long, device=one.device))
 
 
 @dataclass(slots=True, eq=False)
@@ -93,6 +95,7 @@ class Pass(Mapping[str, Tensor]):
     events: list[Event] = field(default_factory=list)
     chosen: list[list[list[int]]] | None = None  # for each row the lines that the search gave
     generated: bool = False
+    asked: Callable[[int], bool] | None = None  # whether a position was to be captured; None: all
     loose: bool = False  # parts of a model that somebody ran by themselves
     scales: dict[str, float | Tensor] = field(default_factory=dict)  # by attention: what q·k was multiplied by
 

@@ -62,21 +62,27 @@ def _grid(rows: int, heads: Tensor, queries: Tensor, keys: int) -> tuple[Tensor,
 @torch.no_grad()
 def _blocks(call: Call, heads: Tensor | None, queries: Tensor | None, *, normalise: bool) -> Tensor:
     exact, device = torch.promote_types(call.q.dtype, torch.float32), call.q.device
-    share = call.heads // call.k.shape[1]
-    keys = call.k if heads is None and share == 1 else None
-    heads = torch.arange(call.heads, device=device) if heads is None else heads.to(device)
-    queries = torch.arange(call.queries, device=device) if queries is None else queries.to(device)
-    keys = call.k[:, heads // share] if keys is None else keys
-    out = torch.empty(call.rows, len(heads), len(queries), call.keys, dtype=exact, device=device)
+    # Indexing copies: what is whole is taken as it is.
+    q = call.q if queries is None else call.q[:, :, queries]
+    q, k = (q, call.per_head(call.k)) if heads is None else _of_heads(q, call.k, heads)
+    heads = torch.arange(call.heads, device=device) if heads is None else heads
+    queries = torch.arange(call.queries, device=device) if queries is None else queries
+    count = len(queries)
     step = max(BLOCK // max(call.rows * len(heads) * call.keys, 1), 1)
     with torch.autocast(device.type, enabled=False):  # it would multiply in 16 bits
-        turned = keys.to(exact).mT
-        for start in range(0, len(queries), step):
-            part = queries[start : start + step]
-            into = out[:, :, start : start + step]
-            q = call.q[:, heads[:, None], part].to(exact) * call.scale
-            into.copy_(_scores(call, q @ turned, heads, part, normalise=normalise))
+        q, k = q.to(exact) * call.scale, k.to(exact).mT
+        if count <= step:
+            return _scores(call, q @ k, heads, queries, normalise=normalise)
+        out = torch.empty(call.rows, len(heads), count, call.keys, dtype=exact, device=device)
+        for start in range(0, count, step):
+            part = slice(start, start + step)
+            out[:, :, part] = _scores(call, q[:, :, part] @ k, heads, queries[part], normalise=normalise)
     return out
+
+
+def _of_heads(q: Tensor, k: Tensor, heads: Tensor) -> tuple[Tensor, Tensor]:
+    """The queries of these heads, and the keys each of them looks at."""
+    return q[:, heads], k[:, heads // (q.shape[1] // k.shape[1])]
 
 
 def _scores(call: Call, scores: Tensor, heads: Tensor, queries: Tensor, *, normalise: bool) -> Tensor:
