@@ -57,26 +57,25 @@ def test_sums_are_right_and_not_held_out_the_other_way_round():
     assert next(text.pairs("test"))[0].split()[0].isdigit()
 
 
-@pytest.mark.parametrize(
-    ("name", "answer"), [("reverse-digits", lambda words: words[::-1]), ("copy-digits", lambda words: words)]
-)
-def test_digits_are_tested_at_ten_times_the_length(name, answer):
+@pytest.mark.parametrize("name", ["reverse-digits", "copy-digits", "reverse-long", "copy-long"])
+def test_sets_that_are_tested_at_ten_times_the_length(name):
     text = load_parallel(name, "source", "target")
+    shortest, words = (3, 10) if name.endswith("digits") else (2, 50)
     assert {split: text.count(split) for split in text.splits} == {"train": 100_000, "val": 500, "test": 100}
-    for split, lengths in (("train", range(1, 41)), ("val", range(3, 41)), ("test", [400])):
+    for split, lengths in (("train", range(1, 41)), ("val", range(shortest, 41)), ("test", [400])):
         pairs = [(source.split(), target.split()) for source, target in text.pairs(split)]
-        assert all(answer(source) == target for source, target in pairs)
+        assert all((source if "copy" in name else source[::-1]) == target for source, target in pairs)
         assert {len(source) for source, _ in pairs} == set(lengths)
-        assert {word for source, _ in pairs for word in source} == set("0123456789")
+        assert {word for source, _ in pairs for word in source} == set(map(str, range(words)))
     assert not set(sources(text, "val")) & set(sources(text, "train"))
 
 
 def test_generated_sets_never_change():
-    names = (*GENERATED, "reverse-digits", "copy-digits")
+    names = (*GENERATED, "reverse-digits", "copy-digits", "reverse-long", "copy-long")
     digests = {name: load_parallel(name, "", "").fingerprint("test")[0][:8] for name in names}
     assert digests == {
         "reverse": "302ba797", "copy": "e56f0fb5", "addition": "8940431d", "reverse-digits": "45f65e36",
-        "copy-digits": "6dcb729e",
+        "copy-digits": "6dcb729e", "reverse-long": "1628dff3", "copy-long": "94274852",
     }  # fmt: skip
 
 

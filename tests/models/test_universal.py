@@ -216,17 +216,31 @@ def test_the_encoder_alone_ponders_too():
 def test_a_fifth_of_the_rows_begins_at_0_and_the_sides_may_part():
     device = torch.device("cpu")
     torch.manual_seed(0)
-    source, target = Offsets(most=400).draw(20_000, device)
-    assert torch.equal(source, target)
+    source, target = Offsets(most=400).draw(20_000, 3, 2, device)
+    assert source.shape == (20_000, 3)
+    assert torch.equal(source[:, :2], target)
+    assert torch.equal(source[:, :1].expand(-1, 3), source)
     assert 0.18 < (source == 0).float().mean() < 0.22
     assert (int(source.max()), len(source.unique())) == (400, 401)
-    source, target = Offsets(most=400, sides="apart").draw(1000, device)
+    source, target = Offsets(most=400, sides="apart").draw(1000, 3, 3, device)
     assert not torch.equal(source, target)
+
+
+def test_positions_that_jump_keep_their_order_and_mostly_their_neighbours():
+    torch.manual_seed(0)
+    source, target = Offsets(most=400, jumps=0.1).draw(1000, 41, 38, torch.device("cpu"))
+    assert torch.equal(source[:, :38], target)
+    steps = source.diff(dim=1)
+    assert 0.88 < (steps == 0).float().mean() < 0.92
+    assert (int(steps.min()), int(steps.max())) == (0, 100)
+    assert source[:, 0].float().mean() > 150
 
 
 def test_bad_settings_are_refused_by_name():
     with pytest.raises(ConfigError, match=r"offsets\.most=0, allowed: whole numbers from 1"):
         Offsets(most=0)
+    with pytest.raises(ConfigError, match=r"offsets\.jumps=1.0, allowed: at least 0 and below 1"):
+        Offsets(jumps=1.0)
     with pytest.raises(ConfigError, match=r"offsets\.sides='off', allowed: together, apart"):
         Offsets(sides="off")
     for wrong, said in (

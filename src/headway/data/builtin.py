@@ -18,7 +18,7 @@ from headway.data.images import ImageReading, Images, Progress
 from headway.data.pictures import Pixels, decoded
 from headway.data.poses import Poses, load_figures
 from headway.data.reading import ParallelText, PlainText
-from headway.data.sequences import addition, copy, copy_digits, reverse, reverse_digits
+from headway.data.sequences import addition, copy, copy_digits, copy_long, reverse, reverse_digits, reverse_long
 from headway.data.shapes import load_shapes, scenes
 from headway.data.sounds import load_tones
 from headway.data.spectrograms import Spectrogram
@@ -153,6 +153,8 @@ PARALLEL: dict[str, Callable[[], ParallelText]] = {
     "copy": copy,
     "copy-digits": copy_digits,
     "reverse-digits": reverse_digits,
+    "copy-long": copy_long,
+    "reverse-long": reverse_long,
     "addition": addition,
 }
 IMAGES: dict[str, Callable[[int, Path, Progress], Images]] = {"shapes": load_shapes}

@@ -28,13 +28,25 @@ def copy() -> ParallelText:
 @cache
 def copy_digits() -> ParallelText:
     """Digits and the same again: trained up to 40 of them, tested at 400, as the Universal Transformer was."""
-    return _digits("copy-digits", lambda words: words)
+    return _at_ten_times_the_length("copy-digits", 10, lambda words: words)
 
 
 @cache
 def reverse_digits() -> ParallelText:
     """Digits and the same in reverse, in the lengths of `copy-digits`."""
-    return _digits("reverse-digits", lambda words: words[::-1])
+    return _at_ten_times_the_length("reverse-digits", 10, lambda words: words[::-1])
+
+
+@cache
+def copy_long() -> ParallelText:
+    """Integers below 50 and the same again, in the lengths of `copy-digits`."""
+    return _at_ten_times_the_length("copy-long", 50, lambda words: words)
+
+
+@cache
+def reverse_long() -> ParallelText:
+    """Integers below 50 and the same in reverse, in the lengths of `copy-digits`."""
+    return _at_ten_times_the_length("reverse-long", 50, lambda words: words[::-1])
 
 
 @cache
@@ -81,8 +93,8 @@ def _sequences(name: str, answer: Answer) -> ParallelText:
     return ParallelText(name=name, source="source", target="target", splits=splits)
 
 
-def _digits(name: str, answer: Answer) -> ParallelText:
-    draw = _lines(name, 10, answer)
+def _at_ten_times_the_length(name: str, words: int, answer: Answer) -> ParallelText:
+    draw = _lines(name, words, answer)
     splits = {
         "train": draw(2 * TRAIN, 1, 40, False),
         "val": draw(HELD_OUT // 2, 1, 40, True),

@@ -11,7 +11,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from headway.config import positive
+from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.models.encoder_decoder import EncoderDecoder
 from headway.models.stepper import Source
@@ -33,22 +33,32 @@ class Offsets:
     """In training the positions of a row begin at a random number, so that long texts hold no position never seen.
 
     sides: "together" moves source and target alike, so that their difference says what belongs together, as in a copy;
-    "apart" moves each by itself, so that only what stands near each other within a side can say it.
+    "apart" moves each by itself. With `jumps` positions also leap ahead, each with this probability, by up to a quarter
+    of `most`: then no distance from an end says how many tokens lie between, and none of a long text is new.
     """
 
     most: int = 400
     sides: Sides = "together"
+    jumps: float = 0.0
 
     def __post_init__(self) -> None:
         positive("offsets.most", self.most)
+        probability("offsets.jumps", self.jumps)
         if self.sides not in get_args(Sides):
             raise ConfigError(f"offsets.sides={self.sides!r}, allowed: {', '.join(get_args(Sides))}")
 
-    def draw(self, rows: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Where the positions of source and target begin (B,): a fifth of the rows at 0, as all will after training."""
-        share = self.most // 4
-        drawn = torch.randint(-share, self.most + 1, (2, rows), device=device).clamp_(min=0)
-        return drawn[0], drawn[0] if self.sides == "together" else drawn[1]
+    def draw(self, rows: int, source: int, target: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """What to add to the positions of `source` and `target` tokens, (B, S) and (B, T).
+
+        Without jumps a fifth of the rows begins at 0, as all will after training.
+        """
+        leap, longest = max(self.most // 4, 1), max(source, target)
+        first = torch.randint(-leap if not self.jumps else 0, self.most + 1, (2, rows, 1), device=device).clamp_(min=0)
+        shift = first.expand(-1, -1, longest)
+        if self.jumps:
+            leaps = torch.randint(1, leap + 1, shift.shape, device=device)
+            shift = shift + (leaps * (torch.rand(shift.shape, device=device) < self.jumps)).cumsum(-1)
+        return shift[0, :, :source], shift[0 if self.sides == "together" else 1, :, :target]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +114,12 @@ class Universal(EncoderDecoder):
         super().__init__(config)
         self.offsets = config.offsets
 
-    def encode(self, source: Source, first_B: Tensor | None = None) -> Memory:
+    def encode(self, source: Source, shift_BS: Tensor | None = None) -> Memory:
         """Read the source: keys and values for every step of the decoder."""
         check_lengths(source.lengths, source.tokens, "source")
         embedding = self.source_embedding or self.target_embedding
         mask = None if source.lengths is None else Lengths(source.lengths)
-        x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths, first_B=first_B)
+        x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths, shift_BT=shift_BS)
         return self.decoder.remember(x_BSD, source.lengths)
 
     def features(
@@ -121,13 +131,14 @@ class Universal(EncoderDecoder):
     ) -> Tensor:
         """Source (B, S), target prefix (B, T) -> (B, T, D), what the output layer reads."""
         check_lengths(target_lengths_B, target_BT, "target")
-        source_B = target_B = None
+        shift_BS = shift_BT = None
         if self.training and self.offsets is not None:
-            source_B, target_B = self.offsets.draw(len(source_BS), source_BS.device)
-        memory = self.encode(Source(source_BS, source_lengths_B), source_B)
+            rows, source = source_BS.shape
+            shift_BS, shift_BT = self.offsets.draw(rows, source, target_BT.shape[1], source_BS.device)
+        memory = self.encode(Source(source_BS, source_lengths_B), shift_BS)
         embedded = self.target_embedding(target_BT)
         x_BTD: Tensor = self.decoder(
-            embedded, mask=Causal(), lengths_B=target_lengths_B, memory=memory, first_B=target_B
+            embedded, mask=Causal(), lengths_B=target_lengths_B, memory=memory, shift_BT=shift_BT
         )
         return x_BTD
 

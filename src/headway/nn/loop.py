@@ -83,16 +83,16 @@ class Loop(nn.Module):
         lengths_B: Tensor | None = None,
         cache: Cache | None = None,
         memory: Memory | None = None,
-        first_B: Tensor | None = None,
+        shift_BT: Tensor | None = None,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen.
 
-        `first_B` is the number each row begins to count its positions at, 0 if not given.
+        `shift_BT` is added to the positions.
         """
         count = x_BTD.shape[1]
         offset, positions = standing(count, cache, x_BTD.device)
-        if first_B is not None:
-            positions = positions + first_B.unsqueeze(-1)
+        if shift_BT is not None:
+            positions = positions + shift_BT
         keep_BT = None
         if lengths_B is not None:
             keep_BT = torch.arange(count, device=x_BTD.device) < lengths_B.unsqueeze(-1)
