@@ -22,6 +22,8 @@ demo: $(INSTALLED)  ## train an English-French transformer, score it, translate 
 
 # One torch thread per worker: two workers with two threads each fight over two cores.
 test: $(INSTALLED)  ## the tests (under ten minutes on two cores)
+	@command -v chromium > /dev/null || { test "$$(id -u)" = 0 && apt-get install -y -qq chromium > /dev/null 2>&1; } \
+	  || echo "no chromium here: the page is not tried in a browser"
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 test-slow: $(INSTALLED)  ## the tests that take minutes or read a clock

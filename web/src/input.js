@@ -30,7 +30,7 @@ export function strips(page, { title, note, tensors, sequence, name }) {
   made.stage.append(el("div", { class: "tabs", role: "group", "aria-label": title }, tensors.length > 1 ? tabs : []), el("div", { class: "wide" }, canvas));
   function draw() {
     const { shape: [T, D], data } = tensors[chosen].tensor();
-    const width = Math.max(200, made.stage.clientWidth || 600), row = Math.max(2, Math.min(ROW, 560 / T));
+    const width = Math.max(200, made.stage.clientWidth || 600), row = Math.min(ROW, 560 / T);
     const context = fitted(canvas, width, T * row), style = getComputedStyle(canvas);
     let most = 0;
     for (const value of data) most = Math.max(most, Math.abs(value));

@@ -4,7 +4,7 @@ import { el, svg, tip, visible, shortened, figures, percent, table } from "./dom
 import { shareColour, inkOn } from "./colour.js";
 import { figure } from "./figure.js";
 
-const CELL = 84, HIGH = 28, LEFT = 92, MOST = 60;
+const CELL = 84, HIGH = 28, LEFT = 76;
 
 export function lens(page) {
   const { lens: told } = page.payload, { sequence } = page.payload.output;
@@ -24,7 +24,8 @@ export function lens(page) {
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
   const draw = () => {
-    const place = Math.min(page.place(), T - 1), from = Math.max(0, Math.min(place - MOST / 2, T - MOST)), count = Math.min(T, MOST);
+    const place = Math.min(page.place(), T - 1), count = Math.min(T, Math.max(3, Math.floor(((holder.clientWidth || 640) - LEFT) / CELL)));
+    const from = Math.max(0, Math.min(place - Math.floor(count / 2), T - count)); // as many places around the chosen one as there is room for
     const width = LEFT + count * CELL + 8, height = 30 + L * HIGH + 6;
     const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The likeliest word at each place after each block" });
     for (let n = from; n < from + count; n++) {

@@ -1,6 +1,6 @@
 // The page, from input to output.
 
-import { el, svg, visible, figures, directionOf, table } from "./dom.js";
+import { el, visible, shortened, figures, table } from "./dom.js";
 import { pause } from "./canvas.js";
 import { Page } from "./page.js";
 import { figure } from "./figure.js";
@@ -16,6 +16,8 @@ import { lens } from "./lens.js";
 import { whatIf } from "./whatif.js";
 import { search } from "./beam.js";
 import { pictureInput, pictureLook } from "./picture.js";
+
+const LONGEST = 160; // letters of a text in the headline
 
 const page = new Page(JSON.parse(document.getElementById("payload").textContent));
 
@@ -34,7 +36,7 @@ function headline() {
   } }, "Copy link");
   return el("header", { class: "top" },
     el("div", { class: "bar" }, el("span", { class: "mark" }, "headway look"), el("span", { class: "grow" }), copy, theme),
-    el("h1", { dir: "auto" }, el("bdi", {}, given), said ? [el("span", { class: "arrow", "aria-label": "becomes" }, " → "), el("bdi", {}, said)] : null),
+    el("h1", { dir: "auto" }, el("bdi", {}, shortened(given, LONGEST)), said ? [el("span", { class: "arrow", "aria-label": "becomes" }, " → "), el("bdi", {}, shortened(said, LONGEST))] : null),
     el("p", { class: "facts" }, facts.join(" · ")), badge);
 }
 

@@ -4,9 +4,11 @@ import { el, svg, tip, hideTip, visible, shortened, figures, percent } from "./d
 import { fitted, drawCells } from "./canvas.js";
 import { shareColour, sharePixels } from "./colour.js";
 
-const LABELS = 118, TOP = 76, LARGEST = 44; // pixels kept for tokens at the left and above, and of a cell's side
+const LARGEST = 44; // pixels of a cell's side
 const LETTERS = 11, LONG = 16; // of a token's name across and down
 const BUDGET = 14; // milliseconds of computing before the page has its turn
+
+const rooms = new WeakMap(); // the longest of each list of tokens
 
 /** {node, draw}: a canvas for the attention `source()` gives as {attention, head, queries, keys, i, j}. */
 export function matrix(source, { pick, label }) {
@@ -14,10 +16,11 @@ export function matrix(source, { pick, label }) {
   let rows = new Map(), shown = null, view = d3.zoomIdentity, waiting = 0;
 
   function geometry() {
-    const { attention } = source(), width = canvas.parentElement ? canvas.parentElement.clientWidth : 640;
+    const { attention, queries, keys } = source(), width = canvas.parentElement ? canvas.parentElement.clientWidth : 640;
+    const LABELS = roomFor(queries, LONG), TOP = roomFor(keys, LETTERS);
     const T = attention.T, S = attention.S, wide = Math.max(120, width - LABELS);
     const cell = Math.min(LARGEST, wide / S, Math.max(560, wide) / T), across = S * cell, down = T * cell;
-    return { T, S, cell, width: LABELS + across, height: TOP + down, across, down };
+    return { T, S, cell, LABELS, TOP, width: LABELS + across, height: TOP + down, across, down };
   }
 
   function rowOf(i) {
@@ -26,10 +29,15 @@ export function matrix(source, { pick, label }) {
     return rows.get(i);
   }
 
+  /** Where the first cell's corner lies from the corner of the room, which d3 measures from the canvas's. */
+  function corner(g) {
+    return { x: view.x + g.LABELS * (view.k - 1), y: view.y + g.TOP * (view.k - 1) };
+  }
+
   /** The cells in sight, one pixel each; where a pixel stands for many, the largest of every so many counts. */
   function region(g, size) {
-    const left = Math.max(0, Math.floor(-view.x / size)), above = Math.max(0, Math.floor(-view.y / size));
-    const right = Math.min(g.S, Math.ceil((g.across - view.x) / size)), below = Math.min(g.T, Math.ceil((g.down - view.y) / size));
+    const { x, y } = corner(g), left = Math.max(0, Math.floor(-x / size)), above = Math.max(0, Math.floor(-y / size));
+    const right = Math.min(g.S, Math.ceil((g.across - x) / size)), below = Math.min(g.T, Math.ceil((g.down - y) / size));
     const step = Math.max(1, Math.floor(1 / size));
     return { left, above, columns: Math.max(1, Math.ceil((right - left) / step)), rows: Math.max(1, Math.ceil((below - above) / step)), step };
   }
@@ -46,12 +54,14 @@ export function matrix(source, { pick, label }) {
       return rowOf(i);
     });
     const image = painted(seen, part, g.S);
+    const { LABELS, TOP } = g, { x, y } = corner(g);
+    Object.assign(canvas.dataset, { left: LABELS, top: TOP, cell: size });
     context.save();
     context.beginPath();
     context.rect(LABELS, TOP, g.across, g.down);
     context.clip();
-    drawCells(context, image, LABELS + view.x + part.left * size, TOP + view.y + part.above * size, part.columns * part.step * size, part.rows * part.step * size);
-    mark(context, told, size);
+    drawCells(context, image, LABELS + x + part.left * size, TOP + y + part.above * size, part.columns * part.step * size, part.rows * part.step * size);
+    mark(context, told, size, g);
     context.restore();
     labels(context, told, g, size);
     canvas.setAttribute("aria-label", `${label()} The table below holds the numbers. Arrow keys choose a query and a key, plus and minus zoom.`);
@@ -59,29 +69,29 @@ export function matrix(source, { pick, label }) {
     if (missing) waiting = requestAnimationFrame(draw);
   }
 
-  function mark(context, { i, j, attention }, size) {
-    const style = getComputedStyle(canvas);
+  function mark(context, { i, j, attention }, size, g) {
+    const style = getComputedStyle(canvas), { LABELS, TOP } = g, { x, y } = corner(g);
     context.strokeStyle = style.getPropertyValue("--accent");
     context.lineWidth = 1.5;
-    context.strokeRect(LABELS + view.x, TOP + view.y + i * size, attention.S * size, size);
-    if (j >= 0) context.strokeRect(LABELS + view.x + j * size, TOP + view.y + i * size, size, size);
+    context.strokeRect(LABELS + x, TOP + y + i * size, attention.S * size, size);
+    if (j >= 0) context.strokeRect(LABELS + x + j * size, TOP + y + i * size, size, size);
   }
 
   function labels(context, { queries, keys, i, j }, g, size) {
-    const style = getComputedStyle(canvas), every = Math.max(1, Math.ceil(13 / size));
+    const style = getComputedStyle(canvas), every = Math.max(1, Math.ceil(13 / size)), { LABELS, TOP } = g, first = corner(g);
     context.font = `12px ${style.fontFamily}`;
     context.textBaseline = "middle";
     const ink = (chosen) => { context.fillStyle = style.getPropertyValue(chosen ? "--accent" : "--ink-2"); };
     context.textAlign = "right";
     for (let n = 0; n < g.T; n++) {
-      const y = TOP + view.y + (n + 0.5) * size;
+      const y = TOP + first.y + (n + 0.5) * size;
       if ((n % every && n !== i) || y < TOP || y > TOP + g.down) continue;
       ink(n === i);
       context.fillText(shortened(visible(queries[n]), LONG), LABELS - 8, y);
     }
     context.textAlign = "left";
     for (let n = 0; n < g.S; n++) {
-      const x = LABELS + view.x + (n + 0.5) * size;
+      const x = LABELS + first.x + (n + 0.5) * size;
       if ((n % every && n !== j) || x < LABELS || x > LABELS + g.across) continue;
       ink(n === j);
       context.save();
@@ -94,8 +104,8 @@ export function matrix(source, { pick, label }) {
 
   function cellAt(event) {
     const box = canvas.getBoundingClientRect(), g = geometry(), size = g.cell * view.k;
-    const x = event.clientX - box.left - LABELS, y = event.clientY - box.top - TOP;
-    const j = Math.floor((x - view.x) / size), i = Math.floor((y - view.y) / size);
+    const x = event.clientX - box.left - g.LABELS, y = event.clientY - box.top - g.TOP, first = corner(g);
+    const j = Math.floor((x - first.x) / size), i = Math.floor((y - first.y) / size);
     return x < 0 || y < 0 || i < 0 || j < 0 || i >= g.T || j >= g.S ? null : { i, j };
   }
 
@@ -121,13 +131,13 @@ export function matrix(source, { pick, label }) {
 
   const zooming = d3.zoom().scaleExtent([1, 64])
     .filter((event) => (event.type === "wheel" ? event.ctrlKey || event.metaKey || view.k > 1 : event.type === "touchstart" ? event.touches.length > 1 || view.k > 1 : !event.button))
-    .extent(() => { const g = geometry(); return [[0, 0], [g.across, g.down]]; })
+    .extent(() => { const g = geometry(); return [[g.LABELS, g.TOP], [g.width, g.height]]; })
     .translateExtent([[0, 0], [1, 1]])
     .on("zoom", (event) => { view = event.transform; hideTip(); draw(); });
   const zoomed = d3.select(canvas).call(zooming).on("dblclick.zoom", null);
   function bounds() {
     const g = geometry();
-    zooming.translateExtent([[0, 0], [Math.max(g.across, g.S * g.cell), Math.max(g.down, g.T * g.cell)]]);
+    zooming.translateExtent([[g.LABELS, g.TOP], [g.width, g.height]]);
   }
   function zoomBy(factor) { bounds(); zoomed.call(zooming.scaleBy, factor); }
   function reset() { zoomed.call(zooming.transform, d3.zoomIdentity); }
@@ -135,6 +145,12 @@ export function matrix(source, { pick, label }) {
   const tools = [["−", "Zoom out", () => zoomBy(1 / 1.5)], ["+", "Zoom in", () => zoomBy(1.5)], ["fit", "Show all", reset]].map(([text, name, act]) =>
     el("button", { type: "button", class: "quiet", "aria-label": name, onclick: act }, text));
   return { node: canvas, tools, draw: () => { bounds(); draw(); } };
+}
+
+/** Pixels for the longest of some tokens. */
+function roomFor(tokens, most) {
+  if (!rooms.has(tokens)) rooms.set(tokens, tokens.reduce((long, piece) => Math.max(long, visible(piece).length), 2));
+  return 20 + 7.2 * Math.min(most, rooms.get(tokens));
 }
 
 /** Rows of weights as an image, a pixel a cell or the largest of a few; rows that are not computed yet stay empty. */
@@ -149,7 +165,7 @@ function painted(seen, { left, columns, rows, step }, S) {
     for (let x = 0, j = left; x < columns; x++, j += step) {
       let most = row[j];
       for (let n = 1; n < step && j + n < S; n++) if (row[j + n] > most) most = row[j + n];
-      pixels[line + x] = ramp[Math.min(255, Math.round(255 * Math.sqrt(most)))];
+      pixels[line + x] = ramp[(255 * Math.sqrt(most) + 0.5) | 0];
     }
   });
   context.putImageData(image, 0, 0);

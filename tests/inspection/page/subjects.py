@@ -21,6 +21,7 @@ from headway.models import (
     BertPretrainingConfig,
     CaptionerRnnConfig,
     CaptionerVitConfig,
+    DeckConfig,
     EncoderDecoderConfig,
     GptConfig,
     LongformerConfig,
@@ -111,6 +112,12 @@ def bert() -> Payload:
     return masked_page(model, tokenizer, "the small <mask> sees", subject)
 
 
+def deck() -> Payload:
+    tokenizer = words()
+    model = spread(build_model(DeckConfig(vocab=tokenizer.size, context=32, width=16)))
+    return masked_page(model, tokenizer, LINE, Subject(kind="masked", run="runs/tiny", given=LINE))
+
+
 def longformer() -> Payload:
     tokenizer = words()
     config = LongformerConfig(
@@ -167,6 +174,7 @@ KINDS: dict[str, Callable[[], Payload]] = {
     "translation, recurrent": recurrent,
     "universal": universal,
     "masked": bert,
+    "deck": deck,
     "longformer": longformer,
     "image": vit,
     "caption": captioner_vit,

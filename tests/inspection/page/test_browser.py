@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from headway.decoding.beam import length_penalty
 from headway.inspection.page.html import document
 from tests.inspection.page.subjects import KINDS, LINE, language, translation, vit
 
@@ -55,11 +56,17 @@ def test_half_precision_stays_within_its_bound(show, monkeypatch):
     assert 0 < show(payload).difference() <= BOUNDS["float16"]
 
 
+def cell(page: Any, i: int, j: int) -> dict[str, float]:
+    """Where a cell of the large matrix is."""
+    left, top, side = (float(page.get_attribute("canvas.matrix", f"data-{name}")) for name in ("left", "top", "cell"))
+    return {"x": left + (j + 0.5) * side, "y": top + (i + 0.5) * side}
+
+
 def test_pointing_shows_exact_numbers(show):
     page = show(language()).page
     page.hover(".token >> nth=3")
     assert "token 4 of 10" in page.inner_text(".tip")
-    page.hover("canvas.matrix", position={"x": 130, "y": 90})
+    page.hover("canvas.matrix", position=cell(page, 2, 1))
     assert re.search(r"weight [\d.]+", page.inner_text(".tip"))
     page.hover(".thumb >> nth=1")
     assert "entropy" in page.inner_text(".tip")
@@ -71,7 +78,7 @@ def test_choosing_a_token_a_head_and_a_key_is_followed_and_has_an_address(show):
     page.click(".token >> nth=4")
     page.click(".thumb >> nth=2")
     assert page.inner_text("figcaption >> text=head 3") == "Decoder layer 1, head 3"
-    page.click("canvas.matrix", position={"x": 118 + 10, "y": 76 + 6 * 44 + 10})
+    page.click("canvas.matrix", position=cell(page, 6, 0))
     assert page.get_attribute(".token >> nth=6", "aria-pressed") == "true"
     address = page.url.partition("#")[2]
     assert "head=2" in address
@@ -86,6 +93,22 @@ def test_an_address_of_something_that_is_not_there_is_passed_over(show):
     seen = show(language(), hash="#attention=99&head=-4&at.text=1e9&theme=<b>&alpha=NaN&nonsense=1")
     assert seen.difference() <= 1e-5
     assert not seen.faults
+
+
+def test_zooming_with_the_wheel_keeps_the_cell_under_the_pointer(show):
+    page = show(language()).page
+    page.locator("canvas.matrix").scroll_into_view_if_needed()
+    page.hover("canvas.matrix", position=cell(page, 5, 4))
+    before = page.inner_text(".tip")
+    box, place = page.locator("canvas.matrix").bounding_box(), cell(page, 5, 4)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -300)
+    page.keyboard.up("Control")
+    assert float(page.get_attribute("canvas.matrix", "data-cell")) > 50
+    page.mouse.move(box["x"] + place["x"] + 1, box["y"] + place["y"] + 1)
+    assert page.inner_text(".tip") == before
+    page.click("button[aria-label='Show all']")
+    assert cell(page, 5, 4) == place
 
 
 def test_the_keyboard_reaches_tokens_heads_and_cells(show):
@@ -118,6 +141,34 @@ def test_another_length_penalty_ranks_the_lines_anew_at_once(show):
     assert f"{-1.2 / (14 / 6) ** 2:.4f}".replace("-", "−")[:6] in page.inner_text(".lines .score >> nth=0")
     page.click("text=as decoded")
     assert page.inner_text(".lines bdi >> nth=0") == "short"
+
+
+@pytest.mark.parametrize("kind", ["gnmt", "mean"])
+def test_the_page_ranks_as_the_search_does(kind, show):
+    payload = translation()
+    payload["trace"]["penalty"] = kind
+    page = show(payload).page
+    for alpha in (0.0, 0.5, 1.0, 3.0):
+        page.evaluate(f"""() => {{ const slider = document.getElementById('alpha'); slider.value = {alpha};
+                                   slider.dispatchEvent(new Event('input')); }}""")
+        scores = [
+            each["log_probability"] / length_penalty(each["length"], alpha, kind) for each in payload["trace"]["lines"]
+        ]
+        order = sorted(range(len(scores)), key=lambda n: -scores[n])
+        assert (
+            page.locator(".lines bdi").all_inner_texts()
+            == [payload["trace"]["lines"][n]["text"] or "(nothing)" for n in order][:8]
+        )
+
+
+def test_a_head_is_switched_off(show):
+    payload = translation()
+    page = show(payload).page
+    assert page.locator(".off").count() == len(payload["ablation"]["heads"]) == 24
+    page.click(".off >> nth=5")
+    assert "Without Encoder layer 2, head 2" in page.inner_text(".result")
+    assert page.locator(".result .token").count() == len(payload["sequences"]["target"]["tokens"])
+    assert "off=5" in page.url
 
 
 def test_figures_are_saved_as_files(show):

@@ -14,7 +14,7 @@ from headway.errors import DataError
 from headway.inspection.page.assembly import Output, Subject, assembled
 from headway.inspection.page.heads import Reads
 from headway.inspection.page.near import Table
-from headway.models import BertPretraining, LongformerMasked
+from headway.models import BertPretraining, Deck, LongformerMasked
 from headway.models.bert import PretrainingLogits
 from headway.nn.embedding import TokenEmbedding
 from headway.tasks.embedding import around
@@ -38,7 +38,7 @@ def masked_page(
         found: Tensor | PretrainingLogits = model(tokens, **more)
         return (found.tokens if isinstance(found, PretrainingLogits) else found)[0]
 
-    guesses = isinstance(model, BertPretraining | LongformerMasked)
+    guesses = isinstance(model, BertPretraining | LongformerMasked | Deck)
     hidden = tokenizer.mask if HIDDEN.search(text) else None
     targets = [None if index == hidden else index for index in ids]
     places = [n for n, index in enumerate(ids) if index == hidden]

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from headway.data.tokenizers import Tokenizer
-from headway.inspection.neighbours import nearest
 
 COUNT = 6
 DIFFERENT = 200  # tokens of a text that are looked up
@@ -28,10 +29,14 @@ def near_entry(tables: Mapping[str, Table]) -> dict[str, Any]:
     """For each text the nearest tokens of each of its tokens, with their cosines, itself left out."""
     found: dict[str, Any] = {}
     for name, table in tables.items():
-        words = [table.tokenizer.token(index) for index in range(len(table.vectors))]
-        lists: dict[int, list[list[Any]]] = {}
-        for index in list(dict.fromkeys(table.ids))[:DIFFERENT]:
-            best = nearest(table.vectors[index], table.vectors, words, count=COUNT + 1)
-            lists[index] = [[each.word, round(each.cosine, 4)] for each in best if each.word != words[index]][:COUNT]
+        ids = list(dict.fromkeys(table.ids))[:DIFFERENT]
+        vectors = F.normalize(table.vectors.detach().float(), dim=-1)
+        cosines = vectors[ids] @ vectors.mT
+        cosines[range(len(ids)), ids] = -torch.inf
+        best = cosines.topk(min(COUNT, len(vectors) - 1))
+        lists = {
+            index: [[table.tokenizer.token(n), round(value, 4)] for n, value in zip(near, values, strict=True)]
+            for index, near, values in zip(ids, best.indices.tolist(), best.values.tolist(), strict=True)
+        }
         found[name] = [lists.get(index, []) for index in table.ids]
     return found

@@ -13,6 +13,7 @@ from headway.data.tokenizers import Tokenizer
 from headway.decoding.beam import Penalty, beam_search
 from headway.decoding.recording import TraceRecorder
 from headway.decoding.trace import Trace, alignment, finished, tree
+from headway.errors import DataError
 from headway.inspection.page.tensors import Tensors
 from headway.models.stepper import Source, Stepper
 
@@ -39,14 +40,15 @@ def searched(
 ) -> Trace:
     """The search for what follows a prompt, `pieces` being what the source's places are called."""
     stepper: Stepper[Any] = model  # type: ignore[assignment]
+    stop = _stop(tokenizer)
     recorder = TraceRecorder(model, [len(pieces)])
     with recorder:
         beam_search(
-            stepper, source, start=prompt_1T, stop=tokenizer.stop, beam=search.beam, max_tokens=search.max_tokens,
+            stepper, source, start=prompt_1T, stop=stop, beam=search.beam, max_tokens=search.max_tokens,
             alpha=search.alpha, penalty=search.penalty, recorder=recorder,
         )  # fmt: skip
     steps = recorder.steps(0)
-    words = {tokenizer.start, tokenizer.stop}.union(*(step.words.tolist() for step in steps))
+    words = set[int]().union(*(step.words.tolist() for step in steps))
     trace = Trace(
         source="",
         source_pieces=tuple(pieces),
@@ -56,12 +58,20 @@ def searched(
         n_best=1,
         alpha=search.alpha,
         penalty=search.penalty,
-        start=tokenizer.start,
-        stop=tokenizer.stop,
+        start=int(prompt_1T[0, -1]),
+        stop=stop,
         model_steps=(),
         steps=steps,
     )
     return replace(trace, texts=tuple(tokenizer.decode(line.tokens) for line in finished(trace)))
+
+
+def _stop(tokenizer: Tokenizer) -> int:
+    """The token that ends a text, or one there is none of: characters may do without."""
+    try:
+        return tokenizer.stop
+    except DataError:
+        return -1
 
 
 def trace_entry(trace: Trace, tensors: Tensors) -> dict[str, Any]:
