@@ -90,7 +90,7 @@ def test_what_the_head_does_not_read_is_not_computed_and_changes_nothing(config)
     model = build_model(config).double()
     torch.nn.init.normal_(model.head.weight)
     names, parameters = zip(*model.named_parameters(), strict=True)
-    alone, whole = model(pictures().double()), model.head(model.summary(model.features(pictures().double())))
+    alone, whole = model.logits(pictures().double()), model(pictures().double())
     torch.testing.assert_close(alone, whole)
     gradients = (torch.autograd.grad(logits.square().sum(), parameters) for logits in (alone, whole))
     for name, mine, other in zip(names, *gradients, strict=True):

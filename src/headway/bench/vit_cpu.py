@@ -15,7 +15,7 @@ from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result, compare
 from headway.interop.families import FAMILIES
 from headway.interop.family import taken
-from headway.models import VitConfig, build_model
+from headway.models import Vit, VitConfig
 from headway.nn.int8 import pack, quantise
 from headway.storage import set_weights
 from headway.training.weights import pick_precision
@@ -28,7 +28,7 @@ MODEL = VitConfig(classes=1000)  # ViT-B/16
 def run(options: Options) -> Report:
     """Forward passes of both in turns, the same weights and threads; how often 8 bits choose another class."""
     theirs = _transformers()
-    ours = build_model(MODEL).eval()
+    ours = Vit(MODEL).eval()
     weights = {name: value.detach() for name, value in theirs.named_parameters()}
     set_weights(ours, taken(FAMILIES["vit"], MODEL, weights), "the peer")
     peers = {"transformers": theirs, **_timm()}
@@ -42,7 +42,7 @@ def run(options: Options) -> Report:
     return Report(results, _agreement(sides["fp32"], sides["auto"]))
 
 
-def _auto(model: nn.Module) -> nn.Module:
+def _auto(model: Vit) -> Vit:
     """The model in the precision that `auto` picks here."""
     if pick_precision("auto", torch.device("cpu")) != "int8":
         return model
@@ -83,8 +83,8 @@ def _images(count: int) -> Tensor:
 
 
 @torch.inference_mode()
-def _beside(name: str, ours: nn.Module, other: nn.Module, images: Tensor) -> Result:
-    result = compare(name, partial(ours, images), partial(other, images), rounds=ROUNDS)
+def _beside(name: str, ours: Vit, other: nn.Module, images: Tensor) -> Result:
+    result = compare(name, partial(ours.logits, images), partial(other, images), rounds=ROUNDS)
     print(f"{name}: {result.ours * 1e3:.1f} ms beside {result.peer * 1e3:.1f} ms", file=sys.stderr)
     return result
 

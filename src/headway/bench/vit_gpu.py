@@ -24,7 +24,7 @@ from headway.data.augment import Augmentation
 from headway.data.autoaugment import AutoAugment
 from headway.data.images import ImageStore
 from headway.errors import ConfigError
-from headway.models import VitConfig, build_model
+from headway.models import Vit, VitConfig, build_model
 from headway.presets import PRESETS
 from headway.tasks.classification import Classification, ClassificationTask
 from headway.training.trainer import Trainer
@@ -70,7 +70,7 @@ def _stepper(model: nn.Module, device: torch.device, images: Tensor, labels: Ten
     """Forward, loss, backward and update of a compiled model; nothing waits for the device."""
     model = model.to(device).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY, fused=True)
-    compiled = torch.compile(model, dynamic=False)
+    compiled = torch.compile(model.logits if isinstance(model, Vit) else model, dynamic=False)
 
     def step() -> None:
         with torch.autocast(device.type, torch.bfloat16):

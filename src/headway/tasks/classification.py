@@ -19,6 +19,7 @@ from headway.data.contents import expect_contents
 from headway.data.images import ImageReading, Images, ImageStore, Progress, part_of
 from headway.data.spectrograms import Spectrogram
 from headway.errors import ConfigError, DataError
+from headway.models import Vit
 from headway.tasks.guesses import Guesses, Judged
 from headway.tasks.task import Batch, Term, cross_entropy
 from headway.tasks.training_images import TrainingImages, check_colours
@@ -88,7 +89,7 @@ class ClassificationTask(Judged):
         (given,) = batch.inputs
         assert given is not None
         labels, mixed = batch.targets, self.images.prepared(given, step)
-        logits = model(mixed if isinstance(mixed, Tensor) else mixed.images)
+        logits = _logits(model, mixed if isinstance(mixed, Tensor) else mixed.images)
         if isinstance(mixed, Tensor) or not (self.config.augment and self.config.augment.mix):
             return {"class": Term(cross_entropy(logits, labels, smoothing), batch.count)}
         # The loss is linear in its target: a mixed one needs no table of shares, smoothed or not.
@@ -126,8 +127,13 @@ def logits_of(model: nn.Module, device: torch.device, images: Tensor, config: Cl
     """Bytes (B, C, H, W) -> logits (B, classes) in float32, whatever the model computes in."""
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     known = constants(config.mean, config.std, device)
-    logits: Tensor = model(known.normalised(images.to(device)).to(dtype))
+    logits = _logits(model, known.normalised(images.to(device)).to(dtype))
     return logits.float()
+
+
+def _logits(model: nn.Module, images: Tensor) -> Tensor:
+    logits: Tensor = model.logits(images) if isinstance(model, Vit) else model(images)
+    return logits
 
 
 def _runs(count: int, size: int) -> Iterator[slice]:
