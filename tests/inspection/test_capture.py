@@ -14,24 +14,35 @@ import headway
 from headway.bench.memory import LiveBytes
 from headway.errors import AdviceWarning, ConfigError, DataError, KernelError
 from headway.inspection import Pass, taps
-from headway.models import MODELS, PoseConfig, build_model
+from headway.models import MODELS, DecisionConfig, ModelConfig, PoseConfig, build_model
 from headway.nn.attention import CrossAttention, SelfAttention
 from headway.nn.int8 import quantise, supported
 from headway.nn.positions import Rotary
 from headway.ops import KERNELS
+from tests.models.test_text_classifier import CONFIGS, rows
+from tests.models.test_world import LAKE, POLE, steps
 from tests.models.tiny import ALL, CAPTIONING, GPT, VISION, VOCAB, build, outputs, text
 
 EVERYTHING = ("weights", "scores", "q", "k", "v", "heads")
 POSE = PoseConfig(image=(8, 12), patch=4, width=16, layers=2, heads=4, inner=24)
-NAMES = [*ALL, *VISION, *CAPTIONING, "pose"]
+LOGGED = DecisionConfig(observation=POLE.observation, actions=3, context=7, width=16, layers=2, heads=2)
+# Models that read neither plain tokens nor plain images, and what they read.
+OTHERS: dict[str, tuple[ModelConfig, Callable[[], tuple[Tensor, ...]]]] = {
+    "pose": (POSE, lambda: (torch.randn(2, 3, 8, 12, generator=torch.Generator().manual_seed(3)),)),
+    "text-classifier": (CONFIGS["global"], lambda: (rows(), torch.tensor([40, 33]))),
+    "world": (LAKE, lambda: steps(LAKE)),
+    "decision": (LOGGED, lambda: (torch.rand(3, 7), *steps(POLE)[:2])),
+}
+NAMES = [*ALL, *VISION, *CAPTIONING, *OTHERS]
 WITHOUT = ("rnn-lm", "convnet", "seq2seq-gru", "seq2seq-reversed", "captioner-rnn-state")  # no attention at all
 
 
 def subject(name: str) -> tuple[nn.Module, Callable[[], tuple[Tensor, ...]]]:
     """A model, and a call of it on a batch in which rows differ in length where they can."""
-    if name == "pose":
-        model = build_model(POSE, seed=1).eval()
-        return model, lambda: (model(torch.randn(2, 3, 8, 12, generator=torch.Generator().manual_seed(3))),)
+    if name in OTHERS:
+        config, read = OTHERS[name]
+        model, inputs = build_model(config, seed=1).eval(), read()
+        return model, lambda: (model(*inputs),)
     model, generator = build(name), torch.Generator().manual_seed(3)
     if name in VISION:
         pictures = torch.randn(2, 3, 8, 12, generator=generator)
@@ -65,7 +76,8 @@ def mixed(model: nn.Module, seen, site: str) -> Tensor:
 
 
 def test_every_registered_model_is_captured():
-    found = {type(config) for config in (*ALL.values(), *VISION.values(), *CAPTIONING.values(), POSE)}
+    found = {type(config) for config in (*ALL.values(), *VISION.values(), *CAPTIONING.values())}
+    found |= {type(config) for config, _ in OTHERS.values()}
     assert found == set(MODELS)
 
 
