@@ -1,13 +1,15 @@
 """Every test starts from the same random state, so that a failure is a failure again on the next run."""
 
-import os
+import contextlib
 
 import hypothesis
 import pytest
 import torch
 
-if not torch.cuda.is_available():  # before anything imports Triton: its kernels then run in its interpreter
-    os.environ.setdefault("TRITON_INTERPRET", "1")
+if not torch.cuda.is_available():  # what Triton brings along is made for its interpreter when it is imported, or never
+    with contextlib.suppress(ImportError), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        import triton.experimental.gluon  # noqa: F401
 
 hypothesis.settings.register_profile("headway", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("headway")
@@ -16,3 +18,12 @@ hypothesis.settings.load_profile("headway")
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _interpreter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton's interpreter is for the tests of Triton's kernels: anywhere else it would only be slow."""
+    if request.module.__name__ != "tests.ops.test_flash":
+        monkeypatch.setattr("headway.ops.kernels.flash.interpreted", lambda: False)
+    elif not torch.cuda.is_available():
+        monkeypatch.setenv("TRITON_INTERPRET", "1")

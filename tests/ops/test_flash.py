@@ -26,11 +26,14 @@ from headway.ops import (
     attention_weights,
 )
 from headway.ops.bands import one_way
-from headway.ops.kernels import flash, reference, tiled
+from headway.ops.kernels import flash, flash_launch, reference, tiled
 from headway.ops.kernels.call import Call
 from headway.ops.stripes import Stripe, stripe
 
 pytest.importorskip("triton")
+with pytest.MonkeyPatch.context() as patch:  # tests/conftest.py imported Triton the same way
+    patch.setenv("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
+    flash_launch.kernels()
 interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU the kernels are compiled")
 
 CLOSE = 1e-5  # float32

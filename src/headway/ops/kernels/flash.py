@@ -83,13 +83,6 @@ def capable(call: Call) -> bool:
 
 def refuses(call: Call) -> str | None:
     """What is no band, biases other than ALiBi, wide heads, and devices without Triton."""
-    missing: str | None = triton_missing()
-    if missing:
-        return missing
-    if not (call.q.is_cuda or interpreted()):
-        return f"flash needs a CUDA GPU, q is on {call.q.device.type} (or Triton's interpreter: TRITON_INTERPRET=1)"
-    if call.q.is_cuda and capability() not in ROOMY:
-        return f"flash needs a data centre's GPU (A100, H100 or newer) for its tiles, this one is {capability()}"
     if call.q.dtype not in DTYPES:
         return f"flash has no {str(call.q.dtype).removeprefix('torch.')}, only bfloat16, float16 and float32"
     if max(call.q.shape[-1], call.v.shape[-1]) > WIDEST:
@@ -104,4 +97,16 @@ def refuses(call: Call) -> str | None:
         if call.bias.needs_gradient:
             return "flash has no gradient for Alibi.slopes"
     found = stripe(call.mask)
-    return found if isinstance(found, str) else None
+    return found if isinstance(found, str) else _no_place(call)
+
+
+def _no_place(call: Call) -> str | None:
+    """Why the kernels cannot run here; asked last, since it imports Triton."""
+    missing: str | None = triton_missing()
+    if missing:
+        return missing
+    if not (call.q.is_cuda or interpreted()):
+        return f"flash needs a CUDA GPU, q is on {call.q.device.type} (or Triton's interpreter: TRITON_INTERPRET=1)"
+    if call.q.is_cuda and capability() not in ROOMY:
+        return f"flash needs a data centre's GPU (A100, H100 or newer) for its tiles, this one is {capability()}"
+    return None

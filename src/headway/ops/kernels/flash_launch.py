@@ -86,6 +86,7 @@ class Band(NamedTuple):
             "BIAS": 0 if self.slopes is None else 1 if ahead else 2,
             "num_warps": tile.warps,
             "num_stages": tile.stages,
+            "enable_fp_fusion": True,  # scores·scale - base in one instruction; Triton's default is about to change
         }
 
     def numbers(self, n: Sizes) -> tuple[float, ...]:
