@@ -2,20 +2,26 @@
 
 const HALVES = new Float32Array(65536); // every number of 16 bits, by its bits
 for (let bits = 0; bits < 65536; bits++) {
-  const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
+  const sign = bits & 0x8000 ? -1 : 1,
+    exponent = (bits >> 10) & 31,
+    fraction = bits & 1023;
   if (exponent === 31) HALVES[bits] = fraction ? NaN : sign * Infinity;
   else HALVES[bits] = sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
 }
 
 function bytesOf(text) {
-  const raw = atob(text), bytes = new Uint8Array(raw.length);
+  const raw = atob(text),
+    bytes = new Uint8Array(raw.length);
   for (let n = 0; n < raw.length; n++) bytes[n] = raw.charCodeAt(n);
   return bytes;
 }
 
 function scaled(bytes, scales, width) {
-  const whole = new Int8Array(bytes.buffer), factors = new Float32Array(bytesOf(scales).buffer), out = new Float32Array(whole.length);
-  for (let row = 0, n = 0; row < factors.length; row++) for (let d = 0; d < width; d++, n++) out[n] = whole[n] * factors[row];
+  const whole = new Int8Array(bytes.buffer),
+    factors = new Float32Array(bytesOf(scales).buffer),
+    out = new Float32Array(whole.length);
+  for (let row = 0, n = 0; row < factors.length; row++)
+    for (let d = 0; d < width; d++, n++) out[n] = whole[n] * factors[row];
   return out;
 }
 
