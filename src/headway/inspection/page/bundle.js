@@ -3181,6 +3181,10 @@ const { fitted, cells, drawCells } = in_canvas;
 const { figure } = in_figure;
 const { nameOf } = in_glance;
 
+const FRAME = [
+  ["#10151d", 4],
+  ["#ffffff", 2],
+]; // around the chosen patch, to be seen on any picture
 const SHADE = 0.86; // over what is not looked at
 
 /** The picture as a canvas of its own pixels, moved by (dx, dy) with nothing where it came from. */
@@ -3221,15 +3225,15 @@ function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1
     context.globalAlpha = 1;
   }
   if (grid) {
-    context.strokeStyle = "rgba(255,255,255,0.35)";
+    context.strokeStyle = "rgba(127,127,127,0.55)";
     context.lineWidth = 0.5;
     for (let n = 1; n < columns; n++) context.strokeRect(n * wide, -1, 0, height + 2);
     for (let n = 1; n < rows; n++) context.strokeRect(-1, n * tall, side + 2, 0);
   }
-  if (chosen >= 0) {
-    context.strokeStyle = "#ffffff";
-    context.lineWidth = 2;
-    context.strokeRect((chosen % columns) * wide + 1, Math.floor(chosen / columns) * tall + 1, wide - 2, tall - 2);
+  for (const [ink, thick] of chosen >= 0 ? FRAME : []) {
+    context.strokeStyle = ink;
+    context.lineWidth = thick;
+    context.strokeRect((chosen % columns) * wide + 2, Math.floor(chosen / columns) * tall + 2, wide - 4, tall - 4);
   }
 }
 
