@@ -17,7 +17,8 @@ function pixels(page, dx = 0, dy = 0) {
       shape: [H, W],
       data,
     } = page.open(page.payload.image.pixels),
-    none = { r: 0, g: 0, b: 0 };
+    [r, g, b] = page.payload.image.outside,
+    none = { r, g, b };
   return cells(W, H, (x, y) => {
     const from = ((y - dy) * W + (x - dx)) * 3;
     return y - dy < 0 || y - dy >= H || x - dx < 0 || x - dx >= W
