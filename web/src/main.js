@@ -108,7 +108,7 @@ async function compared() {
   badge.dataset.difference = String(most);
   badge.classList.add(most <= bound ? "good" : "bad");
   badge.textContent = rows
-    ? `This page computes attention itself. Largest difference from PyTorch, over ${rows.toLocaleString("en")} rows: ${figures(most, 2)} (${page.payload.precision})`
+    ? `This page computes attention itself. Largest difference from PyTorch, over ${rows.toLocaleString("en")} rows: ${figures(most, 2)} (${exact ? "32" : "16"} bits)`
     : "Nothing here to compare with PyTorch";
 }
 
