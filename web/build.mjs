@@ -10,20 +10,28 @@ const target = process.argv[2] || join(here, "../src/headway/inspection/page/bun
 const IMPORT = /^import\s+\{([^}]*)\}\s+from\s+"(\.[^"]+)";\n/gm;
 const EXPORT = /^export\s+(?:async\s+)?(?:function|class|const)\s+([A-Za-z_$][\w$]*)/gm;
 
-const names = (text) => text.split(",").map((each) => each.trim()).filter(Boolean);
+const names = (text) =>
+  text
+    .split(",")
+    .map((each) => each.trim())
+    .filter(Boolean);
 const done = new Map(); // a module's path, and what it gives
 const parts = [];
 
 function add(path) {
   if (done.has(path)) return;
-  const text = readFileSync(path, "utf8"), given = [...text.matchAll(EXPORT)].map(([, name]) => name);
+  const text = readFileSync(path, "utf8"),
+    given = [...text.matchAll(EXPORT)].map(([, name]) => name);
   done.set(path, given);
   for (const [, wanted, from] of text.matchAll(IMPORT)) {
     const home = resolve(dirname(path), from);
     add(home);
-    for (const name of names(wanted)) if (!done.get(home).includes(name)) throw new Error(`${path}: ${from} has no ${name}`);
+    for (const name of names(wanted))
+      if (!done.get(home).includes(name)) throw new Error(`${path}: ${from} has no ${name}`);
   }
-  const body = text.replace(IMPORT, (_, wanted, from) => `const { ${names(wanted).join(", ")} } = ${called(from)};\n`).replace(/^export\s+/gm, "");
+  const body = text
+    .replace(IMPORT, (_, wanted, from) => `const { ${names(wanted).join(", ")} } = ${called(from)};\n`)
+    .replace(/^export\s+/gm, "");
   parts.push(`const ${called(path)} = (() => {\n${body.trim()}\nreturn { ${given.join(", ")} };\n})();\n`);
 }
 

@@ -11,30 +11,60 @@ export class Attention {
 
   ready() {
     if (this.parts) return this.parts;
-    const { entry, open } = this, position = entry.position || {};
-    const q = open(entry.q), k = open(entry.k), v = open(entry.v), mask = open(entry.mask);
+    const { entry, open } = this,
+      position = entry.position || {};
+    const q = open(entry.q),
+      k = open(entry.k),
+      v = open(entry.v),
+      mask = open(entry.mask);
     this.parts = {
-      q, k, v, mask,
+      q,
+      k,
+      v,
+      mask,
       energy: open(entry.energy),
-      others: entry.others && { rows: entry.others.rows, q: open(entry.others.q), k: open(entry.others.k), v: open(entry.others.v) },
-      table: open(position.table), keys: open(position.keys), values: open(position.values),
-      T: q.shape[1], E: q.shape[2], S: k.shape[1], W: v.shape[2],
+      others: entry.others && {
+        rows: entry.others.rows,
+        q: open(entry.others.q),
+        k: open(entry.others.k),
+        v: open(entry.others.v),
+      },
+      table: open(position.table),
+      keys: open(position.keys),
+      values: open(position.values),
+      T: q.shape[1],
+      E: q.shape[2],
+      S: k.shape[1],
+      W: v.shape[2],
       share: entry.heads / entry.groups,
       maskHeads: mask && mask.shape.length === 3 ? mask.shape[0] : 1,
     };
     return this.parts;
   }
 
-  get T() { return this.ready().T; }
-  get S() { return this.ready().S; }
-  get E() { return this.ready().E; }
+  get T() {
+    return this.ready().T;
+  }
+  get S() {
+    return this.ready().S;
+  }
+  get E() {
+    return this.ready().E;
+  }
 
   /** Where a query's numbers are: its own, or those of Longformer's global tokens. */
   from(head, i) {
-    const p = this.ready(), group = Math.floor(head / p.share);
+    const p = this.ready(),
+      group = Math.floor(head / p.share);
     const other = p.others ? p.others.rows.indexOf(i) : -1;
     if (other < 0) return { q: p.q.data, at: (head * p.T + i) * p.E, k: p.k.data, v: p.v.data, group };
-    return { q: p.others.q.data, at: (head * p.others.rows.length + other) * p.E, k: p.others.k.data, v: p.others.v.data, group: head };
+    return {
+      q: p.others.q.data,
+      at: (head * p.others.rows.length + other) * p.E,
+      k: p.others.k.data,
+      v: p.others.v.data,
+      group: head,
+    };
   }
 
   allowed(head, i, j) {
@@ -44,7 +74,9 @@ export class Attention {
 
   /** q·k, or w·tanh(q + k) where the score is additive. */
   dot(place, j) {
-    const { E, S, energy } = this.parts, { q, at, k, group } = place, there = (group * S + j) * E;
+    const { E, S, energy } = this.parts,
+      { q, at, k, group } = place,
+      there = (group * S + j) * E;
     let sum = 0;
     if (energy) for (let e = 0; e < E; e++) sum += energy.data[e] * Math.tanh(q[at + e] + k[there + e]);
     else for (let e = 0; e < E; e++) sum += q[at + e] * k[there + e];
@@ -58,10 +90,12 @@ export class Attention {
     if (told.kind === "alibi") return -told.slopes[head] * Math.abs(i - j);
     const { table, keys, q, T, E } = this.parts;
     if (told.kind === "t5") {
-      const reach = (table.shape[1] - 1) / 2, slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
+      const reach = (table.shape[1] - 1) / 2,
+        slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
       return table.data[head * table.shape[1] + slot];
     }
-    const reach = (keys.shape[0] - 1) / 2, slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
+    const reach = (keys.shape[0] - 1) / 2,
+      slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
     let sum = 0;
     for (let e = 0; e < E; e++) sum += q.data[(head * T + i) * E + e] * keys.data[slot * E + e];
     return this.entry.scale[head] * sum;
@@ -69,9 +103,13 @@ export class Attention {
 
   /** (S,) the weights of one query. */
   weights(head, i) {
-    const { S } = this.ready(), place = this.from(head, i), scale = this.entry.scale[head], row = new Float32Array(S);
+    const { S } = this.ready(),
+      place = this.from(head, i),
+      scale = this.entry.scale[head],
+      row = new Float32Array(S);
     const scores = new Float64Array(S).fill(-Infinity);
-    let most = -Infinity, total = 0;
+    let most = -Infinity,
+      total = 0;
     for (let j = 0; j < S; j++) {
       if (!this.allowed(head, i, j)) continue;
       scores[j] = scale * this.dot(place, j) + this.position(head, i, j);
@@ -89,13 +127,16 @@ export class Attention {
 
   /** (W,) the values, weighted and added. */
   mixed(head, i, weights) {
-    const { v, S, W } = { ...this.parts, v: this.from(head, i).v }, group = this.from(head, i).group;
-    const sum = new Float64Array(W), values = this.parts.values;
+    const { v, S, W } = { ...this.parts, v: this.from(head, i).v },
+      group = this.from(head, i).group;
+    const sum = new Float64Array(W),
+      values = this.parts.values;
     for (let j = 0; j < S; j++) {
       if (!weights[j]) continue;
       for (let e = 0; e < W; e++) sum[e] += weights[j] * v[(group * S + j) * W + e];
       if (!values) continue;
-      const reach = (values.shape[0] - 1) / 2, slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
+      const reach = (values.shape[0] - 1) / 2,
+        slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
       for (let e = 0; e < W; e++) sum[e] += weights[j] * values.data[slot * W + e];
     }
     return sum;
@@ -103,18 +144,24 @@ export class Attention {
 
   /** Every step of one query's look, key by key. */
   story(head, i) {
-    const { S } = this.ready(), place = this.from(head, i), scale = this.entry.scale[head];
+    const { S } = this.ready(),
+      place = this.from(head, i),
+      scale = this.entry.scale[head];
     const weights = this.weights(head, i);
     const keys = Array.from({ length: S }, (_, j) => {
-      const dot = this.dot(place, j), position = this.position(head, i, j), allowed = this.allowed(head, i, j);
+      const dot = this.dot(place, j),
+        position = this.position(head, i, j),
+        allowed = this.allowed(head, i, j);
       return { j, dot, scaled: scale * dot, position, allowed, score: scale * dot + position, weight: weights[j] };
     });
     return { keys, scale, out: this.mixed(head, i, weights) };
   }
 
   vectors(head, i, j) {
-    const { E, S, W } = this.ready(), { q, at, k, v, group } = this.from(head, i);
-    const there = (group * S + j) * E, value = (group * S + j) * W;
+    const { E, S, W } = this.ready(),
+      { q, at, k, v, group } = this.from(head, i);
+    const there = (group * S + j) * E,
+      value = (group * S + j) * W;
     return { q: q.slice(at, at + E), k: k.slice(there, there + E), v: v.slice(value, value + W) };
   }
 
@@ -122,8 +169,11 @@ export class Attention {
   reference(head, i) {
     const row = this.entry.rows.indexOf(i);
     if (row < 0) return null;
-    const weights = this.open(this.entry.weights), out = this.open(this.entry.out), count = this.entry.rows.length;
-    const { S, W } = this.ready(), at = head * count + row;
+    const weights = this.open(this.entry.weights),
+      out = this.open(this.entry.out),
+      count = this.entry.rows.length;
+    const { S, W } = this.ready(),
+      at = head * count + row;
     return { weights: weights.data.subarray(at * S, (at + 1) * S), out: out.data.subarray(at * W, (at + 1) * W) };
   }
 
@@ -133,7 +183,9 @@ export class Attention {
   difference(head) {
     let most = 0;
     for (const i of this.entry.rows) {
-      const told = this.reference(head, i), weights = this.weights(head, i), out = this.mixed(head, i, weights);
+      const told = this.reference(head, i),
+        weights = this.weights(head, i),
+        out = this.mixed(head, i, weights);
       for (let j = 0; j < weights.length; j++) most = larger(most, Math.abs(weights[j] - told.weights[j]));
       const size = told.out.reduce((high, value) => Math.max(high, Math.abs(value)), 1);
       for (let e = 0; e < out.length; e++) most = larger(most, Math.abs(out[e] - told.out[e]) / size);
@@ -148,9 +200,13 @@ function larger(a, b) {
 
 /** Pairs of features turned back (or on) by so many positions: what a rotation did, undone. */
 export function turned(vector, by, { base, layout }) {
-  const E = vector.length, half = E / 2, out = new Float64Array(E);
+  const E = vector.length,
+    half = E / 2,
+    out = new Float64Array(E);
   for (let p = 0; p < half; p++) {
-    const angle = by * base ** ((-2 * p) / E), cos = Math.cos(angle), sin = Math.sin(angle);
+    const angle = by * base ** ((-2 * p) / E),
+      cos = Math.cos(angle),
+      sin = Math.sin(angle);
     const [a, b] = layout === "interleaved" ? [2 * p, 2 * p + 1] : [p, p + half];
     out[a] = vector[a] * cos - vector[b] * sin;
     out[b] = vector[a] * sin + vector[b] * cos;
@@ -161,7 +217,11 @@ export function turned(vector, by, { base, layout }) {
 /** What kind of looking a head does, from some of its rows: mean entropy in nats, distance, and shares of weight. */
 export function headStatistics(attention, head) {
   const rows = attention.entry.rows.length ? attention.entry.rows : [0];
-  let entropy = 0, distance = 0, self = 0, before = 0, first = 0;
+  let entropy = 0,
+    distance = 0,
+    self = 0,
+    before = 0,
+    first = 0;
   for (const i of rows) {
     const weights = attention.weights(head, i);
     weights.forEach((weight, j) => {

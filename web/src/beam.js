@@ -3,8 +3,11 @@
 import { el, svg, tip, visible, shortened, figures, table } from "./dom.js";
 import { shareColour } from "./colour.js";
 import { figure } from "./figure.js";
+import { placed } from "./layout.js";
 
-const COLUMNS = [86, 112], SCORE = 74, ROW = 22, WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 };
+const COLUMNS = [86, 112],
+  SCORE = 74,
+  ROW = 22;
 
 function penalty(length, alpha, kind) {
   return kind === "gnmt" ? ((5 + length) / 6) ** alpha : length ** alpha;
@@ -12,34 +15,13 @@ function penalty(length, alpha, kind) {
 
 /** Lines with their scores under this penalty, best first; equal ones stay in their order. */
 export function ranked(trace, alpha) {
-  return trace.lines.map((line, index) => ({ ...line, index, score: line.log_probability / penalty(line.length, alpha, trace.penalty) }))
+  return trace.lines
+    .map((line, index) => ({
+      ...line,
+      index,
+      score: line.log_probability / penalty(line.length, alpha, trace.penalty),
+    }))
     .sort((a, b) => b.score - a.score || a.index - b.index);
-}
-
-/** Places at least 1 apart, in this order, as near to the wanted ones as can be. */
-function apart(wanted, weights) {
-  const pools = [];
-  wanted.forEach((place, n) => {
-    pools.push([place - n, weights[n], 1]);
-    while (pools.length > 1 && pools[pools.length - 2][0] > pools[pools.length - 1][0]) {
-      const [b, w, m] = pools.pop(), [a, v, k] = pools.pop();
-      pools.push([(a * v + b * w) / (v + w), v + w, k + m]);
-    }
-  });
-  const level = pools.flatMap(([mean, , members]) => Array(members).fill(Math.max(mean, 0)));
-  return level.map((mean, n) => mean + n);
-}
-
-/** A row for each node: in the order of their parents, level with them where there is room. */
-function placed(nodes) {
-  const y = new Array(nodes.length).fill(0), steps = Math.max(0, ...nodes.map((each) => each.step + 1));
-  for (let step = 0; step < steps; step++) {
-    const wanted = (n) => (nodes[n].parent === null ? 0 : y[nodes[n].parent]);
-    const column = nodes.flatMap((each, n) => (each.step === step ? [n] : []))
-      .sort((a, b) => wanted(a) - wanted(b) || (nodes[a].status !== "won") - (nodes[b].status !== "won") || nodes[b].nats - nodes[a].nats);
-    apart(column.map(wanted), column.map((n) => WEIGHT[nodes[n].status])).forEach((row, n) => { y[column[n]] = row; });
-  }
-  return { y, steps };
 }
 
 export function search(page) {
@@ -47,47 +29,142 @@ export function search(page) {
 }
 
 function tree(page) {
-  const { trace } = page.payload, { state } = page, { y, steps } = placed(trace.nodes);
+  const { trace } = page.payload,
+    { state } = page,
+    { y, steps } = placed(trace.nodes);
   const made = figure({
-    title: "The search", name: "search",
+    title: "The search",
+    name: "search",
     note: `A beam ${trace.beam} wide: every word it weighed, left to right; faint ones were let go. The winner is decided by log-probability over length penalty.`,
-    rows: () => table("Finished lines", ["rank", "score", "log-probability", "tokens", "text"], ranked(trace, state.get("alpha")).map((line, n) => [String(n + 1), line.score, line.log_probability, String(line.length), line.text])),
+    rows: () =>
+      table(
+        "Finished lines",
+        ["rank", "score", "log-probability", "tokens", "text"],
+        ranked(trace, state.get("alpha")).map((line, n) => [
+          String(n + 1),
+          line.score,
+          line.log_probability,
+          String(line.length),
+          line.text,
+        ]),
+      ),
   });
-  const slider = el("input", { type: "range", min: 0, max: 3, step: 0.05, id: "alpha", value: state.get("alpha"), oninput: () => state.set({ alpha: Number(slider.value) }) });
-  const value = el("output", { for: "alpha" }), back = el("button", { type: "button", class: "quiet", onclick: () => state.set({ alpha: trace.alpha }) }, "as decoded");
-  const list = el("ol", { class: "lines" }), holder = el("div", { class: "wide" });
-  made.root.insertBefore(el("div", { class: "control" }, el("label", { for: "alpha" }, "Length penalty α"), slider, value, back), made.stage);
+  const slider = el("input", {
+    type: "range",
+    min: 0,
+    max: 3,
+    step: 0.05,
+    id: "alpha",
+    value: state.get("alpha"),
+    oninput: () => state.set({ alpha: Number(slider.value) }),
+  });
+  const value = el("output", { for: "alpha" }),
+    back = el(
+      "button",
+      { type: "button", class: "quiet", onclick: () => state.set({ alpha: trace.alpha }) },
+      "as decoded",
+    );
+  const list = el("ol", { class: "lines" }),
+    holder = el("div", { class: "wide" });
+  made.root.insertBefore(
+    el("div", { class: "control" }, el("label", { for: "alpha" }, "Length penalty α"), slider, value, back),
+    made.stage,
+  );
   made.stage.append(holder, list);
   const before = new Map(ranked(trace, trace.alpha).map((line, n) => [line.index, n]));
   const draw = () => {
-    const alpha = state.get("alpha"), order = ranked(trace, alpha), won = new Set(order[0] ? order[0].nodes : []), ends = new Map(order.map((line, n) => [line.nodes[line.nodes.length - 1], n]));
+    const alpha = state.get("alpha"),
+      order = ranked(trace, alpha),
+      won = new Set(order[0] ? order[0].nodes : []),
+      ends = new Map(order.map((line, n) => [line.nodes[line.nodes.length - 1], n]));
     const chosen = new Set((trace.lines[state.get("line")] || { nodes: [] }).nodes);
     slider.value = alpha;
     value.textContent = figures(alpha, 3);
-    const ended = Array.from({ length: steps }, (_, step) => trace.nodes.some((each, n) => each.step === step && ends.has(n))), extra = SCORE * ended.filter(Boolean).length;
-    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 50 - extra) / steps)), lefts = [24];
+    const ended = Array.from({ length: steps }, (_, step) =>
+        trace.nodes.some((each, n) => each.step === step && ends.has(n)),
+      ),
+      extra = SCORE * ended.filter(Boolean).length;
+    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 50 - extra) / steps)),
+      lefts = [24];
     ended.forEach((has, step) => lefts.push(lefts[step] + column + (has ? SCORE : 0)));
-    const width = Math.max(320, lefts[steps] + 26), height = (Math.max(0, ...y) + 1) * ROW + 20;
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The tree of the search; the table holds its finished lines" });
+    const width = Math.max(320, lefts[steps] + 26),
+      height = (Math.max(0, ...y) + 1) * ROW + 20;
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": "The tree of the search; the table holds its finished lines",
+    });
     const at = (n) => ({ x: lefts[trace.nodes[n].step], y: 16 + y[n] * ROW });
-    const link = d3.linkHorizontal().x((point) => point.x).y((point) => point.y);
-    const edges = svg("g"), words = svg("g");
+    const link = d3
+      .linkHorizontal()
+      .x((point) => point.x)
+      .y((point) => point.y);
+    const edges = svg("g"),
+      words = svg("g");
     trace.nodes.forEach((each, n) => {
-      const to = at(n), wide = 7.2 * [...shortened(visible(each.piece), 9)].length;
-      const from = each.parent === null ? { x: 2, y: to.y } : { x: at(each.parent).x + 7.2 * [...shortened(visible(trace.nodes[each.parent].piece), 9)].length + 8, y: at(each.parent).y };
+      const to = at(n),
+        wide = 7.2 * [...shortened(visible(each.piece), 9)].length;
+      const from =
+        each.parent === null
+          ? { x: 2, y: to.y }
+          : {
+              x: at(each.parent).x + 7.2 * [...shortened(visible(trace.nodes[each.parent].piece), 9)].length + 8,
+              y: at(each.parent).y,
+            };
       const kind = won.has(n) ? "won" : chosen.has(n) ? "chosen" : each.status === "pruned" ? "pruned" : "kept";
       edges.append(svg("path", { class: `edge ${kind}`, d: link({ source: from, target: { x: to.x - 5, y: to.y } }) }));
-      const word = svg("g", { class: `word ${kind}` }, svg("text", { x: to.x, y: to.y, "dominant-baseline": "middle" }, shortened(visible(each.piece), 9)));
-      if (ends.has(n)) word.append(svg("text", { class: "rank", x: to.x + wide + 8, y: to.y, "dominant-baseline": "middle" }, `${ends.get(n) + 1}. ${figures(order[ends.get(n)].score)}`));
-      words.append(tip(word, () => [visible(each.piece), `log-probability of the word ${figures(each.nats, 4)}`, `of the line so far ${figures(each.total, 4)}`, ends.has(n) ? `score ${figures(order[ends.get(n)].score, 5)}, rank ${ends.get(n) + 1}` : each.status === "pruned" ? "let go" : "went on"]));
+      const word = svg(
+        "g",
+        { class: `word ${kind}` },
+        svg("text", { x: to.x, y: to.y, "dominant-baseline": "middle" }, shortened(visible(each.piece), 9)),
+      );
+      if (ends.has(n))
+        word.append(
+          svg(
+            "text",
+            { class: "rank", x: to.x + wide + 8, y: to.y, "dominant-baseline": "middle" },
+            `${ends.get(n) + 1}. ${figures(order[ends.get(n)].score)}`,
+          ),
+        );
+      words.append(
+        tip(word, () => [
+          visible(each.piece),
+          `log-probability of the word ${figures(each.nats, 4)}`,
+          `of the line so far ${figures(each.total, 4)}`,
+          ends.has(n)
+            ? `score ${figures(order[ends.get(n)].score, 5)}, rank ${ends.get(n) + 1}`
+            : each.status === "pruned"
+              ? "let go"
+              : "went on",
+        ]),
+      );
     });
     root.append(edges, words);
     holder.replaceChildren(root);
-    list.replaceChildren(...order.slice(0, 8).map((line, n) => {
-      const was = before.get(line.index), moved = was === n ? "" : was > n ? `▲ from ${was + 1}` : `▼ from ${was + 1}`;
-      return el("li", {}, el("button", { type: "button", class: "line", "aria-pressed": String(state.get("line") === line.index), onclick: () => state.set({ line: line.index }) },
-        el("bdi", {}, line.text || "(nothing)"), el("span", { class: "score" }, figures(line.score, 4)), moved ? el("span", { class: "moved" }, moved) : null));
-    }));
+    list.replaceChildren(
+      ...order.slice(0, 8).map((line, n) => {
+        const was = before.get(line.index),
+          moved = was === n ? "" : was > n ? `▲ from ${was + 1}` : `▼ from ${was + 1}`;
+        return el(
+          "li",
+          {},
+          el(
+            "button",
+            {
+              type: "button",
+              class: "line",
+              "aria-pressed": String(state.get("line") === line.index),
+              onclick: () => state.set({ line: line.index }),
+            },
+            el("bdi", {}, line.text || "(nothing)"),
+            el("span", { class: "score" }, figures(line.score, 4)),
+            moved ? el("span", { class: "moved" }, moved) : null,
+          ),
+        );
+      }),
+    );
     made.refresh();
   };
   page.watch(["alpha", "line"], draw);
@@ -96,32 +173,83 @@ function tree(page) {
 
 /** Where each word of a line looked in the source: the mean over the heads of the last layer. */
 function looks(page) {
-  const { trace } = page.payload, { state } = page, known = trace.looks.some(Boolean) && trace.source.length && !page.payload.image;
+  const { trace } = page.payload,
+    { state } = page,
+    known = trace.looks.some(Boolean) && trace.source.length && !page.payload.image;
   if (!known) return null;
   const line = () => Math.min(state.get("line"), trace.looks.length - 1);
   const parts = () => {
-    const told = trace.lines[line()], look = page.open(trace.looks[line()]);
+    const told = trace.lines[line()],
+      look = page.open(trace.looks[line()]);
     return { words: told.nodes.map((n) => trace.nodes[n].piece), look, S: trace.source.length, text: told.text };
   };
   const made = figure({
-    title: "Which words it was looking at", name: "alignment",
+    title: "Which words it was looking at",
+    name: "alignment",
     note: "For each word that was written, the source: the mean over the heads of the last layer, as the search itself saw it. Choose another line above.",
     rows: () => {
       const { words, look, S } = parts();
-      return table("Weights", ["word written", ...trace.source.map(visible)], words.map((word, n) => [visible(word), ...Array.from(look.data.subarray(n * S, (n + 1) * S))]));
+      return table(
+        "Weights",
+        ["word written", ...trace.source.map(visible)],
+        words.map((word, n) => [visible(word), ...Array.from(look.data.subarray(n * S, (n + 1) * S))]),
+      );
     },
   });
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
   const draw = () => {
-    const { words, look, S, text } = parts(), cell = 30, left = 96, top = 78, width = left + S * cell + 8, height = top + words.length * cell + 4;
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Where the words of ${text} looked in the source` });
-    trace.source.forEach((piece, j) => root.append(svg("text", { class: "axis", transform: `translate(${left + (j + 0.6) * cell},${top - 8}) rotate(-52)` }, shortened(visible(piece), 11))));
+    const { words, look, S, text } = parts(),
+      cell = 30,
+      left = 96,
+      top = 78,
+      width = left + S * cell + 8,
+      height = top + words.length * cell + 4;
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `Where the words of ${text} looked in the source`,
+    });
+    trace.source.forEach((piece, j) =>
+      root.append(
+        svg(
+          "text",
+          { class: "axis", transform: `translate(${left + (j + 0.6) * cell},${top - 8}) rotate(-52)` },
+          shortened(visible(piece), 11),
+        ),
+      ),
+    );
     words.forEach((word, n) => {
-      root.append(svg("text", { class: "piece", x: left - 10, y: top + (n + 0.5) * cell, "text-anchor": "end", "dominant-baseline": "middle" }, shortened(visible(word), 12)));
+      root.append(
+        svg(
+          "text",
+          {
+            class: "piece",
+            x: left - 10,
+            y: top + (n + 0.5) * cell,
+            "text-anchor": "end",
+            "dominant-baseline": "middle",
+          },
+          shortened(visible(word), 12),
+        ),
+      );
       for (let j = 0; j < S; j++) {
         const share = look.data[n * S + j];
-        root.append(tip(svg("rect", { x: left + j * cell, y: top + n * cell, width: cell - 2, height: cell - 2, rx: 3, fill: shareColour(share).formatHex() }), () => [`${visible(word)} ← ${visible(trace.source[j])}`, `weight ${figures(share, 4)}`]));
+        root.append(
+          tip(
+            svg("rect", {
+              x: left + j * cell,
+              y: top + n * cell,
+              width: cell - 2,
+              height: cell - 2,
+              rx: 3,
+              fill: shareColour(share).formatHex(),
+            }),
+            () => [`${visible(word)} ← ${visible(trace.source[j])}`, `weight ${figures(share, 4)}`],
+          ),
+        );
       }
     });
     holder.replaceChildren(root);

@@ -5,33 +5,87 @@ import { figure } from "./figure.js";
 import { strips } from "./input.js";
 
 export function blocks(page) {
-  return page.payload.stacks.flatMap((stack) => [stack.depth ? depth(page, stack) : null, Object.keys(stack.layers[0].added).length ? added(page, stack) : null, streams(page, stack)]);
+  return page.payload.stacks.flatMap((stack) => [
+    stack.depth ? depth(page, stack) : null,
+    Object.keys(stack.layers[0].added).length ? added(page, stack) : null,
+    streams(page, stack),
+  ]);
 }
 
 function streams(page, stack) {
-  const tensors = stack.layers.map(({ left }, n) => left && { label: `after block ${n + 1}`, tensor: () => page.open(left) }).filter(Boolean);
+  const tensors = stack.layers
+    .map(({ left }, n) => left && { label: `after block ${n + 1}`, tensor: () => page.open(left) })
+    .filter(Boolean);
   if (stack.out) tensors.push({ label: "after the last norm", tensor: () => page.open(stack.out) });
-  return strips(page, { title: `${stack.label}: the stream`, name: `${stack.label}-stream`.toLowerCase(), sequence: stack.sequence, tensors, note: "Every token's vector as each block leaves it: blue above zero, orange below." });
+  return strips(page, {
+    title: `${stack.label}: the stream`,
+    name: `${stack.label}-stream`.toLowerCase(),
+    sequence: stack.sequence,
+    tensors,
+    note: "Every token's vector as each block leaves it: blue above zero, orange below.",
+  });
 }
 
 /** How many steps a loop thought about each token, and what that cost in training. */
 function depth(page, stack) {
-  const { tokens } = page.payload.sequences[stack.sequence], steps = page.open(stack.depth.steps).data, cost = page.open(stack.depth.cost).data;
+  const { tokens } = page.payload.sequences[stack.sequence],
+    steps = page.open(stack.depth.steps).data,
+    cost = page.open(stack.depth.cost).data;
   const made = figure({
-    title: `${stack.label}: how long each token was thought about`, name: `${stack.label}-depth`.toLowerCase(),
+    title: `${stack.label}: how long each token was thought about`,
+    name: `${stack.label}-depth`.toLowerCase(),
     note: "One block, applied again and again: a column a token, its height the number of steps it took before it halted.",
-    rows: () => table("Steps", ["token", "steps", "ponder cost"], tokens.map((piece, n) => [visible(piece), String(steps[n]), cost[n]])),
+    rows: () =>
+      table(
+        "Steps",
+        ["token", "steps", "ponder cost"],
+        tokens.map((piece, n) => [visible(piece), String(steps[n]), cost[n]]),
+      ),
   });
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
   page.watch([`at.${stack.sequence}`], () => {
-    const T = tokens.length, left = 40, column = Math.max(14, Math.min(44, ((holder.clientWidth || 640) - left) / T)), width = left + T * column, base = 130, height = 200, most = Math.max(1, ...steps);
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Steps each token took, ${most} at most` });
-    root.append(svg("text", { class: "axis", x: left - 10, y: 16, "text-anchor": "end" }, String(most)), svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }));
+    const T = tokens.length,
+      left = 40,
+      column = Math.max(14, Math.min(44, ((holder.clientWidth || 640) - left) / T)),
+      width = left + T * column,
+      base = 130,
+      height = 200,
+      most = Math.max(1, ...steps);
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `Steps each token took, ${most} at most`,
+    });
+    root.append(
+      svg("text", { class: "axis", x: left - 10, y: 16, "text-anchor": "end" }, String(most)),
+      svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }),
+    );
     tokens.forEach((piece, n) => {
-      const chosen = page.state.get(`at.${stack.sequence}`) === n, tall = (steps[n] / most) * (base - 12);
-      const bar = svg("g", { class: "cell" }, svg("rect", { class: chosen ? "dot chosen" : "plus", x: left + n * column + 2, y: base - tall, width: column - 4, height: tall, rx: 2 }),
-        svg("text", { class: chosen ? "piece chosen" : "axis", transform: `translate(${left + (n + 0.5) * column + 4},${base + 10}) rotate(90)` }, visible(piece).slice(0, 9)));
+      const chosen = page.state.get(`at.${stack.sequence}`) === n,
+        tall = (steps[n] / most) * (base - 12);
+      const bar = svg(
+        "g",
+        { class: "cell" },
+        svg("rect", {
+          class: chosen ? "dot chosen" : "plus",
+          x: left + n * column + 2,
+          y: base - tall,
+          width: column - 4,
+          height: tall,
+          rx: 2,
+        }),
+        svg(
+          "text",
+          {
+            class: chosen ? "piece chosen" : "axis",
+            transform: `translate(${left + (n + 0.5) * column + 4},${base + 10}) rotate(90)`,
+          },
+          visible(piece).slice(0, 9),
+        ),
+      );
       bar.addEventListener("click", () => page.choose(stack.sequence, n));
       root.append(tip(bar, () => [visible(piece), `${steps[n]} steps`, `ponder cost ${figures(cost[n], 4)}`]));
     });
@@ -43,28 +97,76 @@ function depth(page, stack) {
 
 /** How long the vectors are that each part of each block adds to the chosen token. */
 function added(page, stack) {
-  const tokens = page.payload.sequences[stack.sequence].tokens, parts = Object.keys(stack.layers[0]?.added || {});
+  const tokens = page.payload.sequences[stack.sequence].tokens,
+    parts = Object.keys(stack.layers[0]?.added || {});
   const at = () => Math.min(page.state.get(`at.${stack.sequence}`), tokens.length - 1);
   const made = figure({
-    title: `${stack.label}: what each block adds`, name: `${stack.label}-added`.toLowerCase(),
+    title: `${stack.label}: what each block adds`,
+    name: `${stack.label}-added`.toLowerCase(),
     note: "The length of the vector that attention and the position-wise network give for the chosen token, block by block.",
-    rows: () => table(`What is added for ${visible(tokens[at()])}`, ["block", ...parts], stack.layers.map((layer, n) => [String(n + 1), ...parts.map((part) => page.open(layer.added[part]).data[at()])])),
+    rows: () =>
+      table(
+        `What is added for ${visible(tokens[at()])}`,
+        ["block", ...parts],
+        stack.layers.map((layer, n) => [
+          String(n + 1),
+          ...parts.map((part) => page.open(layer.added[part]).data[at()]),
+        ]),
+      ),
   });
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
   const draw = () => {
-    const L = stack.layers.length, width = Math.max(320, holder.clientWidth || 640), left = 44, height = 164, base = height - 24;
-    const lengths = stack.layers.map((layer) => parts.map((part) => page.open(layer.added[part]).data[at()])), most = Math.max(1e-9, ...lengths.flat());
-    const block = Math.min((width - left) / L, 120), bar = (block - 12) / parts.length;
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `What each block adds for ${visible(tokens[at()])}` });
-    root.append(svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }), svg("text", { class: "axis", x: left - 8, y: 24, "text-anchor": "end" }, figures(most)));
+    const L = stack.layers.length,
+      width = Math.max(320, holder.clientWidth || 640),
+      left = 44,
+      height = 164,
+      base = height - 24;
+    const lengths = stack.layers.map((layer) => parts.map((part) => page.open(layer.added[part]).data[at()])),
+      most = Math.max(1e-9, ...lengths.flat());
+    const block = Math.min((width - left) / L, 120),
+      bar = (block - 12) / parts.length;
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `What each block adds for ${visible(tokens[at()])}`,
+    });
+    root.append(
+      svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }),
+      svg("text", { class: "axis", x: left - 8, y: 24, "text-anchor": "end" }, figures(most)),
+    );
     lengths.forEach((row, n) => {
-      row.forEach((value, m) => root.append(tip(svg("rect", { class: `part-${m}`, x: left + n * block + 6 + m * bar, y: base - (value / most) * (base - 20), width: Math.max(bar - 2, 1), height: (value / most) * (base - 20), rx: 2 }), () => [`block ${n + 1}, ${parts[m]}`, `length ${figures(value, 5)}`])));
-      root.append(svg("text", { class: "axis", x: left + n * block + block / 2, y: base + 16, "text-anchor": "middle" }, String(n + 1)));
+      row.forEach((value, m) =>
+        root.append(
+          tip(
+            svg("rect", {
+              class: `part-${m}`,
+              x: left + n * block + 6 + m * bar,
+              y: base - (value / most) * (base - 20),
+              width: Math.max(bar - 2, 1),
+              height: (value / most) * (base - 20),
+              rx: 2,
+            }),
+            () => [`block ${n + 1}, ${parts[m]}`, `length ${figures(value, 5)}`],
+          ),
+        ),
+      );
+      root.append(
+        svg(
+          "text",
+          { class: "axis", x: left + n * block + block / 2, y: base + 16, "text-anchor": "middle" },
+          String(n + 1),
+        ),
+      );
     });
     let x = left;
     parts.forEach((part, m) => {
-      root.append(svg("rect", { class: `part-${m}`, x, y: 2, width: 10, height: 10, rx: 2 }), svg("text", { class: "axis", x: x + 16, y: 11 }, part));
+      root.append(
+        svg("rect", { class: `part-${m}`, x, y: 2, width: 10, height: 10, rx: 2 }),
+        svg("text", { class: "axis", x: x + 16, y: 11 }, part),
+      );
       x += 26 + part.length * 6.4;
     });
     holder.replaceChildren(root);

@@ -17,7 +17,8 @@ export function cells(columns, rows, colour) {
   const canvas = document.createElement("canvas");
   canvas.width = columns;
   canvas.height = rows;
-  const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
+  const context = canvas.getContext("2d"),
+    image = context.createImageData(columns, rows);
   for (let y = 0, n = 0; y < rows; y++) {
     for (let x = 0; x < columns; x++, n += 4) {
       const { r, g, b } = colour(x, y);

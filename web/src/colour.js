@@ -1,8 +1,18 @@
 // Colours of numbers, in either theme: one hue for shares from 0 to 1, two for numbers of either sign.
 
 const RAMPS = {
-  light: { share: ["#f6f8fb", "#c4d8f2", "#6f9fd8", "#2c62ad", "#0d2c63"], minus: "#b3541e", plus: "#1f5fae", zero: "#f6f8fb" },
-  dark: { share: ["#171b22", "#1f3a5c", "#33669f", "#6ea3de", "#e3efff"], minus: "#f0a35e", plus: "#7ab2f5", zero: "#171b22" },
+  light: {
+    share: ["#f6f8fb", "#c4d8f2", "#6f9fd8", "#2c62ad", "#0d2c63"],
+    minus: "#b3541e",
+    plus: "#1f5fae",
+    zero: "#f6f8fb",
+  },
+  dark: {
+    share: ["#171b22", "#1f3a5c", "#33669f", "#6ea3de", "#e3efff"],
+    minus: "#f0a35e",
+    plus: "#7ab2f5",
+    zero: "#171b22",
+  },
 };
 const STEPS = 256;
 const made = new Map();
@@ -15,9 +25,13 @@ function rampOf(kind) {
   const key = `${theme()} ${kind}`;
   if (!made.has(key)) {
     const { share, minus, plus, zero } = RAMPS[theme()];
-    const below = d3.interpolateRgbBasis([minus, zero]), above = d3.interpolateRgbBasis([zero, plus]);
+    const below = d3.interpolateRgbBasis([minus, zero]),
+      above = d3.interpolateRgbBasis([zero, plus]);
     const ramp = kind === "share" ? d3.interpolateRgbBasis(share) : (t) => (t < 0.5 ? below(2 * t) : above(2 * t - 1));
-    made.set(key, Array.from({ length: STEPS }, (_, n) => d3.rgb(ramp(n / (STEPS - 1)))));
+    made.set(
+      key,
+      Array.from({ length: STEPS }, (_, n) => d3.rgb(ramp(n / (STEPS - 1)))),
+    );
   }
   return made.get(key);
 }
@@ -25,7 +39,11 @@ function rampOf(kind) {
 /** The ramp of shares as pixels, for n of 0 to 255: n is 255 times the root of the share. */
 export function sharePixels() {
   const key = `${theme()} pixels`;
-  if (!made.has(key)) made.set(key, Uint32Array.from(rampOf("share"), ({ r, g, b }) => (255 << 24) | (b << 16) | (g << 8) | r));
+  if (!made.has(key))
+    made.set(
+      key,
+      Uint32Array.from(rampOf("share"), ({ r, g, b }) => (255 << 24) | (b << 16) | (g << 8) | r),
+    );
   return made.get(key);
 }
 

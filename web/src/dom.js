@@ -10,7 +10,8 @@ function filled(node, attributes, children) {
     else node.setAttribute(name, value === true ? "" : value);
   }
   for (const child of children.flat(9)) {
-    if (child !== null && child !== undefined) node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    if (child !== null && child !== undefined)
+      node.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
   return node;
 }
@@ -25,7 +26,14 @@ export function svg(tag, attributes, ...children) {
 
 /** A token as it is shown: spaces and ends of lines made visible, never nothing. */
 export function visible(piece) {
-  return String(piece).replace(/^ (?=\S)/, "").replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/[\p{Cc}]/gu, "·") || "∅";
+  return (
+    String(piece)
+      .replace(/^ (?=\S)/, "")
+      .replace(/ /g, "␣")
+      .replace(/\n/g, "⏎")
+      .replace(/\t/g, "⇥")
+      .replace(/[\p{Cc}]/gu, "·") || "∅"
+  );
 }
 
 export function shortened(text, most) {
@@ -51,7 +59,8 @@ function showTip(x, y, lines) {
   if (!bubble) document.body.append((bubble = el("div", { class: "tip", role: "status", "aria-live": "polite" })));
   bubble.replaceChildren(...lines.map((line, n) => el(n ? "div" : "strong", { dir: "auto" }, line)));
   bubble.hidden = false;
-  const { width, height } = bubble.getBoundingClientRect(), room = 8;
+  const { width, height } = bubble.getBoundingClientRect(),
+    room = 8;
   bubble.style.left = `${Math.max(room, Math.min(x + 14, innerWidth - width - room))}px`;
   bubble.style.top = `${y + 18 + height > innerHeight ? Math.max(room, y - height - 12) : y + 18}px`;
 }
@@ -69,7 +78,8 @@ export function tip(node, lines) {
   node.addEventListener("pointerleave", hideTip);
   node.addEventListener("blur", hideTip);
   node.addEventListener("focus", (event) => {
-    const told = node.matches(":focus-visible") && lines(event), box = node.getBoundingClientRect();
+    const told = node.matches(":focus-visible") && lines(event),
+      box = node.getBoundingClientRect();
     if (told) showTip(box.left, box.bottom - 12, told);
   });
   return node;
@@ -77,11 +87,36 @@ export function tip(node, lines) {
 
 /** A table for readers of screens: a header row, then rows of texts and numbers. */
 export function table(caption, header, rows) {
-  return el("table", {},
+  return el(
+    "table",
+    {},
     el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, header.map((name) => el("th", { scope: "col", dir: "auto" }, name)))),
-    el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, n) =>
-      el(n ? "td" : "th", n ? { dir: "auto" } : { scope: "row", dir: "auto" }, typeof cell === "number" ? figures(cell, 4) : cell))))),
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        header.map((name) => el("th", { scope: "col", dir: "auto" }, name)),
+      ),
+    ),
+    el(
+      "tbody",
+      {},
+      rows.map((row) =>
+        el(
+          "tr",
+          {},
+          row.map((cell, n) =>
+            el(
+              n ? "td" : "th",
+              n ? { dir: "auto" } : { scope: "row", dir: "auto" },
+              typeof cell === "number" ? figures(cell, 4) : cell,
+            ),
+          ),
+        ),
+      ),
+    ),
   );
 }
 
@@ -95,16 +130,28 @@ export function directionOf(tokens) {
 export function roving(group, columns = 1) {
   const buttons = () => [...group.querySelectorAll("button")];
   group.addEventListener("keydown", (event) => {
-    const all = buttons(), at = all.indexOf(document.activeElement);
+    const all = buttons(),
+      at = all.indexOf(document.activeElement);
     const back = getComputedStyle(group).direction === "rtl" ? 1 : -1;
-    const step = { ArrowRight: -back, ArrowLeft: back, ArrowDown: columns, ArrowUp: -columns, Home: -at, End: all.length - 1 - at }[event.key];
+    const step = {
+      ArrowRight: -back,
+      ArrowLeft: back,
+      ArrowDown: columns,
+      ArrowUp: -columns,
+      Home: -at,
+      End: all.length - 1 - at,
+    }[event.key];
     if (at < 0 || step === undefined) return;
     event.preventDefault();
     const next = all[at + step];
-    if (next) { next.focus(); next.click(); }
+    if (next) {
+      next.focus();
+      next.click();
+    }
   });
   return () => {
-    const all = buttons(), chosen = all.find((button) => button.getAttribute("aria-pressed") === "true") || all[0];
+    const all = buttons(),
+      chosen = all.find((button) => button.getAttribute("aria-pressed") === "true") || all[0];
     for (const button of all) button.tabIndex = button === chosen ? 0 : -1;
   };
 }

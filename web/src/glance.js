@@ -7,13 +7,15 @@ import { headStatistics } from "./attention.js";
 import { figure } from "./figure.js";
 import { table } from "./dom.js";
 
-const SIZE = 54, FINE = 48; // pixels a side, and rows that are computed for it
+const SIZE = 54,
+  FINE = 48; // pixels a side, and rows that are computed for it
 
 /** Attentions that belong side by side: one stack's, of one kind. */
 export function grouped(attentions) {
   const groups = new Map();
   attentions.forEach((attention, index) => {
-    const { label, kind } = attention.entry, key = `${label}${kind === "cross" ? ", looking at the source" : ""}`;
+    const { label, kind } = attention.entry,
+      key = `${label}${kind === "cross" ? ", looking at the source" : ""}`;
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push({ attention, index });
   });
@@ -21,7 +23,9 @@ export function grouped(attentions) {
 }
 
 function thumbnail(canvas, attention, head) {
-  const T = Math.min(attention.T, FINE), S = Math.min(attention.S, FINE), step = attention.S / S;
+  const T = Math.min(attention.T, FINE),
+    S = Math.min(attention.S, FINE),
+    step = attention.S / S;
   const rows = Array.from({ length: T }, (_, n) => attention.weights(head, Math.floor((n * attention.T) / T)));
   const image = cells(S, T, (x, y) => {
     let most = 0;
@@ -32,7 +36,9 @@ function thumbnail(canvas, attention, head) {
 }
 
 export function glance(page) {
-  const { attentions, state } = page, jobs = [], settle = [];
+  const { attentions, state } = page,
+    jobs = [],
+    settle = [];
   const told = new Map();
   const statistics = (attention, head) => {
     const key = `${attention.entry.name} ${head}`;
@@ -40,13 +46,31 @@ export function glance(page) {
     return told.get(key);
   };
   const made = figure({
-    title: "Every head", name: "heads",
-    note: "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below." + (page.payload.left_out ? ` To keep the file small, ${page.payload.left_out} of ${page.payload.left_out + attentions.length} layers are left out.` : ""),
-    rows: () => table("Heads, from the rows that the file keeps of each", ["head", "entropy (nats)", "mean distance", "on itself", "on the token before", "on the first token"],
-      attentions.flatMap((attention) => Array.from({ length: attention.heads }, (_, head) => {
-        const s = statistics(attention, head);
-        return [`${nameOf(attention)}, head ${head + 1}`, s.entropy, s.distance, percent(s.self), percent(s.before), percent(s.first)];
-      }))),
+    title: "Every head",
+    name: "heads",
+    note:
+      "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below." +
+      (page.payload.left_out
+        ? ` To keep the file small, ${page.payload.left_out} of ${page.payload.left_out + attentions.length} layers are left out.`
+        : ""),
+    rows: () =>
+      table(
+        "Heads, from the rows that the file keeps of each",
+        ["head", "entropy (nats)", "mean distance", "on itself", "on the token before", "on the first token"],
+        attentions.flatMap((attention) =>
+          Array.from({ length: attention.heads }, (_, head) => {
+            const s = statistics(attention, head);
+            return [
+              `${nameOf(attention)}, head ${head + 1}`,
+              s.entropy,
+              s.distance,
+              percent(s.self),
+              percent(s.before),
+              percent(s.first),
+            ];
+          }),
+        ),
+      ),
   });
   const groups = el("div", { class: "groups" });
   made.stage.append(groups);
@@ -54,16 +78,36 @@ export function glance(page) {
     const columns = members[0].attention.heads;
     const grid = el("div", { class: "heads", role: "group", "aria-label": name });
     for (const { attention, index } of members) {
-      const row = el("div", { class: "row" }, el("span", { class: "layer" }, `${attention.entry.unit} ${attention.entry.layer + 1}`));
+      const row = el(
+        "div",
+        { class: "row" },
+        el("span", { class: "layer" }, `${attention.entry.unit} ${attention.entry.layer + 1}`),
+      );
       for (let head = 0; head < attention.heads; head++) {
         const canvas = el("canvas", { "aria-hidden": "true" });
-        const button = el("button", { type: "button", class: "thumb", "aria-label": `${nameOf(attention)}, head ${head + 1}`, onclick: () => state.set({ attention: index, head, key: -1 }) }, canvas);
+        const button = el(
+          "button",
+          {
+            type: "button",
+            class: "thumb",
+            "aria-label": `${nameOf(attention)}, head ${head + 1}`,
+            onclick: () => state.set({ attention: index, head, key: -1 }),
+          },
+          canvas,
+        );
         tip(button, () => {
           const s = statistics(attention, head);
-          return [`${nameOf(attention)}, head ${head + 1}`, `entropy ${figures(s.entropy)} nats`, `mean distance ${figures(s.distance)}`, `on itself ${percent(s.self)}, before ${percent(s.before)}, first ${percent(s.first)}`];
+          return [
+            `${nameOf(attention)}, head ${head + 1}`,
+            `entropy ${figures(s.entropy)} nats`,
+            `mean distance ${figures(s.distance)}`,
+            `on itself ${percent(s.self)}, before ${percent(s.before)}, first ${percent(s.first)}`,
+          ];
         });
         jobs.push(() => thumbnail(canvas, attention, head));
-        settle.push(() => button.setAttribute("aria-pressed", String(state.get("attention") === index && state.get("head") === head)));
+        settle.push(() =>
+          button.setAttribute("aria-pressed", String(state.get("attention") === index && state.get("head") === head)),
+        );
         row.append(button);
       }
       grid.append(row);
@@ -78,7 +122,10 @@ export function glance(page) {
     let since = performance.now();
     for (const job of jobs) {
       job();
-      if (performance.now() - since > 24) { await pause(); since = performance.now(); }
+      if (performance.now() - since > 24) {
+        await pause();
+        since = performance.now();
+      }
       if (mine !== turn) return;
     }
     made.root.dataset.painted = "yes";

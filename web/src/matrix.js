@@ -5,7 +5,8 @@ import { fitted, drawCells } from "./canvas.js";
 import { shareColour, sharePixels } from "./colour.js";
 
 const LARGEST = 44; // pixels of a cell's side
-const LETTERS = 11, LONG = 16; // of a token's name across and down
+const LETTERS = 11,
+  LONG = 16; // of a token's name across and down
 const BUDGET = 14; // milliseconds of computing before the page has its turn
 
 const rooms = new WeakMap(); // the longest of each list of tokens
@@ -13,13 +14,22 @@ const rooms = new WeakMap(); // the longest of each list of tokens
 /** {node, draw}: a canvas for the attention `source()` gives as {attention, head, queries, keys, i, j}. */
 export function matrix(source, { pick, label }) {
   const canvas = el("canvas", { tabindex: 0, role: "img", class: "matrix" });
-  let rows = new Map(), shown = null, view = d3.zoomIdentity, waiting = 0;
+  let rows = new Map(),
+    shown = null,
+    view = d3.zoomIdentity,
+    waiting = 0;
 
   function geometry() {
-    const { attention, queries, keys } = source(), width = canvas.parentElement ? canvas.parentElement.clientWidth : 640;
-    const LABELS = roomFor(queries, LONG), TOP = roomFor(keys, LETTERS);
-    const T = attention.T, S = attention.S, wide = Math.max(120, width - LABELS);
-    const cell = Math.min(LARGEST, wide / S, Math.max(560, wide) / T), across = S * cell, down = T * cell;
+    const { attention, queries, keys } = source(),
+      width = canvas.parentElement ? canvas.parentElement.clientWidth : 640;
+    const LABELS = roomFor(queries, LONG),
+      TOP = roomFor(keys, LETTERS);
+    const T = attention.T,
+      S = attention.S,
+      wide = Math.max(120, width - LABELS);
+    const cell = Math.min(LARGEST, wide / S, Math.max(560, wide) / T),
+      across = S * cell,
+      down = T * cell;
     return { T, S, cell, LABELS, TOP, width: LABELS + across, height: TOP + down, across, down };
   }
 
@@ -36,41 +46,73 @@ export function matrix(source, { pick, label }) {
 
   /** The cells in sight, one pixel each; where a pixel stands for many, the largest of every so many counts. */
   function region(g, size) {
-    const { x, y } = corner(g), left = Math.max(0, Math.floor(-x / size)), above = Math.max(0, Math.floor(-y / size));
-    const right = Math.min(g.S, Math.ceil((g.across - x) / size)), below = Math.min(g.T, Math.ceil((g.down - y) / size));
+    const { x, y } = corner(g),
+      left = Math.max(0, Math.floor(-x / size)),
+      above = Math.max(0, Math.floor(-y / size));
+    const right = Math.min(g.S, Math.ceil((g.across - x) / size)),
+      below = Math.min(g.T, Math.ceil((g.down - y) / size));
     const step = Math.max(1, Math.floor(1 / size));
-    return { left, above, columns: Math.max(1, Math.ceil((right - left) / step)), rows: Math.max(1, Math.ceil((below - above) / step)), step };
+    return {
+      left,
+      above,
+      columns: Math.max(1, Math.ceil((right - left) / step)),
+      rows: Math.max(1, Math.ceil((below - above) / step)),
+      step,
+    };
   }
 
   function draw() {
-    const told = source(), key = `${told.attention.entry.name} ${told.head}`;
-    if (key !== shown) { rows = new Map(); shown = key; }
-    const g = geometry(), context = fitted(canvas, g.width, g.height), size = g.cell * view.k, part = region(g, size);
+    const told = source(),
+      key = `${told.attention.entry.name} ${told.head}`;
+    if (key !== shown) {
+      rows = new Map();
+      shown = key;
+    }
+    const g = geometry(),
+      context = fitted(canvas, g.width, g.height),
+      size = g.cell * view.k,
+      part = region(g, size);
     const until = performance.now() + BUDGET;
     let missing = false;
     const seen = Array.from({ length: part.rows }, (_, n) => {
       const i = part.above + n * part.step;
-      if (!rows.has(i) && performance.now() > until) { missing = true; return null; }
+      if (!rows.has(i) && performance.now() > until) {
+        missing = true;
+        return null;
+      }
       return rowOf(i);
     });
     const image = painted(seen, part, g.S);
-    const { LABELS, TOP } = g, { x, y } = corner(g);
+    const { LABELS, TOP } = g,
+      { x, y } = corner(g);
     Object.assign(canvas.dataset, { left: LABELS, top: TOP, cell: size });
     context.save();
     context.beginPath();
     context.rect(LABELS, TOP, g.across, g.down);
     context.clip();
-    drawCells(context, image, LABELS + x + part.left * size, TOP + y + part.above * size, part.columns * part.step * size, part.rows * part.step * size);
+    drawCells(
+      context,
+      image,
+      LABELS + x + part.left * size,
+      TOP + y + part.above * size,
+      part.columns * part.step * size,
+      part.rows * part.step * size,
+    );
     mark(context, told, size, g);
     context.restore();
     labels(context, told, g, size);
-    canvas.setAttribute("aria-label", `${label()} The table below holds the numbers. Arrow keys choose a query and a key, plus and minus zoom.`);
+    canvas.setAttribute(
+      "aria-label",
+      `${label()} The table below holds the numbers. Arrow keys choose a query and a key, plus and minus zoom.`,
+    );
     cancelAnimationFrame(waiting);
     if (missing) waiting = requestAnimationFrame(draw);
   }
 
   function mark(context, { i, j, attention }, size, g) {
-    const style = getComputedStyle(canvas), { LABELS, TOP } = g, { x, y } = corner(g);
+    const style = getComputedStyle(canvas),
+      { LABELS, TOP } = g,
+      { x, y } = corner(g);
     context.strokeStyle = style.getPropertyValue("--accent");
     context.lineWidth = 1.5;
     context.strokeRect(LABELS + x, TOP + y + i * size, attention.S * size, size);
@@ -78,10 +120,15 @@ export function matrix(source, { pick, label }) {
   }
 
   function labels(context, { queries, keys, i, j }, g, size) {
-    const style = getComputedStyle(canvas), every = Math.max(1, Math.ceil(13 / size)), { LABELS, TOP } = g, first = corner(g);
+    const style = getComputedStyle(canvas),
+      every = Math.max(1, Math.ceil(13 / size)),
+      { LABELS, TOP } = g,
+      first = corner(g);
     context.font = `12px ${style.fontFamily}`;
     context.textBaseline = "middle";
-    const ink = (chosen) => { context.fillStyle = style.getPropertyValue(chosen ? "--accent" : "--ink-2"); };
+    const ink = (chosen) => {
+      context.fillStyle = style.getPropertyValue(chosen ? "--accent" : "--ink-2");
+    };
     context.textAlign = "right";
     for (let n = 0; n < g.T; n++) {
       const y = TOP + first.y + (n + 0.5) * size;
@@ -103,9 +150,14 @@ export function matrix(source, { pick, label }) {
   }
 
   function cellAt(event) {
-    const box = canvas.getBoundingClientRect(), g = geometry(), size = g.cell * view.k;
-    const x = event.clientX - box.left - g.LABELS, y = event.clientY - box.top - g.TOP, first = corner(g);
-    const j = Math.floor((x - first.x) / size), i = Math.floor((y - first.y) / size);
+    const box = canvas.getBoundingClientRect(),
+      g = geometry(),
+      size = g.cell * view.k;
+    const x = event.clientX - box.left - g.LABELS,
+      y = event.clientY - box.top - g.TOP,
+      first = corner(g);
+    const j = Math.floor((x - first.x) / size),
+      i = Math.floor((y - first.y) / size);
     return x < 0 || y < 0 || i < 0 || j < 0 || i >= g.T || j >= g.S ? null : { i, j };
   }
 
@@ -113,43 +165,96 @@ export function matrix(source, { pick, label }) {
     const cell = event.clientX === undefined ? null : cellAt(event);
     if (!cell) return null;
     const { queries, keys } = source();
-    return [`${visible(queries[cell.i])} → ${visible(keys[cell.j])}`, `weight ${figures(rowOf(cell.i)[cell.j], 4)}`, `query ${cell.i + 1}, key ${cell.j + 1}`];
+    return [
+      `${visible(queries[cell.i])} → ${visible(keys[cell.j])}`,
+      `weight ${figures(rowOf(cell.i)[cell.j], 4)}`,
+      `query ${cell.i + 1}, key ${cell.j + 1}`,
+    ];
   });
   canvas.addEventListener("click", (event) => {
     const cell = cellAt(event);
     if (cell) pick(cell.i, cell.j);
   });
   canvas.addEventListener("keydown", (event) => {
-    const { i, j, attention } = source(), move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    const { i, j, attention } = source(),
+      move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (move) {
       event.preventDefault();
-      pick(Math.max(0, Math.min(attention.T - 1, i + move[0])), Math.max(0, Math.min(attention.S - 1, Math.max(j, 0) + move[1])));
+      pick(
+        Math.max(0, Math.min(attention.T - 1, i + move[0])),
+        Math.max(0, Math.min(attention.S - 1, Math.max(j, 0) + move[1])),
+      );
     } else if (event.key === "+" || event.key === "=") zoomBy(1.5);
     else if (event.key === "-") zoomBy(1 / 1.5);
     else if (event.key === "0") reset();
   });
 
-  const zooming = d3.zoom().scaleExtent([1, 64])
-    .filter((event) => (event.type === "wheel" ? event.ctrlKey || event.metaKey || view.k > 1 : event.type === "touchstart" ? event.touches.length > 1 || view.k > 1 : !event.button))
-    .extent(() => { const g = geometry(); return [[g.LABELS, g.TOP], [g.width, g.height]]; })
-    .translateExtent([[0, 0], [1, 1]])
-    .on("zoom", (event) => { view = event.transform; hideTip(); draw(); });
+  const zooming = d3
+    .zoom()
+    .scaleExtent([1, 64])
+    .filter((event) =>
+      event.type === "wheel"
+        ? event.ctrlKey || event.metaKey || view.k > 1
+        : event.type === "touchstart"
+          ? event.touches.length > 1 || view.k > 1
+          : !event.button,
+    )
+    .extent(() => {
+      const g = geometry();
+      return [
+        [g.LABELS, g.TOP],
+        [g.width, g.height],
+      ];
+    })
+    .translateExtent([
+      [0, 0],
+      [1, 1],
+    ])
+    .on("zoom", (event) => {
+      view = event.transform;
+      hideTip();
+      draw();
+    });
   const zoomed = d3.select(canvas).call(zooming).on("dblclick.zoom", null);
   function bounds() {
     const g = geometry();
-    zooming.translateExtent([[g.LABELS, g.TOP], [g.width, g.height]]);
+    zooming.translateExtent([
+      [g.LABELS, g.TOP],
+      [g.width, g.height],
+    ]);
   }
-  function zoomBy(factor) { bounds(); zoomed.call(zooming.scaleBy, factor); }
-  function reset() { zoomed.call(zooming.transform, d3.zoomIdentity); }
+  function zoomBy(factor) {
+    bounds();
+    zoomed.call(zooming.scaleBy, factor);
+  }
+  function reset() {
+    zoomed.call(zooming.transform, d3.zoomIdentity);
+  }
 
-  const tools = [["−", "Zoom out", () => zoomBy(1 / 1.5)], ["+", "Zoom in", () => zoomBy(1.5)], ["fit", "Show all", reset]].map(([text, name, act]) =>
-    el("button", { type: "button", class: "quiet", "aria-label": name, onclick: act }, text));
-  return { node: canvas, tools, draw: () => { bounds(); draw(); } };
+  const tools = [
+    ["−", "Zoom out", () => zoomBy(1 / 1.5)],
+    ["+", "Zoom in", () => zoomBy(1.5)],
+    ["fit", "Show all", reset],
+  ].map(([text, name, act]) =>
+    el("button", { type: "button", class: "quiet", "aria-label": name, onclick: act }, text),
+  );
+  return {
+    node: canvas,
+    tools,
+    draw: () => {
+      bounds();
+      draw();
+    },
+  };
 }
 
 /** Pixels for the longest of some tokens. */
 function roomFor(tokens, most) {
-  if (!rooms.has(tokens)) rooms.set(tokens, tokens.reduce((long, piece) => Math.max(long, visible(piece).length), 2));
+  if (!rooms.has(tokens))
+    rooms.set(
+      tokens,
+      tokens.reduce((long, piece) => Math.max(long, visible(piece).length), 2),
+    );
   return 20 + 7.2 * Math.min(most, rooms.get(tokens));
 }
 
@@ -158,10 +263,16 @@ function painted(seen, { left, columns, rows, step }, S) {
   const canvas = document.createElement("canvas");
   canvas.width = columns;
   canvas.height = rows;
-  const context = canvas.getContext("2d"), image = context.createImageData(columns, rows), pixels = new Uint32Array(image.data.buffer), ramp = sharePixels();
+  const context = canvas.getContext("2d"),
+    image = context.createImageData(columns, rows),
+    pixels = new Uint32Array(image.data.buffer),
+    ramp = sharePixels();
   seen.forEach((row, y) => {
     const line = y * columns;
-    if (!row) { pixels.fill(ramp[0], line, line + columns); return; }
+    if (!row) {
+      pixels.fill(ramp[0], line, line + columns);
+      return;
+    }
     for (let x = 0, j = left; x < columns; x++, j += step) {
       let most = row[j];
       for (let n = 1; n < step && j + n < S; n++) if (row[j + n] > most) most = row[j + n];
@@ -174,10 +285,20 @@ function painted(seen, { left, columns, rows, step }, S) {
 
 /** The legend of shares. */
 export function shareLegend() {
-  const ticks = [0, 0.01, 0.1, 0.25, 0.5, 1], wide = 44;
-  return svg("svg", { class: "legend", width: ticks.length * wide, height: 30, role: "img", "aria-label": "Shades from weight 0 to weight 1; shade grows with the root of the weight" },
+  const ticks = [0, 0.01, 0.1, 0.25, 0.5, 1],
+    wide = 44;
+  return svg(
+    "svg",
+    {
+      class: "legend",
+      width: ticks.length * wide,
+      height: 30,
+      role: "img",
+      "aria-label": "Shades from weight 0 to weight 1; shade grows with the root of the weight",
+    },
     ticks.map((share, n) => [
       svg("rect", { x: n * wide, y: 2, width: wide, height: 8, fill: shareColour(share).formatHex() }),
       svg("text", { x: n * wide + wide / 2, y: 24, "text-anchor": "middle" }, percent(share).replace(".0%", "%")),
-    ]));
+    ]),
+  );
 }

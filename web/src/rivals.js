@@ -9,25 +9,76 @@ const SHOWN = 8;
 export function rivals(page) {
   const found = () => {
     const { attention, i, j, queries, keys } = page.look();
-    const list = page.attentions.flatMap((each, index) => (each.entry.queries === attention.entry.queries && each.entry.keys === attention.entry.keys && each.entry.kind === attention.entry.kind
-      ? Array.from({ length: each.heads }, (_, head) => ({ index, head, name: `${each.entry.unit} ${each.entry.layer + 1}, head ${head + 1}`, weight: each.weights(head, i)[j] })) : []));
+    const list = page.attentions.flatMap((each, index) =>
+      each.entry.queries === attention.entry.queries &&
+      each.entry.keys === attention.entry.keys &&
+      each.entry.kind === attention.entry.kind
+        ? Array.from({ length: each.heads }, (_, head) => ({
+            index,
+            head,
+            name: `${each.entry.unit} ${each.entry.layer + 1}, head ${head + 1}`,
+            weight: each.weights(head, i)[j],
+          }))
+        : [],
+    );
     return { list: list.sort((a, b) => b.weight - a.weight), from: visible(queries[i]), to: visible(keys[j]) };
   };
   const made = figure({
-    title: "Which heads look there", name: "heads-that-look-there",
-    rows: () => { const { list, from, to } = found(); return table(`From ${from} at ${to}`, ["head", "weight"], list.map(({ name, weight }) => [name, weight])); },
+    title: "Which heads look there",
+    name: "heads-that-look-there",
+    rows: () => {
+      const { list, from, to } = found();
+      return table(
+        `From ${from} at ${to}`,
+        ["head", "weight"],
+        list.map(({ name, weight }) => [name, weight]),
+      );
+    },
   });
-  const sentence = el("p", { class: "note" }), holder = el("div", { class: "wide" });
+  const sentence = el("p", { class: "note" }),
+    holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const { list, from, to } = found(), shown = list.slice(0, SHOWN), width = Math.max(300, holder.clientWidth || 640), left = 128, row = 26, height = shown.length * row + 4, bar = Math.max(30, width - left - 70);
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Heads by how much ${from} looks at ${to}` });
+    const { list, from, to } = found(),
+      shown = list.slice(0, SHOWN),
+      width = Math.max(300, holder.clientWidth || 640),
+      left = 128,
+      row = 26,
+      height = shown.length * row + 4,
+      bar = Math.max(30, width - left - 70);
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `Heads by how much ${from} looks at ${to}`,
+    });
     shown.forEach(({ index, head, name, weight }, n) => {
-      const y = n * row, chosen = page.state.get("attention") === index && page.state.get("head") === head;
-      const line = svg("g", { class: chosen ? "line chosen" : "line" }, svg("rect", { class: "ground", x: 0, y, width, height: row - 2, rx: 4 }),
-        svg("text", { class: "piece", x: left - 12, y: y + row / 2 - 1, "text-anchor": "end", "dominant-baseline": "middle" }, name),
-        svg("rect", { x: left, y: y + 5, width: Math.max(1, weight * bar), height: row - 12, rx: 3, fill: shareColour(Math.max(0.1, weight)).formatHex() }),
-        svg("text", { class: "number", x: left + weight * bar + 8, y: y + row / 2 - 1, "dominant-baseline": "middle" }, percent(weight)));
+      const y = n * row,
+        chosen = page.state.get("attention") === index && page.state.get("head") === head;
+      const line = svg(
+        "g",
+        { class: chosen ? "line chosen" : "line" },
+        svg("rect", { class: "ground", x: 0, y, width, height: row - 2, rx: 4 }),
+        svg(
+          "text",
+          { class: "piece", x: left - 12, y: y + row / 2 - 1, "text-anchor": "end", "dominant-baseline": "middle" },
+          name,
+        ),
+        svg("rect", {
+          x: left,
+          y: y + 5,
+          width: Math.max(1, weight * bar),
+          height: row - 12,
+          rx: 3,
+          fill: shareColour(Math.max(0.1, weight)).formatHex(),
+        }),
+        svg(
+          "text",
+          { class: "number", x: left + weight * bar + 8, y: y + row / 2 - 1, "dominant-baseline": "middle" },
+          percent(weight),
+        ),
+      );
       line.addEventListener("click", () => page.state.set({ attention: index, head, key: page.look().j }));
       root.append(tip(line, () => [name, `weight ${figures(weight, 5)}`]));
     });

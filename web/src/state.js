@@ -7,7 +7,9 @@ export class State {
     this.listeners = [];
   }
 
-  get(key) { return this.values[key]; }
+  get(key) {
+    return this.values[key];
+  }
 
   /** Call `draw` whenever one of these keys changes, and once now. */
   on(keys, draw) {
@@ -34,7 +36,11 @@ export class State {
 
   write() {
     const hash = this.hash();
-    try { history.replaceState(null, "", hash ? `#${hash}` : "#"); } catch { /* a page inside another may not */ }
+    try {
+      history.replaceState(null, "", hash ? `#${hash}` : "#");
+    } catch {
+      /* a page inside another may not */
+    }
   }
 
   /** Take up what an address says, each value in the type of its default; what it says of unknown things is dropped. */

@@ -4,13 +4,26 @@ import { el, tip, visible, directionOf, roving } from "./dom.js";
 
 /** Buttons for the tokens of a sequence; `shade(n)` gives a colour or null, `lines(n)` the tooltip. */
 export function tokenStrip(page, name, { shade = () => null, ink = () => null, lines = () => null, label } = {}) {
-  const { state, payload } = page, sequence = payload.sequences[name];
+  const { state, payload } = page,
+    sequence = payload.sequences[name];
   const buttons = sequence.tokens.map((piece, n) => {
-    const button = el("button", { type: "button", class: "token", "aria-label": `${visible(piece)}, token ${n + 1}`, onclick: () => page.choose(name, n) },
-      el("bdi", {}, visible(piece)));
+    const button = el(
+      "button",
+      {
+        type: "button",
+        class: "token",
+        "aria-label": `${visible(piece)}, token ${n + 1}`,
+        onclick: () => page.choose(name, n),
+      },
+      el("bdi", {}, visible(piece)),
+    );
     return tip(button, () => lines(n) || [visible(piece), `token ${n + 1} of ${sequence.tokens.length}`]);
   });
-  const strip = el("div", { class: "tokens", role: "group", "aria-label": label || sequence.label, dir: directionOf(sequence.tokens) }, buttons);
+  const strip = el(
+    "div",
+    { class: "tokens", role: "group", "aria-label": label || sequence.label, dir: directionOf(sequence.tokens) },
+    buttons,
+  );
   const settle = roving(strip);
   function refresh() {
     buttons.forEach((button, n) => {

@@ -6,19 +6,35 @@ import { figure } from "./figure.js";
 import { grouped, nameOf } from "./glance.js";
 
 export function whatIf(page) {
-  const { ablation: told } = page.payload, { state } = page, change = page.open(told.changes), T = change.shape[1];
-  const sequence = page.payload.output.sequence, words = page.payload.output.words;
-  const owner = ({ entry, ...attention }) => (entry.unit === "step" ? `${entry.label} ${entry.kind === "cross" ? "cross-attention" : "attention"}, all steps` : nameOf({ entry, ...attention }));
+  const { ablation: told } = page.payload,
+    { state } = page,
+    change = page.open(told.changes),
+    T = change.shape[1];
+  const sequence = page.payload.output.sequence,
+    words = page.payload.output.words;
+  const owner = ({ entry, ...attention }) =>
+    entry.unit === "step"
+      ? `${entry.label} ${entry.kind === "cross" ? "cross-attention" : "attention"}, all steps`
+      : nameOf({ entry, ...attention });
   const label = ({ attention, head }) => `${owner(page.attentions[attention])}, head ${head + 1}`;
-  const total = told.heads.map((_, n) => Array.from(change.data.subarray(n * T, (n + 1) * T)).reduce((sum, value) => sum + value, 0));
+  const total = told.heads.map((_, n) =>
+    Array.from(change.data.subarray(n * T, (n + 1) * T)).reduce((sum, value) => sum + value, 0),
+  );
   const most = Math.max(1e-6, ...total.map(Math.abs));
   const other = (n) => told.said[n].filter((id, place) => id !== told.plain[place]).length;
   const made = figure({
-    title: "With one head switched off", name: "heads-off",
+    title: "With one head switched off",
+    name: "heads-off",
     note: "How the log-probability of what the model said changes when a head gives nothing: orange where it was needed, blue where it was in the way. Choose a head.",
-    rows: () => table("Heads switched off", ["head", "change of log-probability", "places with another likeliest word"], told.heads.map((each, n) => [label(each), total[n], String(other(n))])),
+    rows: () =>
+      table(
+        "Heads switched off",
+        ["head", "change of log-probability", "places with another likeliest word"],
+        told.heads.map((each, n) => [label(each), total[n], String(other(n))]),
+      ),
   });
-  const settles = [], groups = new Map();
+  const settles = [],
+    groups = new Map();
   for (const members of grouped(page.attentions).values()) {
     for (const { attention, index } of members) {
       const own = told.heads.flatMap((each, n) => (each.attention === index ? [n] : []));
@@ -27,12 +43,39 @@ export function whatIf(page) {
   }
   const grid = el("div", { class: "offs", role: "group", "aria-label": "Heads to switch off" });
   for (const [name, members] of groups) {
-    grid.append(el("div", { class: "row" }, el("span", { class: "layer long" }, name), members.map((n) => {
-      const fill = () => signedColour(total[n], most);
-      const button = el("button", { type: "button", class: "off", "aria-label": `Switch off ${label(told.heads[n])}: ${figures(total[n])} nats`, onclick: () => state.set({ off: state.get("off") === String(n) ? "" : String(n) }) }, total[n].toFixed(2).replace("-", "−").replace(/^−(0\.00)$/, "$1"));
-      settles.push(() => { button.style.background = fill().formatHex(); button.style.color = inkOn(fill()); button.setAttribute("aria-pressed", String(state.get("off") === String(n))); });
-      return tip(button, () => [label(told.heads[n]), `log-probability changes by ${figures(total[n], 4)} nats`, `${other(n)} of ${T} places say something else`]);
-    })));
+    grid.append(
+      el(
+        "div",
+        { class: "row" },
+        el("span", { class: "layer long" }, name),
+        members.map((n) => {
+          const fill = () => signedColour(total[n], most);
+          const button = el(
+            "button",
+            {
+              type: "button",
+              class: "off",
+              "aria-label": `Switch off ${label(told.heads[n])}: ${figures(total[n])} nats`,
+              onclick: () => state.set({ off: state.get("off") === String(n) ? "" : String(n) }),
+            },
+            total[n]
+              .toFixed(2)
+              .replace("-", "−")
+              .replace(/^−(0\.00)$/, "$1"),
+          );
+          settles.push(() => {
+            button.style.background = fill().formatHex();
+            button.style.color = inkOn(fill());
+            button.setAttribute("aria-pressed", String(state.get("off") === String(n)));
+          });
+          return tip(button, () => [
+            label(told.heads[n]),
+            `log-probability changes by ${figures(total[n], 4)} nats`,
+            `${other(n)} of ${T} places say something else`,
+          ]);
+        }),
+      ),
+    );
   }
   settles.push(roving(grid));
   const result = el("div", { class: "result" });
@@ -44,14 +87,40 @@ export function whatIf(page) {
       result.replaceChildren(el("p", { class: "note" }, "No head is switched off."));
       return;
     }
-    const tokens = sequence ? page.payload.sequences[sequence].tokens : [""], writes = sequence && page.payload.sequences[sequence].writes;
+    const tokens = sequence ? page.payload.sequences[sequence].tokens : [""],
+      writes = sequence && page.payload.sequences[sequence].writes;
     result.replaceChildren(
-      el("p", { class: "note" }, `Without ${label(told.heads[n])}: ${figures(total[n], 4)} nats in all. Below, at each place the change, and what would be likeliest now where that differs.`),
-      el("div", { class: "tokens" }, tokens.map((piece, place) => {
-        const value = change.data[n * T + place], fill = signedColour(value, Math.max(1e-6, ...Array.from(change.data.subarray(n * T, (n + 1) * T), Math.abs))), differs = told.said[n][place] !== told.plain[place];
-        return tip(el("span", { class: "token still", tabindex: 0, style: { background: fill.formatHex(), color: inkOn(fill) } }, el("bdi", {}, visible(writes ? writes[place] : piece)), differs ? el("em", {}, ` now ${visible(told.words[told.said[n][place]])}`) : null),
-          () => [visible(writes ? writes[place] : piece), `changes by ${figures(value, 4)} nats`, differs ? `likeliest now: ${visible(told.words[told.said[n][place]])}` : "the likeliest word stays"]);
-      })));
+      el(
+        "p",
+        { class: "note" },
+        `Without ${label(told.heads[n])}: ${figures(total[n], 4)} nats in all. Below, at each place the change, and what would be likeliest now where that differs.`,
+      ),
+      el(
+        "div",
+        { class: "tokens" },
+        tokens.map((piece, place) => {
+          const value = change.data[n * T + place],
+            fill = signedColour(
+              value,
+              Math.max(1e-6, ...Array.from(change.data.subarray(n * T, (n + 1) * T), Math.abs)),
+            ),
+            differs = told.said[n][place] !== told.plain[place];
+          return tip(
+            el(
+              "span",
+              { class: "token still", tabindex: 0, style: { background: fill.formatHex(), color: inkOn(fill) } },
+              el("bdi", {}, visible(writes ? writes[place] : piece)),
+              differs ? el("em", {}, ` now ${visible(told.words[told.said[n][place]])}`) : null,
+            ),
+            () => [
+              visible(writes ? writes[place] : piece),
+              `changes by ${figures(value, 4)} nats`,
+              differs ? `likeliest now: ${visible(told.words[told.said[n][place]])}` : "the likeliest word stays",
+            ],
+          );
+        }),
+      ),
+    );
     made.refresh();
   };
   state.on(["off"], draw);

@@ -21,6 +21,15 @@ def test_the_bundle_is_built_from_its_sources(tmp_path):
     assert (tmp_path / "bundle.js").read_text() == BUNDLE.read_text(), "web/ changed: run `node web/build.mjs`"
 
 
+def test_the_pages_of_the_documents_hold_the_current_script():
+    pages = sorted((ROOT / "docs/pages").glob("*.html"))
+    assert len(pages) >= 3
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert BUNDLE.read_text() in text, f"{page.name}: run `python web/pages.py`"
+        assert BUNDLE.with_name("page.css").read_text() in text, f"{page.name}: run `python web/pages.py`"
+
+
 def test_the_licence_of_d3_is_kept():
     text = BUNDLE.read_text()
     assert "Copyright 2010-" in text

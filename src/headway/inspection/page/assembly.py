@@ -86,4 +86,4 @@ def assembled(
 
 def _precision(recording: Recording) -> Precision:
     numbers = sum(numbers_in(look) for looks in recording.looks.values() for look in looks)
-    return "float32" if numbers <= EXACT else "float16"
+    return "float32" if numbers <= EXACT else "int16"

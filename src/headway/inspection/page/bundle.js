@@ -84,7 +84,8 @@ function filled(node, attributes, children) {
     else node.setAttribute(name, value === true ? "" : value);
   }
   for (const child of children.flat(9)) {
-    if (child !== null && child !== undefined) node.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    if (child !== null && child !== undefined)
+      node.append(child instanceof Node ? child : document.createTextNode(String(child)));
   }
   return node;
 }
@@ -99,7 +100,14 @@ function svg(tag, attributes, ...children) {
 
 /** A token as it is shown: spaces and ends of lines made visible, never nothing. */
 function visible(piece) {
-  return String(piece).replace(/^ (?=\S)/, "").replace(/ /g, "␣").replace(/\n/g, "⏎").replace(/\t/g, "⇥").replace(/[\p{Cc}]/gu, "·") || "∅";
+  return (
+    String(piece)
+      .replace(/^ (?=\S)/, "")
+      .replace(/ /g, "␣")
+      .replace(/\n/g, "⏎")
+      .replace(/\t/g, "⇥")
+      .replace(/[\p{Cc}]/gu, "·") || "∅"
+  );
 }
 
 function shortened(text, most) {
@@ -125,7 +133,8 @@ function showTip(x, y, lines) {
   if (!bubble) document.body.append((bubble = el("div", { class: "tip", role: "status", "aria-live": "polite" })));
   bubble.replaceChildren(...lines.map((line, n) => el(n ? "div" : "strong", { dir: "auto" }, line)));
   bubble.hidden = false;
-  const { width, height } = bubble.getBoundingClientRect(), room = 8;
+  const { width, height } = bubble.getBoundingClientRect(),
+    room = 8;
   bubble.style.left = `${Math.max(room, Math.min(x + 14, innerWidth - width - room))}px`;
   bubble.style.top = `${y + 18 + height > innerHeight ? Math.max(room, y - height - 12) : y + 18}px`;
 }
@@ -143,7 +152,8 @@ function tip(node, lines) {
   node.addEventListener("pointerleave", hideTip);
   node.addEventListener("blur", hideTip);
   node.addEventListener("focus", (event) => {
-    const told = node.matches(":focus-visible") && lines(event), box = node.getBoundingClientRect();
+    const told = node.matches(":focus-visible") && lines(event),
+      box = node.getBoundingClientRect();
     if (told) showTip(box.left, box.bottom - 12, told);
   });
   return node;
@@ -151,11 +161,36 @@ function tip(node, lines) {
 
 /** A table for readers of screens: a header row, then rows of texts and numbers. */
 function table(caption, header, rows) {
-  return el("table", {},
+  return el(
+    "table",
+    {},
     el("caption", {}, caption),
-    el("thead", {}, el("tr", {}, header.map((name) => el("th", { scope: "col", dir: "auto" }, name)))),
-    el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell, n) =>
-      el(n ? "td" : "th", n ? { dir: "auto" } : { scope: "row", dir: "auto" }, typeof cell === "number" ? figures(cell, 4) : cell))))),
+    el(
+      "thead",
+      {},
+      el(
+        "tr",
+        {},
+        header.map((name) => el("th", { scope: "col", dir: "auto" }, name)),
+      ),
+    ),
+    el(
+      "tbody",
+      {},
+      rows.map((row) =>
+        el(
+          "tr",
+          {},
+          row.map((cell, n) =>
+            el(
+              n ? "td" : "th",
+              n ? { dir: "auto" } : { scope: "row", dir: "auto" },
+              typeof cell === "number" ? figures(cell, 4) : cell,
+            ),
+          ),
+        ),
+      ),
+    ),
   );
 }
 
@@ -169,16 +204,28 @@ function directionOf(tokens) {
 function roving(group, columns = 1) {
   const buttons = () => [...group.querySelectorAll("button")];
   group.addEventListener("keydown", (event) => {
-    const all = buttons(), at = all.indexOf(document.activeElement);
+    const all = buttons(),
+      at = all.indexOf(document.activeElement);
     const back = getComputedStyle(group).direction === "rtl" ? 1 : -1;
-    const step = { ArrowRight: -back, ArrowLeft: back, ArrowDown: columns, ArrowUp: -columns, Home: -at, End: all.length - 1 - at }[event.key];
+    const step = {
+      ArrowRight: -back,
+      ArrowLeft: back,
+      ArrowDown: columns,
+      ArrowUp: -columns,
+      Home: -at,
+      End: all.length - 1 - at,
+    }[event.key];
     if (at < 0 || step === undefined) return;
     event.preventDefault();
     const next = all[at + step];
-    if (next) { next.focus(); next.click(); }
+    if (next) {
+      next.focus();
+      next.click();
+    }
   });
   return () => {
-    const all = buttons(), chosen = all.find((button) => button.getAttribute("aria-pressed") === "true") || all[0];
+    const all = buttons(),
+      chosen = all.find((button) => button.getAttribute("aria-pressed") === "true") || all[0];
     for (const button of all) button.tabIndex = button === chosen ? 0 : -1;
   };
 }
@@ -205,7 +252,8 @@ function cells(columns, rows, colour) {
   const canvas = document.createElement("canvas");
   canvas.width = columns;
   canvas.height = rows;
-  const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
+  const context = canvas.getContext("2d"),
+    image = context.createImageData(columns, rows);
   for (let y = 0, n = 0; y < rows; y++) {
     for (let x = 0; x < columns; x++, n += 4) {
       const { r, g, b } = colour(x, y);
@@ -245,30 +293,60 @@ class Attention {
 
   ready() {
     if (this.parts) return this.parts;
-    const { entry, open } = this, position = entry.position || {};
-    const q = open(entry.q), k = open(entry.k), v = open(entry.v), mask = open(entry.mask);
+    const { entry, open } = this,
+      position = entry.position || {};
+    const q = open(entry.q),
+      k = open(entry.k),
+      v = open(entry.v),
+      mask = open(entry.mask);
     this.parts = {
-      q, k, v, mask,
+      q,
+      k,
+      v,
+      mask,
       energy: open(entry.energy),
-      others: entry.others && { rows: entry.others.rows, q: open(entry.others.q), k: open(entry.others.k), v: open(entry.others.v) },
-      table: open(position.table), keys: open(position.keys), values: open(position.values),
-      T: q.shape[1], E: q.shape[2], S: k.shape[1], W: v.shape[2],
+      others: entry.others && {
+        rows: entry.others.rows,
+        q: open(entry.others.q),
+        k: open(entry.others.k),
+        v: open(entry.others.v),
+      },
+      table: open(position.table),
+      keys: open(position.keys),
+      values: open(position.values),
+      T: q.shape[1],
+      E: q.shape[2],
+      S: k.shape[1],
+      W: v.shape[2],
       share: entry.heads / entry.groups,
       maskHeads: mask && mask.shape.length === 3 ? mask.shape[0] : 1,
     };
     return this.parts;
   }
 
-  get T() { return this.ready().T; }
-  get S() { return this.ready().S; }
-  get E() { return this.ready().E; }
+  get T() {
+    return this.ready().T;
+  }
+  get S() {
+    return this.ready().S;
+  }
+  get E() {
+    return this.ready().E;
+  }
 
   /** Where a query's numbers are: its own, or those of Longformer's global tokens. */
   from(head, i) {
-    const p = this.ready(), group = Math.floor(head / p.share);
+    const p = this.ready(),
+      group = Math.floor(head / p.share);
     const other = p.others ? p.others.rows.indexOf(i) : -1;
     if (other < 0) return { q: p.q.data, at: (head * p.T + i) * p.E, k: p.k.data, v: p.v.data, group };
-    return { q: p.others.q.data, at: (head * p.others.rows.length + other) * p.E, k: p.others.k.data, v: p.others.v.data, group: head };
+    return {
+      q: p.others.q.data,
+      at: (head * p.others.rows.length + other) * p.E,
+      k: p.others.k.data,
+      v: p.others.v.data,
+      group: head,
+    };
   }
 
   allowed(head, i, j) {
@@ -278,7 +356,9 @@ class Attention {
 
   /** q·k, or w·tanh(q + k) where the score is additive. */
   dot(place, j) {
-    const { E, S, energy } = this.parts, { q, at, k, group } = place, there = (group * S + j) * E;
+    const { E, S, energy } = this.parts,
+      { q, at, k, group } = place,
+      there = (group * S + j) * E;
     let sum = 0;
     if (energy) for (let e = 0; e < E; e++) sum += energy.data[e] * Math.tanh(q[at + e] + k[there + e]);
     else for (let e = 0; e < E; e++) sum += q[at + e] * k[there + e];
@@ -292,10 +372,12 @@ class Attention {
     if (told.kind === "alibi") return -told.slopes[head] * Math.abs(i - j);
     const { table, keys, q, T, E } = this.parts;
     if (told.kind === "t5") {
-      const reach = (table.shape[1] - 1) / 2, slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
+      const reach = (table.shape[1] - 1) / 2,
+        slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
       return table.data[head * table.shape[1] + slot];
     }
-    const reach = (keys.shape[0] - 1) / 2, slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
+    const reach = (keys.shape[0] - 1) / 2,
+      slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
     let sum = 0;
     for (let e = 0; e < E; e++) sum += q.data[(head * T + i) * E + e] * keys.data[slot * E + e];
     return this.entry.scale[head] * sum;
@@ -303,9 +385,13 @@ class Attention {
 
   /** (S,) the weights of one query. */
   weights(head, i) {
-    const { S } = this.ready(), place = this.from(head, i), scale = this.entry.scale[head], row = new Float32Array(S);
+    const { S } = this.ready(),
+      place = this.from(head, i),
+      scale = this.entry.scale[head],
+      row = new Float32Array(S);
     const scores = new Float64Array(S).fill(-Infinity);
-    let most = -Infinity, total = 0;
+    let most = -Infinity,
+      total = 0;
     for (let j = 0; j < S; j++) {
       if (!this.allowed(head, i, j)) continue;
       scores[j] = scale * this.dot(place, j) + this.position(head, i, j);
@@ -323,13 +409,16 @@ class Attention {
 
   /** (W,) the values, weighted and added. */
   mixed(head, i, weights) {
-    const { v, S, W } = { ...this.parts, v: this.from(head, i).v }, group = this.from(head, i).group;
-    const sum = new Float64Array(W), values = this.parts.values;
+    const { v, S, W } = { ...this.parts, v: this.from(head, i).v },
+      group = this.from(head, i).group;
+    const sum = new Float64Array(W),
+      values = this.parts.values;
     for (let j = 0; j < S; j++) {
       if (!weights[j]) continue;
       for (let e = 0; e < W; e++) sum[e] += weights[j] * v[(group * S + j) * W + e];
       if (!values) continue;
-      const reach = (values.shape[0] - 1) / 2, slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
+      const reach = (values.shape[0] - 1) / 2,
+        slot = Math.max(-reach, Math.min(reach, j - i)) + reach;
       for (let e = 0; e < W; e++) sum[e] += weights[j] * values.data[slot * W + e];
     }
     return sum;
@@ -337,18 +426,24 @@ class Attention {
 
   /** Every step of one query's look, key by key. */
   story(head, i) {
-    const { S } = this.ready(), place = this.from(head, i), scale = this.entry.scale[head];
+    const { S } = this.ready(),
+      place = this.from(head, i),
+      scale = this.entry.scale[head];
     const weights = this.weights(head, i);
     const keys = Array.from({ length: S }, (_, j) => {
-      const dot = this.dot(place, j), position = this.position(head, i, j), allowed = this.allowed(head, i, j);
+      const dot = this.dot(place, j),
+        position = this.position(head, i, j),
+        allowed = this.allowed(head, i, j);
       return { j, dot, scaled: scale * dot, position, allowed, score: scale * dot + position, weight: weights[j] };
     });
     return { keys, scale, out: this.mixed(head, i, weights) };
   }
 
   vectors(head, i, j) {
-    const { E, S, W } = this.ready(), { q, at, k, v, group } = this.from(head, i);
-    const there = (group * S + j) * E, value = (group * S + j) * W;
+    const { E, S, W } = this.ready(),
+      { q, at, k, v, group } = this.from(head, i);
+    const there = (group * S + j) * E,
+      value = (group * S + j) * W;
     return { q: q.slice(at, at + E), k: k.slice(there, there + E), v: v.slice(value, value + W) };
   }
 
@@ -356,8 +451,11 @@ class Attention {
   reference(head, i) {
     const row = this.entry.rows.indexOf(i);
     if (row < 0) return null;
-    const weights = this.open(this.entry.weights), out = this.open(this.entry.out), count = this.entry.rows.length;
-    const { S, W } = this.ready(), at = head * count + row;
+    const weights = this.open(this.entry.weights),
+      out = this.open(this.entry.out),
+      count = this.entry.rows.length;
+    const { S, W } = this.ready(),
+      at = head * count + row;
     return { weights: weights.data.subarray(at * S, (at + 1) * S), out: out.data.subarray(at * W, (at + 1) * W) };
   }
 
@@ -367,7 +465,9 @@ class Attention {
   difference(head) {
     let most = 0;
     for (const i of this.entry.rows) {
-      const told = this.reference(head, i), weights = this.weights(head, i), out = this.mixed(head, i, weights);
+      const told = this.reference(head, i),
+        weights = this.weights(head, i),
+        out = this.mixed(head, i, weights);
       for (let j = 0; j < weights.length; j++) most = larger(most, Math.abs(weights[j] - told.weights[j]));
       const size = told.out.reduce((high, value) => Math.max(high, Math.abs(value)), 1);
       for (let e = 0; e < out.length; e++) most = larger(most, Math.abs(out[e] - told.out[e]) / size);
@@ -382,9 +482,13 @@ function larger(a, b) {
 
 /** Pairs of features turned back (or on) by so many positions: what a rotation did, undone. */
 function turned(vector, by, { base, layout }) {
-  const E = vector.length, half = E / 2, out = new Float64Array(E);
+  const E = vector.length,
+    half = E / 2,
+    out = new Float64Array(E);
   for (let p = 0; p < half; p++) {
-    const angle = by * base ** ((-2 * p) / E), cos = Math.cos(angle), sin = Math.sin(angle);
+    const angle = by * base ** ((-2 * p) / E),
+      cos = Math.cos(angle),
+      sin = Math.sin(angle);
     const [a, b] = layout === "interleaved" ? [2 * p, 2 * p + 1] : [p, p + half];
     out[a] = vector[a] * cos - vector[b] * sin;
     out[b] = vector[a] * sin + vector[b] * cos;
@@ -395,7 +499,11 @@ function turned(vector, by, { base, layout }) {
 /** What kind of looking a head does, from some of its rows: mean entropy in nats, distance, and shares of weight. */
 function headStatistics(attention, head) {
   const rows = attention.entry.rows.length ? attention.entry.rows : [0];
-  let entropy = 0, distance = 0, self = 0, before = 0, first = 0;
+  let entropy = 0,
+    distance = 0,
+    self = 0,
+    before = 0,
+    first = 0;
   for (const i of rows) {
     const weights = attention.weights(head, i);
     weights.forEach((weight, j) => {
@@ -415,36 +523,29 @@ return { Attention, turned, headStatistics };
 const in_tensors = (() => {
 // The payload's tensors: base64 of little-endian numbers, opened when they are first looked at.
 
-const HALVES = new Float32Array(65536); // every number of 16 bits, by its bits
-for (let bits = 0; bits < 65536; bits++) {
-  const sign = bits & 0x8000 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
-  if (exponent === 31) HALVES[bits] = fraction ? NaN : sign * Infinity;
-  else HALVES[bits] = sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024));
-}
-
 function bytesOf(text) {
-  const raw = atob(text), bytes = new Uint8Array(raw.length);
+  const raw = atob(text),
+    bytes = new Uint8Array(raw.length);
   for (let n = 0; n < raw.length; n++) bytes[n] = raw.charCodeAt(n);
   return bytes;
 }
 
-function scaled(bytes, scales, width) {
-  const whole = new Int8Array(bytes.buffer), factors = new Float32Array(bytesOf(scales).buffer), out = new Float32Array(whole.length);
-  for (let row = 0, n = 0; row < factors.length; row++) for (let d = 0; d < width; d++, n++) out[n] = whole[n] * factors[row];
-  return out;
-}
-
-function halves(bits) {
-  const out = new Float32Array(bits.length);
-  for (let n = 0; n < bits.length; n++) out[n] = HALVES[bits[n]];
+/** Whole numbers times their row's scale. */
+function scaled(whole, scales, width) {
+  const factors = new Float32Array(bytesOf(scales).buffer),
+    out = new Float32Array(whole.length);
+  for (let row = 0, n = 0; row < factors.length; row++)
+    for (let d = 0; d < width; d++, n++) out[n] = whole[n] * factors[row];
   return out;
 }
 
 function opened({ type, shape, data, scales }) {
   const bytes = bytesOf(data);
   if (type === "float32") return { shape, data: new Float32Array(bytes.buffer) };
-  if (type === "float16") return { shape, data: halves(new Uint16Array(bytes.buffer)) };
-  if (type === "int8") return { shape, data: scaled(bytes, scales, shape[shape.length - 1]) };
+  if (type === "int8" || type === "int16") {
+    const whole = type === "int8" ? new Int8Array(bytes.buffer) : new Int16Array(bytes.buffer);
+    return { shape, data: scaled(whole, scales, shape[shape.length - 1]) };
+  }
   if (type === "bit") {
     const count = shape.reduce((all, size) => all * size, 1);
     return { shape, data: Uint8Array.from({ length: count }, (_, n) => (bytes[n >> 3] >> (n & 7)) & 1) };
@@ -474,7 +575,9 @@ class State {
     this.listeners = [];
   }
 
-  get(key) { return this.values[key]; }
+  get(key) {
+    return this.values[key];
+  }
 
   /** Call `draw` whenever one of these keys changes, and once now. */
   on(keys, draw) {
@@ -501,7 +604,11 @@ class State {
 
   write() {
     const hash = this.hash();
-    try { history.replaceState(null, "", hash ? `#${hash}` : "#"); } catch { /* a page inside another may not */ }
+    try {
+      history.replaceState(null, "", hash ? `#${hash}` : "#");
+    } catch {
+      /* a page inside another may not */
+    }
   }
 
   /** Take up what an address says, each value in the type of its default; what it says of unknown things is dropped. */
@@ -531,13 +638,25 @@ class Page {
     this.payload = payload;
     this.open = openerOf(payload.tensors);
     this.attentions = payload.attentions.map((entry) => new Attention(entry, this.open));
-    const defaults = { attention: this.firstAttention(), head: 0, key: -1, theme: "auto", alpha: payload.trace ? payload.trace.alpha : 0, line: 0, off: "", rollout: "off" };
-    for (const [name, { tokens, start }] of Object.entries(payload.sequences)) defaults[`at.${name}`] = start ?? Math.max(0, tokens.length - 1);
+    const defaults = {
+      attention: this.firstAttention(),
+      head: 0,
+      key: -1,
+      theme: "auto",
+      alpha: payload.trace ? payload.trace.alpha : 0,
+      line: 0,
+      off: "",
+      rollout: "off",
+    };
+    for (const [name, { tokens, start }] of Object.entries(payload.sequences))
+      defaults[`at.${name}`] = start ?? Math.max(0, tokens.length - 1);
     this.state = new State(defaults);
     this.redraws = [];
     this.themes = [];
     this.told = null;
-    this.state.on(["attention", "head", "key", ...Object.keys(payload.sequences).map((name) => `at.${name}`)], () => { this.told = null; });
+    this.state.on(["attention", "head", "key", ...Object.keys(payload.sequences).map((name) => `at.${name}`)], () => {
+      this.told = null;
+    });
   }
 
   /** The last layer that looks from what is written at what was read, else the last of all. */
@@ -546,7 +665,9 @@ class Page {
     return Math.max(0, last("cross") >= 0 ? last("cross") : last("self"));
   }
 
-  get attention() { return this.attentions[this.state.get("attention")]; }
+  get attention() {
+    return this.attentions[this.state.get("attention")];
+  }
 
   choose(sequence, n) {
     const changes = { [`at.${sequence}`]: n };
@@ -559,13 +680,24 @@ class Page {
   /** What is looked at: one query of one head. The key is the chosen one, else the one with most weight. */
   look() {
     if (this.told) return this.told;
-    const attention = this.attention, { queries, keys } = attention.entry;
-    const head = Math.min(this.state.get("head"), attention.heads - 1), i = Math.min(this.state.get(`at.${queries}`), attention.T - 1);
-    const story = attention.story(head, i), chosen = this.state.get("key");
-    const j = chosen >= 0 ? Math.min(chosen, attention.S - 1) : story.keys.reduce((best, key) => (key.weight > best.weight ? key : best)).j;
-    const tokens = (name, count) => { const all = this.payload.sequences[name].tokens; return count === all.length ? all : all.slice(0, count); };
+    const attention = this.attention,
+      { queries, keys } = attention.entry;
+    const head = Math.min(this.state.get("head"), attention.heads - 1),
+      i = Math.min(this.state.get(`at.${queries}`), attention.T - 1);
+    const story = attention.story(head, i),
+      chosen = this.state.get("key");
+    const j =
+      chosen >= 0
+        ? Math.min(chosen, attention.S - 1)
+        : story.keys.reduce((best, key) => (key.weight > best.weight ? key : best)).j;
+    const tokens = (name, count) => {
+      const all = this.payload.sequences[name].tokens;
+      return count === all.length ? all : all.slice(0, count);
+    };
     const writes = attention.entry.kind === "cross" && this.payload.sequences[queries].writes;
-    const asking = tokens(queries, attention.T).map((piece, n) => (writes ? `${visible(piece)}\u2009→\u2009${visible(writes[n] ?? "")}` : piece));
+    const asking = tokens(queries, attention.T).map((piece, n) =>
+      writes ? `${visible(piece)}\u2009→\u2009${visible(writes[n] ?? "")}` : piece,
+    );
     this.told = { attention, head, i, j, story, queries: asking, keys: tokens(keys, attention.S) };
     return this.told;
   }
@@ -581,26 +713,36 @@ class Page {
     this.watch(["attention", "head", "key", ...Object.keys(this.payload.sequences).map((name) => `at.${name}`)], draw);
   }
 
-  onSize(draw) { this.redraws.push(draw); }
+  onSize(draw) {
+    this.redraws.push(draw);
+  }
 
-  onTheme(draw) { this.themes.push(draw); }
+  onTheme(draw) {
+    this.themes.push(draw);
+  }
 
   place() {
     const { sequence, ids } = this.payload.output;
     return sequence ? Math.min(this.state.get(`at.${sequence}`), ids.length - 1) : 0;
   }
 
-  redraw() { for (const draw of this.redraws) draw(); }
+  redraw() {
+    for (const draw of this.redraws) draw();
+  }
 
   /** Whether an address may set this. */
   allows(key, value) {
     if (key === "attention") return Number.isInteger(value) && value >= 0 && value < this.attentions.length;
-    if (key.startsWith("at.")) return Number.isInteger(value) && value >= 0 && value < this.payload.sequences[key.slice(3)].tokens.length;
+    if (key.startsWith("at."))
+      return Number.isInteger(value) && value >= 0 && value < this.payload.sequences[key.slice(3)].tokens.length;
     if (key === "theme") return ["auto", "light", "dark"].includes(value);
     if (key === "rollout") return ["one", "mean", "rollout"].includes(value);
     if (key === "off") return /^\d*$/.test(value);
     if (key === "alpha") return value >= 0 && value <= 10;
-    if (key === "line") return Number.isInteger(value) && value >= 0 && value < (this.payload.trace ? this.payload.trace.lines.length : 0);
+    if (key === "line")
+      return (
+        Number.isInteger(value) && value >= 0 && value < (this.payload.trace ? this.payload.trace.lines.length : 0)
+      );
     return Number.isInteger(value) && value >= (key === "key" ? -1 : 0);
   }
 }
@@ -611,7 +753,22 @@ const in_export = (() => {
 // Any figure as a file: what stands on its stage is redrawn as one SVG; a PNG is that SVG, twice as fine.
 
 const SPACE = 16;
-const STYLED = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "opacity", "fill-opacity", "stroke-opacity", "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "direction"];
+const STYLED = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "stroke-linecap",
+  "opacity",
+  "fill-opacity",
+  "stroke-opacity",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "text-anchor",
+  "dominant-baseline",
+  "direction",
+];
 const NAMESPACE = "http://www.w3.org/2000/svg";
 
 function node(tag, attributes, text) {
@@ -626,7 +783,9 @@ function clear(colour) {
 }
 
 function copied(original) {
-  const copy = original.cloneNode(true), from = [original, ...original.querySelectorAll("*")], to = [copy, ...copy.querySelectorAll("*")];
+  const copy = original.cloneNode(true),
+    from = [original, ...original.querySelectorAll("*")],
+    to = [copy, ...copy.querySelectorAll("*")];
   from.forEach((each, n) => {
     const style = getComputedStyle(each);
     for (const key of STYLED) to[n].setAttribute(key, style.getPropertyValue(key));
@@ -638,22 +797,43 @@ function copied(original) {
 
 function drawText(out, text, place) {
   if (!text.nodeValue.trim()) return;
-  const range = document.createRange(), style = getComputedStyle(text.parentElement);
+  const range = document.createRange(),
+    style = getComputedStyle(text.parentElement);
   range.selectNodeContents(text);
   const box = range.getBoundingClientRect();
   if (!box.width) return;
-  out.append(node("text", {
-    x: box.left - place.left + SPACE, y: box.top - place.top + SPACE + box.height * 0.78, fill: style.color,
-    "font-family": style.fontFamily, "font-size": style.fontSize, "font-weight": style.fontWeight,
-  }, text.nodeValue));
+  out.append(
+    node(
+      "text",
+      {
+        x: box.left - place.left + SPACE,
+        y: box.top - place.top + SPACE + box.height * 0.78,
+        fill: style.color,
+        "font-family": style.fontFamily,
+        "font-size": style.fontSize,
+        "font-weight": style.fontWeight,
+      },
+      text.nodeValue,
+    ),
+  );
 }
 
 function drawElement(out, each, place) {
-  const style = getComputedStyle(each), box = each.getBoundingClientRect();
+  const style = getComputedStyle(each),
+    box = each.getBoundingClientRect();
   if (style.display === "none" || style.visibility === "hidden" || !box.width || !box.height) return;
-  const x = box.left - place.left + SPACE, y = box.top - place.top + SPACE, size = { x, y, width: box.width, height: box.height };
+  const x = box.left - place.left + SPACE,
+    y = box.top - place.top + SPACE,
+    size = { x, y, width: box.width, height: box.height };
   if (each instanceof HTMLCanvasElement) {
-    out.append(node("image", { ...size, href: each.toDataURL("image/png"), "image-rendering": "pixelated", preserveAspectRatio: "none" }));
+    out.append(
+      node("image", {
+        ...size,
+        href: each.toDataURL("image/png"),
+        "image-rendering": "pixelated",
+        preserveAspectRatio: "none",
+      }),
+    );
     return;
   }
   if (each instanceof SVGElement) {
@@ -662,7 +842,8 @@ function drawElement(out, each, place) {
     out.append(copy);
     return;
   }
-  if (!clear(style.backgroundColor)) out.append(node("rect", { ...size, fill: style.backgroundColor, rx: parseFloat(style.borderRadius) || 0 }));
+  if (!clear(style.backgroundColor))
+    out.append(node("rect", { ...size, fill: style.backgroundColor, rx: parseFloat(style.borderRadius) || 0 }));
   for (const child of each.childNodes) {
     if (child.nodeType === Node.TEXT_NODE) drawText(out, child, place);
     else if (child.nodeType === Node.ELEMENT_NODE) drawElement(out, child, place);
@@ -670,7 +851,9 @@ function drawElement(out, each, place) {
 }
 
 function picture(stage, title) {
-  const place = stage.getBoundingClientRect(), width = Math.ceil(stage.scrollWidth + 2 * SPACE), height = Math.ceil(stage.scrollHeight + 2 * SPACE);
+  const place = stage.getBoundingClientRect(),
+    width = Math.ceil(stage.scrollWidth + 2 * SPACE),
+    height = Math.ceil(stage.scrollHeight + 2 * SPACE);
   const out = node("svg", { xmlns: NAMESPACE, viewBox: `0 0 ${width} ${height}`, width, height });
   out.append(node("title", {}, title));
   const ground = getComputedStyle(document.documentElement).getPropertyValue("--ground").trim();
@@ -684,10 +867,12 @@ async function asSvg(stage, title) {
 }
 
 async function asPng(stage, title) {
-  const { text, width, height } = picture(stage, title), image = new Image();
+  const { text, width, height } = picture(stage, title),
+    image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
-  const canvas = document.createElement("canvas"), fine = Math.min(2, 8000 / Math.max(width, height));
+  const canvas = document.createElement("canvas"),
+    fine = Math.min(2, 8000 / Math.max(width, height));
   canvas.width = width * fine;
   canvas.height = height * fine;
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
@@ -714,21 +899,40 @@ let figuresMade = 0;
 
 /** {root, stage, refresh}; `rows` gives the table's element when it is asked for. */
 function figure({ title, note, rows, tools = [], name }) {
-  const id = `figure-${++figuresMade}`, stage = el("div", { class: "stage" });
+  const id = `figure-${++figuresMade}`,
+    stage = el("div", { class: "stage" });
   const holder = el("div", { class: "behind" });
-  const details = el("details", { class: "numbers", ontoggle: () => refresh() }, el("summary", {}, "Numbers as a table"), holder);
+  const details = el(
+    "details",
+    { class: "numbers", ontoggle: () => refresh() },
+    el("summary", {}, "Numbers as a table"),
+    holder,
+  );
   const file = name || title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
-  const save = (kind, make) => el("button", {
-    type: "button", class: "quiet", "aria-label": `Save “${title}” as ${kind}`,
-    onclick: async () => saved(await make(stage, title), `${file}.${kind.toLowerCase()}`),
-  }, kind);
-  const root = el("figure", { class: "figure", "aria-labelledby": id },
-    el("div", { class: "head" },
+  const save = (kind, make) =>
+    el(
+      "button",
+      {
+        type: "button",
+        class: "quiet",
+        "aria-label": `Save “${title}” as ${kind}`,
+        onclick: async () => saved(await make(stage, title), `${file}.${kind.toLowerCase()}`),
+      },
+      kind,
+    );
+  const root = el(
+    "figure",
+    { class: "figure", "aria-labelledby": id },
+    el(
+      "div",
+      { class: "head" },
       el("figcaption", { id }, title),
-      el("div", { class: "tools" }, tools, save("SVG", asSvg), save("PNG", asPng))),
+      el("div", { class: "tools" }, tools, save("SVG", asSvg), save("PNG", asPng)),
+    ),
     note ? el("p", { class: "note" }, note) : null,
     stage,
-    rows ? details : null);
+    rows ? details : null,
+  );
   function refresh() {
     if (details.open && rows) holder.replaceChildren(rows());
   }
@@ -741,8 +945,18 @@ const in_colour = (() => {
 // Colours of numbers, in either theme: one hue for shares from 0 to 1, two for numbers of either sign.
 
 const RAMPS = {
-  light: { share: ["#f6f8fb", "#c4d8f2", "#6f9fd8", "#2c62ad", "#0d2c63"], minus: "#b3541e", plus: "#1f5fae", zero: "#f6f8fb" },
-  dark: { share: ["#171b22", "#1f3a5c", "#33669f", "#6ea3de", "#e3efff"], minus: "#f0a35e", plus: "#7ab2f5", zero: "#171b22" },
+  light: {
+    share: ["#f6f8fb", "#c4d8f2", "#6f9fd8", "#2c62ad", "#0d2c63"],
+    minus: "#b3541e",
+    plus: "#1f5fae",
+    zero: "#f6f8fb",
+  },
+  dark: {
+    share: ["#171b22", "#1f3a5c", "#33669f", "#6ea3de", "#e3efff"],
+    minus: "#f0a35e",
+    plus: "#7ab2f5",
+    zero: "#171b22",
+  },
 };
 const STEPS = 256;
 const made = new Map();
@@ -755,9 +969,13 @@ function rampOf(kind) {
   const key = `${theme()} ${kind}`;
   if (!made.has(key)) {
     const { share, minus, plus, zero } = RAMPS[theme()];
-    const below = d3.interpolateRgbBasis([minus, zero]), above = d3.interpolateRgbBasis([zero, plus]);
+    const below = d3.interpolateRgbBasis([minus, zero]),
+      above = d3.interpolateRgbBasis([zero, plus]);
     const ramp = kind === "share" ? d3.interpolateRgbBasis(share) : (t) => (t < 0.5 ? below(2 * t) : above(2 * t - 1));
-    made.set(key, Array.from({ length: STEPS }, (_, n) => d3.rgb(ramp(n / (STEPS - 1)))));
+    made.set(
+      key,
+      Array.from({ length: STEPS }, (_, n) => d3.rgb(ramp(n / (STEPS - 1)))),
+    );
   }
   return made.get(key);
 }
@@ -765,7 +983,11 @@ function rampOf(kind) {
 /** The ramp of shares as pixels, for n of 0 to 255: n is 255 times the root of the share. */
 function sharePixels() {
   const key = `${theme()} pixels`;
-  if (!made.has(key)) made.set(key, Uint32Array.from(rampOf("share"), ({ r, g, b }) => (255 << 24) | (b << 16) | (g << 8) | r));
+  if (!made.has(key))
+    made.set(
+      key,
+      Uint32Array.from(rampOf("share"), ({ r, g, b }) => (255 << 24) | (b << 16) | (g << 8) | r),
+    );
   return made.get(key);
 }
 
@@ -797,13 +1019,26 @@ const { el, tip, visible, directionOf, roving } = in_dom;
 
 /** Buttons for the tokens of a sequence; `shade(n)` gives a colour or null, `lines(n)` the tooltip. */
 function tokenStrip(page, name, { shade = () => null, ink = () => null, lines = () => null, label } = {}) {
-  const { state, payload } = page, sequence = payload.sequences[name];
+  const { state, payload } = page,
+    sequence = payload.sequences[name];
   const buttons = sequence.tokens.map((piece, n) => {
-    const button = el("button", { type: "button", class: "token", "aria-label": `${visible(piece)}, token ${n + 1}`, onclick: () => page.choose(name, n) },
-      el("bdi", {}, visible(piece)));
+    const button = el(
+      "button",
+      {
+        type: "button",
+        class: "token",
+        "aria-label": `${visible(piece)}, token ${n + 1}`,
+        onclick: () => page.choose(name, n),
+      },
+      el("bdi", {}, visible(piece)),
+    );
     return tip(button, () => lines(n) || [visible(piece), `token ${n + 1} of ${sequence.tokens.length}`]);
   });
-  const strip = el("div", { class: "tokens", role: "group", "aria-label": label || sequence.label, dir: directionOf(sequence.tokens) }, buttons);
+  const strip = el(
+    "div",
+    { class: "tokens", role: "group", "aria-label": label || sequence.label, dir: directionOf(sequence.tokens) },
+    buttons,
+  );
   const settle = roving(strip);
   function refresh() {
     buttons.forEach((button, n) => {
@@ -828,13 +1063,21 @@ const { signedColour } = in_colour;
 const { figure } = in_figure;
 const { tokenStrip } = in_tokens;
 
-const ROW = 14, LEFT = 84;
+const ROW = 14,
+  LEFT = 84;
 
 function inputs(page) {
-  return Object.keys(page.payload.sequences).filter((name) => !page.payload.sequences[name].grid).map((name) => {
-    const { label, tokens } = page.payload.sequences[name];
-    return el("div", { class: "sequence" }, el("h3", {}, label, el("small", {}, `${tokens.length} tokens`)), tokenStrip(page, name).node);
-  });
+  return Object.keys(page.payload.sequences)
+    .filter((name) => !page.payload.sequences[name].grid)
+    .map((name) => {
+      const { label, tokens } = page.payload.sequences[name];
+      return el(
+        "div",
+        { class: "sequence" },
+        el("h3", {}, label, el("small", {}, `${tokens.length} tokens`)),
+        tokenStrip(page, name).node,
+      );
+    });
 }
 
 /** A tensor (T, D) as rows of coloured cells with tokens beside them. */
@@ -842,54 +1085,113 @@ function strips(page, { title, note, tensors, sequence, name }) {
   const tokens = page.payload.sequences[sequence].tokens;
   let chosen = 0;
   const canvas = el("canvas", { role: "img", tabindex: 0 });
-  const tabs = tensors.map(({ label }, n) => el("button", { type: "button", class: "tab", "aria-pressed": String(!n), onclick: () => { chosen = n; draw(); } }, label));
+  const tabs = tensors.map(({ label }, n) =>
+    el(
+      "button",
+      {
+        type: "button",
+        class: "tab",
+        "aria-pressed": String(!n),
+        onclick: () => {
+          chosen = n;
+          draw();
+        },
+      },
+      label,
+    ),
+  );
   const made = figure({
-    title, note, name, rows: () => {
-      const { shape, data } = tensors[chosen].tensor(), at = Math.min(page.state.get(`at.${sequence}`), shape[0] - 1);
-      return table(`${tensors[chosen].label} of ${visible(tokens[at])}`, ["dimension", "value"], Array.from({ length: shape[1] }, (_, d) => [String(d + 1), data[at * shape[1] + d]]));
+    title,
+    note,
+    name,
+    rows: () => {
+      const { shape, data } = tensors[chosen].tensor(),
+        at = Math.min(page.state.get(`at.${sequence}`), shape[0] - 1);
+      return table(
+        `${tensors[chosen].label} of ${visible(tokens[at])}`,
+        ["dimension", "value"],
+        Array.from({ length: shape[1] }, (_, d) => [String(d + 1), data[at * shape[1] + d]]),
+      );
     },
   });
-  made.stage.append(el("div", { class: "tabs", role: "group", "aria-label": title }, tensors.length > 1 ? tabs : []), el("div", { class: "wide" }, canvas));
+  made.stage.append(
+    el("div", { class: "tabs", role: "group", "aria-label": title }, tensors.length > 1 ? tabs : []),
+    el("div", { class: "wide" }, canvas),
+  );
   function draw() {
-    const { shape: [T, D], data } = tensors[chosen].tensor();
-    const width = Math.max(200, made.stage.clientWidth || 600), row = Math.min(ROW, 560 / T);
-    const context = fitted(canvas, width, T * row), style = getComputedStyle(canvas);
+    const {
+      shape: [T, D],
+      data,
+    } = tensors[chosen].tensor();
+    const width = Math.max(200, made.stage.clientWidth || 600),
+      row = Math.min(ROW, 560 / T);
+    const context = fitted(canvas, width, T * row),
+      style = getComputedStyle(canvas);
     let most = 0;
     for (const value of data) most = Math.max(most, Math.abs(value));
-    drawCells(context, cells(D, T, (x, y) => signedColour(data[y * D + x], most)), LEFT, 0, width - LEFT, T * row);
+    drawCells(
+      context,
+      cells(D, T, (x, y) => signedColour(data[y * D + x], most)),
+      LEFT,
+      0,
+      width - LEFT,
+      T * row,
+    );
     context.font = `12px ${style.fontFamily}`;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    const every = Math.ceil(13 / row), at = page.state.get(`at.${sequence}`);
+    const every = Math.ceil(13 / row),
+      at = page.state.get(`at.${sequence}`);
     for (let t = 0; t < T; t++) {
       if (t % every && t !== at) continue;
       context.fillStyle = style.getPropertyValue(t === at ? "--accent" : "--ink-2");
       context.fillText(visible(tokens[t] ?? "").slice(0, 11), LEFT - 8, (t + 0.5) * row);
     }
     tabs.forEach((tab, n) => tab.setAttribute("aria-pressed", String(n === chosen)));
-    canvas.setAttribute("aria-label", `${tensors[chosen].label}: ${T} tokens by ${D} dimensions, from ${figures(-most)} to ${figures(most)}. The table holds one token's numbers.`);
+    canvas.setAttribute(
+      "aria-label",
+      `${tensors[chosen].label}: ${T} tokens by ${D} dimensions, from ${figures(-most)} to ${figures(most)}. The table holds one token's numbers.`,
+    );
     made.refresh();
   }
   function cellAt(event) {
-    const { shape: [T, D] } = tensors[chosen].tensor(), box = canvas.getBoundingClientRect();
-    const t = Math.floor(((event.clientY - box.top) / box.height) * T), d = Math.floor(((event.clientX - box.left - LEFT) / (box.width - LEFT)) * D);
+    const {
+        shape: [T, D],
+      } = tensors[chosen].tensor(),
+      box = canvas.getBoundingClientRect();
+    const t = Math.floor(((event.clientY - box.top) / box.height) * T),
+      d = Math.floor(((event.clientX - box.left - LEFT) / (box.width - LEFT)) * D);
     return t >= 0 && t < T && d >= 0 && d < D ? { t, d, D } : null;
   }
   tip(canvas, (event) => {
     const cell = event.clientX === undefined ? null : cellAt(event);
-    return cell && [visible(tokens[cell.t] ?? ""), `dimension ${cell.d + 1}: ${figures(tensors[chosen].tensor().data[cell.t * cell.D + cell.d], 4)}`];
+    return (
+      cell && [
+        visible(tokens[cell.t] ?? ""),
+        `dimension ${cell.d + 1}: ${figures(tensors[chosen].tensor().data[cell.t * cell.D + cell.d], 4)}`,
+      ]
+    );
   });
-  canvas.addEventListener("click", (event) => { const cell = cellAt(event); if (cell) page.choose(sequence, cell.t); });
+  canvas.addEventListener("click", (event) => {
+    const cell = cellAt(event);
+    if (cell) page.choose(sequence, cell.t);
+  });
   page.watch([`at.${sequence}`], draw);
   return made.root;
 }
 
 function embeddings(page) {
-  return page.payload.stacks.filter((stack) => stack.input.length).map((stack) => strips(page, {
-    title: `${stack.label}: what goes in`, name: `${stack.label}-input`.toLowerCase(), sequence: stack.sequence,
-    note: `A row a token, a column a dimension. ${stack.positions}`,
-    tensors: stack.input.map(({ label, tensor }) => ({ label, tensor: () => page.open(tensor) })),
-  }));
+  return page.payload.stacks
+    .filter((stack) => stack.input.length)
+    .map((stack) =>
+      strips(page, {
+        title: `${stack.label}: what goes in`,
+        name: `${stack.label}-input`.toLowerCase(),
+        sequence: stack.sequence,
+        note: `A row a token, a column a dimension. ${stack.positions}`,
+        tensors: stack.input.map(({ label, tensor }) => ({ label, tensor: () => page.open(tensor) })),
+      }),
+    );
 }
 return { inputs, strips, embeddings };
 })();
@@ -904,13 +1206,15 @@ const { headStatistics } = in_attention;
 const { figure } = in_figure;
 const { table } = in_dom;
 
-const SIZE = 54, FINE = 48; // pixels a side, and rows that are computed for it
+const SIZE = 54,
+  FINE = 48; // pixels a side, and rows that are computed for it
 
 /** Attentions that belong side by side: one stack's, of one kind. */
 function grouped(attentions) {
   const groups = new Map();
   attentions.forEach((attention, index) => {
-    const { label, kind } = attention.entry, key = `${label}${kind === "cross" ? ", looking at the source" : ""}`;
+    const { label, kind } = attention.entry,
+      key = `${label}${kind === "cross" ? ", looking at the source" : ""}`;
     if (!groups.has(key)) groups.set(key, []);
     groups.get(key).push({ attention, index });
   });
@@ -918,7 +1222,9 @@ function grouped(attentions) {
 }
 
 function thumbnail(canvas, attention, head) {
-  const T = Math.min(attention.T, FINE), S = Math.min(attention.S, FINE), step = attention.S / S;
+  const T = Math.min(attention.T, FINE),
+    S = Math.min(attention.S, FINE),
+    step = attention.S / S;
   const rows = Array.from({ length: T }, (_, n) => attention.weights(head, Math.floor((n * attention.T) / T)));
   const image = cells(S, T, (x, y) => {
     let most = 0;
@@ -929,7 +1235,9 @@ function thumbnail(canvas, attention, head) {
 }
 
 function glance(page) {
-  const { attentions, state } = page, jobs = [], settle = [];
+  const { attentions, state } = page,
+    jobs = [],
+    settle = [];
   const told = new Map();
   const statistics = (attention, head) => {
     const key = `${attention.entry.name} ${head}`;
@@ -937,13 +1245,31 @@ function glance(page) {
     return told.get(key);
   };
   const made = figure({
-    title: "Every head", name: "heads",
-    note: "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below." + (page.payload.left_out ? ` To keep the file small, ${page.payload.left_out} of ${page.payload.left_out + attentions.length} layers are left out.` : ""),
-    rows: () => table("Heads, from the rows that the file keeps of each", ["head", "entropy (nats)", "mean distance", "on itself", "on the token before", "on the first token"],
-      attentions.flatMap((attention) => Array.from({ length: attention.heads }, (_, head) => {
-        const s = statistics(attention, head);
-        return [`${nameOf(attention)}, head ${head + 1}`, s.entropy, s.distance, percent(s.self), percent(s.before), percent(s.first)];
-      }))),
+    title: "Every head",
+    name: "heads",
+    note:
+      "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below." +
+      (page.payload.left_out
+        ? ` To keep the file small, ${page.payload.left_out} of ${page.payload.left_out + attentions.length} layers are left out.`
+        : ""),
+    rows: () =>
+      table(
+        "Heads, from the rows that the file keeps of each",
+        ["head", "entropy (nats)", "mean distance", "on itself", "on the token before", "on the first token"],
+        attentions.flatMap((attention) =>
+          Array.from({ length: attention.heads }, (_, head) => {
+            const s = statistics(attention, head);
+            return [
+              `${nameOf(attention)}, head ${head + 1}`,
+              s.entropy,
+              s.distance,
+              percent(s.self),
+              percent(s.before),
+              percent(s.first),
+            ];
+          }),
+        ),
+      ),
   });
   const groups = el("div", { class: "groups" });
   made.stage.append(groups);
@@ -951,16 +1277,36 @@ function glance(page) {
     const columns = members[0].attention.heads;
     const grid = el("div", { class: "heads", role: "group", "aria-label": name });
     for (const { attention, index } of members) {
-      const row = el("div", { class: "row" }, el("span", { class: "layer" }, `${attention.entry.unit} ${attention.entry.layer + 1}`));
+      const row = el(
+        "div",
+        { class: "row" },
+        el("span", { class: "layer" }, `${attention.entry.unit} ${attention.entry.layer + 1}`),
+      );
       for (let head = 0; head < attention.heads; head++) {
         const canvas = el("canvas", { "aria-hidden": "true" });
-        const button = el("button", { type: "button", class: "thumb", "aria-label": `${nameOf(attention)}, head ${head + 1}`, onclick: () => state.set({ attention: index, head, key: -1 }) }, canvas);
+        const button = el(
+          "button",
+          {
+            type: "button",
+            class: "thumb",
+            "aria-label": `${nameOf(attention)}, head ${head + 1}`,
+            onclick: () => state.set({ attention: index, head, key: -1 }),
+          },
+          canvas,
+        );
         tip(button, () => {
           const s = statistics(attention, head);
-          return [`${nameOf(attention)}, head ${head + 1}`, `entropy ${figures(s.entropy)} nats`, `mean distance ${figures(s.distance)}`, `on itself ${percent(s.self)}, before ${percent(s.before)}, first ${percent(s.first)}`];
+          return [
+            `${nameOf(attention)}, head ${head + 1}`,
+            `entropy ${figures(s.entropy)} nats`,
+            `mean distance ${figures(s.distance)}`,
+            `on itself ${percent(s.self)}, before ${percent(s.before)}, first ${percent(s.first)}`,
+          ];
         });
         jobs.push(() => thumbnail(canvas, attention, head));
-        settle.push(() => button.setAttribute("aria-pressed", String(state.get("attention") === index && state.get("head") === head)));
+        settle.push(() =>
+          button.setAttribute("aria-pressed", String(state.get("attention") === index && state.get("head") === head)),
+        );
         row.append(button);
       }
       grid.append(row);
@@ -975,7 +1321,10 @@ function glance(page) {
     let since = performance.now();
     for (const job of jobs) {
       job();
-      if (performance.now() - since > 24) { await pause(); since = performance.now(); }
+      if (performance.now() - since > 24) {
+        await pause();
+        since = performance.now();
+      }
       if (mine !== turn) return;
     }
     made.root.dataset.painted = "yes";
@@ -999,7 +1348,8 @@ const { fitted, drawCells } = in_canvas;
 const { shareColour, sharePixels } = in_colour;
 
 const LARGEST = 44; // pixels of a cell's side
-const LETTERS = 11, LONG = 16; // of a token's name across and down
+const LETTERS = 11,
+  LONG = 16; // of a token's name across and down
 const BUDGET = 14; // milliseconds of computing before the page has its turn
 
 const rooms = new WeakMap(); // the longest of each list of tokens
@@ -1007,13 +1357,22 @@ const rooms = new WeakMap(); // the longest of each list of tokens
 /** {node, draw}: a canvas for the attention `source()` gives as {attention, head, queries, keys, i, j}. */
 function matrix(source, { pick, label }) {
   const canvas = el("canvas", { tabindex: 0, role: "img", class: "matrix" });
-  let rows = new Map(), shown = null, view = d3.zoomIdentity, waiting = 0;
+  let rows = new Map(),
+    shown = null,
+    view = d3.zoomIdentity,
+    waiting = 0;
 
   function geometry() {
-    const { attention, queries, keys } = source(), width = canvas.parentElement ? canvas.parentElement.clientWidth : 640;
-    const LABELS = roomFor(queries, LONG), TOP = roomFor(keys, LETTERS);
-    const T = attention.T, S = attention.S, wide = Math.max(120, width - LABELS);
-    const cell = Math.min(LARGEST, wide / S, Math.max(560, wide) / T), across = S * cell, down = T * cell;
+    const { attention, queries, keys } = source(),
+      width = canvas.parentElement ? canvas.parentElement.clientWidth : 640;
+    const LABELS = roomFor(queries, LONG),
+      TOP = roomFor(keys, LETTERS);
+    const T = attention.T,
+      S = attention.S,
+      wide = Math.max(120, width - LABELS);
+    const cell = Math.min(LARGEST, wide / S, Math.max(560, wide) / T),
+      across = S * cell,
+      down = T * cell;
     return { T, S, cell, LABELS, TOP, width: LABELS + across, height: TOP + down, across, down };
   }
 
@@ -1030,41 +1389,73 @@ function matrix(source, { pick, label }) {
 
   /** The cells in sight, one pixel each; where a pixel stands for many, the largest of every so many counts. */
   function region(g, size) {
-    const { x, y } = corner(g), left = Math.max(0, Math.floor(-x / size)), above = Math.max(0, Math.floor(-y / size));
-    const right = Math.min(g.S, Math.ceil((g.across - x) / size)), below = Math.min(g.T, Math.ceil((g.down - y) / size));
+    const { x, y } = corner(g),
+      left = Math.max(0, Math.floor(-x / size)),
+      above = Math.max(0, Math.floor(-y / size));
+    const right = Math.min(g.S, Math.ceil((g.across - x) / size)),
+      below = Math.min(g.T, Math.ceil((g.down - y) / size));
     const step = Math.max(1, Math.floor(1 / size));
-    return { left, above, columns: Math.max(1, Math.ceil((right - left) / step)), rows: Math.max(1, Math.ceil((below - above) / step)), step };
+    return {
+      left,
+      above,
+      columns: Math.max(1, Math.ceil((right - left) / step)),
+      rows: Math.max(1, Math.ceil((below - above) / step)),
+      step,
+    };
   }
 
   function draw() {
-    const told = source(), key = `${told.attention.entry.name} ${told.head}`;
-    if (key !== shown) { rows = new Map(); shown = key; }
-    const g = geometry(), context = fitted(canvas, g.width, g.height), size = g.cell * view.k, part = region(g, size);
+    const told = source(),
+      key = `${told.attention.entry.name} ${told.head}`;
+    if (key !== shown) {
+      rows = new Map();
+      shown = key;
+    }
+    const g = geometry(),
+      context = fitted(canvas, g.width, g.height),
+      size = g.cell * view.k,
+      part = region(g, size);
     const until = performance.now() + BUDGET;
     let missing = false;
     const seen = Array.from({ length: part.rows }, (_, n) => {
       const i = part.above + n * part.step;
-      if (!rows.has(i) && performance.now() > until) { missing = true; return null; }
+      if (!rows.has(i) && performance.now() > until) {
+        missing = true;
+        return null;
+      }
       return rowOf(i);
     });
     const image = painted(seen, part, g.S);
-    const { LABELS, TOP } = g, { x, y } = corner(g);
+    const { LABELS, TOP } = g,
+      { x, y } = corner(g);
     Object.assign(canvas.dataset, { left: LABELS, top: TOP, cell: size });
     context.save();
     context.beginPath();
     context.rect(LABELS, TOP, g.across, g.down);
     context.clip();
-    drawCells(context, image, LABELS + x + part.left * size, TOP + y + part.above * size, part.columns * part.step * size, part.rows * part.step * size);
+    drawCells(
+      context,
+      image,
+      LABELS + x + part.left * size,
+      TOP + y + part.above * size,
+      part.columns * part.step * size,
+      part.rows * part.step * size,
+    );
     mark(context, told, size, g);
     context.restore();
     labels(context, told, g, size);
-    canvas.setAttribute("aria-label", `${label()} The table below holds the numbers. Arrow keys choose a query and a key, plus and minus zoom.`);
+    canvas.setAttribute(
+      "aria-label",
+      `${label()} The table below holds the numbers. Arrow keys choose a query and a key, plus and minus zoom.`,
+    );
     cancelAnimationFrame(waiting);
     if (missing) waiting = requestAnimationFrame(draw);
   }
 
   function mark(context, { i, j, attention }, size, g) {
-    const style = getComputedStyle(canvas), { LABELS, TOP } = g, { x, y } = corner(g);
+    const style = getComputedStyle(canvas),
+      { LABELS, TOP } = g,
+      { x, y } = corner(g);
     context.strokeStyle = style.getPropertyValue("--accent");
     context.lineWidth = 1.5;
     context.strokeRect(LABELS + x, TOP + y + i * size, attention.S * size, size);
@@ -1072,10 +1463,15 @@ function matrix(source, { pick, label }) {
   }
 
   function labels(context, { queries, keys, i, j }, g, size) {
-    const style = getComputedStyle(canvas), every = Math.max(1, Math.ceil(13 / size)), { LABELS, TOP } = g, first = corner(g);
+    const style = getComputedStyle(canvas),
+      every = Math.max(1, Math.ceil(13 / size)),
+      { LABELS, TOP } = g,
+      first = corner(g);
     context.font = `12px ${style.fontFamily}`;
     context.textBaseline = "middle";
-    const ink = (chosen) => { context.fillStyle = style.getPropertyValue(chosen ? "--accent" : "--ink-2"); };
+    const ink = (chosen) => {
+      context.fillStyle = style.getPropertyValue(chosen ? "--accent" : "--ink-2");
+    };
     context.textAlign = "right";
     for (let n = 0; n < g.T; n++) {
       const y = TOP + first.y + (n + 0.5) * size;
@@ -1097,9 +1493,14 @@ function matrix(source, { pick, label }) {
   }
 
   function cellAt(event) {
-    const box = canvas.getBoundingClientRect(), g = geometry(), size = g.cell * view.k;
-    const x = event.clientX - box.left - g.LABELS, y = event.clientY - box.top - g.TOP, first = corner(g);
-    const j = Math.floor((x - first.x) / size), i = Math.floor((y - first.y) / size);
+    const box = canvas.getBoundingClientRect(),
+      g = geometry(),
+      size = g.cell * view.k;
+    const x = event.clientX - box.left - g.LABELS,
+      y = event.clientY - box.top - g.TOP,
+      first = corner(g);
+    const j = Math.floor((x - first.x) / size),
+      i = Math.floor((y - first.y) / size);
     return x < 0 || y < 0 || i < 0 || j < 0 || i >= g.T || j >= g.S ? null : { i, j };
   }
 
@@ -1107,43 +1508,96 @@ function matrix(source, { pick, label }) {
     const cell = event.clientX === undefined ? null : cellAt(event);
     if (!cell) return null;
     const { queries, keys } = source();
-    return [`${visible(queries[cell.i])} → ${visible(keys[cell.j])}`, `weight ${figures(rowOf(cell.i)[cell.j], 4)}`, `query ${cell.i + 1}, key ${cell.j + 1}`];
+    return [
+      `${visible(queries[cell.i])} → ${visible(keys[cell.j])}`,
+      `weight ${figures(rowOf(cell.i)[cell.j], 4)}`,
+      `query ${cell.i + 1}, key ${cell.j + 1}`,
+    ];
   });
   canvas.addEventListener("click", (event) => {
     const cell = cellAt(event);
     if (cell) pick(cell.i, cell.j);
   });
   canvas.addEventListener("keydown", (event) => {
-    const { i, j, attention } = source(), move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    const { i, j, attention } = source(),
+      move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (move) {
       event.preventDefault();
-      pick(Math.max(0, Math.min(attention.T - 1, i + move[0])), Math.max(0, Math.min(attention.S - 1, Math.max(j, 0) + move[1])));
+      pick(
+        Math.max(0, Math.min(attention.T - 1, i + move[0])),
+        Math.max(0, Math.min(attention.S - 1, Math.max(j, 0) + move[1])),
+      );
     } else if (event.key === "+" || event.key === "=") zoomBy(1.5);
     else if (event.key === "-") zoomBy(1 / 1.5);
     else if (event.key === "0") reset();
   });
 
-  const zooming = d3.zoom().scaleExtent([1, 64])
-    .filter((event) => (event.type === "wheel" ? event.ctrlKey || event.metaKey || view.k > 1 : event.type === "touchstart" ? event.touches.length > 1 || view.k > 1 : !event.button))
-    .extent(() => { const g = geometry(); return [[g.LABELS, g.TOP], [g.width, g.height]]; })
-    .translateExtent([[0, 0], [1, 1]])
-    .on("zoom", (event) => { view = event.transform; hideTip(); draw(); });
+  const zooming = d3
+    .zoom()
+    .scaleExtent([1, 64])
+    .filter((event) =>
+      event.type === "wheel"
+        ? event.ctrlKey || event.metaKey || view.k > 1
+        : event.type === "touchstart"
+          ? event.touches.length > 1 || view.k > 1
+          : !event.button,
+    )
+    .extent(() => {
+      const g = geometry();
+      return [
+        [g.LABELS, g.TOP],
+        [g.width, g.height],
+      ];
+    })
+    .translateExtent([
+      [0, 0],
+      [1, 1],
+    ])
+    .on("zoom", (event) => {
+      view = event.transform;
+      hideTip();
+      draw();
+    });
   const zoomed = d3.select(canvas).call(zooming).on("dblclick.zoom", null);
   function bounds() {
     const g = geometry();
-    zooming.translateExtent([[g.LABELS, g.TOP], [g.width, g.height]]);
+    zooming.translateExtent([
+      [g.LABELS, g.TOP],
+      [g.width, g.height],
+    ]);
   }
-  function zoomBy(factor) { bounds(); zoomed.call(zooming.scaleBy, factor); }
-  function reset() { zoomed.call(zooming.transform, d3.zoomIdentity); }
+  function zoomBy(factor) {
+    bounds();
+    zoomed.call(zooming.scaleBy, factor);
+  }
+  function reset() {
+    zoomed.call(zooming.transform, d3.zoomIdentity);
+  }
 
-  const tools = [["−", "Zoom out", () => zoomBy(1 / 1.5)], ["+", "Zoom in", () => zoomBy(1.5)], ["fit", "Show all", reset]].map(([text, name, act]) =>
-    el("button", { type: "button", class: "quiet", "aria-label": name, onclick: act }, text));
-  return { node: canvas, tools, draw: () => { bounds(); draw(); } };
+  const tools = [
+    ["−", "Zoom out", () => zoomBy(1 / 1.5)],
+    ["+", "Zoom in", () => zoomBy(1.5)],
+    ["fit", "Show all", reset],
+  ].map(([text, name, act]) =>
+    el("button", { type: "button", class: "quiet", "aria-label": name, onclick: act }, text),
+  );
+  return {
+    node: canvas,
+    tools,
+    draw: () => {
+      bounds();
+      draw();
+    },
+  };
 }
 
 /** Pixels for the longest of some tokens. */
 function roomFor(tokens, most) {
-  if (!rooms.has(tokens)) rooms.set(tokens, tokens.reduce((long, piece) => Math.max(long, visible(piece).length), 2));
+  if (!rooms.has(tokens))
+    rooms.set(
+      tokens,
+      tokens.reduce((long, piece) => Math.max(long, visible(piece).length), 2),
+    );
   return 20 + 7.2 * Math.min(most, rooms.get(tokens));
 }
 
@@ -1152,10 +1606,16 @@ function painted(seen, { left, columns, rows, step }, S) {
   const canvas = document.createElement("canvas");
   canvas.width = columns;
   canvas.height = rows;
-  const context = canvas.getContext("2d"), image = context.createImageData(columns, rows), pixels = new Uint32Array(image.data.buffer), ramp = sharePixels();
+  const context = canvas.getContext("2d"),
+    image = context.createImageData(columns, rows),
+    pixels = new Uint32Array(image.data.buffer),
+    ramp = sharePixels();
   seen.forEach((row, y) => {
     const line = y * columns;
-    if (!row) { pixels.fill(ramp[0], line, line + columns); return; }
+    if (!row) {
+      pixels.fill(ramp[0], line, line + columns);
+      return;
+    }
     for (let x = 0, j = left; x < columns; x++, j += step) {
       let most = row[j];
       for (let n = 1; n < step && j + n < S; n++) if (row[j + n] > most) most = row[j + n];
@@ -1168,12 +1628,22 @@ function painted(seen, { left, columns, rows, step }, S) {
 
 /** The legend of shares. */
 function shareLegend() {
-  const ticks = [0, 0.01, 0.1, 0.25, 0.5, 1], wide = 44;
-  return svg("svg", { class: "legend", width: ticks.length * wide, height: 30, role: "img", "aria-label": "Shades from weight 0 to weight 1; shade grows with the root of the weight" },
+  const ticks = [0, 0.01, 0.1, 0.25, 0.5, 1],
+    wide = 44;
+  return svg(
+    "svg",
+    {
+      class: "legend",
+      width: ticks.length * wide,
+      height: 30,
+      role: "img",
+      "aria-label": "Shades from weight 0 to weight 1; shade grows with the root of the weight",
+    },
     ticks.map((share, n) => [
       svg("rect", { x: n * wide, y: 2, width: wide, height: 8, fill: shareColour(share).formatHex() }),
       svg("text", { x: n * wide + wide / 2, y: 24, "text-anchor": "middle" }, percent(share).replace(".0%", "%")),
-    ]));
+    ]),
+  );
 }
 return { matrix, shareLegend };
 })();
@@ -1190,25 +1660,76 @@ const SHOWN = 8;
 function rivals(page) {
   const found = () => {
     const { attention, i, j, queries, keys } = page.look();
-    const list = page.attentions.flatMap((each, index) => (each.entry.queries === attention.entry.queries && each.entry.keys === attention.entry.keys && each.entry.kind === attention.entry.kind
-      ? Array.from({ length: each.heads }, (_, head) => ({ index, head, name: `${each.entry.unit} ${each.entry.layer + 1}, head ${head + 1}`, weight: each.weights(head, i)[j] })) : []));
+    const list = page.attentions.flatMap((each, index) =>
+      each.entry.queries === attention.entry.queries &&
+      each.entry.keys === attention.entry.keys &&
+      each.entry.kind === attention.entry.kind
+        ? Array.from({ length: each.heads }, (_, head) => ({
+            index,
+            head,
+            name: `${each.entry.unit} ${each.entry.layer + 1}, head ${head + 1}`,
+            weight: each.weights(head, i)[j],
+          }))
+        : [],
+    );
     return { list: list.sort((a, b) => b.weight - a.weight), from: visible(queries[i]), to: visible(keys[j]) };
   };
   const made = figure({
-    title: "Which heads look there", name: "heads-that-look-there",
-    rows: () => { const { list, from, to } = found(); return table(`From ${from} at ${to}`, ["head", "weight"], list.map(({ name, weight }) => [name, weight])); },
+    title: "Which heads look there",
+    name: "heads-that-look-there",
+    rows: () => {
+      const { list, from, to } = found();
+      return table(
+        `From ${from} at ${to}`,
+        ["head", "weight"],
+        list.map(({ name, weight }) => [name, weight]),
+      );
+    },
   });
-  const sentence = el("p", { class: "note" }), holder = el("div", { class: "wide" });
+  const sentence = el("p", { class: "note" }),
+    holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const { list, from, to } = found(), shown = list.slice(0, SHOWN), width = Math.max(300, holder.clientWidth || 640), left = 128, row = 26, height = shown.length * row + 4, bar = Math.max(30, width - left - 70);
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Heads by how much ${from} looks at ${to}` });
+    const { list, from, to } = found(),
+      shown = list.slice(0, SHOWN),
+      width = Math.max(300, holder.clientWidth || 640),
+      left = 128,
+      row = 26,
+      height = shown.length * row + 4,
+      bar = Math.max(30, width - left - 70);
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `Heads by how much ${from} looks at ${to}`,
+    });
     shown.forEach(({ index, head, name, weight }, n) => {
-      const y = n * row, chosen = page.state.get("attention") === index && page.state.get("head") === head;
-      const line = svg("g", { class: chosen ? "line chosen" : "line" }, svg("rect", { class: "ground", x: 0, y, width, height: row - 2, rx: 4 }),
-        svg("text", { class: "piece", x: left - 12, y: y + row / 2 - 1, "text-anchor": "end", "dominant-baseline": "middle" }, name),
-        svg("rect", { x: left, y: y + 5, width: Math.max(1, weight * bar), height: row - 12, rx: 3, fill: shareColour(Math.max(0.1, weight)).formatHex() }),
-        svg("text", { class: "number", x: left + weight * bar + 8, y: y + row / 2 - 1, "dominant-baseline": "middle" }, percent(weight)));
+      const y = n * row,
+        chosen = page.state.get("attention") === index && page.state.get("head") === head;
+      const line = svg(
+        "g",
+        { class: chosen ? "line chosen" : "line" },
+        svg("rect", { class: "ground", x: 0, y, width, height: row - 2, rx: 4 }),
+        svg(
+          "text",
+          { class: "piece", x: left - 12, y: y + row / 2 - 1, "text-anchor": "end", "dominant-baseline": "middle" },
+          name,
+        ),
+        svg("rect", {
+          x: left,
+          y: y + 5,
+          width: Math.max(1, weight * bar),
+          height: row - 12,
+          rx: 3,
+          fill: shareColour(Math.max(0.1, weight)).formatHex(),
+        }),
+        svg(
+          "text",
+          { class: "number", x: left + weight * bar + 8, y: y + row / 2 - 1, "dominant-baseline": "middle" },
+          percent(weight),
+        ),
+      );
       line.addEventListener("click", () => page.state.set({ attention: index, head, key: page.look().j }));
       root.append(tip(line, () => [name, `weight ${figures(weight, 5)}`]));
     });
@@ -1226,49 +1747,114 @@ const in_story = (() => {
 
 const { el, svg, tip, visible, shortened, figures, percent, table } = in_dom;
 const { shareColour, signedColour } = in_colour;
-const { turned } = in_attention;
 const { figure } = in_figure;
 
-const MOST = 10, ROW = 26;
+const MOST = 10,
+  ROW = 26;
 
 /** The keys to tell of: those with most weight, and the chosen one, in their order. */
 function told(keys, chosen) {
-  const best = [...keys].sort((a, b) => b.weight - a.weight).slice(0, MOST).map((key) => key.j);
+  const best = [...keys]
+    .sort((a, b) => b.weight - a.weight)
+    .slice(0, MOST)
+    .map((key) => key.j);
   return keys.filter(({ j }) => best.includes(j) || j === chosen);
 }
 
 function ladder(page) {
   const made = figure({
-    title: "From products to weights", name: "scores",
+    title: "From products to weights",
+    name: "scores",
     note: "What the chosen query makes of each key, from left to right. Choose a key to see its product dimension by dimension.",
     rows: () => {
       const { story, keys } = page.look();
-      return table("Every key", ["key", "q·k", "times scale", "position", "allowed", "score", "weight"],
-        story.keys.map((key) => [visible(keys[key.j]), key.dot, key.scaled, key.position, key.allowed ? "yes" : "no", key.allowed ? key.score : "−∞", key.weight]));
+      return table(
+        "Every key",
+        ["key", "q·k", "times scale", "position", "allowed", "score", "weight"],
+        story.keys.map((key) => [
+          visible(keys[key.j]),
+          key.dot,
+          key.scaled,
+          key.position,
+          key.allowed ? "yes" : "no",
+          key.allowed ? key.score : "−∞",
+          key.weight,
+        ]),
+      );
     },
   });
-  const facts = el("p", { class: "note" }), holder = el("div", { class: "wide" });
+  const facts = el("p", { class: "note" }),
+    holder = el("div", { class: "wide" });
   made.stage.append(facts, holder);
   page.onLook(() => {
-    const { story, keys, queries, i, j, attention } = page.look(), rows = told(story.keys, j), entry = attention.entry;
+    const { story, keys, queries, i, j, attention } = page.look(),
+      rows = told(story.keys, j),
+      entry = attention.entry;
     const position = entry.position && entry.position.kind !== "rotary";
-    const width = Math.max(300, holder.clientWidth || 640), narrow = width < 520, left = narrow ? 84 : 100;
-    const steps = [["dot", entry.energy ? "w·tanh(q+k)" : "q·k"], ...(narrow ? [] : [["scaled", `× ${figures(story.scale)}`]]), ...(position ? [["position", `+ ${entry.position.kind}`]] : []), ...(narrow && position ? [] : [["score", "score"]]), ["weight", "weight"]],  column = (width - left) / steps.length, bar = Math.max(6, column - (narrow ? 56 : 74));
-    const most = Object.fromEntries(steps.map(([name]) => [name, Math.max(1e-9, ...rows.filter((key) => key.allowed || name === "dot").map((key) => Math.abs(key[name])))]));
+    const width = Math.max(300, holder.clientWidth || 640),
+      narrow = width < 520,
+      left = narrow ? 84 : 100;
+    const steps = [
+        ["dot", entry.energy ? "w·tanh(q+k)" : "q·k"],
+        ...(narrow ? [] : [["scaled", `× ${figures(story.scale)}`]]),
+        ...(position ? [["position", `+ ${entry.position.kind}`]] : []),
+        ...(narrow && position ? [] : [["score", "score"]]),
+        ["weight", "weight"],
+      ],
+      column = (width - left) / steps.length,
+      bar = Math.max(6, column - (narrow ? 56 : 74));
+    const most = Object.fromEntries(
+      steps.map(([name]) => [
+        name,
+        Math.max(1e-9, ...rows.filter((key) => key.allowed || name === "dot").map((key) => Math.abs(key[name]))),
+      ]),
+    );
     const height = 34 + rows.length * ROW + (rows.length < story.keys.length ? 26 : 2);
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `The keys that ${visible(queries[i])} looks at most, with their scores and weights` });
-    steps.forEach(([, title], n) => root.append(svg("text", { class: "axis", x: left + n * column + 4, y: 18 }, title)));
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `The keys that ${visible(queries[i])} looks at most, with their scores and weights`,
+    });
+    steps.forEach(([, title], n) =>
+      root.append(svg("text", { class: "axis", x: left + n * column + 4, y: 18 }, title)),
+    );
     rows.forEach((key, n) => {
-      const y = 34 + n * ROW, line = svg("g", { class: key.j === j ? "line chosen" : "line" });
+      const y = 34 + n * ROW,
+        line = svg("g", { class: key.j === j ? "line chosen" : "line" });
       line.append(svg("rect", { class: "ground", x: 0, y, width, height: ROW - 2, rx: 4 }));
-      line.append(svg("text", { class: "piece", x: left - 12, y: y + ROW / 2, "text-anchor": "end", "dominant-baseline": "middle" }, shortened(visible(keys[key.j]), 12)));
+      line.append(
+        svg(
+          "text",
+          { class: "piece", x: left - 12, y: y + ROW / 2, "text-anchor": "end", "dominant-baseline": "middle" },
+          shortened(visible(keys[key.j]), 12),
+        ),
+      );
       steps.forEach(([name], m) => line.append(step(name, key, left + m * column, y, bar, most[name])));
       line.addEventListener("click", () => page.state.set({ key: key.j }));
-      tip(line, () => [`${visible(queries[i])} → ${visible(keys[key.j])}`, `q·k ${figures(key.dot, 5)}`, `× ${figures(story.scale, 4)} = ${figures(key.scaled, 5)}`, position ? `position ${figures(key.position, 5)}` : "", key.allowed ? `score ${figures(key.score, 5)}` : "not allowed by the mask", `weight ${figures(key.weight, 5)}`].filter(Boolean));
+      tip(line, () =>
+        [
+          `${visible(queries[i])} → ${visible(keys[key.j])}`,
+          `q·k ${figures(key.dot, 5)}`,
+          `× ${figures(story.scale, 4)} = ${figures(key.scaled, 5)}`,
+          position ? `position ${figures(key.position, 5)}` : "",
+          key.allowed ? `score ${figures(key.score, 5)}` : "not allowed by the mask",
+          `weight ${figures(key.weight, 5)}`,
+        ].filter(Boolean),
+      );
       root.append(line);
     });
-    const rest = story.keys.length - rows.length, left_over = 1 - rows.reduce((sum, key) => sum + key.weight, 0);
-    if (rest > 0) root.append(svg("text", { class: "axis", x: left, y: height - 8 }, `${rest} more keys share ${percent(Math.max(0, left_over))}`));
+    const rest = story.keys.length - rows.length,
+      left_over = 1 - rows.reduce((sum, key) => sum + key.weight, 0);
+    if (rest > 0)
+      root.append(
+        svg(
+          "text",
+          { class: "axis", x: left, y: height - 8 },
+          `${rest} more keys share ${percent(Math.max(0, left_over))}`,
+        ),
+      );
     facts.textContent = `A token may look at ${entry.mask_words}.`;
     holder.replaceChildren(root);
     made.refresh();
@@ -1277,40 +1863,98 @@ function ladder(page) {
 }
 
 function step(name, key, x, y, bar, most) {
-  const group = svg("g"), middle = y + (ROW - 2) / 2, off = name !== "dot" && name !== "scaled" && !key.allowed;
-  const value = key[name], long = off ? 0 : Math.max(1, (Math.abs(value) / most) * bar);
-  const fill = name === "weight" ? shareColour(Math.max(value, 0.08)) : signedColour(Math.sign(value) * (0.35 + (0.65 * Math.abs(value)) / most), 1);
-  if (!off) group.append(svg("rect", { x: x + 4, y: middle - 6, width: long, height: 12, rx: 2, fill: fill.formatHex() }));
-  group.append(svg("text", { class: "number", x: x + 10 + long, y: middle, "dominant-baseline": "middle" }, off && name === "score" ? "masked" : name === "weight" ? percent(value) : figures(value)));
+  const group = svg("g"),
+    middle = y + (ROW - 2) / 2,
+    off = name !== "dot" && name !== "scaled" && !key.allowed;
+  const value = key[name],
+    long = off ? 0 : Math.max(1, (Math.abs(value) / most) * bar);
+  const fill =
+    name === "weight"
+      ? shareColour(Math.max(value, 0.08))
+      : signedColour(Math.sign(value) * (0.35 + (0.65 * Math.abs(value)) / most), 1);
+  if (!off)
+    group.append(svg("rect", { x: x + 4, y: middle - 6, width: long, height: 12, rx: 2, fill: fill.formatHex() }));
+  group.append(
+    svg(
+      "text",
+      { class: "number", x: x + 10 + long, y: middle, "dominant-baseline": "middle" },
+      off && name === "score" ? "masked" : name === "weight" ? percent(value) : figures(value),
+    ),
+  );
   return group;
 }
 
 /** q·k of the chosen pair, dimension by dimension. */
 function products(page) {
   const made = figure({
-    title: "One product, dimension by dimension", name: "product",
+    title: "One product, dimension by dimension",
+    name: "product",
     rows: () => {
       const { parts, E } = pair(page);
-      return table("The chosen query and key", ["dimension", "q", "k", "product"], Array.from({ length: E }, (_, e) => [String(e + 1), parts.q[e], parts.k[e], parts.product[e]]));
+      return table(
+        "The chosen query and key",
+        ["dimension", "q", "k", "product"],
+        Array.from({ length: E }, (_, e) => [String(e + 1), parts.q[e], parts.k[e], parts.product[e]]),
+      );
     },
   });
-  const sentence = el("p", { class: "note" }), holder = el("div", { class: "wide" });
+  const sentence = el("p", { class: "note" }),
+    holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const { parts, E, total, names, entry } = pair(page), width = Math.max(300, holder.clientWidth || 640), left = 58;
-    const wide = (width - left - 8) / E, rows = [["q", parts.q], ["k", parts.k]];
+    const { parts, E, total, names, entry } = pair(page),
+      width = Math.max(300, holder.clientWidth || 640),
+      left = 58;
+    const wide = (width - left - 8) / E,
+      rows = [
+        ["q", parts.q],
+        ["k", parts.k],
+      ];
     const height = parts.product.some((value) => value < 0) ? 182 : 126;
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `q and k of ${names}, and their products, which add up to ${figures(total, 5)}` });
-    const sizes = Math.max(...parts.q.map(Math.abs), ...parts.k.map(Math.abs)), most = Math.max(1e-9, ...parts.product.map(Math.abs));
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `q and k of ${names}, and their products, which add up to ${figures(total, 5)}`,
+    });
+    const sizes = Math.max(...parts.q.map(Math.abs), ...parts.k.map(Math.abs)),
+      most = Math.max(1e-9, ...parts.product.map(Math.abs));
     rows.forEach(([name, values], n) => {
       root.append(svg("text", { class: "axis", x: left - 12, y: 16 + n * 24, "text-anchor": "end" }, name));
-      values.forEach((value, e) => root.append(svg("rect", { x: left + e * wide, y: 4 + n * 24, width: Math.max(wide - 0.5, 0.5), height: 18, fill: signedColour(value, sizes).formatHex() })));
+      values.forEach((value, e) =>
+        root.append(
+          svg("rect", {
+            x: left + e * wide,
+            y: 4 + n * 24,
+            width: Math.max(wide - 0.5, 0.5),
+            height: 18,
+            fill: signedColour(value, sizes).formatHex(),
+          }),
+        ),
+      );
     });
-    root.append(svg("text", { class: "axis", x: left - 12, y: 124, "text-anchor": "end" }, entry.energy ? "w·tanh" : "q × k"));
+    root.append(
+      svg("text", { class: "axis", x: left - 12, y: 124, "text-anchor": "end" }, entry.energy ? "w·tanh" : "q × k"),
+    );
     root.append(svg("line", { class: "zero", x1: left, x2: width - 8, y1: 120, y2: 120 }));
     parts.product.forEach((value, e) => {
-      const long = (Math.abs(value) / most) * 56, bar = svg("rect", { class: value < 0 ? "minus" : "plus", x: left + e * wide, y: value < 0 ? 120 : 120 - long, width: Math.max(wide - 1, 0.5), height: Math.max(long, 0.5) });
-      root.append(tip(bar, () => [`dimension ${e + 1}`, `q ${figures(parts.q[e], 5)}`, `k ${figures(parts.k[e], 5)}`, `adds ${figures(value, 5)}`]));
+      const long = (Math.abs(value) / most) * 56,
+        bar = svg("rect", {
+          class: value < 0 ? "minus" : "plus",
+          x: left + e * wide,
+          y: value < 0 ? 120 : 120 - long,
+          width: Math.max(wide - 1, 0.5),
+          height: Math.max(long, 0.5),
+        });
+      root.append(
+        tip(bar, () => [
+          `dimension ${e + 1}`,
+          `q ${figures(parts.q[e], 5)}`,
+          `k ${figures(parts.k[e], 5)}`,
+          `adds ${figures(value, 5)}`,
+        ]),
+      );
     });
     sentence.textContent = `${names}: the products add up to ${figures(total, 5)}.`;
     holder.replaceChildren(root);
@@ -1320,23 +1964,128 @@ function products(page) {
 }
 
 function pair(page) {
-  const { attention, head, i, j, queries, keys } = page.look(), key = Math.max(j, 0), vectors = attention.vectors(head, i, key);
-  const energy = page.open(attention.entry.energy), q = [...vectors.q], k = [...vectors.k];
+  const { attention, head, i, j, queries, keys } = page.look(),
+    key = Math.max(j, 0),
+    vectors = attention.vectors(head, i, key);
+  const energy = page.open(attention.entry.energy),
+    q = [...vectors.q],
+    k = [...vectors.k];
   const product = q.map((value, e) => (energy ? energy.data[e] * Math.tanh(value + k[e]) : value * k[e]));
   const total = product.reduce((sum, value) => sum + value, 0);
-  return { parts: { q, k, product }, E: q.length, total, names: `${visible(queries[i])} → ${visible(keys[key])}`, entry: attention.entry, vectors };
+  return {
+    parts: { q, k, product },
+    E: q.length,
+    total,
+    names: `${visible(queries[i])} → ${visible(keys[key])}`,
+    entry: attention.entry,
+    vectors,
+  };
 }
+
+/** The values, weighted and added up. */
+function values(page) {
+  const made = figure({
+    title: "Weighted values, added up",
+    name: "values",
+    note: "Each key's value times its weight; below, their sum over all keys: what this head passes on. Where the file keeps PyTorch's own row, it stands below it.",
+    rows: () => {
+      const { story, attention, head, i } = page.look(),
+        told_ = attention.reference(head, i);
+      return table(
+        "What the head passes on",
+        ["dimension", "computed here", "PyTorch"],
+        [...story.out].map((value, e) => [String(e + 1), value, told_ ? told_.out[e] : "not kept"]),
+      );
+    },
+  });
+  const holder = el("div", { class: "wide" });
+  made.stage.append(holder);
+  page.onLook(() => {
+    const { story, attention, head, i, j, keys, queries } = page.look(),
+      rows = told(story.keys, j).filter((key) => key.weight > 0),
+      reference = attention.reference(head, i);
+    const W = story.out.length,
+      width = Math.max(300, holder.clientWidth || 640),
+      left = width < 520 ? 112 : 150,
+      wide = (width - left - 8) / W;
+    const lines = rows.map((key) => ({
+      label: `${percent(key.weight)} ${shortened(visible(keys[key.j]), 10)}`,
+      values: Array.from(attention.vectors(head, i, key.j).v, (value) => value * key.weight),
+      chosen: key.j === j,
+    }));
+    lines.push({ label: "sum", values: [...story.out], sum: true });
+    if (reference) lines.push({ label: "PyTorch", values: [...reference.out], sum: true });
+    const most = Math.max(1e-9, ...lines.flatMap((line) => line.values.map(Math.abs))),
+      height = lines.length * 22 + 8;
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `What ${visible(queries[i])} takes from each key, and the sum`,
+    });
+    lines.forEach((line, n) => {
+      root.append(
+        svg(
+          "text",
+          { class: line.sum ? "piece" : "axis", x: left - 12, y: n * 22 + 15, "text-anchor": "end" },
+          line.label,
+        ),
+      );
+      line.values.forEach((value, e) =>
+        root.append(
+          tip(
+            svg("rect", {
+              x: left + e * wide,
+              y: n * 22 + 2,
+              width: Math.max(wide - 0.5, 0.5),
+              height: 18,
+              fill: signedColour(value, most).formatHex(),
+            }),
+            () => [line.label, `dimension ${e + 1}: ${figures(value, 5)}`],
+          ),
+        ),
+      );
+    });
+    holder.replaceChildren(root);
+    made.refresh();
+  });
+  return made.root;
+}
+return { ladder, products, values };
+})();
+
+const in_position = (() => {
+// What position does inside attention: a ramp, a table, or a dial for each pair of dimensions.
+
+const { el, svg, tip, visible, figures, table } = in_dom;
+const { turned } = in_attention;
+const { figure } = in_figure;
 
 /** What distance does in this attention: a ramp, a table, or a dial for each pair of dimensions. */
 function positions(page) {
-  const made = figure({ title: "Where they stand", name: "position", rows: () => {
-    const { attention, head, i, keys } = page.look();
-    return table("What position adds to the score", ["key", "distance", "term"], Array.from({ length: attention.S }, (_, j) => [visible(keys[j]), String(j - i), attention.position(head, i, j)]));
-  } });
-  const sentence = el("p", { class: "note" }), holder = el("div", { class: "wide" });
+  const made = figure({
+    title: "Where they stand",
+    name: "position",
+    rows: () => {
+      const { attention, head, i, keys } = page.look();
+      return table(
+        "What position adds to the score",
+        ["key", "distance", "term"],
+        Array.from({ length: attention.S }, (_, j) => [
+          visible(keys[j]),
+          String(j - i),
+          attention.position(head, i, j),
+        ]),
+      );
+    },
+  });
+  const sentence = el("p", { class: "note" }),
+    holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const look = page.look(), kind = look.attention.entry.position && look.attention.entry.position.kind;
+    const look = page.look(),
+      kind = look.attention.entry.position && look.attention.entry.position.kind;
     made.root.hidden = !kind;
     if (!kind) return;
     const width = Math.max(320, holder.clientWidth || 640);
@@ -1347,69 +2096,109 @@ function positions(page) {
 }
 
 function ramp({ attention, head, i, j, keys }, width, sentence) {
-  const S = attention.S, height = 150, left = 60, values = Array.from({ length: S }, (_, n) => attention.position(head, i, n)).slice(0, attention.allowed(head, i, S - 1) ? S : i + 1);
-  const low = Math.min(...values, 0), high = Math.max(...values, 0), x = (n) => left + ((n + 0.5) / S) * (width - left - 8), y = (value) => 12 + ((high - value) / (high - low || 1)) * (height - 40);
-  const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "What position adds to the score of each key" });
+  const S = attention.S,
+    height = 150,
+    left = 60,
+    values = Array.from({ length: S }, (_, n) => attention.position(head, i, n)).slice(
+      0,
+      attention.allowed(head, i, S - 1) ? S : i + 1,
+    );
+  const low = Math.min(...values, 0),
+    high = Math.max(...values, 0),
+    x = (n) => left + ((n + 0.5) / S) * (width - left - 8),
+    y = (value) => 12 + ((high - value) / (high - low || 1)) * (height - 40);
+  const root = svg("svg", {
+    width,
+    height,
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": "What position adds to the score of each key",
+  });
   root.append(svg("line", { class: "zero", x1: left, x2: width - 8, y1: y(0), y2: y(0) }));
-  root.append(svg("path", { class: "curve", d: d3.line((value, n) => x(n), (value) => y(value))(values) }));
-  values.forEach((value, n) => root.append(tip(svg("circle", { class: n === j ? "dot chosen" : "dot", cx: x(n), cy: y(value), r: n === j ? 5 : Math.min(3, 160 / S) }), () => [visible(keys[n]), `distance ${n - i}`, `adds ${figures(value, 5)}`])));
-  for (const value of [high, low]) root.append(svg("text", { class: "axis", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, figures(value)));
+  root.append(
+    svg("path", {
+      class: "curve",
+      d: d3.line(
+        (value, n) => x(n),
+        (value) => y(value),
+      )(values),
+    }),
+  );
+  values.forEach((value, n) =>
+    root.append(
+      tip(
+        svg("circle", {
+          class: n === j ? "dot chosen" : "dot",
+          cx: x(n),
+          cy: y(value),
+          r: n === j ? 5 : Math.min(3, 160 / S),
+        }),
+        () => [visible(keys[n]), `distance ${n - i}`, `adds ${figures(value, 5)}`],
+      ),
+    ),
+  );
+  for (const value of [high, low])
+    root.append(svg("text", { class: "axis", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, figures(value)));
   root.append(svg("text", { class: "axis", x: x(i), y: height - 6, "text-anchor": "middle" }, "the query"));
   const kind = attention.entry.position.kind;
-  sentence.textContent = kind === "alibi" ? `ALiBi: −${figures(attention.entry.position.slopes[head])} for each step between query and key, this head's slope.`
-    : kind === "t5" ? "T5: a learned term for each bucket of distance, shared by all layers." : "Shaw: the query's product with a learned vector for each distance.";
+  sentence.textContent =
+    kind === "alibi"
+      ? `ALiBi: −${figures(attention.entry.position.slopes[head])} for each step between query and key, this head's slope.`
+      : kind === "t5"
+        ? "T5: a learned term for each bucket of distance, shared by all layers."
+        : "Shaw: the query's product with a learned vector for each distance.";
   return root;
 }
 
 function dials({ attention, head, i, j, queries, keys }, width, sentence) {
-  const key = Math.max(j, 0), told_ = attention.entry.position, { q, k } = attention.vectors(head, i, key);
-  const E = q.length, half = E / 2, plain = { q: turned(q, -i, told_), k: turned(k, -key, told_) };
-  const size = 46, across = Math.max(1, Math.floor(width / size)), count = Math.min(half, across * 3), height = Math.ceil(count / across) * (size + 14);
-  const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `How far each pair of dimensions is turned between ${visible(queries[i])} and ${visible(keys[key])}` });
+  const key = Math.max(j, 0),
+    rule = attention.entry.position,
+    { q, k } = attention.vectors(head, i, key);
+  const E = q.length,
+    half = E / 2,
+    plain = { q: turned(q, -i, rule), k: turned(k, -key, rule) };
+  const size = 46,
+    across = Math.max(1, Math.floor(width / size)),
+    count = Math.min(half, across * 3),
+    height = Math.ceil(count / across) * (size + 14);
+  const root = svg("svg", {
+    width,
+    height,
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": `How far each pair of dimensions is turned between ${visible(queries[i])} and ${visible(keys[key])}`,
+  });
   for (let p = 0; p < count; p++) {
-    const [a, b] = told_.layout === "interleaved" ? [2 * p, 2 * p + 1] : [p, p + half], rate = told_.base ** ((-2 * p) / E), angle = (i - key) * rate;
-    const cx = (p % across) * size + size / 2, cy = Math.floor(p / across) * (size + 14) + size / 2, r = size / 2 - 5;
-    const before = plain.q[a] * plain.k[a] + plain.q[b] * plain.k[b], after = q[a] * k[a] + q[b] * k[b];
-    const dial = svg("g", {}, svg("circle", { class: "dial", cx, cy, r }),
+    const [a, b] = rule.layout === "interleaved" ? [2 * p, 2 * p + 1] : [p, p + half],
+      rate = rule.base ** ((-2 * p) / E),
+      angle = (i - key) * rate;
+    const cx = (p % across) * size + size / 2,
+      cy = Math.floor(p / across) * (size + 14) + size / 2,
+      r = size / 2 - 5;
+    const before = plain.q[a] * plain.k[a] + plain.q[b] * plain.k[b],
+      after = q[a] * k[a] + q[b] * k[b];
+    const dial = svg(
+      "g",
+      {},
+      svg("circle", { class: "dial", cx, cy, r }),
       svg("line", { class: "hand still", x1: cx, y1: cy, x2: cx + r, y2: cy }),
       svg("line", { class: "hand", x1: cx, y1: cy, x2: cx + r * Math.cos(angle), y2: cy - r * Math.sin(angle) }),
-      svg("text", { class: "tiny", x: cx, y: cy + r + 12, "text-anchor": "middle" }, figures(after, 2)));
-    root.append(tip(dial, () => [`pair ${p + 1}: dimensions ${a + 1} and ${b + 1}`, `${figures(rate)} radians a step`, `turned by ${figures(angle)} (${figures(((angle % (2 * Math.PI)) * 180) / Math.PI)}°)`, `product before turning ${figures(before, 4)}`, `after ${figures(after, 4)}`]));
+      svg("text", { class: "tiny", x: cx, y: cy + r + 12, "text-anchor": "middle" }, figures(after, 2)),
+    );
+    root.append(
+      tip(dial, () => [
+        `pair ${p + 1}: dimensions ${a + 1} and ${b + 1}`,
+        `${figures(rate)} radians a step`,
+        `turned by ${figures(angle)} (${figures(((angle % (2 * Math.PI)) * 180) / Math.PI)}°)`,
+        `product before turning ${figures(before, 4)}`,
+        `after ${figures(after, 4)}`,
+      ]),
+    );
   }
   sentence.textContent = `Rotary: between ${visible(queries[i])} and ${visible(keys[key])} lie ${i - key} steps; each pair of dimensions is turned by its own angle. Below each dial, what the pair adds to q·k${count < half ? ` (the first ${count} of ${half} pairs)` : ""}.`;
   return root;
 }
-
-/** The values, weighted and added up. */
-function values(page) {
-  const made = figure({
-    title: "Weighted values, added up", name: "values",
-    note: "Each key's value times its weight; below, their sum over all keys: what this head passes on. Where the file keeps PyTorch's own row, it stands below it.",
-    rows: () => {
-      const { story, attention, head, i } = page.look(), told_ = attention.reference(head, i);
-      return table("What the head passes on", ["dimension", "computed here", "PyTorch"], [...story.out].map((value, e) => [String(e + 1), value, told_ ? told_.out[e] : "not kept"]));
-    },
-  });
-  const holder = el("div", { class: "wide" });
-  made.stage.append(holder);
-  page.onLook(() => {
-    const { story, attention, head, i, j, keys, queries } = page.look(), rows = told(story.keys, j).filter((key) => key.weight > 0), reference = attention.reference(head, i);
-    const W = story.out.length, width = Math.max(300, holder.clientWidth || 640), left = width < 520 ? 112 : 150, wide = (width - left - 8) / W;
-    const lines = rows.map((key) => ({ label: `${percent(key.weight)} ${shortened(visible(keys[key.j]), 10)}`, values: Array.from(attention.vectors(head, i, key.j).v, (value) => value * key.weight), chosen: key.j === j }));
-    lines.push({ label: "sum", values: [...story.out], sum: true });
-    if (reference) lines.push({ label: "PyTorch", values: [...reference.out], sum: true });
-    const most = Math.max(1e-9, ...lines.flatMap((line) => line.values.map(Math.abs))), height = lines.length * 22 + 8;
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `What ${visible(queries[i])} takes from each key, and the sum` });
-    lines.forEach((line, n) => {
-      root.append(svg("text", { class: line.sum ? "piece" : "axis", x: left - 12, y: n * 22 + 15, "text-anchor": "end" }, line.label));
-      line.values.forEach((value, e) => root.append(tip(svg("rect", { x: left + e * wide, y: n * 22 + 2, width: Math.max(wide - 0.5, 0.5), height: 18, fill: signedColour(value, most).formatHex() }), () => [line.label, `dimension ${e + 1}: ${figures(value, 5)}`])));
-    });
-    holder.replaceChildren(root);
-    made.refresh();
-  });
-  return made.root;
-}
-return { ladder, products, positions, values };
+return { positions };
 })();
 
 const in_blocks = (() => {
@@ -1420,33 +2209,87 @@ const { figure } = in_figure;
 const { strips } = in_input;
 
 function blocks(page) {
-  return page.payload.stacks.flatMap((stack) => [stack.depth ? depth(page, stack) : null, Object.keys(stack.layers[0].added).length ? added(page, stack) : null, streams(page, stack)]);
+  return page.payload.stacks.flatMap((stack) => [
+    stack.depth ? depth(page, stack) : null,
+    Object.keys(stack.layers[0].added).length ? added(page, stack) : null,
+    streams(page, stack),
+  ]);
 }
 
 function streams(page, stack) {
-  const tensors = stack.layers.map(({ left }, n) => left && { label: `after block ${n + 1}`, tensor: () => page.open(left) }).filter(Boolean);
+  const tensors = stack.layers
+    .map(({ left }, n) => left && { label: `after block ${n + 1}`, tensor: () => page.open(left) })
+    .filter(Boolean);
   if (stack.out) tensors.push({ label: "after the last norm", tensor: () => page.open(stack.out) });
-  return strips(page, { title: `${stack.label}: the stream`, name: `${stack.label}-stream`.toLowerCase(), sequence: stack.sequence, tensors, note: "Every token's vector as each block leaves it: blue above zero, orange below." });
+  return strips(page, {
+    title: `${stack.label}: the stream`,
+    name: `${stack.label}-stream`.toLowerCase(),
+    sequence: stack.sequence,
+    tensors,
+    note: "Every token's vector as each block leaves it: blue above zero, orange below.",
+  });
 }
 
 /** How many steps a loop thought about each token, and what that cost in training. */
 function depth(page, stack) {
-  const { tokens } = page.payload.sequences[stack.sequence], steps = page.open(stack.depth.steps).data, cost = page.open(stack.depth.cost).data;
+  const { tokens } = page.payload.sequences[stack.sequence],
+    steps = page.open(stack.depth.steps).data,
+    cost = page.open(stack.depth.cost).data;
   const made = figure({
-    title: `${stack.label}: how long each token was thought about`, name: `${stack.label}-depth`.toLowerCase(),
+    title: `${stack.label}: how long each token was thought about`,
+    name: `${stack.label}-depth`.toLowerCase(),
     note: "One block, applied again and again: a column a token, its height the number of steps it took before it halted.",
-    rows: () => table("Steps", ["token", "steps", "ponder cost"], tokens.map((piece, n) => [visible(piece), String(steps[n]), cost[n]])),
+    rows: () =>
+      table(
+        "Steps",
+        ["token", "steps", "ponder cost"],
+        tokens.map((piece, n) => [visible(piece), String(steps[n]), cost[n]]),
+      ),
   });
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
   page.watch([`at.${stack.sequence}`], () => {
-    const T = tokens.length, left = 40, column = Math.max(14, Math.min(44, ((holder.clientWidth || 640) - left) / T)), width = left + T * column, base = 130, height = 200, most = Math.max(1, ...steps);
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Steps each token took, ${most} at most` });
-    root.append(svg("text", { class: "axis", x: left - 10, y: 16, "text-anchor": "end" }, String(most)), svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }));
+    const T = tokens.length,
+      left = 40,
+      column = Math.max(14, Math.min(44, ((holder.clientWidth || 640) - left) / T)),
+      width = left + T * column,
+      base = 130,
+      height = 200,
+      most = Math.max(1, ...steps);
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `Steps each token took, ${most} at most`,
+    });
+    root.append(
+      svg("text", { class: "axis", x: left - 10, y: 16, "text-anchor": "end" }, String(most)),
+      svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }),
+    );
     tokens.forEach((piece, n) => {
-      const chosen = page.state.get(`at.${stack.sequence}`) === n, tall = (steps[n] / most) * (base - 12);
-      const bar = svg("g", { class: "cell" }, svg("rect", { class: chosen ? "dot chosen" : "plus", x: left + n * column + 2, y: base - tall, width: column - 4, height: tall, rx: 2 }),
-        svg("text", { class: chosen ? "piece chosen" : "axis", transform: `translate(${left + (n + 0.5) * column + 4},${base + 10}) rotate(90)` }, visible(piece).slice(0, 9)));
+      const chosen = page.state.get(`at.${stack.sequence}`) === n,
+        tall = (steps[n] / most) * (base - 12);
+      const bar = svg(
+        "g",
+        { class: "cell" },
+        svg("rect", {
+          class: chosen ? "dot chosen" : "plus",
+          x: left + n * column + 2,
+          y: base - tall,
+          width: column - 4,
+          height: tall,
+          rx: 2,
+        }),
+        svg(
+          "text",
+          {
+            class: chosen ? "piece chosen" : "axis",
+            transform: `translate(${left + (n + 0.5) * column + 4},${base + 10}) rotate(90)`,
+          },
+          visible(piece).slice(0, 9),
+        ),
+      );
       bar.addEventListener("click", () => page.choose(stack.sequence, n));
       root.append(tip(bar, () => [visible(piece), `${steps[n]} steps`, `ponder cost ${figures(cost[n], 4)}`]));
     });
@@ -1458,28 +2301,76 @@ function depth(page, stack) {
 
 /** How long the vectors are that each part of each block adds to the chosen token. */
 function added(page, stack) {
-  const tokens = page.payload.sequences[stack.sequence].tokens, parts = Object.keys(stack.layers[0]?.added || {});
+  const tokens = page.payload.sequences[stack.sequence].tokens,
+    parts = Object.keys(stack.layers[0]?.added || {});
   const at = () => Math.min(page.state.get(`at.${stack.sequence}`), tokens.length - 1);
   const made = figure({
-    title: `${stack.label}: what each block adds`, name: `${stack.label}-added`.toLowerCase(),
+    title: `${stack.label}: what each block adds`,
+    name: `${stack.label}-added`.toLowerCase(),
     note: "The length of the vector that attention and the position-wise network give for the chosen token, block by block.",
-    rows: () => table(`What is added for ${visible(tokens[at()])}`, ["block", ...parts], stack.layers.map((layer, n) => [String(n + 1), ...parts.map((part) => page.open(layer.added[part]).data[at()])])),
+    rows: () =>
+      table(
+        `What is added for ${visible(tokens[at()])}`,
+        ["block", ...parts],
+        stack.layers.map((layer, n) => [
+          String(n + 1),
+          ...parts.map((part) => page.open(layer.added[part]).data[at()]),
+        ]),
+      ),
   });
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
   const draw = () => {
-    const L = stack.layers.length, width = Math.max(320, holder.clientWidth || 640), left = 44, height = 164, base = height - 24;
-    const lengths = stack.layers.map((layer) => parts.map((part) => page.open(layer.added[part]).data[at()])), most = Math.max(1e-9, ...lengths.flat());
-    const block = Math.min((width - left) / L, 120), bar = (block - 12) / parts.length;
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `What each block adds for ${visible(tokens[at()])}` });
-    root.append(svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }), svg("text", { class: "axis", x: left - 8, y: 24, "text-anchor": "end" }, figures(most)));
+    const L = stack.layers.length,
+      width = Math.max(320, holder.clientWidth || 640),
+      left = 44,
+      height = 164,
+      base = height - 24;
+    const lengths = stack.layers.map((layer) => parts.map((part) => page.open(layer.added[part]).data[at()])),
+      most = Math.max(1e-9, ...lengths.flat());
+    const block = Math.min((width - left) / L, 120),
+      bar = (block - 12) / parts.length;
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `What each block adds for ${visible(tokens[at()])}`,
+    });
+    root.append(
+      svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }),
+      svg("text", { class: "axis", x: left - 8, y: 24, "text-anchor": "end" }, figures(most)),
+    );
     lengths.forEach((row, n) => {
-      row.forEach((value, m) => root.append(tip(svg("rect", { class: `part-${m}`, x: left + n * block + 6 + m * bar, y: base - (value / most) * (base - 20), width: Math.max(bar - 2, 1), height: (value / most) * (base - 20), rx: 2 }), () => [`block ${n + 1}, ${parts[m]}`, `length ${figures(value, 5)}`])));
-      root.append(svg("text", { class: "axis", x: left + n * block + block / 2, y: base + 16, "text-anchor": "middle" }, String(n + 1)));
+      row.forEach((value, m) =>
+        root.append(
+          tip(
+            svg("rect", {
+              class: `part-${m}`,
+              x: left + n * block + 6 + m * bar,
+              y: base - (value / most) * (base - 20),
+              width: Math.max(bar - 2, 1),
+              height: (value / most) * (base - 20),
+              rx: 2,
+            }),
+            () => [`block ${n + 1}, ${parts[m]}`, `length ${figures(value, 5)}`],
+          ),
+        ),
+      );
+      root.append(
+        svg(
+          "text",
+          { class: "axis", x: left + n * block + block / 2, y: base + 16, "text-anchor": "middle" },
+          String(n + 1),
+        ),
+      );
     });
     let x = left;
     parts.forEach((part, m) => {
-      root.append(svg("rect", { class: `part-${m}`, x, y: 2, width: 10, height: 10, rx: 2 }), svg("text", { class: "axis", x: x + 16, y: 11 }, part));
+      root.append(
+        svg("rect", { class: `part-${m}`, x, y: 2, width: 10, height: 10, rx: 2 }),
+        svg("text", { class: "axis", x: x + 16, y: 11 }, part),
+      );
       x += 26 + part.length * 6.4;
     });
     holder.replaceChildren(root);
@@ -1501,42 +2392,115 @@ const { figure } = in_figure;
 /** The likeliest words at a place, from logits and log Σ exp over the whole vocabulary. */
 function chances(page, place) {
   const { ids, words, logits, normaliser, targets, target_logits, ranks } = page.payload.output;
-  const best = page.open(logits), whole = page.open(normaliser).data[place], K = best.shape[1];
-  const list = ids[place].map((id, n) => ({ id, word: words[id], logit: best.data[place * K + n], share: Math.exp(best.data[place * K + n] - whole) }));
+  const best = page.open(logits),
+    whole = page.open(normaliser).data[place],
+    K = best.shape[1];
+  const list = ids[place].map((id, n) => ({
+    id,
+    word: words[id],
+    logit: best.data[place * K + n],
+    share: Math.exp(best.data[place * K + n] - whole),
+  }));
   const target = targets[place];
   if (target === null) return { list, target: null };
   const logit = page.open(target_logits).data[place];
-  return { list, target: { id: target, word: words[target], logit, share: Math.exp(logit - whole), rank: ranks[place] } };
+  return {
+    list,
+    target: { id: target, word: words[target], logit, share: Math.exp(logit - whole), rank: ranks[place] },
+  };
 }
 
 function output(page) {
-  const told = page.payload.output, tokens = told.sequence ? page.payload.sequences[told.sequence].tokens : null;
+  const told = page.payload.output,
+    tokens = told.sequence ? page.payload.sequences[told.sequence].tokens : null;
   const made = figure({
-    title: told.label, name: "probabilities",
+    title: told.label,
+    name: "probabilities",
     note: `Logits and probabilities over ${told.size.toLocaleString("en")} possibilities; the softmax is computed here.`,
     rows: () => {
       const { list, target } = chances(page, page.place());
       const rows = target && !list.some((each) => each.id === target.id) ? [...list, target] : list;
-      return table("The likeliest", ["token", "logit", "probability"], rows.map(({ word, logit, share }) => [visible(word), logit, percent(share)]));
+      return table(
+        "The likeliest",
+        ["token", "logit", "probability"],
+        rows.map(({ word, logit, share }) => [visible(word), logit, percent(share)]),
+      );
     },
   });
-  const sentence = el("p", { class: "note" }), holder = el("div", { class: "wide" });
+  const sentence = el("p", { class: "note" }),
+    holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   const draw = () => {
-    const place = page.place(), { list, target } = chances(page, place), rows = target && !list.some((each) => each.id === target.id) ? [...list, target] : list;
-    const width = Math.max(320, holder.clientWidth || 640), left = 130, row = 28, height = rows.length * row + 30, bar = width - left - 150;
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The likeliest, with logits and probabilities" });
-    root.append(svg("text", { class: "axis", x: left, y: 16 }, "probability"), svg("text", { class: "axis", x: width - 8, y: 16, "text-anchor": "end" }, "logit"));
+    const place = page.place(),
+      { list, target } = chances(page, place),
+      rows = target && !list.some((each) => each.id === target.id) ? [...list, target] : list;
+    const width = Math.max(320, holder.clientWidth || 640),
+      left = 130,
+      row = 28,
+      height = rows.length * row + 30,
+      bar = width - left - 150;
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": "The likeliest, with logits and probabilities",
+    });
+    root.append(
+      svg("text", { class: "axis", x: left, y: 16 }, "probability"),
+      svg("text", { class: "axis", x: width - 8, y: 16, "text-anchor": "end" }, "logit"),
+    );
     rows.forEach((each, n) => {
-      const y = 26 + n * row, right = target && each.id === target.id;
-      const line = svg("g", {}, svg("text", { class: right ? "piece chosen" : "piece", x: left - 12, y: y + row / 2, "text-anchor": "end", "dominant-baseline": "middle" }, shortened(visible(each.word), 15)),
-        svg("rect", { x: left, y: y + 6, width: Math.max(1, each.share * bar), height: row - 12, rx: 3, fill: shareColour(Math.max(each.share, 0.1)).formatHex() }),
-        svg("text", { class: "number", x: left + each.share * bar + 8, y: y + row / 2, "dominant-baseline": "middle" }, percent(each.share)),
-        svg("text", { class: "number", x: width - 8, y: y + row / 2, "text-anchor": "end", "dominant-baseline": "middle" }, figures(each.logit, 4)));
-      root.append(tip(line, () => [visible(each.word), `logit ${figures(each.logit, 6)}`, `probability ${figures(each.share, 5)}`, right ? `what really came, rank ${target.rank}` : ""].filter(Boolean)));
+      const y = 26 + n * row,
+        right = target && each.id === target.id;
+      const line = svg(
+        "g",
+        {},
+        svg(
+          "text",
+          {
+            class: right ? "piece chosen" : "piece",
+            x: left - 12,
+            y: y + row / 2,
+            "text-anchor": "end",
+            "dominant-baseline": "middle",
+          },
+          shortened(visible(each.word), 15),
+        ),
+        svg("rect", {
+          x: left,
+          y: y + 6,
+          width: Math.max(1, each.share * bar),
+          height: row - 12,
+          rx: 3,
+          fill: shareColour(Math.max(each.share, 0.1)).formatHex(),
+        }),
+        svg(
+          "text",
+          { class: "number", x: left + each.share * bar + 8, y: y + row / 2, "dominant-baseline": "middle" },
+          percent(each.share),
+        ),
+        svg(
+          "text",
+          { class: "number", x: width - 8, y: y + row / 2, "text-anchor": "end", "dominant-baseline": "middle" },
+          figures(each.logit, 4),
+        ),
+      );
+      root.append(
+        tip(line, () =>
+          [
+            visible(each.word),
+            `logit ${figures(each.logit, 6)}`,
+            `probability ${figures(each.share, 5)}`,
+            right ? `what really came, rank ${target.rank}` : "",
+          ].filter(Boolean),
+        ),
+      );
     });
     const where = tokens ? `After ${visible(tokens[place])}: ` : "";
-    sentence.textContent = target ? `${where}what came was ${visible(target.word)}, with ${percent(target.share)}, rank ${target.rank}.` : `${where || "All in all "}the likeliest is ${visible(list[0].word)}, with ${percent(list[0].share)}.`;
+    sentence.textContent = target
+      ? `${where}what came was ${visible(target.word)}, with ${percent(target.share)}, rank ${target.rank}.`
+      : `${where || "All in all "}the likeliest is ${visible(list[0].word)}, with ${percent(list[0].share)}.`;
     holder.replaceChildren(root);
     made.refresh();
   };
@@ -1554,24 +2518,73 @@ const { shareColour } = in_colour;
 const { figure } = in_figure;
 
 function neighbours(page, name) {
-  const lists = page.payload.near[name], { tokens, label } = page.payload.sequences[name];
+  const lists = page.payload.near[name],
+    { tokens, label } = page.payload.sequences[name];
   const at = () => Math.min(page.state.get(`at.${name}`), lists.length - 1);
   const made = figure({
-    title: `${label}: neighbours in embedding space`, name: `neighbours-${name}`,
+    title: `${label}: neighbours in embedding space`,
+    name: `neighbours-${name}`,
     note: "The tokens whose vectors point most nearly the same way as the chosen token's, by the cosine between them.",
     rows: () => table(`Neighbours of ${visible(tokens[at()])}`, ["token", "cosine"], lists[at()]),
   });
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
   const draw = () => {
-    const list = lists[at()], width = Math.max(300, holder.clientWidth || 640), left = 130, row = 24, height = list.length * row + 26, bar = Math.max(40, width - left - 70);
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Neighbours of ${visible(tokens[at()])}` });
-    root.append(svg("text", { class: "piece chosen", x: left - 12, y: 14, "text-anchor": "end" }, shortened(visible(tokens[at()]), 14)), svg("text", { class: "axis", x: left, y: 14 }, "cosine"));
+    const list = lists[at()],
+      width = Math.max(300, holder.clientWidth || 640),
+      left = 130,
+      row = 24,
+      height = list.length * row + 26,
+      bar = Math.max(40, width - left - 70);
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `Neighbours of ${visible(tokens[at()])}`,
+    });
+    root.append(
+      svg(
+        "text",
+        { class: "piece chosen", x: left - 12, y: 14, "text-anchor": "end" },
+        shortened(visible(tokens[at()]), 14),
+      ),
+      svg("text", { class: "axis", x: left, y: 14 }, "cosine"),
+    );
     list.forEach(([word, cosine], n) => {
       const y = 22 + n * row;
-      root.append(tip(svg("g", {}, svg("text", { class: "piece", x: left - 12, y: y + row / 2, "text-anchor": "end", "dominant-baseline": "middle" }, shortened(visible(word), 14)),
-        svg("rect", { x: left, y: y + 5, width: Math.max(1, Math.max(0, cosine) * bar), height: row - 10, rx: 3, fill: shareColour(0.15 + 0.5 * Math.max(0, cosine)).formatHex() }),
-        svg("text", { class: "number", x: left + Math.max(0, cosine) * bar + 8, y: y + row / 2, "dominant-baseline": "middle" }, figures(cosine))), () => [visible(word), `cosine ${figures(cosine, 4)}`]));
+      root.append(
+        tip(
+          svg(
+            "g",
+            {},
+            svg(
+              "text",
+              { class: "piece", x: left - 12, y: y + row / 2, "text-anchor": "end", "dominant-baseline": "middle" },
+              shortened(visible(word), 14),
+            ),
+            svg("rect", {
+              x: left,
+              y: y + 5,
+              width: Math.max(1, Math.max(0, cosine) * bar),
+              height: row - 10,
+              rx: 3,
+              fill: shareColour(0.15 + 0.5 * Math.max(0, cosine)).formatHex(),
+            }),
+            svg(
+              "text",
+              {
+                class: "number",
+                x: left + Math.max(0, cosine) * bar + 8,
+                y: y + row / 2,
+                "dominant-baseline": "middle",
+              },
+              figures(cosine),
+            ),
+          ),
+          () => [visible(word), `cosine ${figures(cosine, 4)}`],
+        ),
+      );
     });
     holder.replaceChildren(root);
     made.refresh();
@@ -1589,42 +2602,112 @@ const { el, svg, tip, visible, shortened, figures, percent, table } = in_dom;
 const { shareColour, inkOn } = in_colour;
 const { figure } = in_figure;
 
-const CELL = 84, HIGH = 28, LEFT = 76;
+const CELL = 84,
+  HIGH = 28,
+  LEFT = 76;
 
 function lens(page) {
-  const { lens: told } = page.payload, { sequence } = page.payload.output;
-  const tokens = sequence ? page.payload.sequences[sequence].tokens : [""], shares = page.open(told.shares), [L, T, K] = shares.shape;
-  const best = (layer, place) => Array.from({ length: K }, (_, n) => ({ word: told.words[told.ids[layer][place][n]], share: shares.data[(layer * T + place) * K + n] }));
+  const { lens: told } = page.payload,
+    { sequence } = page.payload.output;
+  const tokens = sequence ? page.payload.sequences[sequence].tokens : [""],
+    shares = page.open(told.shares),
+    [L, T, K] = shares.shape;
+  const best = (layer, place) =>
+    Array.from({ length: K }, (_, n) => ({
+      word: told.words[told.ids[layer][place][n]],
+      share: shares.data[(layer * T + place) * K + n],
+    }));
   const made = figure({
-    title: "After each block", name: "lens",
+    title: "After each block",
+    name: "lens",
     note: "What the model would say if the blocks above were left out: each block's stream, read by the last norm and the output layer. Darker is surer.",
     rows: () => {
       const place = Math.min(page.place(), T - 1);
-      return table(sequence ? `At ${visible(tokens[place])}` : "After each block", ["after", "likeliest", "probability", "second", "probability"], told.layers.map((name, layer) => {
-        const [first, second] = best(layer, place);
-        return [name, visible(first.word), percent(first.share), second ? visible(second.word) : "", second ? percent(second.share) : ""];
-      }));
+      return table(
+        sequence ? `At ${visible(tokens[place])}` : "After each block",
+        ["after", "likeliest", "probability", "second", "probability"],
+        told.layers.map((name, layer) => {
+          const [first, second] = best(layer, place);
+          return [
+            name,
+            visible(first.word),
+            percent(first.share),
+            second ? visible(second.word) : "",
+            second ? percent(second.share) : "",
+          ];
+        }),
+      );
     },
   });
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
   const draw = () => {
-    const place = Math.min(page.place(), T - 1), count = Math.min(T, Math.max(3, Math.floor(((holder.clientWidth || 640) - LEFT) / CELL)));
+    const place = Math.min(page.place(), T - 1),
+      count = Math.min(T, Math.max(3, Math.floor(((holder.clientWidth || 640) - LEFT) / CELL)));
     const from = Math.max(0, Math.min(place - Math.floor(count / 2), T - count)); // as many places around the chosen one as there is room for
-    const width = LEFT + count * CELL + 8, height = 30 + L * HIGH + 6;
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The likeliest word at each place after each block" });
+    const width = LEFT + count * CELL + 8,
+      height = 30 + L * HIGH + 6;
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": "The likeliest word at each place after each block",
+    });
     for (let n = from; n < from + count; n++) {
       const x = LEFT + (n - from) * CELL;
-      root.append(svg("text", { class: n === place ? "piece chosen" : "axis", x: x + CELL / 2, y: 18, "text-anchor": "middle" }, sequence ? shortened(visible(tokens[n]), 10) : ""));
+      root.append(
+        svg(
+          "text",
+          { class: n === place ? "piece chosen" : "axis", x: x + CELL / 2, y: 18, "text-anchor": "middle" },
+          sequence ? shortened(visible(tokens[n]), 10) : "",
+        ),
+      );
       told.layers.forEach((name, layer) => {
-        const list = best(layer, n), fill = shareColour(list[0].share), y = 28 + layer * HIGH;
-        const cell = svg("g", { class: "cell" }, svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: HIGH - 2, rx: 4, fill: fill.formatHex() }),
-          svg("text", { x: x + CELL / 2, y: y + HIGH / 2, "text-anchor": "middle", "dominant-baseline": "middle", fill: inkOn(fill), style: { fill: inkOn(fill) } }, shortened(visible(list[0].word), 10)));
+        const list = best(layer, n),
+          fill = shareColour(list[0].share),
+          y = 28 + layer * HIGH;
+        const cell = svg(
+          "g",
+          { class: "cell" },
+          svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: HIGH - 2, rx: 4, fill: fill.formatHex() }),
+          svg(
+            "text",
+            {
+              x: x + CELL / 2,
+              y: y + HIGH / 2,
+              "text-anchor": "middle",
+              "dominant-baseline": "middle",
+              fill: inkOn(fill),
+              style: { fill: inkOn(fill) },
+            },
+            shortened(visible(list[0].word), 10),
+          ),
+        );
         cell.addEventListener("click", () => sequence && page.choose(sequence, n));
-        root.append(tip(cell, () => [sequence ? `${name}, at ${visible(tokens[n])}` : name, ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`)]));
+        root.append(
+          tip(cell, () => [
+            sequence ? `${name}, at ${visible(tokens[n])}` : name,
+            ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`),
+          ]),
+        );
       });
     }
-    told.layers.forEach((name, layer) => root.append(svg("text", { class: "axis", x: LEFT - 10, y: 28 + layer * HIGH + HIGH / 2, "text-anchor": "end", "dominant-baseline": "middle" }, name)));
+    told.layers.forEach((name, layer) =>
+      root.append(
+        svg(
+          "text",
+          {
+            class: "axis",
+            x: LEFT - 10,
+            y: 28 + layer * HIGH + HIGH / 2,
+            "text-anchor": "end",
+            "dominant-baseline": "middle",
+          },
+          name,
+        ),
+      ),
+    );
     holder.replaceChildren(root);
     made.refresh();
   };
@@ -1643,19 +2726,35 @@ const { figure } = in_figure;
 const { grouped, nameOf } = in_glance;
 
 function whatIf(page) {
-  const { ablation: told } = page.payload, { state } = page, change = page.open(told.changes), T = change.shape[1];
-  const sequence = page.payload.output.sequence, words = page.payload.output.words;
-  const owner = ({ entry, ...attention }) => (entry.unit === "step" ? `${entry.label} ${entry.kind === "cross" ? "cross-attention" : "attention"}, all steps` : nameOf({ entry, ...attention }));
+  const { ablation: told } = page.payload,
+    { state } = page,
+    change = page.open(told.changes),
+    T = change.shape[1];
+  const sequence = page.payload.output.sequence,
+    words = page.payload.output.words;
+  const owner = ({ entry, ...attention }) =>
+    entry.unit === "step"
+      ? `${entry.label} ${entry.kind === "cross" ? "cross-attention" : "attention"}, all steps`
+      : nameOf({ entry, ...attention });
   const label = ({ attention, head }) => `${owner(page.attentions[attention])}, head ${head + 1}`;
-  const total = told.heads.map((_, n) => Array.from(change.data.subarray(n * T, (n + 1) * T)).reduce((sum, value) => sum + value, 0));
+  const total = told.heads.map((_, n) =>
+    Array.from(change.data.subarray(n * T, (n + 1) * T)).reduce((sum, value) => sum + value, 0),
+  );
   const most = Math.max(1e-6, ...total.map(Math.abs));
   const other = (n) => told.said[n].filter((id, place) => id !== told.plain[place]).length;
   const made = figure({
-    title: "With one head switched off", name: "heads-off",
+    title: "With one head switched off",
+    name: "heads-off",
     note: "How the log-probability of what the model said changes when a head gives nothing: orange where it was needed, blue where it was in the way. Choose a head.",
-    rows: () => table("Heads switched off", ["head", "change of log-probability", "places with another likeliest word"], told.heads.map((each, n) => [label(each), total[n], String(other(n))])),
+    rows: () =>
+      table(
+        "Heads switched off",
+        ["head", "change of log-probability", "places with another likeliest word"],
+        told.heads.map((each, n) => [label(each), total[n], String(other(n))]),
+      ),
   });
-  const settles = [], groups = new Map();
+  const settles = [],
+    groups = new Map();
   for (const members of grouped(page.attentions).values()) {
     for (const { attention, index } of members) {
       const own = told.heads.flatMap((each, n) => (each.attention === index ? [n] : []));
@@ -1664,12 +2763,39 @@ function whatIf(page) {
   }
   const grid = el("div", { class: "offs", role: "group", "aria-label": "Heads to switch off" });
   for (const [name, members] of groups) {
-    grid.append(el("div", { class: "row" }, el("span", { class: "layer long" }, name), members.map((n) => {
-      const fill = () => signedColour(total[n], most);
-      const button = el("button", { type: "button", class: "off", "aria-label": `Switch off ${label(told.heads[n])}: ${figures(total[n])} nats`, onclick: () => state.set({ off: state.get("off") === String(n) ? "" : String(n) }) }, total[n].toFixed(2).replace("-", "−").replace(/^−(0\.00)$/, "$1"));
-      settles.push(() => { button.style.background = fill().formatHex(); button.style.color = inkOn(fill()); button.setAttribute("aria-pressed", String(state.get("off") === String(n))); });
-      return tip(button, () => [label(told.heads[n]), `log-probability changes by ${figures(total[n], 4)} nats`, `${other(n)} of ${T} places say something else`]);
-    })));
+    grid.append(
+      el(
+        "div",
+        { class: "row" },
+        el("span", { class: "layer long" }, name),
+        members.map((n) => {
+          const fill = () => signedColour(total[n], most);
+          const button = el(
+            "button",
+            {
+              type: "button",
+              class: "off",
+              "aria-label": `Switch off ${label(told.heads[n])}: ${figures(total[n])} nats`,
+              onclick: () => state.set({ off: state.get("off") === String(n) ? "" : String(n) }),
+            },
+            total[n]
+              .toFixed(2)
+              .replace("-", "−")
+              .replace(/^−(0\.00)$/, "$1"),
+          );
+          settles.push(() => {
+            button.style.background = fill().formatHex();
+            button.style.color = inkOn(fill());
+            button.setAttribute("aria-pressed", String(state.get("off") === String(n)));
+          });
+          return tip(button, () => [
+            label(told.heads[n]),
+            `log-probability changes by ${figures(total[n], 4)} nats`,
+            `${other(n)} of ${T} places say something else`,
+          ]);
+        }),
+      ),
+    );
   }
   settles.push(roving(grid));
   const result = el("div", { class: "result" });
@@ -1681,14 +2807,40 @@ function whatIf(page) {
       result.replaceChildren(el("p", { class: "note" }, "No head is switched off."));
       return;
     }
-    const tokens = sequence ? page.payload.sequences[sequence].tokens : [""], writes = sequence && page.payload.sequences[sequence].writes;
+    const tokens = sequence ? page.payload.sequences[sequence].tokens : [""],
+      writes = sequence && page.payload.sequences[sequence].writes;
     result.replaceChildren(
-      el("p", { class: "note" }, `Without ${label(told.heads[n])}: ${figures(total[n], 4)} nats in all. Below, at each place the change, and what would be likeliest now where that differs.`),
-      el("div", { class: "tokens" }, tokens.map((piece, place) => {
-        const value = change.data[n * T + place], fill = signedColour(value, Math.max(1e-6, ...Array.from(change.data.subarray(n * T, (n + 1) * T), Math.abs))), differs = told.said[n][place] !== told.plain[place];
-        return tip(el("span", { class: "token still", tabindex: 0, style: { background: fill.formatHex(), color: inkOn(fill) } }, el("bdi", {}, visible(writes ? writes[place] : piece)), differs ? el("em", {}, ` now ${visible(told.words[told.said[n][place]])}`) : null),
-          () => [visible(writes ? writes[place] : piece), `changes by ${figures(value, 4)} nats`, differs ? `likeliest now: ${visible(told.words[told.said[n][place]])}` : "the likeliest word stays"]);
-      })));
+      el(
+        "p",
+        { class: "note" },
+        `Without ${label(told.heads[n])}: ${figures(total[n], 4)} nats in all. Below, at each place the change, and what would be likeliest now where that differs.`,
+      ),
+      el(
+        "div",
+        { class: "tokens" },
+        tokens.map((piece, place) => {
+          const value = change.data[n * T + place],
+            fill = signedColour(
+              value,
+              Math.max(1e-6, ...Array.from(change.data.subarray(n * T, (n + 1) * T), Math.abs)),
+            ),
+            differs = told.said[n][place] !== told.plain[place];
+          return tip(
+            el(
+              "span",
+              { class: "token still", tabindex: 0, style: { background: fill.formatHex(), color: inkOn(fill) } },
+              el("bdi", {}, visible(writes ? writes[place] : piece)),
+              differs ? el("em", {}, ` now ${visible(told.words[told.said[n][place]])}`) : null,
+            ),
+            () => [
+              visible(writes ? writes[place] : piece),
+              `changes by ${figures(value, 4)} nats`,
+              differs ? `likeliest now: ${visible(told.words[told.said[n][place]])}` : "the likeliest word stays",
+            ],
+          );
+        }),
+      ),
+    );
     made.refresh();
   };
   state.on(["off"], draw);
@@ -1698,24 +2850,10 @@ function whatIf(page) {
 return { whatIf };
 })();
 
-const in_beam = (() => {
-// The search: every candidate as a tree, and its finished lines, ranked anew by another length penalty.
+const in_layout = (() => {
+// Where the words of a beam tree stand: a column a step, close to where they come from, none on another.
 
-const { el, svg, tip, visible, shortened, figures, table } = in_dom;
-const { shareColour } = in_colour;
-const { figure } = in_figure;
-
-const COLUMNS = [86, 112], SCORE = 74, ROW = 22, WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 };
-
-function penalty(length, alpha, kind) {
-  return kind === "gnmt" ? ((5 + length) / 6) ** alpha : length ** alpha;
-}
-
-/** Lines with their scores under this penalty, best first; equal ones stay in their order. */
-function ranked(trace, alpha) {
-  return trace.lines.map((line, index) => ({ ...line, index, score: line.log_probability / penalty(line.length, alpha, trace.penalty) }))
-    .sort((a, b) => b.score - a.score || a.index - b.index);
-}
+const WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 }; // who may stay level with its parent
 
 /** Places at least 1 apart, in this order, as near to the wanted ones as can be. */
 function apart(wanted, weights) {
@@ -1723,7 +2861,8 @@ function apart(wanted, weights) {
   wanted.forEach((place, n) => {
     pools.push([place - n, weights[n], 1]);
     while (pools.length > 1 && pools[pools.length - 2][0] > pools[pools.length - 1][0]) {
-      const [b, w, m] = pools.pop(), [a, v, k] = pools.pop();
+      const [b, w, m] = pools.pop(),
+        [a, v, k] = pools.pop();
       pools.push([(a * v + b * w) / (v + w), v + w, k + m]);
     }
   });
@@ -1733,14 +2872,55 @@ function apart(wanted, weights) {
 
 /** A row for each node: in the order of their parents, level with them where there is room. */
 function placed(nodes) {
-  const y = new Array(nodes.length).fill(0), steps = Math.max(0, ...nodes.map((each) => each.step + 1));
+  const y = new Array(nodes.length).fill(0),
+    steps = Math.max(0, ...nodes.map((each) => each.step + 1));
   for (let step = 0; step < steps; step++) {
     const wanted = (n) => (nodes[n].parent === null ? 0 : y[nodes[n].parent]);
-    const column = nodes.flatMap((each, n) => (each.step === step ? [n] : []))
-      .sort((a, b) => wanted(a) - wanted(b) || (nodes[a].status !== "won") - (nodes[b].status !== "won") || nodes[b].nats - nodes[a].nats);
-    apart(column.map(wanted), column.map((n) => WEIGHT[nodes[n].status])).forEach((row, n) => { y[column[n]] = row; });
+    const column = nodes
+      .flatMap((each, n) => (each.step === step ? [n] : []))
+      .sort(
+        (a, b) =>
+          wanted(a) - wanted(b) ||
+          (nodes[a].status !== "won") - (nodes[b].status !== "won") ||
+          nodes[b].nats - nodes[a].nats,
+      );
+    apart(
+      column.map(wanted),
+      column.map((n) => WEIGHT[nodes[n].status]),
+    ).forEach((row, n) => {
+      y[column[n]] = row;
+    });
   }
   return { y, steps };
+}
+return { placed };
+})();
+
+const in_beam = (() => {
+// The search: every candidate as a tree, and its finished lines, ranked anew by another length penalty.
+
+const { el, svg, tip, visible, shortened, figures, table } = in_dom;
+const { shareColour } = in_colour;
+const { figure } = in_figure;
+const { placed } = in_layout;
+
+const COLUMNS = [86, 112],
+  SCORE = 74,
+  ROW = 22;
+
+function penalty(length, alpha, kind) {
+  return kind === "gnmt" ? ((5 + length) / 6) ** alpha : length ** alpha;
+}
+
+/** Lines with their scores under this penalty, best first; equal ones stay in their order. */
+function ranked(trace, alpha) {
+  return trace.lines
+    .map((line, index) => ({
+      ...line,
+      index,
+      score: line.log_probability / penalty(line.length, alpha, trace.penalty),
+    }))
+    .sort((a, b) => b.score - a.score || a.index - b.index);
 }
 
 function search(page) {
@@ -1748,47 +2928,142 @@ function search(page) {
 }
 
 function tree(page) {
-  const { trace } = page.payload, { state } = page, { y, steps } = placed(trace.nodes);
+  const { trace } = page.payload,
+    { state } = page,
+    { y, steps } = placed(trace.nodes);
   const made = figure({
-    title: "The search", name: "search",
+    title: "The search",
+    name: "search",
     note: `A beam ${trace.beam} wide: every word it weighed, left to right; faint ones were let go. The winner is decided by log-probability over length penalty.`,
-    rows: () => table("Finished lines", ["rank", "score", "log-probability", "tokens", "text"], ranked(trace, state.get("alpha")).map((line, n) => [String(n + 1), line.score, line.log_probability, String(line.length), line.text])),
+    rows: () =>
+      table(
+        "Finished lines",
+        ["rank", "score", "log-probability", "tokens", "text"],
+        ranked(trace, state.get("alpha")).map((line, n) => [
+          String(n + 1),
+          line.score,
+          line.log_probability,
+          String(line.length),
+          line.text,
+        ]),
+      ),
   });
-  const slider = el("input", { type: "range", min: 0, max: 3, step: 0.05, id: "alpha", value: state.get("alpha"), oninput: () => state.set({ alpha: Number(slider.value) }) });
-  const value = el("output", { for: "alpha" }), back = el("button", { type: "button", class: "quiet", onclick: () => state.set({ alpha: trace.alpha }) }, "as decoded");
-  const list = el("ol", { class: "lines" }), holder = el("div", { class: "wide" });
-  made.root.insertBefore(el("div", { class: "control" }, el("label", { for: "alpha" }, "Length penalty α"), slider, value, back), made.stage);
+  const slider = el("input", {
+    type: "range",
+    min: 0,
+    max: 3,
+    step: 0.05,
+    id: "alpha",
+    value: state.get("alpha"),
+    oninput: () => state.set({ alpha: Number(slider.value) }),
+  });
+  const value = el("output", { for: "alpha" }),
+    back = el(
+      "button",
+      { type: "button", class: "quiet", onclick: () => state.set({ alpha: trace.alpha }) },
+      "as decoded",
+    );
+  const list = el("ol", { class: "lines" }),
+    holder = el("div", { class: "wide" });
+  made.root.insertBefore(
+    el("div", { class: "control" }, el("label", { for: "alpha" }, "Length penalty α"), slider, value, back),
+    made.stage,
+  );
   made.stage.append(holder, list);
   const before = new Map(ranked(trace, trace.alpha).map((line, n) => [line.index, n]));
   const draw = () => {
-    const alpha = state.get("alpha"), order = ranked(trace, alpha), won = new Set(order[0] ? order[0].nodes : []), ends = new Map(order.map((line, n) => [line.nodes[line.nodes.length - 1], n]));
+    const alpha = state.get("alpha"),
+      order = ranked(trace, alpha),
+      won = new Set(order[0] ? order[0].nodes : []),
+      ends = new Map(order.map((line, n) => [line.nodes[line.nodes.length - 1], n]));
     const chosen = new Set((trace.lines[state.get("line")] || { nodes: [] }).nodes);
     slider.value = alpha;
     value.textContent = figures(alpha, 3);
-    const ended = Array.from({ length: steps }, (_, step) => trace.nodes.some((each, n) => each.step === step && ends.has(n))), extra = SCORE * ended.filter(Boolean).length;
-    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 50 - extra) / steps)), lefts = [24];
+    const ended = Array.from({ length: steps }, (_, step) =>
+        trace.nodes.some((each, n) => each.step === step && ends.has(n)),
+      ),
+      extra = SCORE * ended.filter(Boolean).length;
+    const column = Math.max(COLUMNS[0], Math.min(COLUMNS[1], ((holder.clientWidth || 640) - 50 - extra) / steps)),
+      lefts = [24];
     ended.forEach((has, step) => lefts.push(lefts[step] + column + (has ? SCORE : 0)));
-    const width = Math.max(320, lefts[steps] + 26), height = (Math.max(0, ...y) + 1) * ROW + 20;
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "The tree of the search; the table holds its finished lines" });
+    const width = Math.max(320, lefts[steps] + 26),
+      height = (Math.max(0, ...y) + 1) * ROW + 20;
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": "The tree of the search; the table holds its finished lines",
+    });
     const at = (n) => ({ x: lefts[trace.nodes[n].step], y: 16 + y[n] * ROW });
-    const link = d3.linkHorizontal().x((point) => point.x).y((point) => point.y);
-    const edges = svg("g"), words = svg("g");
+    const link = d3
+      .linkHorizontal()
+      .x((point) => point.x)
+      .y((point) => point.y);
+    const edges = svg("g"),
+      words = svg("g");
     trace.nodes.forEach((each, n) => {
-      const to = at(n), wide = 7.2 * [...shortened(visible(each.piece), 9)].length;
-      const from = each.parent === null ? { x: 2, y: to.y } : { x: at(each.parent).x + 7.2 * [...shortened(visible(trace.nodes[each.parent].piece), 9)].length + 8, y: at(each.parent).y };
+      const to = at(n),
+        wide = 7.2 * [...shortened(visible(each.piece), 9)].length;
+      const from =
+        each.parent === null
+          ? { x: 2, y: to.y }
+          : {
+              x: at(each.parent).x + 7.2 * [...shortened(visible(trace.nodes[each.parent].piece), 9)].length + 8,
+              y: at(each.parent).y,
+            };
       const kind = won.has(n) ? "won" : chosen.has(n) ? "chosen" : each.status === "pruned" ? "pruned" : "kept";
       edges.append(svg("path", { class: `edge ${kind}`, d: link({ source: from, target: { x: to.x - 5, y: to.y } }) }));
-      const word = svg("g", { class: `word ${kind}` }, svg("text", { x: to.x, y: to.y, "dominant-baseline": "middle" }, shortened(visible(each.piece), 9)));
-      if (ends.has(n)) word.append(svg("text", { class: "rank", x: to.x + wide + 8, y: to.y, "dominant-baseline": "middle" }, `${ends.get(n) + 1}. ${figures(order[ends.get(n)].score)}`));
-      words.append(tip(word, () => [visible(each.piece), `log-probability of the word ${figures(each.nats, 4)}`, `of the line so far ${figures(each.total, 4)}`, ends.has(n) ? `score ${figures(order[ends.get(n)].score, 5)}, rank ${ends.get(n) + 1}` : each.status === "pruned" ? "let go" : "went on"]));
+      const word = svg(
+        "g",
+        { class: `word ${kind}` },
+        svg("text", { x: to.x, y: to.y, "dominant-baseline": "middle" }, shortened(visible(each.piece), 9)),
+      );
+      if (ends.has(n))
+        word.append(
+          svg(
+            "text",
+            { class: "rank", x: to.x + wide + 8, y: to.y, "dominant-baseline": "middle" },
+            `${ends.get(n) + 1}. ${figures(order[ends.get(n)].score)}`,
+          ),
+        );
+      words.append(
+        tip(word, () => [
+          visible(each.piece),
+          `log-probability of the word ${figures(each.nats, 4)}`,
+          `of the line so far ${figures(each.total, 4)}`,
+          ends.has(n)
+            ? `score ${figures(order[ends.get(n)].score, 5)}, rank ${ends.get(n) + 1}`
+            : each.status === "pruned"
+              ? "let go"
+              : "went on",
+        ]),
+      );
     });
     root.append(edges, words);
     holder.replaceChildren(root);
-    list.replaceChildren(...order.slice(0, 8).map((line, n) => {
-      const was = before.get(line.index), moved = was === n ? "" : was > n ? `▲ from ${was + 1}` : `▼ from ${was + 1}`;
-      return el("li", {}, el("button", { type: "button", class: "line", "aria-pressed": String(state.get("line") === line.index), onclick: () => state.set({ line: line.index }) },
-        el("bdi", {}, line.text || "(nothing)"), el("span", { class: "score" }, figures(line.score, 4)), moved ? el("span", { class: "moved" }, moved) : null));
-    }));
+    list.replaceChildren(
+      ...order.slice(0, 8).map((line, n) => {
+        const was = before.get(line.index),
+          moved = was === n ? "" : was > n ? `▲ from ${was + 1}` : `▼ from ${was + 1}`;
+        return el(
+          "li",
+          {},
+          el(
+            "button",
+            {
+              type: "button",
+              class: "line",
+              "aria-pressed": String(state.get("line") === line.index),
+              onclick: () => state.set({ line: line.index }),
+            },
+            el("bdi", {}, line.text || "(nothing)"),
+            el("span", { class: "score" }, figures(line.score, 4)),
+            moved ? el("span", { class: "moved" }, moved) : null,
+          ),
+        );
+      }),
+    );
     made.refresh();
   };
   page.watch(["alpha", "line"], draw);
@@ -1797,32 +3072,83 @@ function tree(page) {
 
 /** Where each word of a line looked in the source: the mean over the heads of the last layer. */
 function looks(page) {
-  const { trace } = page.payload, { state } = page, known = trace.looks.some(Boolean) && trace.source.length && !page.payload.image;
+  const { trace } = page.payload,
+    { state } = page,
+    known = trace.looks.some(Boolean) && trace.source.length && !page.payload.image;
   if (!known) return null;
   const line = () => Math.min(state.get("line"), trace.looks.length - 1);
   const parts = () => {
-    const told = trace.lines[line()], look = page.open(trace.looks[line()]);
+    const told = trace.lines[line()],
+      look = page.open(trace.looks[line()]);
     return { words: told.nodes.map((n) => trace.nodes[n].piece), look, S: trace.source.length, text: told.text };
   };
   const made = figure({
-    title: "Which words it was looking at", name: "alignment",
+    title: "Which words it was looking at",
+    name: "alignment",
     note: "For each word that was written, the source: the mean over the heads of the last layer, as the search itself saw it. Choose another line above.",
     rows: () => {
       const { words, look, S } = parts();
-      return table("Weights", ["word written", ...trace.source.map(visible)], words.map((word, n) => [visible(word), ...Array.from(look.data.subarray(n * S, (n + 1) * S))]));
+      return table(
+        "Weights",
+        ["word written", ...trace.source.map(visible)],
+        words.map((word, n) => [visible(word), ...Array.from(look.data.subarray(n * S, (n + 1) * S))]),
+      );
     },
   });
   const holder = el("div", { class: "wide" });
   made.stage.append(holder);
   const draw = () => {
-    const { words, look, S, text } = parts(), cell = 30, left = 96, top = 78, width = left + S * cell + 8, height = top + words.length * cell + 4;
-    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Where the words of ${text} looked in the source` });
-    trace.source.forEach((piece, j) => root.append(svg("text", { class: "axis", transform: `translate(${left + (j + 0.6) * cell},${top - 8}) rotate(-52)` }, shortened(visible(piece), 11))));
+    const { words, look, S, text } = parts(),
+      cell = 30,
+      left = 96,
+      top = 78,
+      width = left + S * cell + 8,
+      height = top + words.length * cell + 4;
+    const root = svg("svg", {
+      width,
+      height,
+      viewBox: `0 0 ${width} ${height}`,
+      role: "img",
+      "aria-label": `Where the words of ${text} looked in the source`,
+    });
+    trace.source.forEach((piece, j) =>
+      root.append(
+        svg(
+          "text",
+          { class: "axis", transform: `translate(${left + (j + 0.6) * cell},${top - 8}) rotate(-52)` },
+          shortened(visible(piece), 11),
+        ),
+      ),
+    );
     words.forEach((word, n) => {
-      root.append(svg("text", { class: "piece", x: left - 10, y: top + (n + 0.5) * cell, "text-anchor": "end", "dominant-baseline": "middle" }, shortened(visible(word), 12)));
+      root.append(
+        svg(
+          "text",
+          {
+            class: "piece",
+            x: left - 10,
+            y: top + (n + 0.5) * cell,
+            "text-anchor": "end",
+            "dominant-baseline": "middle",
+          },
+          shortened(visible(word), 12),
+        ),
+      );
       for (let j = 0; j < S; j++) {
         const share = look.data[n * S + j];
-        root.append(tip(svg("rect", { x: left + j * cell, y: top + n * cell, width: cell - 2, height: cell - 2, rx: 3, fill: shareColour(share).formatHex() }), () => [`${visible(word)} ← ${visible(trace.source[j])}`, `weight ${figures(share, 4)}`]));
+        root.append(
+          tip(
+            svg("rect", {
+              x: left + j * cell,
+              y: top + n * cell,
+              width: cell - 2,
+              height: cell - 2,
+              rx: 3,
+              fill: shareColour(share).formatHex(),
+            }),
+            () => [`${visible(word)} ← ${visible(trace.source[j])}`, `weight ${figures(share, 4)}`],
+          ),
+        );
       }
     });
     holder.replaceChildren(root);
@@ -1842,21 +3168,40 @@ const { fitted, cells, drawCells } = in_canvas;
 const { figure } = in_figure;
 const { nameOf } = in_glance;
 
+const FRAME = [
+  ["#10151d", 4],
+  ["#ffffff", 2],
+]; // around the chosen patch, to be seen on any picture
 const SHADE = 0.86; // over what is not looked at
 
 /** The picture as a canvas of its own pixels, moved by (dx, dy) with nothing where it came from. */
 function pixels(page, dx = 0, dy = 0) {
-  const { shape: [H, W], data } = page.open(page.payload.image.pixels), none = { r: 0, g: 0, b: 0 };
+  const {
+      shape: [H, W],
+      data,
+    } = page.open(page.payload.image.pixels),
+    [r, g, b] = page.payload.image.outside,
+    none = { r, g, b };
   return cells(W, H, (x, y) => {
     const from = ((y - dy) * W + (x - dx)) * 3;
-    return y - dy < 0 || y - dy >= H || x - dx < 0 || x - dx >= W ? none : { r: data[from], g: data[from + 1], b: data[from + 2] };
+    return y - dy < 0 || y - dy >= H || x - dx < 0 || x - dx >= W
+      ? none
+      : { r: data[from], g: data[from + 1], b: data[from + 2] };
   });
 }
 
 /** Draw the picture as far as it is looked at: of shares (one a patch), the less weight, the darker. */
 function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1 } = {}) {
-  const { shape: [H, W] } = page.open(page.payload.image.pixels), height = Math.round((side * H) / W), context = fitted(canvas, side, height);
-  const { grid: [rows, columns] } = page.payload.sequences[page.payload.image.sequence], wide = side / columns, tall = height / rows;
+  const {
+      shape: [H, W],
+    } = page.open(page.payload.image.pixels),
+    height = Math.round((side * H) / W),
+    context = fitted(canvas, side, height);
+  const {
+      grid: [rows, columns],
+    } = page.payload.sequences[page.payload.image.sequence],
+    wide = side / columns,
+    tall = height / rows;
   drawCells(context, image, 0, 0, side, height);
   if (shares) {
     const most = Math.max(1e-9, ...shares);
@@ -1868,15 +3213,15 @@ function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1
     context.globalAlpha = 1;
   }
   if (grid) {
-    context.strokeStyle = "rgba(255,255,255,0.35)";
+    context.strokeStyle = "rgba(127,127,127,0.55)";
     context.lineWidth = 0.5;
     for (let n = 1; n < columns; n++) context.strokeRect(n * wide, -1, 0, height + 2);
     for (let n = 1; n < rows; n++) context.strokeRect(-1, n * tall, side + 2, 0);
   }
-  if (chosen >= 0) {
-    context.strokeStyle = "#ffffff";
-    context.lineWidth = 2;
-    context.strokeRect((chosen % columns) * wide + 1, Math.floor(chosen / columns) * tall + 1, wide - 2, tall - 2);
+  for (const [ink, thick] of chosen >= 0 ? FRAME : []) {
+    context.strokeStyle = ink;
+    context.lineWidth = thick;
+    context.strokeRect((chosen % columns) * wide + 2, Math.floor(chosen / columns) * tall + 2, wide - 4, tall - 4);
   }
 }
 
@@ -1886,26 +3231,55 @@ function overPatches(page, weights) {
 }
 
 function pictureInput(page) {
-  const { image } = page.payload, sequence = page.payload.sequences[image.sequence], [rows, columns] = sequence.grid, plain = pixels(page);
+  const { image } = page.payload,
+    sequence = page.payload.sequences[image.sequence],
+    [rows, columns] = sequence.grid,
+    plain = pixels(page);
   const canvas = el("canvas", { role: "img", tabindex: 0 });
-  const made = figure({ title: "The picture and its patches", name: "picture", note: `${rows} × ${columns} patches, each a token. Choose one by a click or with the arrow keys.`, rows: () => table("Patches", ["patch", "row", "column"], sequence.tokens.map((name, n) => [name, String(Math.floor((n - sequence.before) / columns) + 1), String(((n - sequence.before) % columns) + 1)]).slice(sequence.before)) });
-  const own = sequence.before ? el("button", { type: "button", class: "token", onclick: () => page.choose(image.sequence, 0) }, "class token") : null;
+  const made = figure({
+    title: "The picture and its patches",
+    name: "picture",
+    note: `${rows} × ${columns} patches, each a token. Choose one by a click or with the arrow keys.`,
+    rows: () =>
+      table(
+        "Patches",
+        ["patch", "row", "column"],
+        sequence.tokens
+          .map((name, n) => [
+            name,
+            String(Math.floor((n - sequence.before) / columns) + 1),
+            String(((n - sequence.before) % columns) + 1),
+          ])
+          .slice(sequence.before),
+      ),
+  });
+  const own = sequence.before
+    ? el("button", { type: "button", class: "token", onclick: () => page.choose(image.sequence, 0) }, "class token")
+    : null;
   made.stage.append(canvas, own ? el("div", { class: "tokens" }, own) : "");
   const chosen = () => page.state.get(`at.${image.sequence}`) - sequence.before;
   const draw = () => {
     overlaid(canvas, page, plain, Math.min(320, made.stage.clientWidth || 320), null, { grid: true, chosen: chosen() });
-    canvas.setAttribute("aria-label", `The picture in ${rows} by ${columns} patches; chosen is ${sequence.tokens[page.state.get(`at.${image.sequence}`)]}`);
+    canvas.setAttribute(
+      "aria-label",
+      `The picture in ${rows} by ${columns} patches; chosen is ${sequence.tokens[page.state.get(`at.${image.sequence}`)]}`,
+    );
     if (own) own.setAttribute("aria-pressed", String(chosen() < 0));
   };
   canvas.addEventListener("click", (event) => {
-    const box = canvas.getBoundingClientRect(), column = Math.floor(((event.clientX - box.left) / box.width) * columns), row = Math.floor(((event.clientY - box.top) / box.height) * rows);
+    const box = canvas.getBoundingClientRect(),
+      column = Math.floor(((event.clientX - box.left) / box.width) * columns),
+      row = Math.floor(((event.clientY - box.top) / box.height) * rows);
     page.choose(image.sequence, sequence.before + Math.max(0, Math.min(rows * columns - 1, row * columns + column)));
   });
   canvas.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1, ArrowDown: columns, ArrowUp: -columns }[event.key];
     if (step === undefined) return;
     event.preventDefault();
-    page.choose(image.sequence, Math.max(0, Math.min(sequence.tokens.length - 1, page.state.get(`at.${image.sequence}`) + step)));
+    page.choose(
+      image.sequence,
+      Math.max(0, Math.min(sequence.tokens.length - 1, page.state.get(`at.${image.sequence}`) + step)),
+    );
   });
   page.watch([`at.${image.sequence}`], draw);
   return [made.root, image.shift ? shiftedCopies(page) : null];
@@ -1913,51 +3287,111 @@ function pictureInput(page) {
 
 /** Shifted patch tokenization: the picture and its four copies, half a patch away each. */
 function shiftedCopies(page) {
-  const { shift } = page.payload.image, names = ["as it is", "from left above", "from right above", "from left below", "from right below"];
-  const moves = [[0, 0], [shift, shift], [-shift, shift], [shift, -shift], [-shift, -shift]];
-  const made = figure({ title: "Shifted copies", name: "shifted-copies", note: `Each token reads its patch in five pictures: the image and four copies moved by ${shift} pixels, half a patch.`, rows: () => table("Copies", ["copy", "moved right", "moved down"], names.map((name, n) => [name, String(moves[n][0]), String(moves[n][1])])) });
-  made.stage.append(el("div", { class: "copies" }, names.map((name, n) => {
-    const canvas = el("canvas", { role: "img", "aria-label": `The picture ${name}` }), holder = el("div", {}, canvas, el("span", { class: "under" }, name));
-    page.onSize(() => overlaid(canvas, page, pixels(page, ...moves[n]), 132, null, { grid: true }));
-    return holder;
-  })));
+  const { shift } = page.payload.image,
+    names = ["as it is", "from left above", "from right above", "from left below", "from right below"];
+  const moves = [
+    [0, 0],
+    [shift, shift],
+    [-shift, shift],
+    [shift, -shift],
+    [-shift, -shift],
+  ];
+  const made = figure({
+    title: "Shifted copies",
+    name: "shifted-copies",
+    note: `Each token reads its patch in five pictures: the image and four copies moved by ${shift} pixels, half a patch.`,
+    rows: () =>
+      table(
+        "Copies",
+        ["copy", "moved right", "moved down"],
+        names.map((name, n) => [name, String(moves[n][0]), String(moves[n][1])]),
+      ),
+  });
+  made.stage.append(
+    el(
+      "div",
+      { class: "copies" },
+      names.map((name, n) => {
+        const canvas = el("canvas", { role: "img", "aria-label": `The picture ${name}` }),
+          holder = el("div", {}, canvas, el("span", { class: "under" }, name));
+        page.onSize(() => overlaid(canvas, page, pixels(page, ...moves[n]), 132, null, { grid: true }));
+        return holder;
+      }),
+    ),
+  );
   return made.root;
 }
 
 /** What the chosen query of the chosen head looks at, on the picture; for a classifier the rollout too. */
 function pictureLook(page) {
-  const { image, rollout } = page.payload, plain = pixels(page), sequence = page.payload.sequences[image.sequence];
+  const { image, rollout } = page.payload,
+    plain = pixels(page),
+    sequence = page.payload.sequences[image.sequence];
   if (!page.attentions.some(({ entry }) => entry.keys === image.sequence)) return [];
-  const canvas = el("canvas", { role: "img" }), sentence = el("p", { class: "note" });
-  const made = figure({ title: "On the picture", name: "overlay", rows: () => table("Weights of the patches", ["patch", "weight"], shown().map((share, n) => [sequence.tokens[sequence.before + n], share])) });
-  const tabs = [["one", "this head"], ["mean", "mean of this layer's heads"], ...(rollout ? [["rollout", "rollout through all layers"]] : [])].map(([way, label]) =>
-    el("button", { type: "button", class: "tab", "data-way": way, onclick: () => page.state.set({ rollout: way }) }, label));
-  const group = el("div", { class: "tabs", role: "group", "aria-label": "What is laid over the picture" }, tabs), settle = roving(group);
+  const canvas = el("canvas", { role: "img" }),
+    sentence = el("p", { class: "note" });
+  const made = figure({
+    title: "On the picture",
+    name: "overlay",
+    rows: () =>
+      table(
+        "Weights of the patches",
+        ["patch", "weight"],
+        shown().map((share, n) => [sequence.tokens[sequence.before + n], share]),
+      ),
+  });
+  const tabs = [
+    ["one", "this head"],
+    ["mean", "mean of this layer's heads"],
+    ...(rollout ? [["rollout", "rollout through all layers"]] : []),
+  ].map(([way, label]) =>
+    el(
+      "button",
+      { type: "button", class: "tab", "data-way": way, onclick: () => page.state.set({ rollout: way }) },
+      label,
+    ),
+  );
+  const group = el("div", { class: "tabs", role: "group", "aria-label": "What is laid over the picture" }, tabs),
+    settle = roving(group);
   made.stage.append(sentence, group, canvas);
-  const way = () => (tabs.some((tab) => tab.dataset.way === page.state.get("rollout")) ? page.state.get("rollout") : "one");
+  const way = () =>
+    tabs.some((tab) => tab.dataset.way === page.state.get("rollout")) ? page.state.get("rollout") : "one";
   function shown() {
     const { attention, head, i } = page.look();
-    if (way() === "rollout") { const { shape, data } = page.open(rollout), row = Math.min(page.state.get(`at.${image.sequence}`), shape[0] - 1); return overPatches(page, data.subarray(row * shape[1], (row + 1) * shape[1])); }
+    if (way() === "rollout") {
+      const { shape, data } = page.open(rollout),
+        row = Math.min(page.state.get(`at.${image.sequence}`), shape[0] - 1);
+      return overPatches(page, data.subarray(row * shape[1], (row + 1) * shape[1]));
+    }
     if (way() === "one") return overPatches(page, attention.weights(head, i));
     const rows = Array.from({ length: attention.heads }, (_, h) => attention.weights(h, i));
-    return overPatches(page, rows[0].map((_, j) => rows.reduce((sum, row) => sum + row[j], 0) / rows.length));
+    return overPatches(
+      page,
+      rows[0].map((_, j) => rows.reduce((sum, row) => sum + row[j], 0) / rows.length),
+    );
   }
   const draw = () => {
-    const { attention, head, queries, i } = page.look(), over = attention.entry.keys === image.sequence;
+    const { attention, head, queries, i } = page.look(),
+      over = attention.entry.keys === image.sequence;
     made.root.hidden = !over;
     if (!over) return;
     const shares = shown();
     tabs.forEach((tab) => tab.setAttribute("aria-pressed", String(tab.dataset.way === way())));
     settle();
-    overlaid(canvas, page, plain, Math.min(360, made.stage.clientWidth || 360), shares, { chosen: attention.entry.queries === image.sequence ? i - sequence.before : -1 });
+    overlaid(canvas, page, plain, Math.min(360, made.stage.clientWidth || 360), shares, {
+      chosen: attention.entry.queries === image.sequence ? i - sequence.before : -1,
+    });
     sentence.textContent = `${visible(queries[i])}, ${way() === "rollout" ? "attention multiplied through all layers" : way() === "mean" ? `mean over the heads of ${nameOf(attention)}` : `${nameOf(attention)}, head ${head + 1}`}: the brightest patch has ${percent(Math.max(...shares))}.`;
     canvas.setAttribute("aria-label", sentence.textContent);
     made.refresh();
   };
   tip(canvas, (event) => {
     if (event.clientX === undefined) return null;
-    const box = canvas.getBoundingClientRect(), [rows, columns] = sequence.grid;
-    const n = Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows)) * columns + Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns));
+    const box = canvas.getBoundingClientRect(),
+      [rows, columns] = sequence.grid;
+    const n =
+      Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows)) * columns +
+      Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns));
     return [`patch ${sequence.tokens[sequence.before + n]}`, `weight ${figures(shown()[n], 4)}`];
   });
   page.onLook(draw);
@@ -1967,25 +3401,59 @@ function pictureLook(page) {
 
 /** Each word of a caption with the part of the picture it was written from. */
 function captionWords(page, plain) {
-  const looking = page.attentions.filter(({ entry }) => entry.kind === "cross" && entry.keys === page.payload.image.sequence);
+  const looking = page.attentions.filter(
+    ({ entry }) => entry.kind === "cross" && entry.keys === page.payload.image.sequence,
+  );
   if (!looking.length) return [];
-  const attention = looking[looking.length - 1], name = attention.entry.queries, { writes } = page.payload.sequences[name], sequence = page.payload.sequences[page.payload.image.sequence];
-  const mean = (i) => { const rows = Array.from({ length: attention.heads }, (_, h) => attention.weights(h, i)); return overPatches(page, rows[0].map((_, j) => rows.reduce((sum, row) => sum + row[j], 0) / rows.length)); };
+  const attention = looking[looking.length - 1],
+    name = attention.entry.queries,
+    { writes } = page.payload.sequences[name],
+    sequence = page.payload.sequences[page.payload.image.sequence];
+  const mean = (i) => {
+    const rows = Array.from({ length: attention.heads }, (_, h) => attention.weights(h, i));
+    return overPatches(
+      page,
+      rows[0].map((_, j) => rows.reduce((sum, row) => sum + row[j], 0) / rows.length),
+    );
+  };
   const made = figure({
-    title: "Each word and where it looked", name: "words", note: `The mean over the heads of ${nameOf(attention)}, at the moment each word was written. Choose one to follow it.`,
-    rows: () => table("The patch each word looked at most", ["word", "patch", "weight"], writes.map((word, i) => { const shares = mean(i), n = shares.indexOf(Math.max(...shares)); return [visible(word), sequence.tokens[sequence.before + n], shares[n]]; })),
+    title: "Each word and where it looked",
+    name: "words",
+    note: `The mean over the heads of ${nameOf(attention)}, at the moment each word was written. Choose one to follow it.`,
+    rows: () =>
+      table(
+        "The patch each word looked at most",
+        ["word", "patch", "weight"],
+        writes.map((word, i) => {
+          const shares = mean(i),
+            n = shares.indexOf(Math.max(...shares));
+          return [visible(word), sequence.tokens[sequence.before + n], shares[n]];
+        }),
+      ),
   });
   const group = el("div", { class: "copies", role: "group", "aria-label": "Words of the caption" });
   const buttons = writes.map((word, i) => {
-    const canvas = el("canvas", { "aria-hidden": "true" }), button = el("button", { type: "button", class: "thumb", onclick: () => page.choose(name, i) }, canvas, el("bdi", { class: "under" }, visible(word)));
+    const canvas = el("canvas", { "aria-hidden": "true" }),
+      button = el(
+        "button",
+        { type: "button", class: "thumb", onclick: () => page.choose(name, i) },
+        canvas,
+        el("bdi", { class: "under" }, visible(word)),
+      );
     page.onSize(() => overlaid(canvas, page, plain, 112, mean(i)));
-    tip(button, () => [visible(word), `most on patch ${sequence.tokens[sequence.before + mean(i).indexOf(Math.max(...mean(i)))]}: ${percent(Math.max(...mean(i)))}`]);
+    tip(button, () => [
+      visible(word),
+      `most on patch ${sequence.tokens[sequence.before + mean(i).indexOf(Math.max(...mean(i)))]}: ${percent(Math.max(...mean(i)))}`,
+    ]);
     return button;
   });
   group.append(...buttons);
   made.stage.append(group);
   const settle = roving(group);
-  page.state.on([`at.${name}`], () => { buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(page.state.get(`at.${name}`) === i))); settle(); });
+  page.state.on([`at.${name}`], () => {
+    buttons.forEach((button, i) => button.setAttribute("aria-pressed", String(page.state.get(`at.${name}`) === i)));
+    settle();
+  });
   return [made.root];
 }
 return { pictureInput, pictureLook };
@@ -2002,7 +3470,8 @@ const { inputs, embeddings } = in_input;
 const { glance, nameOf } = in_glance;
 const { matrix, shareLegend } = in_matrix;
 const { rivals } = in_rivals;
-const { ladder, products, positions, values } = in_story;
+const { ladder, products, values } = in_story;
+const { positions } = in_position;
 const { blocks } = in_blocks;
 const { output } = in_output;
 const { neighbours } = in_near;
@@ -2022,34 +3491,87 @@ function themed(wanted) {
 
 function headline() {
   const { run, model, parameters, steps, given, said, kind } = page.payload;
-  const facts = [model, `${parameters.toLocaleString("en")} parameters`, steps.length ? `step ${steps.map((step) => step.toLocaleString("en")).join(", ")}` : null, run].filter(Boolean);
+  const facts = [
+    model,
+    `${parameters.toLocaleString("en")} parameters`,
+    steps.length ? `step ${steps.map((step) => step.toLocaleString("en")).join(", ")}` : null,
+    run,
+  ].filter(Boolean);
   const badge = el("p", { class: "badge", id: "badge", role: "status" }, "comparing with PyTorch …");
-  const theme = el("button", { type: "button", class: "quiet", id: "theme", onclick: () => page.state.set({ theme: document.documentElement.dataset.theme === "dark" ? "light" : "dark" }) }, "Light or dark");
-  const copy = el("button", { type: "button", class: "quiet", onclick: async () => {
-    try { await navigator.clipboard.writeText(location.href); copy.textContent = "Copied"; } catch { copy.textContent = "In the address bar"; }
-  } }, "Copy link");
-  return el("header", { class: "top" },
-    el("div", { class: "bar" }, el("span", { class: "mark" }, "headway look"), el("span", { class: "grow" }), copy, theme),
-    el("h1", { dir: "auto" }, el("bdi", {}, shortened(given, LONGEST)), said ? [el("span", { class: "arrow", "aria-label": "becomes" }, " → "), el("bdi", {}, shortened(said, LONGEST))] : null),
-    el("p", { class: "facts" }, facts.join(" · ")), badge);
+  const theme = el(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      id: "theme",
+      onclick: () => page.state.set({ theme: document.documentElement.dataset.theme === "dark" ? "light" : "dark" }),
+    },
+    "Light or dark",
+  );
+  const copy = el(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      onclick: async () => {
+        try {
+          await navigator.clipboard.writeText(location.href);
+          copy.textContent = "Copied";
+        } catch {
+          copy.textContent = "In the address bar";
+        }
+      },
+    },
+    "Copy link",
+  );
+  return el(
+    "header",
+    { class: "top" },
+    el(
+      "div",
+      { class: "bar" },
+      el("span", { class: "mark" }, "headway look"),
+      el("span", { class: "grow" }),
+      copy,
+      theme,
+    ),
+    el(
+      "h1",
+      { dir: "auto" },
+      el("bdi", {}, shortened(given, LONGEST)),
+      said
+        ? [el("span", { class: "arrow", "aria-label": "becomes" }, " → "), el("bdi", {}, shortened(said, LONGEST))]
+        : null,
+    ),
+    el("p", { class: "facts" }, facts.join(" · ")),
+    badge,
+  );
 }
 
 /** Compare every kept row with PyTorch's, a head at a time. */
 async function compared() {
   const badge = document.getElementById("badge");
-  let most = 0, rows = 0, since = performance.now();
+  let most = 0,
+    rows = 0,
+    since = performance.now();
   for (const attention of page.attentions) {
     for (let head = 0; head < attention.heads; head++) {
       const difference = attention.difference(head);
       most = difference > most || Number.isNaN(difference) ? difference : most;
       rows += attention.entry.rows.length;
-      if (performance.now() - since > 24) { await pause(); since = performance.now(); }
+      if (performance.now() - since > 24) {
+        await pause();
+        since = performance.now();
+      }
     }
   }
-  const exact = page.payload.precision === "float32", bound = exact ? 1e-5 : 1e-3;
+  const exact = page.payload.precision === "float32",
+    bound = exact ? 1e-5 : 1e-3;
   badge.dataset.difference = String(most);
   badge.classList.add(most <= bound ? "good" : "bad");
-  badge.textContent = rows ? `This page computes attention itself. Largest difference from PyTorch, over ${rows.toLocaleString("en")} rows: ${figures(most, 2)} (${page.payload.precision})` : "Nothing here to compare with PyTorch";
+  badge.textContent = rows
+    ? `This page computes attention itself. Largest difference from PyTorch, over ${rows.toLocaleString("en")} rows: ${figures(most, 2)} (${exact ? "32" : "16"} bits)`
+    : "Nothing here to compare with PyTorch";
 }
 
 function oneHead() {
@@ -2059,13 +3581,22 @@ function oneHead() {
     pick: (i, j) => page.state.set({ [`at.${page.attention.entry.queries}`]: i, key: j }),
   });
   const made = figure({
-    title: "One head", name: "head", tools: seen.tools, note: "Who looks at whom: queries down, keys across. Click a cell to follow it below. Zoom with + and −, or with the wheel and Ctrl.",
+    title: "One head",
+    name: "head",
+    tools: seen.tools,
+    note: "Who looks at whom: queries down, keys across. Click a cell to follow it below. Zoom with + and −, or with the wheel and Ctrl.",
     rows: () => {
       const { story, keys, queries, i } = page.look();
-      return table(`Weights of ${visible(queries[i])}`, ["key", "weight"], story.keys.map((key) => [`${visible(keys[key.j])} (${key.j + 1})`, key.weight]));
+      return table(
+        `Weights of ${visible(queries[i])}`,
+        ["key", "weight"],
+        story.keys.map((key) => [`${visible(keys[key.j])} (${key.j + 1})`, key.weight]),
+      );
     },
   });
-  const title = made.root.querySelector("figcaption"), holder = el("div", { class: "wide" }, seen.node), legend = el("div", { class: "wide" });
+  const title = made.root.querySelector("figcaption"),
+    holder = el("div", { class: "wide" }, seen.node),
+    legend = el("div", { class: "wide" });
   made.stage.append(holder, legend);
   page.onLook(() => {
     title.textContent = `${nameOf(page.attention)}, head ${page.look().head + 1}`;
@@ -2078,51 +3609,133 @@ function oneHead() {
 
 function section(id, title, lead, ...content) {
   const inside = content.flat(9).filter(Boolean);
-  return inside.length ? el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), lead ? el("p", { class: "lead" }, lead) : null, inside) : null;
+  return inside.length
+    ? el(
+        "section",
+        { id, "aria-labelledby": `${id}-title` },
+        el("h2", { id: `${id}-title` }, title),
+        lead ? el("p", { class: "lead" }, lead) : null,
+        inside,
+      )
+    : null;
 }
 
 /** The parts of the page, from input to output, each made when it is its turn. */
 function parts() {
-  const { payload } = page, looks = page.attentions.length > 0;
+  const { payload } = page,
+    looks = page.attentions.length > 0;
   return [
-    () => section("input", "What went in", "Choose a token here or anywhere below; everything follows it.", payload.image ? pictureInput(page) : null, inputs(page)),
-    () => section("vectors", "Vectors and positions", "Each token becomes a vector, and learns where it stands.", embeddings(page), Object.keys(payload.near).map((name) => neighbours(page, name))),
-    looks && (() => section("attention", "Who looks at whom", "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.", glance(page), oneHead(), rivals(page), payload.image ? pictureLook(page) : null)),
-    looks && (() => section("story", "One look, step by step", "All of it is computed here, from the queries, keys and values of the run.", ladder(page), products(page), positions(page), values(page))),
+    () =>
+      section(
+        "input",
+        "What went in",
+        "Choose a token here or anywhere below; everything follows it.",
+        payload.image ? pictureInput(page) : null,
+        inputs(page),
+      ),
+    () =>
+      section(
+        "vectors",
+        "Vectors and positions",
+        "Each token becomes a vector, and learns where it stands.",
+        embeddings(page),
+        Object.keys(payload.near).map((name) => neighbours(page, name)),
+      ),
+    looks &&
+      (() =>
+        section(
+          "attention",
+          "Who looks at whom",
+          "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.",
+          glance(page),
+          oneHead(),
+          rivals(page),
+          payload.image ? pictureLook(page) : null,
+        )),
+    looks &&
+      (() =>
+        section(
+          "story",
+          "One look, step by step",
+          "All of it is computed here, from the queries, keys and values of the run.",
+          ladder(page),
+          products(page),
+          positions(page),
+          values(page),
+        )),
     () => section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),
-    payload.output && (() => section("output", "What comes out", "The last vector of each token, read by the output layer.", output(page), payload.lens ? lens(page) : null)),
-    payload.ablation && (() => section("what-if", "What if", "Every head has a part in the result; some more than others.", whatIf(page))),
-    payload.trace && payload.trace.nodes.length && (() => section("search", "How it was found", "A model gives probabilities; a search decides which words to follow.", search(page))),
+    payload.output &&
+      (() =>
+        section(
+          "output",
+          "What comes out",
+          "The last vector of each token, read by the output layer.",
+          output(page),
+          payload.lens ? lens(page) : null,
+        )),
+    payload.ablation &&
+      (() =>
+        section("what-if", "What if", "Every head has a part in the result; some more than others.", whatIf(page))),
+    payload.trace &&
+      payload.trace.nodes.length &&
+      (() =>
+        section(
+          "search",
+          "How it was found",
+          "A model gives probabilities; a search decides which words to follow.",
+          search(page),
+        )),
   ].filter(Boolean);
 }
 
 function listed(nav, each) {
   const title = each.querySelector("h2");
   title.tabIndex = -1;
-  nav.append(el("a", { href: `#${each.id}`, onclick: (event) => {
-    event.preventDefault(); // the address after the # is that of the view
-    each.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-    title.focus({ preventScroll: true });
-  } }, title.textContent));
+  nav.append(
+    el(
+      "a",
+      {
+        href: `#${each.id}`,
+        onclick: (event) => {
+          event.preventDefault(); // the address after the # is that of the view
+          each.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
+          title.focus({ preventScroll: true });
+        },
+      },
+      title.textContent,
+    ),
+  );
 }
 
 async function start() {
   const addressed = () => page.state.read(location.hash, (key, value) => page.allows(key, value));
   addressed();
   page.state.on(["theme"], () => themed(page.state.get("theme")));
-  const nav = el("nav", { "aria-label": "Parts of the page" }), main = el("main", {});
-  document.body.append(headline(), nav, main, el("footer", {}, "Written by headway. This file loads nothing; every number in it comes from the run."));
-  for (const part of parts()) { // one after the other, so that the first is seen while the rest is made
+  const nav = el("nav", { "aria-label": "Parts of the page" }),
+    main = el("main", {});
+  document.body.append(
+    headline(),
+    nav,
+    main,
+    el("footer", {}, "Written by headway. This file loads nothing; every number in it comes from the run."),
+  );
+  for (const part of parts()) {
+    // one after the other, so that the first is seen while the rest is made
     await pause();
-    const drawn = page.redraws.length, each = part();
+    const drawn = page.redraws.length,
+      each = part();
     if (!each) continue;
     main.append(each);
     listed(nav, each);
     for (const draw of page.redraws.slice(drawn)) draw(); // now that there is room to measure
   }
   for (const draw of page.themes) draw();
-  page.state.on(["theme"], () => { page.redraw(); for (const draw of page.themes) draw(); });
-  let width = innerWidth, waiting = 0;
+  page.state.on(["theme"], () => {
+    page.redraw();
+    for (const draw of page.themes) draw();
+  });
+  let width = innerWidth,
+    waiting = 0;
   addEventListener("resize", () => {
     if (innerWidth === width) return;
     width = innerWidth;

@@ -62,7 +62,7 @@ def caption_page(model: nn.Module, task: CaptioningTask, pixels: Pixels, subject
         sequences={PATCHES: sequence, WORDS: words},
         output=Output(name=tokenizer.token, label="What is written next", sequence=WORDS, targets=written),
         more=lambda tensors, _: {
-            "image": picture_entry(pixels, model, PATCHES, tensors),
+            "image": picture_entry(pixels, model, PATCHES, config.mean, tensors),
             "trace": trace_entry(trace, tensors),
         },
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -27,10 +28,21 @@ def patch_sequence(grid: Grid, *, own: bool, label: str) -> dict[str, Any]:
     }
 
 
-def picture_entry(pixels: Pixels, model: nn.Module, sequence: str, tensors: Tensors) -> dict[str, Any]:
-    """The pixels (C, H, W) as rows of colours, and by how many pixels shifted copies stand beside them, if any do."""
+def picture_entry(
+    pixels: Pixels, model: nn.Module, sequence: str, mean: Sequence[float], tensors: Tensors
+) -> dict[str, Any]:
+    """The pixels (C, H, W) as rows of colours, and by how many pixels shifted copies stand beside them, if any do.
+
+    Where a copy has no pixel the model reads zeros, which after normalising are the colour `mean` (0 to 1).
+    """
     shifts = [part.shift for part in model.modules() if isinstance(part, PatchEmbedding)]
     shown = torch.from_numpy(pixels.copy()).permute(1, 2, 0)
     if shown.shape[-1] == 1:
         shown = shown.expand(-1, -1, 3)
-    return {"pixels": tensors.octets(shown), "sequence": sequence, "shift": max(shifts, default=0)}
+    outside = [round(255 * part) for part in (mean if len(mean) == 3 else [*mean] * 3)]
+    return {
+        "pixels": tensors.octets(shown),
+        "sequence": sequence,
+        "shift": max(shifts, default=0),
+        "outside": outside,
+    }

@@ -1,4 +1,8 @@
-"""Tensors of a page: base64 of little-endian numbers, in 32, 16 or 8 bits, or one bit a truth value."""
+"""Tensors of a page: base64 of little-endian numbers.
+
+In 32 bits as floats; in 16 or 8 bits as whole numbers with a scale a row, which for vectors is finer than 16-bit floats
+are (a trained model's weights would be off by a thousandth with those); a truth value in one bit.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-Precision = Literal["float32", "float16"]
-_TYPES = {"float32": "<f4", "float16": "<f2"}
+Precision = Literal["float32", "int16"]
 
 
 class Tensors:
@@ -31,18 +34,24 @@ class Tensors:
 
     def exact(self, tensor: Tensor) -> str:
         """The name of a tensor the page computes with."""
-        return self._keep(self.precision, _array(tensor).astype(_TYPES[self.precision]))
+        return self.full(tensor) if self.precision == "float32" else self._scaled("int16", tensor)
 
     def full(self, tensor: Tensor) -> str:
         """The name of a small tensor in 32 bits whatever the page's precision: logits, scores."""
         return self._keep("float32", _array(tensor).astype("<f4"))
 
     def levels(self, tensor: Tensor) -> str:
-        """The name of a tensor (…, D) that is only looked at: 8 bits, and a scale for each of its last rows."""
-        values = _array(tensor)
+        """The name of a tensor (…, D) that is only looked at: 8 bits."""
+        return self._scaled("int8", tensor)
+
+    def _scaled(self, kind: Literal["int16", "int8"], tensor: Tensor) -> str:
+        """Whole numbers, and for each of the last rows what they are multiplied by."""
+        values, most = _array(tensor), np.iinfo(kind).max
         scales = np.abs(values).max(-1, keepdims=True, initial=0).astype(np.float32)
-        whole = np.rint(values * (127 / np.maximum(scales, np.float32(1e-30)))).astype(np.int8)
-        return self._keep("int8", whole, (scales / np.float32(127)).astype("<f4"))
+        whole = np.rint(values * (most / np.maximum(scales, np.float32(1e-30)))).astype(
+            np.dtype(kind).newbyteorder("<")
+        )
+        return self._keep(kind, whole, (scales / np.float32(most)).astype("<f4"))
 
     def octets(self, tensor: Tensor) -> str:
         """The name of a tensor of whole numbers from 0 to 255."""

@@ -33,7 +33,7 @@ def vision_page(
         sequences={PATCHES: patch_sequence(grid, own=own, label="Patches")},
         output=Output(name=lambda index: classes[index], label="What it is", sequence=None, targets=[None]),
         more=lambda tensors, recording: {
-            "image": picture_entry(pixels, model, PATCHES, tensors),
+            "image": picture_entry(pixels, model, PATCHES, config.mean, tensors),
             "rollout": tensors.full(rollout([looks[0].weights() for looks in recording.looks.values()])[0]),
         },
     )

@@ -1,0 +1,42 @@
+// Where the words of a beam tree stand: a column a step, close to where they come from, none on another.
+
+const WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 }; // who may stay level with its parent
+
+/** Places at least 1 apart, in this order, as near to the wanted ones as can be. */
+function apart(wanted, weights) {
+  const pools = [];
+  wanted.forEach((place, n) => {
+    pools.push([place - n, weights[n], 1]);
+    while (pools.length > 1 && pools[pools.length - 2][0] > pools[pools.length - 1][0]) {
+      const [b, w, m] = pools.pop(),
+        [a, v, k] = pools.pop();
+      pools.push([(a * v + b * w) / (v + w), v + w, k + m]);
+    }
+  });
+  const level = pools.flatMap(([mean, , members]) => Array(members).fill(Math.max(mean, 0)));
+  return level.map((mean, n) => mean + n);
+}
+
+/** A row for each node: in the order of their parents, level with them where there is room. */
+export function placed(nodes) {
+  const y = new Array(nodes.length).fill(0),
+    steps = Math.max(0, ...nodes.map((each) => each.step + 1));
+  for (let step = 0; step < steps; step++) {
+    const wanted = (n) => (nodes[n].parent === null ? 0 : y[nodes[n].parent]);
+    const column = nodes
+      .flatMap((each, n) => (each.step === step ? [n] : []))
+      .sort(
+        (a, b) =>
+          wanted(a) - wanted(b) ||
+          (nodes[a].status !== "won") - (nodes[b].status !== "won") ||
+          nodes[b].nats - nodes[a].nats,
+      );
+    apart(
+      column.map(wanted),
+      column.map((n) => WEIGHT[nodes[n].status]),
+    ).forEach((row, n) => {
+      y[column[n]] = row;
+    });
+  }
+  return { y, steps };
+}
