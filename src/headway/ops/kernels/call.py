@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 from headway.ops.biases import Bias
 from headway.ops.masks import Mask
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,16 @@ class Call:
         return x.repeat_interleave(self.heads // x.shape[1], dim=1) if self.grouped else x
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def constant(function: Callable[[], Answer]) -> Callable[[], Answer]:
+    """Let torch.compile ask once and keep the answer.
+
+    What torch.compiler.assume_constant_result does, which would import the compiler whenever headway starts.
+    """
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+@constant
 def capability() -> tuple[int, int]:
     """The generation of the GPU: (9, 0) is Hopper."""
     return torch.cuda.get_device_capability()

@@ -17,7 +17,7 @@ from torch import Tensor
 from headway.ops.bands import marked_keys, marked_queries
 from headway.ops.biases import Alibi
 from headway.ops.kernels.banded import everywhere
-from headway.ops.kernels.call import Call, capability
+from headway.ops.kernels.call import Call, capability, constant
 from headway.ops.kernels.flash_launch import flash, interpreted
 from headway.ops.masks import Global
 from headway.ops.stripes import Stripe, stripe
@@ -27,7 +27,7 @@ ROOMY = ((8, 0), (9, 0), (10, 0), (10, 3))  # generations that give a program th
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant
 def triton_missing() -> str | None:
     """Why there are no Triton kernels here, or None."""
     return None if _found("triton") else "Triton is not installed"
@@ -102,8 +102,7 @@ def refuses(call: Call) -> str | None:
 
 def _no_place(call: Call) -> str | None:
     """Why the kernels cannot run here; asked last, since it imports Triton."""
-    missing: str | None = triton_missing()
-    if missing:
+    if missing := triton_missing():
         return missing
     if not (call.q.is_cuda or interpreted()):
         return f"flash needs a CUDA GPU, q is on {call.q.device.type} (or Triton's interpreter: TRITON_INTERPRET=1)"

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headway.ops.kernels.call import constant
 from headway.ops.kernels.flash_settings import PART, PICKED, Tile, tiles
 
 BAND = (
@@ -26,7 +27,7 @@ def kernels() -> tuple[Any, Any]:
     return tuple(import_module(f"headway.ops.kernels.flash_{way}") for way in ("forward", "backward"))  # type: ignore[return-value]
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@constant
 def interpreted() -> bool:
     """Do the kernels run in Triton's interpreter, on a CPU?"""
     kind = import_module("triton.runtime.interpreter").InterpretedFunction
