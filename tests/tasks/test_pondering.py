@@ -32,7 +32,7 @@ def task(tmp_path) -> TranslationTask:
 
 
 def build(halting):
-    return build_model(replace(UNIVERSAL, halting=halting, dropout=0.0, offsets=0), seed=1)
+    return build_model(replace(UNIVERSAL, halting=halting, dropout=0.0, offsets=None), seed=1)
 
 
 def test_the_term_is_the_weighted_mean_cost_of_both_sides(task):
