@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 import headway
 from headway.bench.memory import LiveBytes
-from headway.errors import AdviceWarning, ConfigError, DataError
+from headway.errors import AdviceWarning, ConfigError, DataError, KernelError
 from headway.inspection import Pass, taps
 from headway.models import MODELS, PoseConfig, build_model
 from headway.nn.attention import CrossAttention, SelfAttention
 from headway.nn.int8 import quantise, supported
 from headway.nn.positions import Rotary
+from headway.ops import KERNELS
 from tests.models.tiny import ALL, CAPTIONING, GPT, VISION, VOCAB, build, outputs, text
 
 EVERYTHING = ("weights", "scores", "q", "k", "v", "heads")
@@ -93,6 +94,33 @@ def test_weights_times_values_are_the_kernels_output_and_no_bit_changes(name):
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(call(), before, strict=True))
     assert not any(getattr(module, "watch", None) for module in model.modules())
     assert not {"forward", "features", "extend", "journal"} & vars(model).keys()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("name", ["gpt-llama", "gpt-alibi", "gpt-windows"])
+@pytest.mark.parametrize(
+    "kernel", [kernel for kernel in KERNELS if kernel != "flex"]
+)  # compiles: test_recompute has it
+def test_the_kernel_that_was_asked_for_runs_and_is_seen(name, kernel, monkeypatch):
+    ran: list[str] = []
+    run = KERNELS[kernel].run
+    monkeypatch.setitem(KERNELS, kernel, KERNELS[kernel]._replace(run=lambda call: (ran.append(kernel), run(call))[1]))
+    model = build_model(replace(ALL[name], kernel=kernel), seed=1).eval()
+    tokens = text(name).tokens
+    refused = ""
+    try:
+        plain = model(tokens)
+    except KernelError as error:
+        refused = str(error)
+    if refused:
+        assert f"kernel={kernel!r} cannot do this call" in refused
+        return
+    ran.clear()
+    with headway.capture(model, what=("weights", "v", "heads")) as seen:
+        assert torch.equal(model(tokens), plain)
+    assert ran == [kernel] * 2  # once a layer: the weights were not its work
+    for site in sites(seen):
+        torch.testing.assert_close(mixed(model, seen, site), seen[f"{site}.heads"], atol=1e-5, rtol=0)
 
 
 @torch.no_grad()
@@ -180,6 +208,7 @@ def test_each_call_is_a_pass_and_parts_of_a_model_are_too():
         model.encoder(torch.randn(1, 3, 16))
         model.encoder(torch.randn(1, 4, 16))
     assert len(seen.passes) == 4
+    assert repr(seen.passes[2]) == "Pass(a forward pass: encoder.layers.0.self.weights, encoder.layers.1.self.weights)"
     assert seen["encoder.layers.0.self.weights"].shape == (1, 4, 4, 4)
 
 

@@ -21,7 +21,7 @@ def call(mask: str, bias: str, kernel: str):
     term = None if drawn.term.parameters is None else drawn.term.build(drawn.term.parameters.float())
     given = Call(q, k, v, drawn.rule.mask, term, q.shape[-1] ** -0.5)
     if KERNELS[kernel].refuses(given) is not None:
-        return None
+        return None  # a mask it does not do, or a device it does not run on
     if kernel == "flex":
         out = unfused(q, k, v, given.mask, given.bias)
     else:
@@ -36,7 +36,7 @@ def test_weights_times_values_are_what_the_kernel_gave(kernel, mask, bias, monke
     monkeypatch.setattr("headway.ops.recompute.BLOCK", 100)  # several blocks, also of so little
     made = call(mask, bias, kernel)
     if made is None:
-        assert kernel == "banded"  # the only one that does not do every mask
+        assert kernel not in ("reference", "sdpa", "few", "flex")  # these do everything
         return
     q, k, v, mask, bias, out = made
     share = HEADS // k.shape[1]

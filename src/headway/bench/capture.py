@@ -12,7 +12,8 @@ import time
 import torch
 from torch import Tensor, nn
 
-from headway.bench.memory import LiveBytes, slope
+from headway.bench.longformer import slope
+from headway.bench.memory import LiveBytes
 from headway.bench.result import Options, Report, Result, compare
 from headway.inspection import capture
 from headway.models import GptConfig, build_model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -36,13 +37,13 @@ def ablate(
     change = _zero if instead == "zero" else _mean
     with contextlib.ExitStack() as stack:
         for site, numbers in (heads or {}).items():
-            point = _named(every, f"{site}.heads")
+            point = _attention(every, site)
             wrong = [n for n in numbers if not 0 <= n < (point.heads or 0)]
             if wrong:
                 raise ConfigError(f"head {wrong[0]} of {site}: it has heads 0 to {(point.heads or 0) - 1}")
-            stack.enter_context(patch(model, {point.name: change}, heads=list(numbers)))
+            stack.enter_context(patch(model, {f"{site}.heads": change}, heads=list(numbers)))
         for part in parts:
-            outs = [p.name for p in every if p.kind == "out" and p.name.startswith(f"{part}.")]
+            outs = [name for name in (_at(p, part) for p in every if p.kind == "out") if name.startswith(f"{part}.")]
             if not outs:
                 raise ConfigError(
                     f"part={part!r}: no such layer, attention or network; headway.taps lists what there is"
@@ -76,9 +77,15 @@ def _mean(value: Tensor) -> Tensor:
     return value.mean((0, -2), keepdim=True).expand_as(value)
 
 
-def _named(every: list[TapPoint], name: str) -> TapPoint:
+def _attention(every: list[TapPoint], site: str) -> TapPoint:
     for point in every:
-        if point.name == name and point.kind == "heads":
+        if point.kind == "heads" and _at(point, site) == f"{site}.heads":
             return point
     sites = ", ".join(p.site for p in every if p.kind == "heads")
-    raise ConfigError(f"{name.removesuffix('.heads')!r} is no attention of this model, there are: {sites}")
+    raise ConfigError(f"{site!r} is no attention of this model, there are: {sites}")
+
+
+def _at(point: TapPoint, part: str) -> str:
+    """The name of a tap; in a block that serves all layers, at the layer that `part` names, if it names one."""
+    number = re.search(r"layers\.(\d+)", part)
+    return point.at(int(number[1])).name if point.shared and number else point.name

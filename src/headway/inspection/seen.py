@@ -51,8 +51,8 @@ class Line:
     rank: int  # among the lines of its row, best first
     chosen: tuple[int, ...]  # what the search gave: without start or prompt, and without the stop token
     read: tuple[int, ...]  # what the model read, start or prompt first; its row t looks from read[t]
-    _chain: tuple[tuple[Event, int], ...]
-    _pass: Pass
+    _chain: tuple[tuple[Event, int], ...] = field(repr=False)
+    _pass: Pass = field(repr=False)
 
     def __getitem__(self, name: str) -> Tensor:
         """A captured value without its batch dimension: one row a token read, S as long as the whole line has."""
@@ -87,7 +87,7 @@ class Line:
         return one.index_select(axis_of(point) - 1, torch.tensor(own, dtype=torch.long, device=one.device))
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Pass(Mapping[str, Tensor]):
     """One forward pass, or one text written step by step for each row of a batch."""
 
@@ -137,6 +137,10 @@ class Pass(Mapping[str, Tensor]):
         size = [max(part.shape[n] for part in best) for n in range(best[0].ndim)]
         empty = -torch.inf if self.points[name].kind == "scores" else 0.0
         return torch.stack([_padded(part, size, empty) for part in best])
+
+    def __repr__(self) -> str:
+        how = f"{len(self.events)} steps" if self.generated else "a forward pass"
+        return f"Pass({how}: {', '.join(self)})"
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.points)
