@@ -153,9 +153,7 @@ NOT_RUN = {
         "86 million weights; tests/training/test_starting.py does with fewer"
     ),
     "headway train universal-digits --data copy-digits": "minutes on a GPU; tests/cli/test_universal.py trains on less",
-    "headway train universal-digits --data reverse-digits --model.offsets.sides apart": "minutes on a GPU",
     "headway train transformer-digits --data copy-digits": "minutes on a GPU",
-    "headway train transformer-digits --data reverse-digits": "minutes on a GPU",
     "headway evaluate runs/universal-digits --json": "tests/cli/test_universal.py does, on a smaller run",
     "headway demo": "tests/cli/test_demo.py does",
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",

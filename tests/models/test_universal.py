@@ -15,6 +15,7 @@ from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.feedforward import FeedForwardConfig
 from headway.nn.loop import LoopConfig, listening
+from headway.nn.stack import StackConfig
 from headway.ops import Causal, Lengths, sinusoids
 from tests.models.tiny import UNIVERSAL, UNIVERSAL_BERT, VOCAB, build, text
 
@@ -249,3 +250,27 @@ def test_bad_settings_are_refused_by_name():
     ):
         with pytest.raises(ConfigError, match=said):
             build_model(UniversalConfig(**{"vocab": 9, "width": 8, "heads": 2, "inner": 8, **wrong}))
+
+
+def test_neighbours_reach_one_token_further_and_never_the_decoder():
+    config = replace(UNIVERSAL, neighbours=1, halting=Fixed(steps=1), dropout=0.0)
+    assert config.encoder.block.feedforward.neighbours == 1
+    assert config.decoder.block.feedforward.neighbours == 0
+    feedforward = build_model(config, seed=0).encoder.blocks[0].feedforward
+    x = inputs()
+    moved = x.clone()
+    moved[:, 5] += 1
+    changed = (feedforward(x) - feedforward(moved)).abs().amax((0, 2)) > 1e-6
+    assert changed.nonzero().flatten().tolist() == [4, 5, 6]
+    keep = torch.arange(11) < torch.tensor([[11], [6], [5]])
+    torch.testing.assert_close(feedforward(x, keep)[1, :6], feedforward(x[:, :6])[1])
+
+
+def test_neighbours_in_a_decoder_are_refused():
+    near = replace(BLOCK, feedforward=FeedForwardConfig(inner=8, neighbours=2))
+    with pytest.raises(ConfigError, match="neighbours=2: in a decoder they would be the future"):
+        replace(near, cross=True)
+    with pytest.raises(ConfigError, match="neighbours=2: in a causal model they would be the future"):
+        StackConfig(layers=1, block=near, context=8, causal=True)
+    with pytest.raises(ConfigError, match="neighbours=-1, allowed: whole numbers from 0"):
+        FeedForwardConfig(inner=8, neighbours=-1)

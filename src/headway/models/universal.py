@@ -71,6 +71,7 @@ class UniversalConfig:
     heads: int = 16
     inner: int = 4096
     halting: Adaptive | Fixed = Adaptive()
+    neighbours: int = 0  # above 0 the encoder's transition is a separable convolution over so many on each side
     offsets: Offsets | None = None  # None: positions begin at 0
     norm: FeatureNorm = LayerNorm()
     activation: Activation = "relu"
@@ -88,14 +89,19 @@ class UniversalConfig:
         attention = AttentionConfig(
             width=self.width, heads=self.heads, dropout=self.attention_dropout, kernel=self.kernel
         )
-        feedforward = FeedForwardConfig(inner=self.inner, activation=self.activation, dropout=self.activation_dropout)
+        feedforward = FeedForwardConfig(
+            inner=self.inner,
+            activation=self.activation,
+            dropout=self.activation_dropout,
+            neighbours=self.neighbours,
+        )
         block = BlockConfig(attention=attention, feedforward=feedforward, norm=self.norm, dropout=self.dropout)
         return LoopConfig(block=block, halting=self.halting, dropout=self.dropout)
 
     @property
     def decoder(self) -> LoopConfig:
-        """The decoder's: the same with cross-attention."""
-        encoder = self.encoder
+        """The decoder's: the same with cross-attention, and no neighbours, of which half would be the future."""
+        encoder = replace(self, neighbours=0).encoder
         return replace(encoder, block=replace(encoder.block, cross=True))
 
 

@@ -44,6 +44,8 @@ class BlockConfig:
         norm: object = self.norm  # whoever writes Python may hand in anything
         if norm is not None and not isinstance(norm, Norm):
             raise ConfigError(f"norm={norm!r}, allowed: None, LayerNorm, RMSNorm, BatchNorm")
+        if self.cross and self.feedforward is not None and self.feedforward.neighbours:
+            raise ConfigError(f"neighbours={self.feedforward.neighbours}: in a decoder they would be the future")
 
 
 class Block(nn.Module):
@@ -105,7 +107,7 @@ class Block(nn.Module):
             x = self._join(x, cross, self.cross_norm, keep_BT)
         if self.feedforward is not None:
             think = self.feedforward
-            x = self._join(x, lambda y: self.tap_mlp_out(think(y)), self.feedforward_norm, keep_BT)
+            x = self._join(x, lambda y: self.tap_mlp_out(think(y, keep_BT)), self.feedforward_norm, keep_BT)
         return self.tap_resid_out(x)
 
     def _join(

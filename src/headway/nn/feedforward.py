@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -38,9 +39,11 @@ class FeedForwardConfig:
     activation: Activation = "relu"
     bias: bool = True
     dropout: float = 0.0  # after the activation; the 2017 paper has none there
+    neighbours: int = 0  # on each side, joined feature by feature before: a separable convolution; encoders only
 
     def __post_init__(self) -> None:
         positive("inner", self.inner)
+        positive("neighbours", self.neighbours, least=0)
         probability("dropout", self.dropout)
         if self.activation not in get_args(Activation):
             raise ConfigError(f"activation={self.activation!r}, allowed: {', '.join(get_args(Activation))}")
@@ -57,9 +60,14 @@ class FeedForward(nn.Module):
         self.up = FusedLinear(width, parts, bias=config.bias)  # swiglu: gate, then value
         self.down = nn.Linear(config.inner, width, bias=config.bias)
         self.dropout = Dropout(config.dropout)
+        self.taps = nn.Parameter(torch.empty(2 * config.neighbours + 1, width)) if config.neighbours else None
+        if self.taps is not None:
+            nn.init.normal_(self.taps, std=0.5 * len(self.taps) ** -0.5)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(…, D) -> (…, D)."""
+    def forward(self, x: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+        """(…, D) -> (…, D); with neighbours (B, T, D), of which `keep_BT` are real."""
+        if self.taps is not None:
+            x = x + self._near(x if keep_BT is None else x * keep_BT.unsqueeze(-1), self.taps)
         if self.gated:
             gate, x = self.up(x).chunk(2, -1)
             x = self.function(gate) * x
@@ -67,3 +75,10 @@ class FeedForward(nn.Module):
             x = self.up.relu(x) if self.function is F.relu else self.function(self.up(x))
         x = self.down(self.dropout(x) if self.training else x)
         return x
+
+    def _near(self, x_BTD: Tensor, taps_KD: Tensor) -> Tensor:
+        """Σ_k tap_k·x_(i+k) over the neighbours on both sides and the token itself; none beyond the ends."""
+        reach, count = len(taps_KD) // 2, x_BTD.shape[1]
+        padded = F.pad(x_BTD, (0, 0, reach, reach))
+        parts = [padded[:, k : k + count] * tap for k, tap in enumerate(taps_KD)]
+        return torch.stack(parts).sum(0)

@@ -56,6 +56,10 @@ class StackConfig:
             )
         if self.causal and isinstance(self.block.norm, BatchNorm):
             raise ConfigError("norm=BatchNorm: in a causal model its statistics would look at the future")
+        if self.causal and self.block.feedforward is not None and self.block.feedforward.neighbours:
+            raise ConfigError(
+                f"neighbours={self.block.feedforward.neighbours}: in a causal model they would be the future"
+            )
         if self.causal and isinstance(self.position, Fraction):
             raise ConfigError("position=Fraction: a causal model cannot know the length of a text it has not finished")
 
