@@ -27,10 +27,13 @@ from headway.models import (
     RnnLmConfig,
     RnnSeq2SeqConfig,
     TextClassifierConfig,
+    UniversalBertPretrainingConfig,
+    UniversalConfig,
     VitConfig,
     build_model,
 )
 from headway.nn.local_attention import Windows
+from headway.nn.patches import Hybrid
 from headway.runs import CONFIG, ONE
 from headway.storage import commit_file
 from headway.tasks.captioning import Captioning
@@ -62,6 +65,10 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
     if isinstance(model, BertPretrainingConfig):
         small = replace(model.bert, vocab=vocab, context=24, width=16, inner=32, layers=2, heads=4)
         return BertPretrainingConfig(bert=small)
+    if isinstance(model, UniversalConfig):
+        return replace(model, vocab=vocab, source_vocab=None, width=16, inner=32, heads=4)
+    if isinstance(model, UniversalBertPretrainingConfig):
+        return replace(model, bert=replace(model.bert, vocab=vocab, width=16, inner=32, heads=4))
     if isinstance(model, LongformerMaskedConfig | TextClassifierConfig):
         masked = isinstance(model, LongformerMaskedConfig)
         sizes = {"vocab": vocab, "context": 24, "width": 16, "inner": 32, "layers": 2, "heads": 4}
@@ -79,7 +86,8 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
         small = replace(model, vocab=vocab, image=16, widths=(6, 8), width=8)
         return replace(small, decoder=replace(model.decoder, hidden=12))
     if isinstance(model, CaptionerVitConfig):
-        sizes = {"image": 16, "patch": 4, "width": 16, "heads": 4, "inner": 32}
+        patch = model.patch if isinstance(model.patches, Hybrid) else 4  # a hybrid's follows from its blocks
+        sizes = {"image": 16, "patch": patch, "width": 16, "heads": 4, "inner": 32}
         return replace(model, vocab=vocab, context=24, encoder_layers=2, decoder_layers=2, **sizes)
     assert isinstance(model, RnnSeq2SeqConfig)
     sides = {side: replace(getattr(model, side), hidden=12) for side in ("encoder", "decoder")}
@@ -99,7 +107,8 @@ def task_of(model: ModelConfig) -> TaskConfig:
         return Masked(length=24, rows="running")
     if isinstance(model, TextClassifierConfig):
         return TextClassification(length=24)
-    return Masked(length=24) if isinstance(model, BertPretrainingConfig) else Translation(max_length=24)
+    masked = isinstance(model, BertPretrainingConfig | UniversalBertPretrainingConfig)
+    return Masked(length=24) if masked else Translation(max_length=24)
 
 
 def write_run(folder: Path, model: ModelConfig, *, stir: float = 0.1, spec: str = "nowhere") -> Path:
