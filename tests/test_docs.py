@@ -158,6 +158,7 @@ RUN = {
     "headway --help": "",
     "headway look runs/demo 'a cute puppy' -o page.html": "",
     "headway look runs/minilm 'the animal did not cross the street because it was too tired' -o it.html": "",
+    "headway look runs/minilm 'that was a special meal in an extraordinary place' -o special.html": "",
     "headway look runs/gpt-char 'to be or not to be' -o text.html": "",
     "headway look runs/captioner-rnn photo.png -o scene.html": "",
 }

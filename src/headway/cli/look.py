@@ -6,6 +6,8 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from headway.data.files import read_bytes
 from headway.data.pictures import Picture, Pixels, decoded
 from headway.decoding.trace import lines
@@ -57,7 +59,8 @@ def payload(found: Run, given: str) -> dict[str, Any]:
         return translation_page(model, readers, trace, subject)
     if isinstance(task, Masked | Embedding):
         subject = Subject(kind="masked", run=name, given=given, steps=steps)
-        return masked_page(model, found.tokenizer, given, subject)
+        embed = (lambda texts: torch.from_numpy(found.embed(texts))) if isinstance(task, Embedding) else None
+        return masked_page(model, found.tokenizer, given, subject, embed=embed)
     if isinstance(task, Classification) and isinstance(model, Vit):
         said = found.classify([given], top=1)[0].top[0][0]
         subject = Subject(kind="image", run=name, given=Path(given).name, said=said, steps=steps)

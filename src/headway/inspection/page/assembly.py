@@ -9,7 +9,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from headway.inspection.page.heads import Reads, attention_entries, numbers_in
-from headway.inspection.page.near import Table, near_entry
+from headway.inspection.page.near import Table, Words, near_entry
 from headway.inspection.page.outputs import Output, output_entry
 from headway.inspection.page.reading import lens_entry
 from headway.inspection.page.recording import Recording, recorded
@@ -47,7 +47,7 @@ def assembled(
     reads: Mapping[str, Reads],
     sequences: Mapping[str, Any],
     output: Output | None,
-    tables: Mapping[str, Table] | None = None,
+    tables: Mapping[str, Table | Words] | None = None,
     more: Callable[[Tensors, Recording], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The payload of one forward pass, which gives logits (T, V)."""

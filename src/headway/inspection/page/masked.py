@@ -13,7 +13,7 @@ from headway.data.tokenizers import MASK, Tokenizer
 from headway.errors import DataError
 from headway.inspection.page.assembly import Output, Subject, assembled
 from headway.inspection.page.heads import Reads
-from headway.inspection.page.near import Table
+from headway.inspection.page.near import Embed, Table, Words
 from headway.models import BertPretraining, Deck, LongformerMasked
 from headway.models.bert import PretrainingLogits
 from headway.nn.embedding import TokenEmbedding
@@ -25,9 +25,18 @@ HIDDEN = re.compile(r"(?:<mask>|\[MASK\])")
 
 @torch.no_grad()
 def masked_page(
-    model: nn.Module, tokenizer: Tokenizer, text: str, subject: Subject, *, marked: Sequence[int] = ()
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    text: str,
+    subject: Subject,
+    *,
+    marked: Sequence[int] = (),
+    embed: Embed | None = None,
 ) -> dict[str, Any]:
-    """The payload of a text, in which `<mask>` hides a token; `marked` are places of Longformer's global tokens."""
+    """The payload of a text, in which `<mask>` hides a token; `marked` are places of Longformer's global tokens.
+
+    With a sentence encoder's `embed`, neighbours are those of the vectors it gives, else those of the embedding table.
+    """
     ids = text_ids(tokenizer, text)
     tokens = torch.tensor([ids], device=next(model.parameters()).device)
     more = {}
@@ -55,7 +64,11 @@ def masked_page(
         output=Output(name=tokenizer.token, label="What might stand here", sequence=TEXT, targets=targets)
         if guesses
         else None,
-        tables={TEXT: Table(ids=ids, vectors=vectors, tokenizer=tokenizer)},
+        tables={
+            TEXT: Table(ids=ids, vectors=vectors, tokenizer=tokenizer)
+            if embed is None
+            else Words(ids=ids, embed=embed, tokenizer=tokenizer)
+        },
     )
 
 

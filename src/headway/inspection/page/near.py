@@ -1,8 +1,8 @@
-"""Which tokens lie near each other in an embedding table."""
+"""Which tokens lie near each other: in an embedding table, or by what an encoder makes of each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,9 +11,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.data.tokenizers import Tokenizer
+from headway.inspection.neighbours import nearest
 
 COUNT = 6
 DIFFERENT = 200  # tokens of a text that are looked up
+WORDS = 6000  # of a vocabulary, among which an encoder's neighbours are sought: a few seconds
+LETTERS = 4  # of the shortest of them
+Embed = Callable[[Sequence[str]], Tensor]  # texts -> (N, D)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +29,35 @@ class Table:
     tokenizer: Tokenizer
 
 
-def near_entry(tables: Mapping[str, Table]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """A text's tokens, and the encoder that reads each of them, and each word of the vocabulary, by itself."""
+
+    ids: Sequence[int]
+    embed: Embed
+    tokenizer: Tokenizer
+
+    def lists(self) -> list[list[list[Any]]]:
+        """The nearest whole words of each token that is one."""
+        every = (self.tokenizer.token(index) for index in range(self.tokenizer.size))
+        words = [word for word in every if word.isalpha() and len(word) >= LETTERS][:WORDS]
+        spelt = [self.tokenizer.token(index) for index in self.ids]
+        asked = [word for word in dict.fromkeys(spelt) if word.isalpha()][:DIFFERENT]
+        vectors = self.embed([*asked, *words])
+        found: dict[str, list[list[Any]]] = {}
+        for word, vector in zip(asked, vectors, strict=False):
+            near = nearest(vector, vectors[len(asked) :], words, count=COUNT + 1)
+            found[word] = [[each.word, round(each.cosine, 4)] for each in near if each.word != word][:COUNT]
+        return [found.get(word, []) for word in spelt]
+
+
+def near_entry(tables: Mapping[str, Table | Words]) -> dict[str, Any]:
     """For each text the nearest tokens of each of its tokens, with their cosines, itself left out."""
     found: dict[str, Any] = {}
     for name, table in tables.items():
+        if isinstance(table, Words):
+            found[name] = table.lists()
+            continue
         ids = list(dict.fromkeys(table.ids))[:DIFFERENT]
         vectors = F.normalize(table.vectors.detach().float(), dim=-1)
         cosines = vectors[ids] @ vectors.mT
