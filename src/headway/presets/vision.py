@@ -184,6 +184,6 @@ VISION = (
             "the output layer is the word embedding",
         ),
         config=captioner_vit,
-        run=partial(recipes.captions, steps=3000, learning_rate=0.01, optimiser=Muon(adam_share=0.4)),
+        run=partial(recipes.captions, steps=2600, learning_rate=0.01, optimiser=Muon(adam_share=0.4)),
     ),
 )
