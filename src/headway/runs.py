@@ -24,36 +24,27 @@ from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
 from headway.models import (
     BertPretraining,
-    ConvnetConfig,
-    DecisionConfig,
     LongformerMasked,
-    LongformerMaskedConfig,
-    PoseConfig,
     Stepper,
     Universal,
-    VitConfig,
     World,
-    WorldConfig,
     build_model,
 )
-from headway.ops.kernels.flex import compiler_missing
 from headway.storage import commit_file, locked
 from headway.tasks.captioning import Captioning, CaptioningTask, prepare_captioning
-from headway.tasks.classification import Classification, ClassificationTask, prepare_classification
+from headway.tasks.classification import Classification, prepare_classification
 from headway.tasks.classifying import Prediction, classify
-from headway.tasks.deciding import Asked, Deciding, DecidingTask, prepare_deciding
+from headway.tasks.deciding import Asked, Deciding
 from headway.tasks.describing import Caption, describe
 from headway.tasks.embedding import Embedding, embed
-from headway.tasks.fitting import prepare_world
-from headway.tasks.language import Language, LanguageTask
+from headway.tasks.language import Language
 from headway.tasks.looking import Look, looks
-from headway.tasks.masked import Masked, MaskedTask
+from headway.tasks.masked import Masked
 from headway.tasks.playing import Played, played
-from headway.tasks.pose import Figure, PoseEstimation, PoseTask, pose, prepare_pose
+from headway.tasks.pose import Figure, PoseEstimation, pose, prepare_pose
 from headway.tasks.prepare import prepare_language, prepare_masked, prepare_translation
 from headway.tasks.text_classification import (
     TextClassification,
-    TextClassificationTask,
     prepare_text_classification,
 )
 from headway.tasks.thinking import Thought, thoughts
@@ -62,6 +53,7 @@ from headway.tasks.translation import Decoding, Translation, TranslationTask, be
 from headway.tasks.world import WorldModel, WorldTask
 from headway.training.checkpoints import Checkpoints
 from headway.training.devices import pick_device
+from headway.training.preparing import ONE, AnyTask, decisions, prepare
 from headway.training.run_config import RunConfig
 from headway.training.starting import start_from
 from headway.training.trainer import Trainer
@@ -98,19 +90,7 @@ NO_CLASSIFIER: dict[type, str] = {
     WorldModel: "acts",
     Deciding: "acts",
 }
-AnyTask = (
-    LanguageTask
-    | MaskedTask
-    | TranslationTask
-    | ClassificationTask
-    | TextClassificationTask
-    | CaptioningTask
-    | PoseTask
-    | WorldTask
-    | DecidingTask
-)
 NO_TEXT = Classification | PoseEstimation | WorldModel | Deciding  # runs without a tokenizer
-ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
 FREE_TO_CHANGE = ("steps", "evaluate_every", "save_every", "keep", "device", "patience", "non_finite", "compile")
@@ -134,7 +114,7 @@ def train_run(
             _expect_same(read_config(folder), config)
             expected = _trained_on(folder, watcher)
         tokenizers = read_tokenizers(folder, config.data.marks) if resume else {}
-        config, task, tokenizers, found = _prepare(config, tokenizers, expected, watcher, folder)
+        config, task, tokenizers, found = prepare(config, tokenizers, expected, watcher, folder)
         kept = {split: found[split] for split in TRAINED_ON if split in found}
         commit_file(folder / DATA, json.dumps(kept, indent=2) + "\n")
         for name, tokenizer in tokenizers.items():
@@ -149,138 +129,6 @@ def train_run(
             watcher.note(f"resuming at step {trainer.step}" if at else "no checkpoint yet: starting at step 0")
         trainer.train()
         return trainer
-
-
-def _prepare(
-    config: RunConfig, tokenizers: dict[str, Tokenizer], expected: dict[str, str] | None, watcher: Watcher, folder: Path
-) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
-    """The config with the sizes its data gave, the task with its data, the tokenizers, the contents."""
-    if isinstance(config.task, Classification):
-        return _prepare_images(config, config.task, expected, watcher)
-    if isinstance(config.task, Captioning):
-        return _prepare_captions(config, config.task, tokenizers.get(ONE), expected, watcher)
-    if isinstance(config.task, PoseEstimation):
-        return _prepare_pose(config, config.task, expected, watcher)
-    if isinstance(config.task, WorldModel):
-        return _prepare_world(config, config.task, folder, watcher)
-    if isinstance(config.task, Deciding):
-        deciding, sized = _prepare_deciding(config, config.task, folder)
-        return replace(config, model=sized), deciding, {}, {}
-    size, only = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}, tokenizers.get(ONE)
-    if isinstance(config.task, Language):
-        language, tokenizer, found = prepare_language(config.task, config.data, only, expected=expected, **size)
-        model = configs.override(config.model, {"vocab": tokenizer.size})
-        return replace(config, model=model), language, {ONE: tokenizer}, found
-    if isinstance(config.task, TextClassification):
-        made, texts = prepare_text_classification(config.task, config.data, only, expected=expected, **size)
-        classes, words = texts.classes, texts.tokenizer
-        counts = ", ".join(f"{name} {len(each.labels):,}" for name, each in texts.splits.items())
-        watcher.note(f"{words.size} tokens, {len(classes)} classes; texts: {counts}")
-        model = configs.override(config.model, {"encoder.vocab": words.size, "classes": len(classes)})
-        data = replace(config.data, classes=classes)
-        return replace(config, model=model, data=data), made, {ONE: words}, texts.contents
-    if isinstance(config.task, Masked):
-        config.task.expect(config.model)
-        masked, tokenizer, found = prepare_masked(config.task, config.data, only, expected=expected, **size)
-        body = "longformer" if isinstance(config.model, LongformerMaskedConfig) else "bert"
-        model = configs.override(config.model, {f"{body}.vocab": tokenizer.size})
-        return replace(config, model=model), masked, {ONE: tokenizer}, found
-    if isinstance(config.task, Embedding):
-        raise ConfigError("task=embedding is what an imported encoder does: it is not trained here")
-    translation, named, found = prepare_translation(config.task, config.data, tokenizers, expected=expected, **size)
-    left_out = len(translation.splits["train"].source) - len(translation.kept)
-    if left_out:
-        watcher.note(f"{left_out:,} training pairs are longer than task.max_length={config.task.max_length}: left out")
-    source, target = translation.source_tokenizer, translation.target_tokenizer
-    sizes: dict[str, object] = {"vocab": target.size, "source_vocab": None if source is target else source.size}
-    return replace(config, model=configs.override(config.model, sizes)), translation, named, found
-
-
-def _prepare_images(
-    config: RunConfig, task: Classification, expected: dict[str, str] | None, watcher: Watcher
-) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
-    if isinstance(config.model, VitConfig) and config.model.size != (task.size, task.size):
-        raise ConfigError(f"task.size={task.size}, model.image={config.model.image}: expected the same")
-    if isinstance(config.model, VitConfig | ConvnetConfig) and config.model.channels != task.channels:
-        kind = "images" if task.sound is None else "sounds"
-        raise ConfigError(f"model.channels={config.model.channels}, allowed for {kind}: {task.channels}")
-    made, images = prepare_classification(
-        task,
-        config.data,
-        batch_tokens=config.train.batch_tokens,
-        seed=config.train.seed,
-        compiled=config.train.compile and compiler_missing(pick_device(config.train.device).type) is None,
-        expected=expected,
-        progress=watcher.preparing,
-    )
-    counts = ", ".join(f"{name} {len(store):,}" for name, store in images.splits.items())
-    watcher.note(f"{len(images.classes)} classes; images: {counts}")
-    if images.left_out:
-        watcher.note(f"{images.left_out:,} images cannot be read: left out")
-    model = configs.override(config.model, {"classes": len(images.classes)})
-    data = replace(config.data, classes=images.classes)
-    return replace(config, model=model, data=data), made, {}, images.contents
-
-
-def _prepare_captions(
-    config: RunConfig, task: Captioning, tokenizer: Tokenizer | None, expected: dict[str, str] | None, watcher: Watcher
-) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
-    image = getattr(config.model, "image", None)
-    if image not in (task.size, (task.size, task.size)):
-        raise ConfigError(f"task.size={task.size}, model.image={image}: expected the same")
-    made, tokenizer, captions = prepare_captioning(
-        task,
-        config.data,
-        tokenizer,
-        batch_tokens=config.train.batch_tokens,
-        seed=config.train.seed,
-        compiled=config.train.compile and compiler_missing(pick_device(config.train.device).type) is None,
-        expected=expected,
-        progress=watcher.preparing,
-    )
-    counts = ", ".join(f"{name} {len(store):,}" for name, store in captions.splits.items())
-    watcher.note(f"{tokenizer.size} tokens; images with captions: {counts}")
-    if captions.left_out:
-        watcher.note(f"{captions.left_out:,} images are missing or cannot be read: left out")
-    model = configs.override(config.model, {"vocab": tokenizer.size})
-    return replace(config, model=model), made, {ONE: tokenizer}, captions.contents
-
-
-def _prepare_pose(
-    config: RunConfig, task: PoseEstimation, expected: dict[str, str] | None, watcher: Watcher
-) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
-    if not isinstance(config.model, PoseConfig) or config.model.size != task.image:
-        image = getattr(config.model, "image", None)
-        raise ConfigError(f"task.size={task.size}, model.image={image}: expected the same, in a pose model")
-    rows, seed = config.train.batch_tokens, config.train.seed
-    made, poses = prepare_pose(
-        task, config.data, batch_tokens=rows, seed=seed, expected=expected, progress=watcher.preparing
-    )
-    counts = ", ".join(f"{name} {len(store):,}" for name, store in poses.splits.items())
-    watcher.note(f"{config.model.keypoints} keypoints; people: {counts}")
-    return config, made, {}, poses.contents
-
-
-def _prepare_world(
-    config: RunConfig, task: WorldModel, folder: Path, watcher: Watcher
-) -> tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]:
-    """Nothing is there yet but the environment: what is collected is kept in the run's folder, checked by itself."""
-    if not isinstance(config.model, WorldConfig):
-        raise ConfigError(f"model={configs.kind(type(config.model))}, allowed for a world: world")
-    if config.train.accumulate != 1:
-        raise ConfigError(f"train.accumulate={config.train.accumulate}, allowed for a world: 1")
-    rows, seed = config.train.batch_tokens, config.train.seed
-    made, model = prepare_world(
-        task, config.model, config.data.spec, folder, batch_tokens=rows, seed=seed, note=watcher.note
-    )
-    return replace(config, model=model), made, {}, {}
-
-
-def _prepare_deciding(config: RunConfig, task: Deciding, folder: Path) -> tuple[DecidingTask, DecisionConfig]:
-    if not isinstance(config.model, DecisionConfig):
-        raise ConfigError(f"model={configs.kind(type(config.model))}, allowed for deciding: decision")
-    rows, seed = config.train.batch_tokens, config.train.seed
-    return prepare_deciding(task, config.model, config.data.spec, folder, batch_tokens=rows, seed=seed)
 
 
 def _trained_on(folder: Path, watcher: Watcher) -> dict[str, str] | None:
@@ -382,7 +230,7 @@ class Run:
         if isinstance(config.task, WorldModel):
             return self.world(spec)[1]
         if isinstance(config.task, Deciding):
-            return _prepare_deciding(config, config.task, self.folder)[0]
+            return decisions(config, config.task, self.folder)[0]
         if isinstance(config.task, Language):
             return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
         if isinstance(config.task, TextClassification):
@@ -519,13 +367,7 @@ class Run:
     def classify(self, images: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
         """The likeliest classes of each image file, best first. Raises DataError naming a file that is no image."""
         if not isinstance(self.config.task, Classification):
-            kinds = {
-                Captioning: "was trained on captions",
-                PoseEstimation: "finds keypoints",
-                WorldModel: "acts",
-                Deciding: "acts",
-            }
-            what = kinds.get(type(self.config.task), "was trained on text")
+            what = NO_CLASSIFIER.get(type(self.config.task), "was trained on text")
             raise ConfigError(f"{self.folder} does not classify images: it {what}")
         return classify(self.model, self.device, self.config.task, self.config.data.classes, images, top=top)
 
@@ -564,7 +406,7 @@ class Run:
     def play(self, *, episodes: int = 100, seed: int = 0) -> Played | Asked:
         """Act in the real environment, on fresh seeds; a decision transformer is asked for several returns."""
         if isinstance(self.config.task, Deciding):
-            deciding = _prepare_deciding(self.config, self.config.task, self.folder)[0]
+            deciding = decisions(self.config, self.config.task, self.folder)[0]
             return deciding.asked(self.model, self.device, episodes=episodes, seed=seed)
         model, task = self.world()
         return played(model, task, self.device, episodes=episodes, seed=seed)

@@ -34,7 +34,7 @@ from headway.models import (
 )
 from headway.nn.local_attention import Windows
 from headway.nn.patches import Hybrid
-from headway.runs import CONFIG, ONE
+from headway.runs import CONFIG
 from headway.storage import commit_file
 from headway.tasks.captioning import Captioning
 from headway.tasks.classification import Classification
@@ -45,6 +45,7 @@ from headway.tasks.text_classification import TextClassification
 from headway.tasks.translation import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
+from headway.training.preparing import ONE
 from headway.training.run_config import RunConfig, TaskConfig
 
 WORDS = "a man is sleeping on the couch and two dogs run to one lake under big red sky while cats jump over it"
