@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -26,6 +26,7 @@ HEADS, TOKENS = 16, 16384  # tokens in all: shorter texts come in larger batches
 WIDTHS, LENGTHS = (64, 128), (4096, 16384)
 WINDOW = 512  # keys a query looks back
 ROUNDS = 10
+BLOCK = 2**34  # bytes written before each call
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +88,6 @@ def _pinned(backend: SDPBackend, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return out
 
 
-@cache
-def _static() -> Callable[..., Any]:
-    return torch.compile(flex_attention, dynamic=False)  # a compilation for each shape: its best
-
-
 def _flex(row: Row, settings: dict[str, Any]) -> Attention:
     q = torch.empty(1, HEADS, row.length, row.width, device="cuda", dtype=torch.bfloat16)
     bias: ops.Bias | None = settings["bias"]
@@ -101,7 +97,9 @@ def _flex(row: Row, settings: dict[str, Any]) -> Attention:
         assert bias is not None
         return score + bias.term(b, h, i, j).to(score.dtype)
 
-    return partial(_static(), score_mod=add if bias is not None else None, block_mask=blocks)
+    torch.compiler.reset()  # after eight compilations torch would run it uncompiled without a word
+    static = torch.compile(flex_attention, dynamic=False)  # for this shape alone: its best
+    return partial(static, score_mod=add if bias is not None else None, block_mask=blocks)
 
 
 def measured(row: Row) -> dict[str, dict[str, float]]:
@@ -125,7 +123,8 @@ def measured(row: Row) -> dict[str, dict[str, float]]:
 def _in_turns(calls: dict[str, Callable[[], None]]) -> dict[str, float]:
     """By CUDA events, one call of each a round, after two rounds that compile and warm up."""
     times: dict[str, list[float]] = {who: [] for who in calls}
-    block = torch.empty(2**32, dtype=torch.int8, device="cuda")
+    free, _ = torch.cuda.mem_get_info()
+    block = torch.empty(min(BLOCK, free // 2), dtype=torch.int8, device="cuda")
     for round_ in range(ROUNDS + 2):
         for who, call in calls.items():
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

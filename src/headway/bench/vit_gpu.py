@@ -29,6 +29,7 @@ from headway.presets import PRESETS
 from headway.tasks.classification import Classification, ClassificationTask
 from headway.training.trainer import Trainer
 
+Steps = Callable[[], int]  # takes one step or some, and says how many
 IMAGES, BATCH = 2048, 256
 STEPS, ROUNDS = 10, 5
 DECAY, RATE = 0.05, 1e-4
@@ -56,7 +57,7 @@ def run(options: Options) -> Report:
     }
     with tempfile.TemporaryDirectory() as folder:
         trainer = _trainer(recipe, Path(folder))
-        bare["trainer"] = trainer.advance
+        bare["trainer"] = lambda: len(trainer.go_on())
         times = _in_turns(bare)
         shares = _shares(trainer, times["trainer"])
     results = [
@@ -66,18 +67,19 @@ def run(options: Options) -> Report:
     return Report(results, {"images_per_second": round(BATCH / times["ours"]), **shares})
 
 
-def _stepper(model: nn.Module, device: torch.device, images: Tensor, labels: Tensor) -> Callable[[], object]:
+def _stepper(model: nn.Module, device: torch.device, images: Tensor, labels: Tensor) -> Steps:
     """Forward, loss, backward and update of a compiled model; nothing waits for the device."""
     model = model.to(device).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY, fused=True)
     compiled = torch.compile(model.logits if isinstance(model, Vit) else model, dynamic=False)
 
-    def step() -> None:
+    def step() -> int:
         with torch.autocast(device.type, torch.bfloat16):
             loss = F.cross_entropy(compiled(images), labels)
         loss.backward()
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
+        return 1
 
     return step
 
@@ -101,8 +103,8 @@ def _trainer(recipe: Any, folder: Path) -> Trainer:
     return Trainer(build_model(recipe.model), task, train, folder, Quiet())
 
 
-def _in_turns(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The median seconds of a call, in turns of STEPS each; the first round compiles and warms up."""
+def _in_turns(calls: dict[str, Steps]) -> dict[str, float]:
+    """The median seconds of a step, in turns of at least STEPS each; the first round compiles and warms up."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for round_ in range(ROUNDS + 1):
         for name, call in calls.items():
@@ -113,13 +115,13 @@ def _in_turns(calls: dict[str, Callable[[], object]]) -> dict[str, float]:
     return {name: median(kept) for name, kept in times.items()}
 
 
-def _seconds(call: Callable[[], object]) -> float:
+def _seconds(call: Steps) -> float:
     torch.cuda.synchronize()
-    start = time.perf_counter()
-    for _ in range(STEPS):
-        call()
+    start, taken = time.perf_counter(), 0
+    while taken < STEPS:
+        taken += call()
     torch.cuda.synchronize()
-    return (time.perf_counter() - start) / STEPS
+    return (time.perf_counter() - start) / taken
 
 
 def _shares(trainer: Trainer, step: float) -> dict[str, float]:
@@ -132,10 +134,11 @@ def _shares(trainer: Trainer, step: float) -> dict[str, float]:
         task.images.augment = augment
         task.config = replace(task.config, augment=augment)
 
-        def load() -> None:
+        def load() -> int:
             (given,) = task.batch(indices).to(trainer.device).inputs
             assert given is not None
             task.images.prepared(given, 0)
+            return 1
 
         _seconds(load)  # compiles
         shares[f"loading_share_{name}"] = round(median(_seconds(load) for _ in range(ROUNDS)) / step, 4)

@@ -99,8 +99,8 @@ class Bert(nn.Module):
     ) -> Tensor:
         """(B, T) -> (B, T, D); segments (B, T) say which sentence a token belongs to, all the first if not given."""
         check_lengths(lengths_B, tokens_BT)
-        segments_BT = torch.zeros_like(tokens_BT) if segments_BT is None else segments_BT
-        x_BTD = self.embedding(tokens_BT) + self.segment_embedding(segments_BT)
+        segments = self.segment_embedding.weight[0] if segments_BT is None else self.segment_embedding(segments_BT)
+        x_BTD = self.embedding(tokens_BT) + segments
         mask = None if lengths_B is None else Lengths(lengths_B)
         hidden: Tensor = self.stack(x_BTD, mask=mask, lengths_B=lengths_B)
         return hidden

@@ -88,8 +88,8 @@ class Longformer(nn.Module):
     ) -> Tensor:
         """(B, T) -> (B, T, D); `global_BT` marks the tokens that see, and are seen by, all: none if not given."""
         check_lengths(lengths_B, tokens_BT)
-        segments_BT = torch.zeros_like(tokens_BT) if segments_BT is None else segments_BT
-        x_BTD = self.embedding(tokens_BT) + self.segment_embedding(segments_BT)
+        segments = self.segment_embedding.weight[0] if segments_BT is None else self.segment_embedding(segments_BT)
+        x_BTD = self.embedding(tokens_BT) + segments
         hidden: Tensor = self.stack(x_BTD, mask=self._masks(tokens_BT, lengths_B, global_BT), lengths_B=lengths_B)
         return hidden
 

@@ -27,11 +27,11 @@ def check_tokens(tokens: Tensor, vocab: int) -> None:
         raise ShapeError(f"tokens are {tokens.dtype}, expected integer ids (torch.long)")
     if not tokens.numel() or _unseen(tokens) or (tokens.is_cuda and tokens.shape[1] == 1):
         return
-    low, high = torch.aminmax(tokens)
+    low, high = torch.stack(torch.aminmax(tokens)).tolist()  # one look at the device
     if low < 0 or high >= vocab:
         wrong = low if low < 0 else high
         row, column = (tokens == wrong).nonzero()[0].tolist()
-        raise DataError(f"token id {int(wrong)} in row {row}, position {column}: allowed are 0 to {vocab - 1}")
+        raise DataError(f"token id {wrong} in row {row}, position {column}: allowed are 0 to {vocab - 1}")
 
 
 def _unseen(tensor: Tensor) -> bool:

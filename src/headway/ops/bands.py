@@ -192,6 +192,12 @@ class Picked(Mask):
         self.mask.check(rows, 0, keys)
 
 
+def picked(mask: Mask, marked: Marked) -> Picked:
+    """The mask for the marked queries, made once for all layers that share it."""
+    key = ("picked", id(marked.index))  # which lives as long as what is kept
+    return mask.once(key, lambda: Picked(mask, marked.index))
+
+
 @dataclass(frozen=True, eq=False)
 class PickedBias(Bias):
     """A bias for the same queries."""

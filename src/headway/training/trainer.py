@@ -61,7 +61,7 @@ class Trainer:
         self._trim_log()
         with self.asked.listening(), Appending(self.run / LOG) as log:
             while self.step < self.config.steps and not self._out_of_patience():
-                for entry in [self.advance()] if self.captured is None else self._advance_unseen(self.captured):
+                for entry in self.go_on():
                     log.line(json.dumps(entry))
                     self.watcher.step(entry)
                 ends = self.step == self.config.steps
@@ -75,6 +75,10 @@ class Trainer:
                     self.save()
                 if saves and self.asked.number is not None:
                     raise Interrupted(self.asked.number, self.step)
+
+    def go_on(self) -> list[dict[str, Any]]:
+        """The next step; where a GPU replays steps, the next run of them: an entry of the log for each."""
+        return [self.advance()] if self.captured is None else self._advance_unseen(self.captured)
 
     def advance(self) -> dict[str, Any]:
         """One step of the optimiser over `accumulate` micro-batches."""

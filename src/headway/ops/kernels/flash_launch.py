@@ -136,11 +136,15 @@ def aligned(x: Tensor) -> Tensor:
     return F.pad(x, (0, -width % unit)).contiguous()[..., :width]
 
 
+@functools.cache
+def _descriptor() -> Any:
+    return import_module("triton.tools.tensor_descriptor").TensorDescriptor
+
+
 def _tiled(x_BHTE: Tensor, count: int, width: int) -> Any:
     """x in tiles of `count` tokens, `width` features; zeros beyond the edges."""
-    make = import_module("triton.tools.tensor_descriptor").TensorDescriptor
     strides = [step if size > 1 else 16 for step, size in zip(x_BHTE.stride(), x_BHTE.shape, strict=True)]
-    return make(x_BHTE, list(x_BHTE.shape), [*strides[:3], 1], [1, 1, count, width])
+    return _descriptor()(x_BHTE, list(x_BHTE.shape), [*strides[:3], 1], [1, 1, count, width])
 
 
 def _all_tiled(tile: Tile, q: Tensor, k: Tensor, v: Tensor, *grad: Tensor) -> tuple[Any, ...]:
