@@ -70,8 +70,10 @@ def test_kernels_meet_the_reference_forward_and_backward(kernel, mask, bias):
 
 
 def test_auto_takes_the_fastest_by_mask_and_size():
-    def taken(length: int, mask: ops.Mask | None, dtype: torch.dtype = torch.bfloat16, **settings) -> str:
-        q = torch.zeros(1, 2, length, 64, device="cuda", dtype=dtype)
+    def taken(
+        length: int, mask: ops.Mask | None, dtype: torch.dtype = torch.bfloat16, width: int = 64, **settings
+    ) -> str:
+        q = torch.zeros(1, 2, length, width, device="cuda", dtype=dtype)
         return choose(Call(q, q, q, mask, settings.get("bias"), 1.0, settings.get("dropout", 0.0)))
 
     marks = torch.zeros(1, 4096, dtype=torch.bool, device="cuda")
@@ -83,6 +85,8 @@ def test_auto_takes_the_fastest_by_mask_and_size():
     assert taken(4096, ops.Window(128, dilation=2), dropout=0.1) == "banded"
     assert taken(4096, ops.Window(128), torch.float32) == "banded"
     assert taken(512, ops.Causal()) == "sdpa"
+    assert taken(65, None, width=16) == taken(65, ops.NotSelf(), width=16) == "short"
+    assert taken(65, None, width=32) == taken(200, None, width=16) == taken(65, ops.Causal(), width=16) == "sdpa"
     assert taken(4096, ops.Causal(), dropout=0.1) == "sdpa"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.ops.bands import Picked, shape
-from headway.ops.kernels import cudnn, few, flash, flex
+from headway.ops.kernels import cudnn, few, flash, flex, short
 from headway.ops.kernels.call import Call
 from headway.ops.kernels.sdpa import is_causal
 
@@ -38,6 +38,8 @@ def _on_gpu(call: Call) -> str:
         return "few"
     if call.q.element_size() != 2:  # in 32 bits flash has no tensor cores, and flex multiplies in tf32
         return "banded" if narrow(call) else "sdpa"
+    if short.pays(call):
+        return "short"
     if cudnn.pays(call):
         return "cudnn"
     window = narrow(call)

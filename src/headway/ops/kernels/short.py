@@ -2,7 +2,7 @@
 
 Fused kernels for long sequences spend most of a short one on what they keep for the backward pass, and on tiles that
 are mostly empty. With narrow heads and some sixty tokens, as a vision transformer for small images has them, that is a
-third of a training step. `auto` does not take it yet: how much it saves is not measured.
+third of a training step (docs/flash.md has what this saves).
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.call import Call, capability
 from headway.ops.masks import NotSelf
 
 LONGEST = 128  # tokens
 WIDTHS = (16, 32, 64)  # of a head
+MEASURED = (16, 128)  # tokens between which, with heads of 16, it was faster than what torch has on an H200
 QUERIES = 32  # in a tile: a warp for each sixteen, and more where heads are wide and their gradients need registers
 TRITON = importlib.util.find_spec("triton") is not None
 
@@ -120,6 +121,13 @@ def run(call: Call) -> Tensor:
     """(B, H, T, W)."""
     out: Tensor = _attend(call.q, call.k, call.v, call.scale, call.mask is not None)
     return out
+
+
+def pays(call: Call) -> bool:
+    """Is it right for this call, and of a size at which it was faster, on a GPU it was measured on?"""
+    least, most = MEASURED
+    fits = call.q.is_cuda and call.q.element_size() == 2 and call.q.shape[-1] == 16 and least <= call.queries <= most
+    return fits and capability() >= (9, 0) and refuses(call) is None
 
 
 def refuses(call: Call) -> str | None:
