@@ -32,7 +32,7 @@ from headway.ops import (
     masked_softmax,
 )
 from headway.ops.attend import choose
-from headway.ops.kernels import flex, reference, sdpa
+from headway.ops.kernels import few, flex, reference, sdpa
 from headway.ops.kernels.call import Call
 from tests.ops.cases import (
     BIASES,
@@ -819,3 +819,13 @@ def test_a_bare_tensor_for_a_mask_or_bias_is_refused_by_name(settings, message):
         attend(q.long(), q.long(), q.long())
     with pytest.raises(ShapeError, match="cannot be joined with a Tensor"):
         _ = Causal() & torch.ones(3, 3)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_few_queries_meet_long_texts_whose_heads_lie_side_by_side(groups):
+    length = few.LONG
+    q = torch.randn(3, 4, 2, 8)
+    k, v = (x.unflatten(-1, (groups, 8)).transpose(1, 2) for x in torch.randn(3, length, 2 * groups * 8).chunk(2, -1))
+    mask = Lengths(torch.tensor([length, 5, 1000]))
+    want = attend(q, k, v, mask=mask, kernel="reference")
+    torch.testing.assert_close(attend(q, k, v, mask=mask, kernel="few"), want)

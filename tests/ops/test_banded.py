@@ -226,6 +226,8 @@ def test_marked_tokens_are_picked_and_put_back():
     x = torch.arange(18.0).view(3, 2, 3, 1)
     assert marked.index.shape == (3, 2)
     assert marked.real.tolist() == [[True, True], [False, False], [True, False]]
+    assert marked.index.tolist() == [[0, 2], [0, 1], [1, 0]]  # filled up with tokens that are not marked
+    assert (marked.rows.tolist(), marked.slots.tolist(), marked.places.tolist()) == ([0, 0, 2], [0, 1, 0], [0, 2, 1])
     torch.testing.assert_close(marked.put(x, -marked.pick(x)), torch.where(marks[:, None, :, None], -x, x))
 
 

@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from headway.errors import KernelError, ShapeError
+from headway.models import LongformerConfig, build_model
+from headway.nn.local_attention import Windows
 from headway.ops import (
     Alibi,
     Bias,
@@ -25,8 +28,9 @@ from headway.ops import (
     attend,
     attention_weights,
 )
+from headway.ops.auto import choose
 from headway.ops.bands import one_way
-from headway.ops.kernels import flash, flash_launch, reference, tiled
+from headway.ops.kernels import cudnn, flash, flash_launch, reference, tiled
 from headway.ops.kernels.call import Call
 from headway.ops.stripes import Stripe, stripe
 
@@ -37,6 +41,7 @@ with pytest.MonkeyPatch.context() as patch:  # tests/conftest.py imported Triton
 interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU the kernels are compiled")
 
 CLOSE = 1e-5  # float32
+aten = torch.ops.aten
 
 
 def marks(rows: int, keys: int, *places: tuple[int, int]) -> Tensor:
@@ -378,3 +383,62 @@ def test_the_reference_agrees_with_both_on_a_plain_call():
     q = torch.randn(1, 2, 20, 16)
     call = Call(q, q, q, Causal(), None, 0.25)
     torch.testing.assert_close(by_tiles(call)[0], reference.run(call), rtol=CLOSE, atol=CLOSE)
+
+
+class OnGpu(Tensor):
+    """A tensor that says it is on a GPU."""
+
+    is_cuda = True
+
+
+def looks(run: Callable[[], object]) -> int:
+    """How often `run` asks tensors for values: on a GPU each of them waits for the device."""
+    asked: list[str] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            if function in (aten._local_scalar_dense.default, aten.nonzero.default, aten.equal.default):
+                asked.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    with pytest.MonkeyPatch.context() as patch, Watch():
+        tolist = Tensor.tolist
+        patch.setattr(Tensor, "tolist", lambda x: (asked.append("tolist"), tolist(x))[1])
+        run()
+    return len(asked)
+
+
+def longformers_mask(length: int) -> Mask:
+    return (Window(4) | Global(marks(2, length, (0, 0), (1, 0)))) & Lengths(torch.tensor([length, length]))
+
+
+def test_auto_looks_at_no_value_when_it_chooses(monkeypatch):
+    for module in (cudnn, flash):
+        monkeypatch.setattr(module, "capability", lambda: (9, 0))
+    q = torch.randn(2, 12, 2048, 64, dtype=torch.bfloat16).as_subclass(OnGpu)
+    mask = one_way(longformers_mask(2048))
+    chosen = []
+    assert looks(lambda: chosen.append(choose(Call(q, q, q, mask, None, 0.125)))) == 0
+    assert chosen == ["flash"]
+
+
+@interpreted
+def test_a_longformer_looks_at_the_device_no_oftener_for_more_layers(monkeypatch):
+    class Nothing:
+        def __getitem__(self, grid):
+            return lambda *args, **settings: None
+
+    monkeypatch.setattr(flash_launch.kernels()[0], "forward", Nothing())
+    for module in (flash, flash_launch):
+        monkeypatch.setattr(module, "interpreted", lambda: True)
+    tokens, first = torch.randint(3, 20, (2, 64)), torch.arange(64).expand(2, 64) == 0
+    counts = []
+    for layers in (1, 3):
+        config = LongformerConfig(
+            vocab=20, context=64, width=16, layers=layers, heads=2, inner=16, windows=Windows(radius=4), kernel="flash"
+        )
+        model = build_model(config).eval()
+        with torch.no_grad():
+            counts.append(looks(lambda: model(tokens, torch.tensor([64, 64]), global_BT=first)))  # noqa: B023
+    # The tokens, the lengths, the marks; these are then counted, and on a CPU the mask of the few is, too: three more.
+    assert counts[0] == counts[1] <= 6

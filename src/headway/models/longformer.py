@@ -105,12 +105,12 @@ class Longformer(nn.Module):
                 global_BT = global_BT & (steps < lengths_B.unsqueeze(-1))
             everyone = Global(global_BT)
         real = None if lengths_B is None else Lengths(lengths_B)
-        made: dict[Mask, Mask] = {}
+        made: dict[int, Mask] = {}
         for window in self.windows:
-            if window not in made:
+            if id(window) not in made:
                 mask: Mask = window.at(0) if everyone is None else window | everyone
-                made[window] = mask if real is None else mask & real
-        return tuple(made[window] for window in self.windows)
+                made[id(window)] = mask if real is None else mask & real
+        return tuple(made[id(window)] for window in self.windows)
 
     def pool(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, D): the first token's vector through a linear layer and tanh."""

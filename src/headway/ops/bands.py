@@ -111,11 +111,15 @@ class Shape:
 
 def shape(mask: Mask, heads: int) -> Shape:
     """Bands alone where they end by themselves, as under a Window joined by &; else with one `Global` set apart."""
+    return mask.once(("shape", heads), lambda: _shape(mask, heads))
 
+
+def _shape(mask: Mask, heads: int) -> Shape:
     def found(apart: Global | None) -> Shape:
         bands: dict[Band, list[int]] = {}
+        kinds = [band(mask, head, apart) for head in range(mask.heads)]
         for head in range(heads):
-            bands.setdefault(band(mask, head % mask.heads, apart), []).append(head)
+            bands.setdefault(kinds[head % len(kinds)], []).append(head)
         return Shape(bands, apart)
 
     whole, tokens = found(None), globals_of(mask)
@@ -136,13 +140,18 @@ class Marked:
 
     @classmethod
     def of(cls, marks_BT: Tensor) -> Marked:
-        """Where the marks are. On a GPU this waits for the device."""
-        counts = marks_BT.sum(1)
+        """Where the marks are. On a GPU this waits for the device, once: they are counted outside it."""
+        marks = marks_BT.cpu()
+        rows, places = marks.nonzero(as_tuple=True)
+        counts = rows.bincount(minlength=len(marks))
         most = int(counts.max()) if counts.numel() else 0
-        index = marks_BT.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
-        real = torch.arange(most, device=marks_BT.device) < counts.unsqueeze(-1)
-        rows, slots = real.nonzero(as_tuple=True)
-        return cls(index, real, rows, slots, index[rows, slots])
+        real = torch.arange(most) < counts.unsqueeze(-1)
+        slots = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
+        index = torch.empty(len(marks), most, dtype=torch.long)
+        index[rows, slots] = places
+        for row in (counts < most).nonzero().flatten():
+            index[row, counts[row] :] = (~marks[row]).nonzero()[: most - counts[row], 0]
+        return cls(*(x.to(marks_BT.device, non_blocking=True) for x in (index, real, rows, slots, places)))
 
     @property
     def count(self) -> int:

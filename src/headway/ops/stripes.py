@@ -38,9 +38,11 @@ class Stripe:
 
 
 def stripe(mask: Mask | None) -> Stripe | str:
-    """The band a mask is, or why it is none."""
-    if mask is None:
-        return Stripe()
+    """The band a mask is, or why it is none; found once for all layers that share the mask."""
+    return Stripe() if mask is None else mask.once("stripe", lambda: _stripe(mask))
+
+
+def _stripe(mask: Mask) -> Stripe | str:
     if isinstance(mask, Lengths):
         return Stripe(lengths=mask.lengths)
     if isinstance(mask, And):

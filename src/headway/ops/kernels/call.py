@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -75,7 +76,12 @@ def constant(function: Callable[[], Answer]) -> Callable[[], Answer]:
 @constant
 def capability() -> tuple[int, int]:
     """The generation of the GPU: (9, 0) is Hopper."""
-    return torch.cuda.get_device_capability()
+    return _generation(torch.cuda.current_device())
+
+
+@functools.cache
+def _generation(device: int) -> tuple[int, int]:
+    return torch.cuda.get_device_capability(device)
 
 
 class Kernel(NamedTuple):

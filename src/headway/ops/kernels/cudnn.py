@@ -29,7 +29,9 @@ def refuses(call: Call) -> str | None:
     if call.bias is not None or call.dropout:
         return "cudnn takes neither a bias nor dropout here; use kernel='sdpa'"
     if call.mask is not None and not sdpa.is_causal(call.mask, call.queries, call.keys):
-        return f"cudnn takes no mask here but Causal() of a square, got {call.mask}"
+        # The mask's name alone: to print its tensors would wait for the device, whenever `auto` asks.
+        got = f"{type(call.mask).__name__} of {call.queries} queries and {call.keys} keys"
+        return f"cudnn takes no mask here but Causal() of a square, got {got}"
     if call.q.shape[-1] not in WIDTHS or call.v.shape[-1] != call.q.shape[-1]:
         return f"cudnn takes heads of {' or '.join(map(str, WIDTHS))} here, q has {call.q.shape[-1]}"
     return None

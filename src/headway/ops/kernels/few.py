@@ -5,6 +5,8 @@ A fused kernel saves writing T × S scores, which for one query are nothing; on 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -13,6 +15,7 @@ from headway.ops.kernels.sdpa import dense, hides_nothing
 
 MOST = 16  # queries, beyond which fusing pays
 LONG = 2048  # keys, beyond which it does not pay on a GPU either
+ROWS = 8  # beyond which a product each costs more than a copy for one of all
 
 
 def run(call: Call) -> Tensor:
@@ -21,7 +24,8 @@ def run(call: Call) -> Tensor:
     groups = call.k.shape[1]
     # Heads that share keys are further queries of them; a cache's rows and heads lie so that joining them is a view.
     q = call.q.reshape(rows * groups, -1, width)
-    scores = torch.baddbmm(q.new_empty(1, 1, 1), q, call.k.flatten(0, 1).mT, beta=0, alpha=call.scale)
+    none = q.new_empty(1, 1, 1)
+    scores = _joined(call, lambda a, b: torch.baddbmm(none, a, b.mT, beta=0, alpha=call.scale), q, call.k)
     alive: Tensor | None = None
     if call.bias is not None or not hides_nothing(call.mask, call.keys):
         apart = scores.view(rows, heads, queries, call.keys)
@@ -35,8 +39,16 @@ def run(call: Call) -> Tensor:
         weights = scores.softmax(-1, dtype=torch.float32).to(call.v.dtype)
     else:
         weights = scores.softmax(-1)
-    out = torch.bmm(weights, call.v.flatten(0, 1)).view(rows, heads, queries, -1)
+    out = _joined(call, torch.bmm, weights, call.v).view(rows, heads, queries, -1)
     return out if alive is None else out.masked_fill(~alive, 0.0)
+
+
+def _joined(call: Call, product: Callable[[Tensor, Tensor], Tensor], few: Tensor, many_BGSE: Tensor) -> Tensor:
+    """The product of (B·G, …) with keys or values; long ones whose heads lie side by side, row by row: no copies."""
+    apart = many_BGSE.stride(0) != many_BGSE.shape[1] * many_BGSE.stride(1)
+    if not (1 < call.rows <= ROWS and call.keys >= LONG and apart):
+        return product(few, many_BGSE.flatten(0, 1))
+    return torch.cat(list(map(product, few.chunk(call.rows), many_BGSE)))
 
 
 def pays(call: Call) -> bool:
