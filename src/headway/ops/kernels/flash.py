@@ -23,7 +23,7 @@ from headway.ops.masks import Global
 from headway.ops.stripes import Stripe, stripe
 
 WIDEST = 128  # head width
-ROOMY = ((8, 0), (9, 0), (10, 0), (10, 3))  # generations that give a program the 161 KiB the largest tile takes
+ROOMY = ((8, 0), (9, 0), (10, 0), (10, 3))  # generations that give a program the 161 KiB the tiles take
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 

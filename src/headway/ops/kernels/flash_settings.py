@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
+from headway.ops.kernels.call import capability
+
 
 class Tile(NamedTuple):
     """Queries and keys of a tile, and how a program works on it."""
@@ -31,6 +33,8 @@ SINGLE = Tiles(*[Tile(32, 32, 4, 1)] * 3)  # float32 takes no tensor cores, and 
 # The fastest of those tried on an H200, causal, T=16k, bf16 (docs/flash.md).
 NARROW = Tiles(Tile(64, 64, 4, 3), Tile(128, 64, 4, 2), Tile(128, 64, 4, 3))  # heads up to 64 wide
 WIDE = Tiles(Tile(64, 64, 4, 3), Tile(64, 64, 4, 2), Tile(128, 64, 8, 3))
+# 194 KiB for dK and dV: Hopper has 227, an A100 was not tried, and Blackwell would need more than it has.
+WIDE_HOPPER = Tiles(WIDE.forward, Tile(128, 128, 8, 2), WIDE.of_queries)
 TIGHT = Tiles(Tile(64, 64, 4, 3), Tile(64, 64, 4, 2), Tile(64, 64, 4, 3))  # for a window's edges, and for dropout
 
 
@@ -41,5 +45,5 @@ def tiles(q: Tensor, v: Tensor, *, tight: bool) -> Tiles:
     if q.element_size() == 4:
         return SINGLE
     if max(q.shape[-1], v.shape[-1]) > 64:
-        return WIDE
+        return WIDE_HOPPER if not tight and capability() == (9, 0) else WIDE
     return TIGHT if tight else NARROW
