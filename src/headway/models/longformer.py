@@ -17,6 +17,7 @@ from headway.nn.norms import LayerNorm
 from headway.nn.positions import Learned
 from headway.nn.stack import Stack, StackConfig
 from headway.ops import Global, Lengths, Mask
+from headway.ops.bands import globals_of, marked_keys, one_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +105,8 @@ class Longformer(nn.Module):
                 steps = torch.arange(tokens_BT.shape[1], device=tokens_BT.device)
                 global_BT = global_BT & (steps < lengths_B.unsqueeze(-1))
             everyone = Global(global_BT)
+            if not torch.compiler.is_compiling():  # a look at the device, which has little to finish yet
+                marked_keys(*globals_of(one_way(everyone)))
         real = None if lengths_B is None else Lengths(lengths_B)
         made: dict[int, Mask] = {}
         for window in self.windows:
