@@ -113,3 +113,21 @@ def test_flash_compiles_as_it_is():
     torch.testing.assert_close(out, twice(q))
     (grad,) = torch.autograd.grad(out.sum(), q)
     torch.testing.assert_close(grad, torch.autograd.grad(twice(q).sum(), q)[0])
+
+
+@pytest.mark.parametrize("width", [80, 128])
+@pytest.mark.parametrize("kind", ["none", "causal", "lengths", "alibi", "window"])
+def test_wide_heads_have_the_gradients_of_the_reference_in_the_largest_tiles(kind, width):
+    mask = {"alibi": ops.Causal()} | masks()
+    bias = ops.Alibi(ops.alibi_slopes(H).cuda()) if kind == "alibi" else None
+    inputs = [torch.randn(B, heads, T, width, device="cuda") for heads in (H, G, G)]
+    probe = torch.randn(B, H, T, width, device="cuda")
+
+    def outcome(kernel: str, dtype: torch.dtype) -> list[torch.Tensor]:
+        leaves = [x.to(dtype).requires_grad_() for x in inputs]
+        out = ops.attend(*leaves, mask=mask[kind], bias=bias, kernel=kernel)
+        return [out.float(), *(x.float() for x in torch.autograd.grad((out * probe.to(dtype)).sum(), leaves))]
+
+    expected = outcome("reference", torch.float32)
+    for got, want in zip(outcome("flash", torch.bfloat16), expected, strict=True):
+        torch.testing.assert_close(got, want, atol=6e-2, rtol=6e-2)
