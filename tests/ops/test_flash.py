@@ -440,5 +440,5 @@ def test_a_longformer_looks_at_the_device_no_oftener_for_more_layers(monkeypatch
         model = build_model(config).eval()
         with torch.no_grad():
             counts.append(looks(lambda: model(tokens, torch.tensor([64, 64]), global_BT=first)))  # noqa: B023
-    # The tokens, the lengths, the marks; these are then counted, and on a CPU the mask of the few is, too: three more.
-    assert counts[0] == counts[1] <= 6
+    # The tokens, the lengths, the marks; these are counted outside the device, on a CPU the mask of the few is, too.
+    assert counts[0] == counts[1] <= 5

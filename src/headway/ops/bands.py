@@ -149,8 +149,9 @@ class Marked:
         slots = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
         index = torch.empty(len(marks), most, dtype=torch.long)
         index[rows, slots] = places
-        for row in (counts < most).nonzero().flatten():
-            index[row, counts[row] :] = (~marks[row]).nonzero()[: most - counts[row], 0]
+        if len(rows) < index.numel():
+            for row in (counts < most).nonzero().flatten():
+                index[row, counts[row] :] = (~marks[row]).nonzero()[: most - counts[row], 0]
         return cls(*(x.to(marks_BT.device, non_blocking=True) for x in (index, real, rows, slots, places)))
 
     @property
