@@ -7,18 +7,19 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.cli.lines import LineCounter, blocks, is_terminal, stdin_lines, write_lines
 from headway.decoding.ensemble import Ensemble
-from headway.decoding.trace import Trace
-from headway.decoding.trace_format import to_json
 from headway.errors import ConfigError
 from headway.models import Stepper
 from headway.runs import Run, load
 from headway.storage import growing
 from headway.tasks.translating import Said, Translator, text_constraints
 from headway.tasks.translation import Decoding
+
+if TYPE_CHECKING:
+    from headway.decoding.trace import Trace
 
 LINES_AT_ONCE = 512  # enough to sort by length inside; a stdin of any size streams through
 
@@ -45,6 +46,8 @@ def _trace(arguments: Namespace) -> Iterator[Callable[[Trace], None] | None]:
     if arguments.trace is None:
         yield None
         return
+    from headway.decoding.trace_format import to_json
+
     with growing(Path(arguments.trace)) as file:
         yield lambda trace: file.line(to_json(trace))
 

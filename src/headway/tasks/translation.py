@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,8 +17,6 @@ from headway.data.tokenizers import Tokenizer
 from headway.decoding.beam import Hypothesis, Penalty, Recorder, StopRule, beam_search
 from headway.decoding.constraints import Constraints
 from headway.decoding.ensemble import Ensemble
-from headway.decoding.recording import TraceRecorder
-from headway.decoding.trace import Trace
 from headway.errors import DataError
 from headway.evaluation.language import LanguageReport
 from headway.evaluation.positions import PositionReport, position_report
@@ -27,7 +25,10 @@ from headway.nn.positions import InputPositions
 from headway.tasks.pondering import mean_steps, pondered
 from headway.tasks.scheduled import ScheduledSampling
 from headway.tasks.task import IGNORED, Batch, Term, cross_entropy, next_token_loss
-from headway.tasks.tracing import Readers, readable
+
+if TYPE_CHECKING:
+    from headway.decoding.recording import TraceRecorder
+    from headway.decoding.trace import Trace
 
 Recording = Callable[[list[int], Source], AbstractContextManager[Recorder]]  # for these lines, read as this source
 EVALUATION_TOKENS = 8192
@@ -263,6 +264,9 @@ class TranslationTask:
 
         `steps` says which checkpoints the model is made of.
         """
+        from headway.decoding.recording import TraceRecorder  # few searches are recorded
+        from headway.tasks.tracing import Readers, readable
+
         searches: list[tuple[list[int], TraceRecorder]] = []
 
         def recording(rows: list[int], source: Source) -> TraceRecorder:
