@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 import torch
-import yaml
 from torch import nn
 
 from headway import config as configs
-from headway.data.contents import TRAINED_ON
-from headway.data.tokenizers import Marks, Tokenizer
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
 from headway.models import Stepper, build_model
 from headway.storage import commit_file, locked
-from headway.tasks.translating import Translator
-from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
 from headway.training.checkpoints import Checkpoints
 from headway.training.devices import pick_device
-from headway.training.run_config import ONE, RunConfig
+from headway.training.int8_copy import Int8Copy, opened
 from headway.training.watching import Watcher
 from headway.training.weights import Precision, load_model, pick_precision
 
@@ -31,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from headway.data.tokenizers import Marks, Tokenizer
     from headway.decoding.constraints import Constraints
     from headway.decoding.trace import Trace
     from headway.models import World
@@ -42,8 +39,10 @@ if TYPE_CHECKING:
     from headway.tasks.playing import Played
     from headway.tasks.pose import Figure
     from headway.tasks.thinking import Thought
+    from headway.tasks.translation import TranslationTask
     from headway.tasks.world import WorldTask
     from headway.training.preparing import AnyTask
+    from headway.training.run_config import RunConfig
     from headway.training.trainer import Trainer
 
 CONFIG = "config.yaml"
@@ -89,6 +88,9 @@ def train_run(
 
     Raises ConfigError if it holds a run and resume was not asked for.
     """
+    import yaml
+
+    from headway.data.contents import TRAINED_ON
     from headway.training.preparing import prepare
     from headway.training.starting import start_from
     from headway.training.trainer import Trainer
@@ -160,6 +162,10 @@ def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
 
 def read_config(folder: Path) -> RunConfig:
     """The config a run was trained with. Raises NoRunError if there is none."""
+    import yaml
+
+    from headway.training.run_config import RunConfig
+
     path = folder / CONFIG
     try:
         return configs.parse(RunConfig, yaml.safe_load(path.read_text()))
@@ -173,6 +179,8 @@ def read_config(folder: Path) -> RunConfig:
 
 def read_tokenizers(folder: Path, marks: Marks | None) -> dict[str, Tokenizer]:
     """The tokenizers of a run by file name; `marks` are the special tokens of an imported one."""
+    from headway.data.tokenizers import Tokenizer
+
     return {path.name: Tokenizer.from_json(path.read_text(), marks) for path in sorted(folder.glob("tokenizer*.json"))}
 
 
@@ -182,15 +190,19 @@ class Run:
     def __init__(
         self, folder: Path, *, device: str = "auto", average: int | None = None, precision: Precision = "fp32"
     ) -> None:
-        self.folder, self.config = folder, read_config(folder)
-        self.device = pick_device(device)
+        self.folder, self.device = folder, pick_device(device)
         self.precision = pick_precision(precision, self.device)
-        self.tokenizers = read_tokenizers(folder, self.config.data.marks)
-        if not self.tokenizers and self.kind not in NO_TEXT:
-            raise NoRunError(f"{folder}: the run has no tokenizer")
-        mean = self.config.train.average if average is None else average
-        self.model, self.steps = load_model(folder, self.config.model, average=mean, precision=self.precision)
+        with opened(folder) if self.precision == "int8" else nullcontext() as copy:  # packed while all else is read
+            self.config = read_config(folder)
+            self.tokenizers = read_tokenizers(folder, self.config.data.marks)
+            if not self.tokenizers and self.kind not in NO_TEXT:
+                raise NoRunError(f"{folder}: the run has no tokenizer")
+            self.model, self.steps = self._loaded(average, copy)
         self.model.to(self.device).eval()
+
+    def _loaded(self, average: int | None, copy: Int8Copy | None) -> tuple[nn.Module, list[int]]:
+        mean = self.config.train.average if average is None else average
+        return load_model(self.folder, self.config.model, average=mean, precision=self.precision, copy=copy)
 
     @property
     def kind(self) -> str:
@@ -200,6 +212,8 @@ class Run:
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of what the model writes."""
+        from headway.training.run_config import ONE
+
         return self.tokenizers.get("tokenizer-target.json") or self.tokenizers[ONE]
 
     def task(self, spec: str | None = None) -> AnyTask:
@@ -259,6 +273,9 @@ class Run:
         constraints: Constraints | None = None,
     ) -> list[str] | list[list[str]]:
         """One translation a line; with `n_best` a list of up to so many a line, best first. Long lines are split."""
+        from headway.tasks.translating import Translator
+        from headway.tasks.translation import Decoding
+
         count = 1 if n_best is None else n_best
         decoding = Decoding(beam=beam, length_penalty=length_penalty, n_best=count, constraints=constraints)
         model: Stepper[Any] = self.model  # type: ignore[assignment]
@@ -271,6 +288,9 @@ class Run:
         self, lines: Iterable[str], *, beam: int | None = None, length_penalty: float | None = None, n_best: int = 1
     ) -> list[Trace]:
         """The search behind each line's translation, to replay, re-rank or draw."""
+        from headway.tasks.translating import Translator
+        from headway.tasks.translation import Decoding
+
         traces: list[Trace] = []
         decoding = Decoding(beam=beam, length_penalty=length_penalty, n_best=n_best)
         model: Stepper[Any] = self.model  # type: ignore[assignment]
@@ -294,6 +314,8 @@ class Run:
 
     def translator(self) -> TranslationTask:
         """The translation task without its data. Raises ConfigError if the run is something else."""
+        from headway.tasks.translation import Translation, TranslationTask
+
         if not isinstance(self.config.task, Translation):
             raise ConfigError(f"{self.folder} is {NO_TRANSLATOR[self.kind]}")
         source = self.tokenizers.get("tokenizer-source.json", self.tokenizer)
@@ -318,6 +340,7 @@ class Run:
     def score(self, text: str, source: str | None = None) -> list[tuple[str, float]]:
         """The log-probability in nats of each token of a text; a translation's stop token is one of them."""
         from headway.tasks.language import Language
+        from headway.tasks.translation import before_source
 
         task = self.config.task
         if isinstance(task, Language):
