@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from headway.interop.families import FAMILIES
 from headway.interop.family import taken
 from headway.models import (
-    MODELS,
     BertConfig,
     BertPretraining,
     BertPretrainingConfig,
@@ -20,6 +19,7 @@ from headway.models import (
     GptConfig,
     ModelConfig,
     Source,
+    build_model,
 )
 from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.positions import Rotary, SinusoidalHalves
@@ -55,7 +55,7 @@ def named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 
 def load(config: ModelConfig, theirs: nn.Module, dtype: torch.dtype, std: float = 0.2) -> Any:
     """Unsettle their weights, copy them into a model of ours, and have both evaluate in `dtype`."""
-    ours = MODELS[type(config)](config)
+    ours = build_model(config)
     unsettle(theirs, std)
     ours.load_state_dict(taken(FAMILIES[theirs.config.model_type], config, named_parameters(theirs)))
     for model in (ours, theirs):

@@ -40,12 +40,12 @@ def refuses(call: Call) -> str | None:
         return "q, k and v must have one shape"
     if not 2 <= call.queries <= LONGEST or call.q.shape[-1] not in WIDTHS:
         return f"it is for 2 to {LONGEST} tokens and heads of {', '.join(map(str, WIDTHS))}, not {tuple(call.q.shape)}"
-    if not call.q.is_cuda and not _interpreted():
+    if not call.q.is_cuda and not interpreted():
         return "it is for a GPU"
     return None
 
 
-def _interpreted() -> bool:
+def interpreted() -> bool:
     """Do the kernels run in Triton's interpreter, on a CPU? Nobody asked for it where Triton is not even loaded."""
     if "triton" not in sys.modules:
         return False
