@@ -61,7 +61,8 @@ class Int8Copy:
 @contextlib.contextmanager
 def opened(run: Path) -> Iterator[Int8Copy]:
     """A run's copy; what is not packed at the end never will be."""
-    with fbgemm(), _quick_turns(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+    engine = fbgemm() if supported() else contextlib.nullcontext()  # other processors have none to set
+    with engine, _quick_turns(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
         try:
             yield Int8Copy(run / "int8", pool)
         finally:
