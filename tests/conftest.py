@@ -24,6 +24,6 @@ def _seeded() -> None:
 def _interpreter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Triton's interpreter is for the tests of Triton's kernels: anywhere else it would only be slow."""
     if request.module.__name__ != "tests.ops.test_flash":
-        monkeypatch.setattr("headway.ops.kernels.flash.interpreted", lambda: False)
+        monkeypatch.setattr("headway.ops.kernels.flash_launch.interpreted", lambda: False)
     elif not torch.cuda.is_available():
         monkeypatch.setenv("TRITON_INTERPRET", "1")

@@ -193,6 +193,7 @@ NOT_RUN = {
     "headway bench flash": "needs a GPU",
     "headway bench import": "writes gigabytes and reads a clock",
     "headway bench longformer": "reads a clock; tests/bench/test_benches.py does at a small size",
+    "headway bench start-up": "reads a clock; tests/bench/test_benches.py does at a small size",
     "source .venv/bin/activate": "changes a shell and nothing else; `make venv` makes the file",
     ".venv/bin/pre-commit install": "would put a hook into this clone",
 }  # `make …` is asked for what it would do, and that is looked up here again

@@ -5,8 +5,9 @@ Names are imported when they are first used, so that `import headway` and `headw
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from headway.names import on_demand
 
 __version__ = "0.1.0"
 
@@ -29,16 +30,18 @@ if TYPE_CHECKING:
     from headway.presets import build
     from headway.runs import load
 
-_HOME = {
-    "headway.ops": (
-        "attend", "attention_weights", "Mask", "Causal", "Window", "Lengths", "Packed", "Prefix", "Global",
-        "NotSelf", "Alibi", "Relative",
-    ),
-    "headway.inspection": ("capture", "taps"),
-    "headway.presets": ("build",),
-    "headway.runs": ("load",),
-}  # fmt: skip
-_MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
+__getattr__ = on_demand(
+    __name__,
+    {
+        "headway.ops": (
+            "attend", "attention_weights", "Mask", "Causal", "Window", "Lengths", "Packed", "Prefix", "Global",
+            "NotSelf", "Alibi", "Relative",
+        ),
+        "headway.inspection": ("capture", "taps"),
+        "headway.presets": ("build",),
+        "headway.runs": ("load",),
+    },
+)  # fmt: skip
 
 __all__ = [
     "Alibi",
@@ -58,12 +61,6 @@ __all__ = [
     "load",
     "taps",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module 'headway' has no attribute {name!r}")
-    return getattr(import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,7 @@
 A config is a tree of frozen dataclasses. `plain` writes it as dicts, lists and scalars; `parse` reads that back, typed
 by the dataclasses themselves; `override` changes it by dotted keys. Where a field allows several dataclasses, each goes
 by its name in small letters with dashes (`SinusoidalHalves` is "sinusoidal-halves"), alone or as `type` beside its
-settings.
+settings. Where they come from many files it allows a `Choice`: only what is named is imported.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import dataclasses
 import difflib
 import re
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from headway.errors import ConfigError
@@ -34,10 +35,34 @@ def probability(name: str, value: float) -> None:
         raise ConfigError(f"{name}={value}, allowed: at least 0 and below 1")
 
 
-def kind(config: Any) -> str:
+def kind(config: type) -> str:
     """The name a choice goes by."""
-    name: str = config.__name__.removesuffix("Config")
-    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name).lower()
+    return _kind(config.__name__)
+
+
+def _kind(name: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.removesuffix("Config")).lower()
+
+
+class Choice(Mapping[str, type]):
+    """Dataclasses by the names they go by, each imported when it is looked up: a union for the reader of a config.
+
+    `homes` has, for each class, its module. A type checker is shown the union itself instead.
+    """
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self.homes = {_kind(name): (module, name) for name, module in homes.items()}
+
+    def __getitem__(self, name: str) -> type:
+        module, wanted = self.homes[name]
+        found: type = getattr(import_module(module), wanted)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.homes)
+
+    def __len__(self) -> int:
+        return len(self.homes)
 
 
 def plain(value: Any) -> Any:
@@ -85,7 +110,11 @@ def _unknown(what: str, got: str, allowed: Iterable[str]) -> str:
 
 def _read(wanted: Any, value: Any, path: str) -> Any:
     if get_origin(wanted) in (Union, types.UnionType):
-        return _read_choice(get_args(wanted), value, path)
+        options = get_args(wanted)
+        classes = {kind(each): each for each in options if isinstance(each, type) and dataclasses.is_dataclass(each)}
+        return _read_choice(classes, [each for each in options if each not in classes.values()], value, path)
+    if isinstance(wanted, Choice):
+        return _read_choice(wanted, [], value, path)
     if get_origin(wanted) is tuple:
         each = get_args(wanted)[0]
         parts = value.split(",") if isinstance(value, str) else value
@@ -101,24 +130,21 @@ def _read(wanted: Any, value: Any, path: str) -> Any:
     return _read_scalar(wanted, value, path)
 
 
-def _read_choice(options: tuple[Any, ...], value: Any, path: str) -> Any:
+def _read_choice(classes: Mapping[str, type], others: list[Any], value: Any, path: str) -> Any:
     """One of several types: a dataclass by its name, None by "none", otherwise the first scalar that fits."""
-    classes = {
-        kind(option): option for option in options if isinstance(option, type) and dataclasses.is_dataclass(option)
-    }
     if value is None or value == "none":
-        if type(None) in options:
+        if type(None) in others:
             return None
         raise ConfigError(f"{path}=none is not allowed here; allowed: {', '.join(classes)}")
     name = value.get(TAG) if isinstance(value, Mapping) else value
     if classes and isinstance(name, str | None):
         if name is None and len(classes) == 1:
             name = next(iter(classes))
-        if name not in classes:
-            none = ["none"] if type(None) in options else []
+        if name is None or name not in classes:
+            none = ["none"] if type(None) in others else []
             raise ConfigError(_unknown(path, str(name), [*none, *classes]))
         return _read(classes[name], value if isinstance(value, Mapping) else {}, path)
-    scalars = [option for option in options if option is not type(None) and option not in classes.values()]
+    scalars = [option for option in others if option is not type(None)]
     for option in scalars:
         try:
             return _read(option, value, path)

@@ -5,92 +5,77 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
-import numpy as np
 import torch
-import yaml
-from numpy.typing import NDArray
 from torch import nn
 
 from headway import config as configs
-from headway.data.builtin import load_parallel
-from headway.data.contents import TRAINED_ON
-from headway.data.tokenizers import Marks, Tokenizer
-from headway.decoding.constraints import Constraints
-from headway.decoding.trace import Trace
 from headway.errors import AdviceWarning, ConfigError, DataError, NoRunError
-from headway.models import (
-    BertPretraining,
-    LongformerMasked,
-    Stepper,
-    Universal,
-    World,
-    build_model,
-)
+from headway.models import Stepper, build_model
 from headway.storage import commit_file, locked
-from headway.tasks.captioning import Captioning, CaptioningTask, prepare_captioning
-from headway.tasks.classification import Classification, prepare_classification
-from headway.tasks.classifying import Prediction, classify
-from headway.tasks.deciding import Asked, Deciding
-from headway.tasks.describing import Caption, describe
-from headway.tasks.embedding import Embedding, embed
-from headway.tasks.language import Language
-from headway.tasks.looking import Look, looks
-from headway.tasks.masked import Masked
-from headway.tasks.playing import Played, played
-from headway.tasks.pose import Figure, PoseEstimation, pose, prepare_pose
-from headway.tasks.prepare import prepare_language, prepare_masked, prepare_translation
-from headway.tasks.text_classification import (
-    TextClassification,
-    prepare_text_classification,
-)
-from headway.tasks.thinking import Thought, thoughts
-from headway.tasks.translating import Translator
-from headway.tasks.translation import Decoding, Translation, TranslationTask, before_source
-from headway.tasks.world import WorldModel, WorldTask
 from headway.training.checkpoints import Checkpoints
 from headway.training.devices import pick_device
-from headway.training.preparing import ONE, AnyTask, decisions, prepare
-from headway.training.run_config import RunConfig
-from headway.training.starting import start_from
-from headway.training.trainer import Trainer
+from headway.training.int8_copy import Int8Copy, opened
 from headway.training.watching import Watcher
 from headway.training.weights import Precision, load_model, pick_precision
 
+# A run has one task: what the others need is imported where one of them is asked for, and nobody else waits for it.
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from headway.data.tokenizers import Marks, Tokenizer
+    from headway.decoding.constraints import Constraints
+    from headway.decoding.trace import Trace
+    from headway.models import World
+    from headway.tasks.captioning import CaptioningTask
+    from headway.tasks.classifying import Prediction
+    from headway.tasks.deciding import Asked
+    from headway.tasks.describing import Caption
+    from headway.tasks.looking import Look
+    from headway.tasks.playing import Played
+    from headway.tasks.pose import Figure
+    from headway.tasks.thinking import Thought
+    from headway.tasks.translation import TranslationTask
+    from headway.tasks.world import WorldTask
+    from headway.training.preparing import AnyTask
+    from headway.training.run_config import RunConfig
+    from headway.training.trainer import Trainer
+
 CONFIG = "config.yaml"
 # What runs of other kinds are and do, for whoever asks them to translate, or to go on from a prompt.
-NO_TRANSLATOR: dict[type, str] = {
-    Language: "a language model: it generates, it does not translate",
-    Masked: "a masked model: it guesses hidden tokens, it does not translate",
-    Embedding: "a sentence encoder: it gives vectors, it does not translate",
-    Classification: "an image classifier: it classifies, it does not read text",
-    Captioning: "a captioner: it describes images, it does not read text",
-    PoseEstimation: "a pose model: it finds keypoints, it does not read text",
-    TextClassification: "a text classifier: it names classes, it does not translate",
-    WorldModel: "a world model: it acts, it does not read text",
-    Deciding: "a decision transformer: it acts, it does not read text",
+NO_TRANSLATOR = {
+    "language": "a language model: it generates, it does not translate",
+    "masked": "a masked model: it guesses hidden tokens, it does not translate",
+    "embedding": "a sentence encoder: it gives vectors, it does not translate",
+    "classification": "an image classifier: it classifies, it does not read text",
+    "captioning": "a captioner: it describes images, it does not read text",
+    "pose-estimation": "a pose model: it finds keypoints, it does not read text",
+    "text-classification": "a text classifier: it names classes, it does not translate",
+    "world-model": "a world model: it acts, it does not read text",
+    "deciding": "a decision transformer: it acts, it does not read text",
 }
-NO_WRITER: dict[type, str] = {
-    Translation: "a translation model: ",
-    Masked: "a masked model: it guesses hidden tokens, ",
-    Embedding: "a sentence encoder: ",
-    Classification: "an image classifier: ",
-    Captioning: "a captioner: it describes images, ",
-    PoseEstimation: "a pose model: ",
-    TextClassification: "a text classifier: it names classes, ",
-    WorldModel: "a world model: it acts, ",
-    Deciding: "a decision transformer: it acts, ",
+NO_WRITER = {
+    "translation": "a translation model: ",
+    "masked": "a masked model: it guesses hidden tokens, ",
+    "embedding": "a sentence encoder: ",
+    "classification": "an image classifier: ",
+    "captioning": "a captioner: it describes images, ",
+    "pose-estimation": "a pose model: ",
+    "text-classification": "a text classifier: it names classes, ",
+    "world-model": "a world model: it acts, ",
+    "deciding": "a decision transformer: it acts, ",
 }
-NO_CLASSIFIER: dict[type, str] = {
-    Captioning: "was trained on captions",
-    PoseEstimation: "finds keypoints",
-    WorldModel: "acts",
-    Deciding: "acts",
+NO_CLASSIFIER = {
+    "captioning": "was trained on captions",
+    "pose-estimation": "finds keypoints",
+    "world-model": "acts",
+    "deciding": "acts",
 }
-NO_TEXT = Classification | PoseEstimation | WorldModel | Deciding  # runs without a tokenizer
+NO_TEXT = ("classification", "pose-estimation", "world-model", "deciding")  # runs without a tokenizer
 DATA = "data.json"  # digests of what the run is trained on
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
 FREE_TO_CHANGE = ("steps", "evaluate_every", "save_every", "keep", "device", "patience", "non_finite", "compile")
@@ -103,6 +88,13 @@ def train_run(
 
     Raises ConfigError if it holds a run and resume was not asked for.
     """
+    import yaml
+
+    from headway.data.contents import TRAINED_ON
+    from headway.training.preparing import prepare
+    from headway.training.starting import start_from
+    from headway.training.trainer import Trainer
+
     with locked(folder):
         before = Checkpoints(folder).steps()
         if before and not resume:
@@ -170,6 +162,10 @@ def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
 
 def read_config(folder: Path) -> RunConfig:
     """The config a run was trained with. Raises NoRunError if there is none."""
+    import yaml
+
+    from headway.training.run_config import RunConfig
+
     path = folder / CONFIG
     try:
         return configs.parse(RunConfig, yaml.safe_load(path.read_text()))
@@ -183,6 +179,8 @@ def read_config(folder: Path) -> RunConfig:
 
 def read_tokenizers(folder: Path, marks: Marks | None) -> dict[str, Tokenizer]:
     """The tokenizers of a run by file name; `marks` are the special tokens of an imported one."""
+    from headway.data.tokenizers import Tokenizer
+
     return {path.name: Tokenizer.from_json(path.read_text(), marks) for path in sorted(folder.glob("tokenizer*.json"))}
 
 
@@ -192,54 +190,37 @@ class Run:
     def __init__(
         self, folder: Path, *, device: str = "auto", average: int | None = None, precision: Precision = "fp32"
     ) -> None:
-        self.folder, self.config = folder, read_config(folder)
-        self.device = pick_device(device)
+        self.folder, self.device = folder, pick_device(device)
         self.precision = pick_precision(precision, self.device)
-        self.tokenizers = read_tokenizers(folder, self.config.data.marks)
-        if not self.tokenizers and not isinstance(self.config.task, NO_TEXT):
-            raise NoRunError(f"{folder}: the run has no tokenizer")
-        mean = self.config.train.average if average is None else average
-        self.model, self.steps = load_model(folder, self.config.model, average=mean, precision=self.precision)
+        with opened(folder) if self.precision == "int8" else nullcontext() as copy:  # packed while all else is read
+            self.config = read_config(folder)
+            self.tokenizers = read_tokenizers(folder, self.config.data.marks)
+            if not self.tokenizers and self.kind not in NO_TEXT:
+                raise NoRunError(f"{folder}: the run has no tokenizer")
+            self.model, self.steps = self._loaded(average, copy)
         self.model.to(self.device).eval()
+
+    def _loaded(self, average: int | None, copy: Int8Copy | None) -> tuple[nn.Module, list[int]]:
+        mean = self.config.train.average if average is None else average
+        return load_model(self.folder, self.config.model, average=mean, precision=self.precision, copy=copy)
+
+    @property
+    def kind(self) -> str:
+        """The name of its task."""
+        return configs.kind(type(self.config.task))
 
     @property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer of what the model writes."""
+        from headway.training.run_config import ONE
+
         return self.tokenizers.get("tokenizer-target.json") or self.tokenizers[ONE]
 
     def task(self, spec: str | None = None) -> AnyTask:
         """The task with its data, or with other data."""
-        data = replace(self.config.data, spec=self._spec(spec))
-        config, tokenizers = self.config, self.tokenizers
-        size = {"batch_tokens": config.train.batch_tokens, "seed": config.train.seed}
-        if isinstance(config.task, Classification):
-            if spec is not None:  # all of it is to be judged
-                data = replace(data, val="")
-            rows, seed = config.train.batch_tokens, config.train.seed
-            return prepare_classification(config.task, data, batch_tokens=rows, seed=seed, to_train=spec is None)[0]
-        if isinstance(config.task, Captioning):
-            if spec is not None:
-                data = replace(data, val="")
-            rows, seed, fresh = config.train.batch_tokens, config.train.seed, spec is None
-            return prepare_captioning(config.task, data, tokenizers[ONE], batch_tokens=rows, seed=seed, to_train=fresh)[
-                0
-            ]
-        if isinstance(config.task, PoseEstimation):
-            rows, seed = config.train.batch_tokens, config.train.seed
-            return prepare_pose(config.task, data, batch_tokens=rows, seed=seed)[0]
-        if isinstance(config.task, WorldModel):
-            return self.world(spec)[1]
-        if isinstance(config.task, Deciding):
-            return decisions(config, config.task, self.folder)[0]
-        if isinstance(config.task, Language):
-            return prepare_language(config.task, data, tokenizers[ONE], expected=None, **size)[0]
-        if isinstance(config.task, TextClassification):
-            return prepare_text_classification(config.task, data, tokenizers[ONE], expected=None, **size)[0]
-        if isinstance(config.task, Masked):
-            return prepare_masked(config.task, data, tokenizers[ONE], expected=None, **size)[0]
-        if isinstance(config.task, Embedding):
-            raise ConfigError(f"{self.folder} is a sentence encoder: it has no metric here; `headway embed` uses it")
-        return prepare_translation(config.task, data, tokenizers, expected=None, **size)[0]
+        from headway.training.preparing import read_again
+
+        return read_again(self.config, self._spec(spec), self.tokenizers, self.folder, to_train=spec is None)
 
     def _spec(self, spec: str | None) -> str:
         """The data asked for, else the run's own. Raises ConfigError where it has none, as an imported one."""
@@ -253,6 +234,8 @@ class Run:
 
         Raises DataError if there is no such split.
         """
+        from headway.data.builtin import load_parallel
+
         data = self.config.data
         text = load_parallel(self._spec(spec), data.source, data.target, errors=data.errors)
         pairs = list(text.pairs(split))
@@ -290,6 +273,9 @@ class Run:
         constraints: Constraints | None = None,
     ) -> list[str] | list[list[str]]:
         """One translation a line; with `n_best` a list of up to so many a line, best first. Long lines are split."""
+        from headway.tasks.translating import Translator
+        from headway.tasks.translation import Decoding
+
         count = 1 if n_best is None else n_best
         decoding = Decoding(beam=beam, length_penalty=length_penalty, n_best=count, constraints=constraints)
         model: Stepper[Any] = self.model  # type: ignore[assignment]
@@ -302,6 +288,9 @@ class Run:
         self, lines: Iterable[str], *, beam: int | None = None, length_penalty: float | None = None, n_best: int = 1
     ) -> list[Trace]:
         """The search behind each line's translation, to replay, re-rank or draw."""
+        from headway.tasks.translating import Translator
+        from headway.tasks.translation import Decoding
+
         traces: list[Trace] = []
         decoding = Decoding(beam=beam, length_penalty=length_penalty, n_best=n_best)
         model: Stepper[Any] = self.model  # type: ignore[assignment]
@@ -315,6 +304,9 @@ class Run:
 
         The translation is the model's own unless given. Raises ConfigError for a model that does not choose its depth.
         """
+        from headway.models import Universal
+        from headway.tasks.thinking import thoughts
+
         if not isinstance(self.model, Universal):
             raise ConfigError(f"{self.folder} does not choose how long it thinks: only a Universal Transformer does")
         said = self.translate(lines) if targets is None else targets
@@ -322,13 +314,19 @@ class Run:
 
     def translator(self) -> TranslationTask:
         """The translation task without its data. Raises ConfigError if the run is something else."""
+        from headway.tasks.translation import Translation, TranslationTask
+
         if not isinstance(self.config.task, Translation):
-            raise ConfigError(f"{self.folder} is {NO_TRANSLATOR[type(self.config.task)]}")
+            raise ConfigError(f"{self.folder} is {NO_TRANSLATOR[self.kind]}")
         source = self.tokenizers.get("tokenizer-source.json", self.tokenizer)
         return TranslationTask(self.config.task, source, self.tokenizer, {}, batch_tokens=1, seed=0)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """A vector a text (N, D). Raises ConfigError if the run is no encoder."""
+        from headway.models import BertPretraining, LongformerMasked
+        from headway.tasks.embedding import Embedding, embed
+        from headway.tasks.masked import Masked
+
         task, encoder = self.config.task, self.model
         if isinstance(task, Masked):
             task = Embedding(max_length=task.length)
@@ -341,6 +339,9 @@ class Run:
     @torch.no_grad()
     def score(self, text: str, source: str | None = None) -> list[tuple[str, float]]:
         """The log-probability in nats of each token of a text; a translation's stop token is one of them."""
+        from headway.tasks.language import Language
+        from headway.tasks.translation import before_source
+
         task = self.config.task
         if isinstance(task, Language):
             ids = self.prompt(text)
@@ -366,45 +367,56 @@ class Run:
 
     def classify(self, images: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
         """The likeliest classes of each image file, best first. Raises DataError naming a file that is no image."""
+        from headway.tasks.classification import Classification
+        from headway.tasks.classifying import classify
+
         if not isinstance(self.config.task, Classification):
-            what = NO_CLASSIFIER.get(type(self.config.task), "was trained on text")
+            what = NO_CLASSIFIER.get(self.kind, "was trained on text")
             raise ConfigError(f"{self.folder} does not classify images: it {what}")
         return classify(self.model, self.device, self.config.task, self.config.data.classes, images, top=top)
 
     def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
         """A sentence about each image file. Raises DataError naming a file that is no image."""
+        from headway.tasks.describing import describe
+
         return describe(self._captioner(), self.model, self.device, images, beam=beam)
 
     def looks(self, captions: Sequence[Caption]) -> list[Look]:
         """Where the model looked for each word of its captions. Raises ConfigError for a model without attention."""
+        from headway.tasks.looking import looks
+
         return looks(self._captioner(), self.model, self.device, captions)
 
     def _captioner(self) -> CaptioningTask:
+        from headway.tasks.captioning import Captioning, CaptioningTask
+
         if not isinstance(self.config.task, Captioning):
             raise ConfigError(f"{self.folder} does not describe images: it was not trained on captions")
         return CaptioningTask(self.config.task, self.tokenizer, {}, batch_tokens=1, seed=0)
 
     def pose(self, images: Iterable[str | Path]) -> list[Figure]:
         """The keypoints of the person in each image file. Raises DataError naming a file that is no image."""
+        from headway.tasks.pose import PoseEstimation, pose
+
         if not isinstance(self.config.task, PoseEstimation):
             raise ConfigError(f"{self.folder} finds no keypoints: only a run of preset pose does")
         return pose(self.model, self.device, self.config.task, images)
 
     def world(self, spec: str | None = None) -> tuple[World, WorldTask]:
         """The world model, and its task with the episodes it was learned from. Raises ConfigError for other runs."""
-        task, model, train = self.config.task, self.model, self.config.train
-        if not isinstance(task, WorldModel) or not isinstance(model, World):
+        from headway.models import World
+        from headway.training.preparing import world_again
+
+        if not isinstance(self.model, World):
             raise ConfigError(f"{self.folder} does not act: it is no world model")
-        if spec is not None and spec != self.config.data.spec:
-            raise ConfigError(f"--data {spec}: {self.folder} knows {self.config.data.spec} alone")
-        rows, name = train.batch_tokens, self.config.data.spec
-        made = WorldTask(task, name, self.folder, batch_tokens=rows, seed=train.seed)
-        if not made.collected:
-            raise DataError(f"{self.folder}: the episodes it was learned from are gone")
-        return model, made
+        return self.model, world_again(self.config, self._spec(spec), self.folder)
 
     def play(self, *, episodes: int = 100, seed: int = 0) -> Played | Asked:
         """Act in the real environment, on fresh seeds; a decision transformer is asked for several returns."""
+        from headway.tasks.deciding import Deciding
+        from headway.tasks.playing import played
+        from headway.training.preparing import decisions
+
         if isinstance(self.config.task, Deciding):
             deciding = decisions(self.config, self.config.task, self.folder)[0]
             return deciding.asked(self.model, self.device, episodes=episodes, seed=seed)
@@ -413,8 +425,10 @@ class Run:
 
     def prompt(self, text: str) -> torch.Tensor:
         """A prompt as tokens (1, T). Raises DataError if the model's vocabulary lacks a part of it."""
+        from headway.tasks.language import Language
+
         if not isinstance(self.config.task, Language):
-            raise ConfigError(f"{self.folder} is {NO_WRITER[type(self.config.task)]}it does not continue a prompt")
+            raise ConfigError(f"{self.folder} is {NO_WRITER[self.kind]}it does not continue a prompt")
         marks = self.tokenizer.marks
         ids = [*(marks.before if marks else ()), *self.tokenizer.encode(text)]
         if not ids:

@@ -8,11 +8,24 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headway.bench import BENCHES, Options, bench, capture, flash, imagine, longformer, train_text, vit_cpu, vit_gpu
+from headway.bench import (
+    BENCHES,
+    Options,
+    bench,
+    capture,
+    flash,
+    imagine,
+    longformer,
+    start_up,
+    train_text,
+    vit_cpu,
+    vit_gpu,
+)
 from headway.bench.result import Report, Result
 from headway.cli import main
 from headway.config import override
-from headway.models import VitConfig
+from headway.errors import ConfigError
+from headway.models import EncoderDecoderConfig, VitConfig
 from headway.presets import PRESETS
 
 
@@ -161,3 +174,22 @@ def test_imagination_is_counted_in_model_steps(monkeypatch):
     report = bench("imagine")(Options())
     assert report.figures["model_steps_per_second"] > 0
     assert report.results[0].name == "8 dreams of 3 steps, against no cache"
+
+
+def test_starting(monkeypatch, tmp_path):
+    small = EncoderDecoderConfig(vocab=40, width=16, inner=16, heads=2, encoder_layers=1, decoder_layers=1)
+    monkeypatch.setattr(start_up, "MODEL", small)
+    monkeypatch.setattr(start_up, "ROUNDS", 1)
+    monkeypatch.setattr(start_up, "marian", lambda: None)  # the peer is no model here, only a process
+    monkeypatch.setattr(start_up, "converted", lambda *given: tmp_path)
+    monkeypatch.setattr(start_up, "CTRANSLATE2", "print('un chat')")
+    report = bench("start-up")(Options())
+    first, whole = report.results
+    assert 0 < first.ours < whole.ours
+    assert 0 < first.peer < whole.peer
+    assert 0 < report.figures["tokens"] <= 53
+
+
+def test_a_side_that_fails_is_no_side():
+    with pytest.raises(ConfigError, match="exit code 3"):
+        start_up._started(["-c", "raise SystemExit(3)"])

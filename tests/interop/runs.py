@@ -45,8 +45,7 @@ from headway.tasks.text_classification import TextClassification
 from headway.tasks.translation import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
-from headway.training.preparing import ONE
-from headway.training.run_config import RunConfig, TaskConfig
+from headway.training.run_config import ONE, RunConfig, TaskConfig
 
 WORDS = "a man is sleeping on the couch and two dogs run to one lake under big red sky while cats jump over it"
 

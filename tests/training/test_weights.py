@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from headway.cli import main
-from headway.errors import ConfigError
+from headway.errors import ConfigError, NoRunError
 from headway.nn.int8 import Int8Linear, supported
 from headway.runs import load
 from headway.training.weights import pick_precision
@@ -69,6 +69,25 @@ def test_a_copy_that_is_damaged_or_of_other_checkpoints_is_made_again(run, harm)
     assert (logits - load(run).model(prompt)).norm() < 0.1 * logits.norm()
     assert (kept / "model.safetensors").stat().st_mtime_ns >= time_before - 10**9
     assert json.loads((kept / "facts.json").read_text())["checkpoints"] != "0" * 64
+
+
+def test_a_processor_that_cannot_pack_uses_the_copy_as_well(run, monkeypatch):
+    packed = load(run, precision="int8")
+    prompt = packed.prompt("the mat")
+    expected = packed.model(prompt)
+    for module in ("headway.nn.int8", "headway.training.int8_copy"):
+        monkeypatch.setattr(f"{module}.supported", lambda: False)
+    monkeypatch.setattr("headway.training.int8_copy.fbgemm", lambda: pytest.fail("there is no such engine"))
+    plain = load(run, precision="int8").model
+    assert all(part.ready is None for part in plain.modules() if isinstance(part, Int8Linear))
+    assert (plain(prompt) - expected).norm() < 0.1 * expected.norm()
+
+
+def test_a_folder_without_a_run_is_said_so_in_eight_bits_too(tmp_path):
+    engine = torch.backends.quantized.engine
+    with pytest.raises(NoRunError, match="no such run"):
+        load(tmp_path / "nothing", precision="int8", device="cpu")
+    assert torch.backends.quantized.engine == engine
 
 
 def test_auto_is_the_fastest_there_is():

@@ -17,6 +17,7 @@ BENCHES = {
     "imagine": "headway.bench.imagine",
     "import": "headway.bench.importing",
     "longformer": "headway.bench.longformer",
+    "start-up": "headway.bench.start_up",
     "train-text": "headway.bench.train_text",
     "vit-cpu": "headway.bench.vit_cpu",
     "vit-gpu": "headway.bench.vit_gpu",

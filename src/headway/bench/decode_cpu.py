@@ -52,7 +52,7 @@ def _our_side(threads: int) -> Calls:
     torch.set_num_threads(threads)
     base = _ours(
         EncoderDecoderConfig(vocab=VOCAB, position=SinusoidalHalves(), width=512, heads=8, inner=2048, dropout=0.0),
-        _marian(),
+        marian(),
     )
     gpt2 = _ours(GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12), _gpt2())
     calls: dict[str, Callable[[], object]] = {
@@ -70,8 +70,8 @@ def _ctranslate2_side(threads: int) -> Calls:
     loaders = peer("ctranslate2.converters.transformers")
     settings = {"compute_type": "int8", "intra_threads": threads}
     with tempfile.TemporaryDirectory() as folder:
-        base = _converted(loaders.MarianMTLoader(), _marian(), Path(folder) / "base", VOCAB - 1)
-        gpt2 = _converted(loaders.GPT2Loader(), _gpt2(), Path(folder) / "gpt2", 50257)
+        base = converted(loaders.MarianMTLoader(), marian(), Path(folder) / "base", VOCAB - 1)
+        gpt2 = converted(loaders.GPT2Loader(), _gpt2(), Path(folder) / "gpt2", 50257)
         translator = ctranslate2.Translator(str(base), **settings)
         generator = ctranslate2.Generator(str(gpt2), **settings)
     lengths = {"max_decoding_length": WRITTEN, "min_decoding_length": WRITTEN}
@@ -88,7 +88,7 @@ def _ctranslate2_side(threads: int) -> Calls:
 
 def _their_side(threads: int) -> Calls:
     torch.set_num_threads(threads)
-    model, tokens = _marian(), _sources()
+    model, tokens = marian(), _sources()
     lengths = {"min_new_tokens": WRITTEN, "max_new_tokens": WRITTEN, "do_sample": False}
     generate = partial(model.generate, input_ids=tokens, attention_mask=torch.ones_like(tokens), **lengths)
     return {"base_greedy": partial(generate, num_beams=1), "base_beam4": partial(generate, num_beams=4)}
@@ -142,7 +142,8 @@ def _gpt2() -> Any:
     return transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
 
 
-def _marian() -> Any:
+def marian() -> Any:
+    """The base model of transformers."""
     transformers = peer("transformers")
     torch.manual_seed(0)  # every side draws the same weights
     config = transformers.MarianConfig(
@@ -164,7 +165,7 @@ class Vocabulary:
         self.words = [str(n) for n in range(size)]
 
 
-def _converted(loader: Any, model: Any, out: Path, size: int) -> Path:
+def converted(loader: Any, model: Any, out: Path, size: int) -> Path:
     """The model in CTranslate2's format, quantised by it."""
     vocabulary = Vocabulary(size)
     spec = loader.get_model_spec(model)

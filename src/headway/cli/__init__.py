@@ -343,6 +343,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _command(name: str) -> Any:
     """A command's module. What it brings along stays: to look there for garbage takes a tenth of a second each time."""
     gc.disable()
+    os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # other makers' devices: not ours, and slow to look for
     try:
         return importlib.import_module(f"headway.cli.{name}")
     finally:

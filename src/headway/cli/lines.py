@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TextIO
-
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn
+from typing import TYPE_CHECKING, TextIO
 
 from headway.errors import DataError, HeadwayError
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -68,28 +68,42 @@ class LineCounter:
 
     def __init__(self) -> None:
         watched = is_terminal(sys.stderr) and not is_terminal(sys.stdin) and not is_terminal(sys.stdout)
-        columns = (SpinnerColumn(), TextColumn("{task.completed:,} lines"), TextColumn("{task.fields[speed]}"))
-        console = Console(stderr=True)
-        # Left to itself the bar would take what is written to stdout for notes of its own.
-        self.bar = Progress(*columns, console=console, transient=True, disable=not watched, redirect_stdout=False)
-        self.task = self.bar.add_task("", total=None, speed="")
+        self.bar = _bar() if watched else None
         self.count, self.started = 0, time.perf_counter()
 
     def __enter__(self) -> LineCounter:
-        self.bar.start()
+        if self.bar is not None:
+            self.bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.bar.stop()
+        if self.bar is not None:
+            self.bar.stop()
 
     def advance(self, count: int) -> None:
         """So many lines more are written."""
         self.count += count
-        speed = self.count / max(time.perf_counter() - self.started, 1e-9)
-        self.bar.update(self.task, completed=self.count, speed=f"{speed:,.0f} lines/s")
+        if self.bar is not None:
+            speed = self.count / max(time.perf_counter() - self.started, 1e-9)
+            self.bar.update(self.bar.task_ids[0], completed=self.count, speed=f"{speed:,.0f} lines/s")
 
     def note(self, text: str) -> None:
         """A line on stderr, above the bar."""
-        self.bar.console.print(f"headway: note: {text}", soft_wrap=True, markup=False, highlight=False)
+        line = f"headway: note: {text}"
+        if self.bar is None:
+            print(line, file=sys.stderr)
+        else:
+            self.bar.console.print(line, soft_wrap=True, markup=False, highlight=False)
+
+
+def _bar() -> Progress:
+    from rich.console import Console  # imported for those who look on: it takes as long as a sentence
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.completed:,} lines"), TextColumn("{task.fields[speed]}"))
+    # Left to itself the bar would take what is written to stdout for notes of its own.
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+    bar.add_task("", total=None, speed="")
+    return bar

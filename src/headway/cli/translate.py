@@ -7,18 +7,18 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headway.cli.lines import LineCounter, blocks, is_terminal, stdin_lines, write_lines
-from headway.decoding.ensemble import Ensemble
-from headway.decoding.trace import Trace
-from headway.decoding.trace_format import to_json
 from headway.errors import ConfigError
 from headway.models import Stepper
 from headway.runs import Run, load
 from headway.storage import growing
-from headway.tasks.translating import Said, Translator, text_constraints
-from headway.tasks.translation import Decoding
+
+if TYPE_CHECKING:
+    from headway.decoding.trace import Trace
+    from headway.tasks.translating import Said
+    from headway.tasks.translation import Decoding
 
 LINES_AT_ONCE = 512  # enough to sort by length inside; a stdin of any size streams through
 
@@ -27,6 +27,8 @@ def run(arguments: Namespace) -> None:
     """One output line for each input line, in their order."""
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
     task, model = found.translator(), _model(found, arguments)
+    from headway.tasks.translating import Translator  # after the run, whose weights are packed meanwhile
+
     typed = not arguments.text and is_terminal(sys.stdin)
     lines: Iterable[str] = arguments.text or stdin_lines()
     with LineCounter() as counter, _trace(arguments) as keep:
@@ -45,6 +47,8 @@ def _trace(arguments: Namespace) -> Iterator[Callable[[Trace], None] | None]:
     if arguments.trace is None:
         yield None
         return
+    from headway.decoding.trace_format import to_json
+
     with growing(Path(arguments.trace)) as file:
         yield lambda trace: file.line(to_json(trace))
 
@@ -57,6 +61,9 @@ def _shown(best: list[Said], n_best: int) -> list[str]:
 
 
 def _decoding(found: Run, arguments: Namespace) -> Decoding:
+    from headway.tasks.translating import text_constraints
+    from headway.tasks.translation import Decoding
+
     wanted = text_constraints(
         found.tokenizer,
         prefix=arguments.prefix,
@@ -78,6 +85,8 @@ def _decoding(found: Run, arguments: Namespace) -> Decoding:
 
 def _model(found: Run, arguments: Namespace) -> Stepper[Any]:
     """The run's model, or it and others as one. Raises ConfigError for runs that read or write other tokens."""
+    from headway.decoding.ensemble import Ensemble
+
     others = [name for name in (arguments.ensemble or "").split(",") if name]
     model: Stepper[Any] = found.model  # type: ignore[assignment]
     models = [model]

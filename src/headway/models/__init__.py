@@ -4,91 +4,128 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import nn
 
+from headway.config import Choice
 from headway.errors import ConfigError
-from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretrainingConfig
-from headway.models.captioner_rnn import CaptionerRnn, CaptionerRnnConfig
-from headway.models.captioner_vit import CaptionerVit, CaptionerVitConfig
-from headway.models.convnet import Convnet, ConvnetConfig
-from headway.models.decision import Decision, DecisionConfig
-from headway.models.deck import Deck, DeckConfig
-from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-from headway.models.gpt import Gpt, GptConfig
-from headway.models.longformer import Longformer, LongformerConfig, LongformerMasked, LongformerMaskedConfig
-from headway.models.pose import Pose, PoseConfig
-from headway.models.rnn_lm import RnnLm, RnnLmConfig
-from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
 from headway.models.stepper import Source, Stepper
-from headway.models.text_classifier import TextClassifier, TextClassifierConfig
-from headway.models.universal import (
-    Universal,
-    UniversalBertConfig,
-    UniversalBertPretrainingConfig,
-    UniversalConfig,
-)
-from headway.models.vit import Vit, VitConfig
-from headway.models.world import World, WorldConfig
+from headway.names import on_demand
 
-ModelConfig = (
-    RnnLmConfig
-    | RnnSeq2SeqConfig
-    | EncoderDecoderConfig
-    | GptConfig
-    | BertConfig
-    | BertPretrainingConfig
-    | LongformerConfig
-    | LongformerMaskedConfig
-    | DeckConfig
-    | VitConfig
-    | ConvnetConfig
-    | CaptionerRnnConfig
-    | CaptionerVitConfig
-    | PoseConfig
-    | TextClassifierConfig
-    | UniversalConfig
-    | UniversalBertConfig
-    | UniversalBertPretrainingConfig
-    | WorldConfig
-    | DecisionConfig
-)
+if TYPE_CHECKING:
+    from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretrainingConfig
+    from headway.models.captioner_rnn import CaptionerRnn, CaptionerRnnConfig
+    from headway.models.captioner_vit import CaptionerVit, CaptionerVitConfig
+    from headway.models.convnet import Convnet, ConvnetConfig
+    from headway.models.decision import Decision, DecisionConfig
+    from headway.models.deck import Deck, DeckConfig
+    from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
+    from headway.models.gpt import Gpt, GptConfig
+    from headway.models.longformer import Longformer, LongformerConfig, LongformerMasked, LongformerMaskedConfig
+    from headway.models.pose import Pose, PoseConfig
+    from headway.models.rnn_lm import RnnLm, RnnLmConfig
+    from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
+    from headway.models.text_classifier import TextClassifier, TextClassifierConfig
+    from headway.models.universal import (
+        Universal,
+        UniversalBertConfig,
+        UniversalBertPretrainingConfig,
+        UniversalConfig,
+    )
+    from headway.models.vit import Vit, VitConfig
+    from headway.models.world import World, WorldConfig
 
-MODELS: dict[type, type[nn.Module]] = {
-    RnnLmConfig: RnnLm,
-    RnnSeq2SeqConfig: RnnSeq2Seq,
-    EncoderDecoderConfig: EncoderDecoder,
-    GptConfig: Gpt,
-    BertConfig: Bert,
-    BertPretrainingConfig: BertPretraining,
-    LongformerConfig: Longformer,
-    LongformerMaskedConfig: LongformerMasked,
-    DeckConfig: Deck,
-    VitConfig: Vit,
-    ConvnetConfig: Convnet,
-    CaptionerRnnConfig: CaptionerRnn,
-    CaptionerVitConfig: CaptionerVit,
-    PoseConfig: Pose,
-    TextClassifierConfig: TextClassifier,
-    UniversalConfig: Universal,
-    UniversalBertConfig: Bert,
-    UniversalBertPretrainingConfig: BertPretraining,
-    WorldConfig: World,
-    DecisionConfig: Decision,
+# A system's file is imported when one of its names is first asked for: most programs need one system.
+_FILES = {
+    "headway.models.bert": ("Bert", "BertConfig", "BertPretraining", "BertPretrainingConfig"),
+    "headway.models.captioner_rnn": ("CaptionerRnn", "CaptionerRnnConfig"),
+    "headway.models.captioner_vit": ("CaptionerVit", "CaptionerVitConfig"),
+    "headway.models.convnet": ("Convnet", "ConvnetConfig"),
+    "headway.models.decision": ("Decision", "DecisionConfig"),
+    "headway.models.deck": ("Deck", "DeckConfig"),
+    "headway.models.encoder_decoder": ("EncoderDecoder", "EncoderDecoderConfig"),
+    "headway.models.gpt": ("Gpt", "GptConfig"),
+    "headway.models.longformer": ("Longformer", "LongformerConfig", "LongformerMasked", "LongformerMaskedConfig"),
+    "headway.models.pose": ("Pose", "PoseConfig"),
+    "headway.models.rnn_lm": ("RnnLm", "RnnLmConfig"),
+    "headway.models.rnn_seq2seq": ("RnnSeq2Seq", "RnnSeq2SeqConfig"),
+    "headway.models.text_classifier": ("TextClassifier", "TextClassifierConfig"),
+    "headway.models.universal": (
+        "Universal",
+        "UniversalBertConfig",
+        "UniversalBertPretrainingConfig",
+        "UniversalConfig",
+    ),
+    "headway.models.vit": ("Vit", "VitConfig"),
+    "headway.models.world": ("World", "WorldConfig"),
 }
+# The model that each config describes.
+MODELS = {
+    "RnnLmConfig": "RnnLm",
+    "RnnSeq2SeqConfig": "RnnSeq2Seq",
+    "EncoderDecoderConfig": "EncoderDecoder",
+    "GptConfig": "Gpt",
+    "BertConfig": "Bert",
+    "BertPretrainingConfig": "BertPretraining",
+    "LongformerConfig": "Longformer",
+    "LongformerMaskedConfig": "LongformerMasked",
+    "DeckConfig": "Deck",
+    "VitConfig": "Vit",
+    "ConvnetConfig": "Convnet",
+    "CaptionerRnnConfig": "CaptionerRnn",
+    "CaptionerVitConfig": "CaptionerVit",
+    "PoseConfig": "Pose",
+    "TextClassifierConfig": "TextClassifier",
+    "UniversalConfig": "Universal",
+    "UniversalBertConfig": "Bert",
+    "UniversalBertPretrainingConfig": "BertPretraining",
+    "WorldConfig": "World",
+    "DecisionConfig": "Decision",
+}
+_named = on_demand(__name__, _FILES)
+
+if TYPE_CHECKING:
+    ModelConfig: TypeAlias = (
+        RnnLmConfig
+        | RnnSeq2SeqConfig
+        | EncoderDecoderConfig
+        | GptConfig
+        | BertConfig
+        | BertPretrainingConfig
+        | LongformerConfig
+        | LongformerMaskedConfig
+        | DeckConfig
+        | VitConfig
+        | ConvnetConfig
+        | CaptionerRnnConfig
+        | CaptionerVitConfig
+        | PoseConfig
+        | TextClassifierConfig
+        | UniversalConfig
+        | UniversalBertConfig
+        | UniversalBertPretrainingConfig
+        | WorldConfig
+        | DecisionConfig
+    )
+else:
+    __getattr__ = _named  # unseen by a type checker, to which it would promise every name
+    ModelConfig = Choice({name: file for file, names in _FILES.items() for name in names if name in MODELS})
 
 
 def build_model(config: ModelConfig, *, seed: int = 0, device: torch.device | str = "cpu") -> nn.Module:
     """The model a config describes, its parameters drawn from `seed` alone; device "meta" allocates nothing."""
-    if type(config) not in MODELS:
+    made = MODELS.get(type(config).__name__)
+    if made is None:
         raise ConfigError(f"{config!r} is no model config; a preset is built by its name with headway.build")
+    kind: type[nn.Module] = _named(made)
     if torch.device(device).type == "meta":
         with _nothing_drawn(), torch.device("meta"):
-            return MODELS[type(config)](config)
+            return kind(config)
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # drawn there, so that every device starts alike
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which would reach for every GPU
-        model = MODELS[type(config)](config)
+        model = kind(config)
     return model.to(device)
 
 

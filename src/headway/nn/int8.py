@@ -67,20 +67,25 @@ class Int8Linear(nn.Module):
             y = F.linear(x.float(), self.weight.float() * self.scale[:, None], self.bias).to(x.dtype)
             return y.relu_() if operation is _MULTIPLY_RELU else y
         if self.ready is None:
-            with _fbgemm():
+            with fbgemm():
                 self.ready = self.packed()
         multiplied: Tensor = operation(x, self.ready, _reduced())
         return multiplied
 
     def packed(self) -> Any:
         """The weight as the engine reads it."""
-        zeros = torch.zeros(len(self.scale), dtype=torch.long)
-        whole = torch._make_per_channel_quantized_tensor(self.weight, self.scale.double(), zeros, 0)
-        return torch.ops.quantized.linear_prepack(whole, self.bias)
+        return packed(self.weight, self.scale, self.bias)
 
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
         """(…, sum of parts) -> one tensor a part, as a fused layer gives them."""
         return torch.split_with_sizes(x, self.parts, -1)
+
+
+def packed(weight_NK: Tensor, scale_N: Tensor, bias_N: Tensor | None) -> Any:
+    """An 8-bit weight as the engine reads it; under `fbgemm`."""
+    zeros = torch.zeros(len(scale_N), dtype=torch.long)
+    whole = torch._make_per_channel_quantized_tensor(weight_NK, scale_N.double(), zeros, 0)
+    return torch.ops.quantized.linear_prepack(whole, bias_N)
 
 
 class Int8Head(Int8Linear):
@@ -109,9 +114,9 @@ def supported() -> bool:
     try:
         if "fbgemm" not in torch.backends.quantized.supported_engines:
             return False
-        with _fbgemm():
-            packed = Int8Linear(torch.ones(8, 8), None).packed()
-        return torch.equal(_MULTIPLY(torch.ones(1, 8), packed, False).round(), torch.full((1, 8), 8.0))
+        with fbgemm():
+            ready = Int8Linear(torch.ones(8, 8), None).packed()
+        return torch.equal(_MULTIPLY(torch.ones(1, 8), ready, False).round(), torch.full((1, 8), 8.0))
     except (RuntimeError, AttributeError, NotImplementedError, TypeError):
         return False
 
@@ -120,13 +125,13 @@ def pack(model: nn.Module) -> None:
     """Make every 8-bit layer ready for its first call: side by side, which together takes half the time."""
     layers = [part for part in model.modules() if isinstance(part, Int8Linear)]
     if supported():
-        with _fbgemm(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
-            for layer, packed in zip(layers, pool.map(Int8Linear.packed, layers), strict=True):
-                layer.ready = packed
+        with fbgemm(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            for layer, ready in zip(layers, pool.map(Int8Linear.packed, layers), strict=True):
+                layer.ready = ready
 
 
 @contextmanager
-def _fbgemm() -> Iterator[None]:
+def fbgemm() -> Iterator[None]:
     """Products in FBGEMM.
 
     oneDNN, torch's other engine, is up to a tenth faster from some hundred rows on, but keeps some memory for each
@@ -135,8 +140,8 @@ def _fbgemm() -> Iterator[None]:
     before = torch.backends.quantized.engine
     torch.backends.quantized.engine = "fbgemm"
     try:
-        with warnings.catch_warnings(), torch.inference_mode(False):  # the warning says that all this will go
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(), torch.inference_mode(False):
+            warnings.filterwarnings("ignore", message=".*quantized tensor")  # that all this will go
             yield
     finally:
         torch.backends.quantized.engine = before

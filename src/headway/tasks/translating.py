@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -12,10 +12,12 @@ from headway.data.splitting import split_long
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.beam import Hypothesis
 from headway.decoding.constraints import Constraints
-from headway.decoding.trace import Trace
 from headway.errors import ConfigError, DataError
 from headway.models.stepper import Stepper
 from headway.tasks.translation import PLAIN, Decoding, TranslationTask, before_source, positions_end
+
+if TYPE_CHECKING:
+    from headway.decoding.trace import Trace
 
 NAMED = 10  # lines in parts that are told one by one; the rest are counted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,17 +17,18 @@ from headway.data.tokenizers import Tokenizer
 from headway.decoding.beam import Hypothesis, Penalty, Recorder, StopRule, beam_search
 from headway.decoding.constraints import Constraints
 from headway.decoding.ensemble import Ensemble
-from headway.decoding.recording import TraceRecorder
-from headway.decoding.trace import Trace
 from headway.errors import DataError
-from headway.evaluation.language import LanguageReport
-from headway.evaluation.positions import PositionReport, position_report
 from headway.models.stepper import Source, Stepper
 from headway.nn.positions import InputPositions
 from headway.tasks.pondering import mean_steps, pondered
 from headway.tasks.scheduled import ScheduledSampling
 from headway.tasks.task import IGNORED, Batch, Term, cross_entropy, next_token_loss
-from headway.tasks.tracing import Readers, readable
+
+if TYPE_CHECKING:
+    from headway.decoding.recording import TraceRecorder
+    from headway.decoding.trace import Trace
+    from headway.evaluation.language import LanguageReport
+    from headway.evaluation.positions import PositionReport
 
 Recording = Callable[[list[int], Source], AbstractContextManager[Recorder]]  # for these lines, read as this source
 EVALUATION_TOKENS = 8192
@@ -81,6 +82,8 @@ class Forced:
 
     def beside(self, free: list[list[int]]) -> PositionReport:
         """These guesses beside the model's own outputs, which come without their stop token."""
+        from headway.evaluation.positions import position_report
+
         # An output cut off for its length gets one too; its gold would have to end at just that place to notice.
         stop = self.gold[0][-1]
         return position_report(self.gold, self.guesses, [[*line, stop] for line in free])
@@ -146,6 +149,8 @@ class TranslationTask:
     @torch.no_grad()
     def forced(self, model: nn.Module, device: torch.device, split: str) -> Forced:
         """What the model thinks of every target token of a split after the ones before it, lines in their order."""
+        from headway.evaluation.language import LanguageReport
+
         stop, target = self.target_tokenizer.stop, self._pairs(split).target
         gold = [_ended(target[n], stop).tolist() for n in range(len(target))]
         guesses: list[list[int]] = [[] for _ in gold]
@@ -263,6 +268,9 @@ class TranslationTask:
 
         `steps` says which checkpoints the model is made of.
         """
+        from headway.decoding.recording import TraceRecorder  # few searches are recorded
+        from headway.tasks.tracing import Readers, readable
+
         searches: list[tuple[list[int], TraceRecorder]] = []
 
         def recording(rows: list[int], source: Source) -> TraceRecorder:

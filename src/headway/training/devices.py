@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from headway.errors import AdviceWarning, ConfigError
-from headway.ops.kernels.flex import compiler_missing
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -28,6 +27,8 @@ def seed_dropout(seed: int, device: torch.device) -> None:
 
 def compile_features(model: nn.Module, device: torch.device, *, fixed: bool, replays: bool) -> None:
     """Compile all but the output layer, which the loss takes in hand; if asked for, a GPU replays what was compiled."""
+    from headway.ops.kernels.flex import compiler_missing  # with every kernel there is
+
     missing = compiler_missing(device.type)
     if missing is not None:
         warnings.warn(f"train.compile: {missing}; training goes on uncompiled", AdviceWarning, stacklevel=3)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headway import config as configs
 from headway.data.tokenizers import Tokenizer
-from headway.errors import ConfigError
+from headway.errors import ConfigError, DataError
 from headway.models import (
     ConvnetConfig,
     DecisionConfig,
@@ -27,13 +27,12 @@ from headway.tasks.masked import Masked, MaskedTask
 from headway.tasks.pose import PoseEstimation, PoseTask, prepare_pose
 from headway.tasks.prepare import prepare_language, prepare_masked, prepare_translation
 from headway.tasks.text_classification import TextClassification, TextClassificationTask, prepare_text_classification
-from headway.tasks.translation import TranslationTask
+from headway.tasks.translation import Translation, TranslationTask
 from headway.tasks.world import WorldModel, WorldTask
 from headway.training.devices import pick_device
-from headway.training.run_config import RunConfig
+from headway.training.run_config import ONE, RunConfig
 from headway.training.watching import Watcher
 
-ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
 AnyTask = (
     LanguageTask
     | MaskedTask
@@ -173,6 +172,49 @@ def decisions(config: RunConfig, task: Deciding, folder: Path) -> tuple[Deciding
         raise ConfigError(f"model={configs.kind(type(config.model))}, allowed for deciding: decision")
     rows, seed = config.train.batch_tokens, config.train.seed
     return prepare_deciding(task, config.model, config.data.spec, folder, batch_tokens=rows, seed=seed)
+
+
+def read_again(
+    config: RunConfig, spec: str, tokenizers: dict[str, Tokenizer], folder: Path, *, to_train: bool
+) -> AnyTask:
+    """A trained run's task with data, its own `to_train`; of other data all is to be judged."""
+    data, task = replace(config.data, spec=spec), config.task
+    rows, seed = config.train.batch_tokens, config.train.seed
+    size = {"batch_tokens": rows, "seed": seed}
+    if isinstance(task, WorldModel):
+        return world_again(config, spec, folder)
+    if isinstance(task, Deciding):
+        return decisions(config, task, folder)[0]
+    if isinstance(task, PoseEstimation):
+        return prepare_pose(task, data, batch_tokens=rows, seed=seed)[0]
+    if isinstance(task, Language):
+        return prepare_language(task, data, tokenizers[ONE], expected=None, **size)[0]
+    if isinstance(task, TextClassification):
+        return prepare_text_classification(task, data, tokenizers[ONE], expected=None, **size)[0]
+    if isinstance(task, Masked):
+        return prepare_masked(task, data, tokenizers[ONE], expected=None, **size)[0]
+    if isinstance(task, Embedding):
+        raise ConfigError(f"{folder} is a sentence encoder: it has no metric here; `headway embed` uses it")
+    if isinstance(task, Translation):
+        return prepare_translation(task, data, tokenizers, expected=None, **size)[0]
+    whole = data if to_train else replace(data, val="")
+    if isinstance(task, Captioning):
+        only = tokenizers[ONE]
+        return prepare_captioning(task, whole, only, batch_tokens=rows, seed=seed, to_train=to_train)[0]
+    return prepare_classification(task, whole, batch_tokens=rows, seed=seed, to_train=to_train)[0]
+
+
+def world_again(config: RunConfig, spec: str, folder: Path) -> WorldTask:
+    """A world model's task with the episodes it was learned from. Raises ConfigError for other runs and other data."""
+    if not isinstance(config.task, WorldModel):
+        raise ConfigError(f"{folder} does not act: it is no world model")
+    if spec != config.data.spec:
+        raise ConfigError(f"--data {spec}: {folder} knows {config.data.spec} alone")
+    rows, seed = config.train.batch_tokens, config.train.seed
+    made = WorldTask(config.task, spec, folder, batch_tokens=rows, seed=seed)
+    if not made.collected:
+        raise DataError(f"{folder}: the episodes it was learned from are gone")
+    return made
 
 
 def _compiled(config: RunConfig) -> bool:

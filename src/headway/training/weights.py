@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from headway.errors import ConfigError, StorageError
+from headway.errors import ConfigError
 from headway.models import ModelConfig, build_model
 from headway.nn.int8 import pack, quantise, supported
-from headway.storage import committing, discard, problems, read_tensors, set_weights
+from headway.storage import set_weights
 from headway.training.checkpoints import Checkpoints
+from headway.training.int8_copy import Int8Copy, opened
 
 Precision = Literal["auto", "fp32", "bf16", "int8"]
 
 
-def load_model(folder: Path, config: ModelConfig, *, average: int, precision: Precision) -> tuple[nn.Module, list[int]]:
+def load_model(
+    folder: Path, config: ModelConfig, *, average: int, precision: Precision, copy: Int8Copy | None = None
+) -> tuple[nn.Module, list[int]]:
     """The model of a run and the steps it is of: the mean of the last `average` checkpoints, else the best."""
     if precision == "int8":
-        model, steps = _int8_model(folder, config, average)
-        pack(model)
-        return model, steps
+        with opened(folder) if copy is None else nullcontext(copy) as found:
+            return _int8_model(folder, config, average, found)
     weights, steps = Checkpoints(folder).weights(average=average)
     model = _model(config, weights, str(folder))
     return (model.bfloat16() if precision == "bf16" else model), steps
@@ -50,21 +51,19 @@ def as_stored(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *
     return model
 
 
-def _int8_model(folder: Path, config: ModelConfig, average: int) -> tuple[nn.Module, list[int]]:
-    """The run's model in 8 bits, kept in the run's folder so that the next start need not quantise again."""
-    kept, checkpoints = folder / "int8", Checkpoints(folder)
+def _int8_model(folder: Path, config: ModelConfig, average: int, copy: Int8Copy) -> tuple[nn.Module, list[int]]:
+    """The run's model in 8 bits: from its copy, or quantised and kept as one."""
+    checkpoints = Checkpoints(folder)
     steps, key = checkpoints.key(average=average)
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        if key and json.loads((kept / "facts.json").read_text())["checkpoints"] == key and not problems(kept):
-            return _model(config, read_tensors(kept / "model.safetensors"), str(kept), int8=True), steps
+    if copy.is_of(key):
+        model = _model(config, copy.tensors, str(copy.folder), int8=True)
+        copy.make_ready(model)
+        return model, steps
     weights, steps = checkpoints.weights(average=average)
     model = _model(config, weights, str(folder))
     quantise(model)
-    with contextlib.suppress(StorageError):  # a folder that cannot be written only costs the next start its time
-        discard(kept)
-        with committing(kept, shared=True) as draft:
-            draft.tensors("model.safetensors", {name: t.contiguous() for name, t in model.state_dict().items()})
-            draft.json("facts.json", {"checkpoints": checkpoints.key(average=average)[1]})
+    copy.replace(model, checkpoints.key(average=average)[1])
+    pack(model)
     return model, steps
 
 

@@ -18,7 +18,6 @@ from headway.ops.bands import marked_keys, marked_queries
 from headway.ops.biases import Alibi
 from headway.ops.kernels.banded import everywhere
 from headway.ops.kernels.call import Call, capability, constant
-from headway.ops.kernels.flash_launch import flash, interpreted
 from headway.ops.masks import Global
 from headway.ops.stripes import Stripe, stripe
 
@@ -40,6 +39,8 @@ def _found(package: str) -> bool:
 
 def attend_with_lse(call: Call, band: Stripe) -> tuple[Tensor, Tensor]:
     """(B, H, T, W) and (B, H, T), the logarithm of the denominators: -inf where a query may look nowhere."""
+    from headway.ops.kernels.flash_launch import flash  # its operators take a while to register
+
     slopes, offset = None, 0
     if isinstance(call.bias, Alibi):
         slopes = call.bias.slopes
@@ -104,6 +105,8 @@ def _no_place(call: Call) -> str | None:
     """Why the kernels cannot run here; asked last, since it imports Triton."""
     if missing := triton_missing():
         return missing
+    from headway.ops.kernels.flash_launch import interpreted
+
     if not (call.q.is_cuda or interpreted()):
         return f"flash needs a CUDA GPU, q is on {call.q.device.type} (or Triton's interpreter: TRITON_INTERPRET=1)"
     if call.q.is_cuda and capability() not in ROOMY:

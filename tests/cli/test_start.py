@@ -1,0 +1,58 @@
+"""What a command waits for before it does its work: nothing that only other commands need."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+import headway
+from headway import models
+from headway.models import EncoderDecoderConfig
+from headway.runs import load
+from headway.training.run_config import TaskConfig
+from tests.interop.runs import write_run
+
+HEAVY = (
+    "PIL", "gymnasium", "lxml", "matplotlib", "pyarrow", "rich", "sacrebleu", "sympy", "torch._dynamo",
+    "torch._inductor", "triton", "headway.data.builtin", "headway.evaluation", "headway.models.vit",
+    "headway.ops.kernels.flash_launch", "headway.ops.kernels.short_launch", "headway.tasks.captioning",
+    "headway.tasks.language", "headway.training.trainer",
+)  # fmt: skip
+START = """
+import json, sys
+from headway.cli import main
+code = main(sys.argv[1:])
+print(json.dumps({"code": code, "modules": sorted(sys.modules)}))
+"""
+
+
+def test_a_translation_in_eight_bits_starts_without_what_it_does_not_use(tmp_path):
+    folder = write_run(tmp_path / "run", EncoderDecoderConfig(vocab=1))
+    said = load(folder, precision="int8", device="cpu").translate(["the cat"], beam=1)  # and keeps the copy
+    command = ["translate", str(folder), "the cat", "--precision", "int8", "--beam", "1", "--device", "cpu"]
+    done = subprocess.run([sys.executable, "-c", START, *command], capture_output=True, text=True, check=True)
+    line, told = done.stdout.splitlines()
+    found = json.loads(told)
+    assert (found["code"], line) == (0, said[0])
+    assert "headway.models.encoder_decoder" in found["modules"]
+    assert [name for name in HEAVY if name in found["modules"]] == []
+
+
+@pytest.mark.parametrize("package", [headway, models])
+def test_every_name_a_package_offers_is_there(package):
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        package.nonsense  # noqa: B018
+
+
+def test_every_config_goes_by_the_name_of_its_class():
+    for choice in (models.ModelConfig, TaskConfig):
+        assert {choice[name].__name__ for name in choice} == {name for _, name in choice.homes.values()}
+    assert {name for _, name in models.ModelConfig.homes.values()} == set(models.MODELS)
+    for module, name in TaskConfig.homes.values():
+        assert getattr(import_module(module), name).__module__ == module
