@@ -69,7 +69,7 @@ class Int8Linear(nn.Module):
         if self.ready is None:
             with _fbgemm():
                 self.ready = self.packed()
-        multiplied: Tensor = operation(x, self.ready, _reduced())
+        multiplied: Tensor = operation(x, self.ready, reduced())
         return multiplied
 
     def packed(self) -> Any:
@@ -143,7 +143,7 @@ def _fbgemm() -> Iterator[None]:
 
 
 @cache
-def _reduced() -> bool:
+def reduced() -> bool:
     """Without VNNI two products are summed in 16 bits, which only seven-bit inputs never overflow."""
     known = getattr(torch.cpu, "_is_vnni_supported", None)
     return not (known and known())
