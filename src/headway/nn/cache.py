@@ -61,7 +61,8 @@ class LayerCache:
 
     def reach(self, end: int) -> tuple[Tensor, Tensor]:
         """The buffers, which something was written to before, with room up to `end`."""
-        assert self.k is not None and self.v is not None
+        if self.k is None or self.v is None:
+            raise ShapeError("a cache that nothing was written to has no buffers yet")
         if end > self.k.shape[2]:
             self.k, self.v = self._grown(self.k, end), self._grown(self.v, end)
         return self.k, self.v

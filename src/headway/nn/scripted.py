@@ -27,7 +27,7 @@ from headway.ops.kernels.sdpa import dense
 
 SCRIPTS = sys.version_info < (3, 14)  # beyond, torch has no TorchScript
 PAYS = 64  # steps a stack has taken, from which on compiling it pays: it takes as long as some forty steps save
-_ACTIVATIONS = {activation_function(name): name for name in ("relu", "gelu", "gelu_tanh", "silu")}  # type: ignore[arg-type]
+_ACTIVATIONS = {activation_function(name): name for name in ("relu", "gelu", "gelu_tanh", "silu")}
 
 
 class Memory(Protocol):
@@ -64,34 +64,36 @@ class _Norm(nn.Module):
 class _Self(nn.Module):
     def __init__(self, part: SelfAttention) -> None:
         super().__init__()
-        self.qkv, self.out, self.reduced = part.qkv.ready, part.out.ready, reduced()  # type: ignore[union-attr]
-        self.heads, self.scale = part.heads, part.scale
+        self.qkv, self.out, self.reduced = part.qkv.ready, part.out.ready, reduced()
+        self.heads, self.scale = part.heads, float(part.scale)
 
     def forward(self, x: Tensor, lines: int, used: int, k: Tensor, v: Tensor, hidden: Tensor | None) -> Tensor:
-        parts = torch.ops.quantized.linear_dynamic(x, self.qkv, self.reduced).view([-1, lines, 3, self.heads, k.size(3)])
-        q, new_k, new_v = parts.permute([2, 0, 3, 1, 4]).unbind(0)
+        parts = torch.ops.quantized.linear_dynamic(x, self.qkv, self.reduced)
+        q, new_k, new_v = parts.view([-1, lines, 3, self.heads, k.size(3)]).permute([2, 0, 3, 1, 4]).unbind(0)
         k.narrow(2, used, lines).copy_(new_k)
         v.narrow(2, used, lines).copy_(new_v)
         mixed = attend(q, k.narrow(2, 0, used + lines), v.narrow(2, 0, used + lines), hidden, self.scale)
-        return torch.ops.quantized.linear_dynamic(mixed, self.out, self.reduced).view(x.size())
+        out: Tensor = torch.ops.quantized.linear_dynamic(mixed, self.out, self.reduced).view(x.size())
+        return out
 
 
 class _Cross(nn.Module):
     def __init__(self, part: CrossAttention) -> None:
         super().__init__()
-        self.q, self.out, self.reduced = part.q.ready, part.out.ready, reduced()  # type: ignore[union-attr]
-        self.heads, self.scale = part.heads, part.scale
+        self.q, self.out, self.reduced = part.q.ready, part.out.ready, reduced()
+        self.heads, self.scale = part.heads, float(part.scale)
 
     def forward(self, x: Tensor, lines: int, k: Tensor, v: Tensor, hidden: Tensor | None) -> Tensor:
         q = torch.ops.quantized.linear_dynamic(x, self.q, self.reduced).view([-1, lines, self.heads, k.size(3)])
         mixed = attend(q.transpose(1, 2), k, v, hidden, self.scale)
-        return torch.ops.quantized.linear_dynamic(mixed, self.out, self.reduced).view(x.size())
+        out: Tensor = torch.ops.quantized.linear_dynamic(mixed, self.out, self.reduced).view(x.size())
+        return out
 
 
 class _Think(nn.Module):
     def __init__(self, part: FeedForward) -> None:
         super().__init__()
-        self.up, self.down, self.reduced = part.up.ready, part.down.ready, reduced()  # type: ignore[union-attr]
+        self.up, self.down, self.reduced = part.up.ready, part.down.ready, reduced()
         self.activation = _ACTIVATIONS[part.function]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -103,7 +105,8 @@ class _Think(nn.Module):
                 y = F.silu(y)
             else:
                 y = F.gelu(y, approximate="tanh" if self.activation == "gelu_tanh" else "none")
-        return torch.ops.quantized.linear_dynamic(y, self.down, self.reduced)
+        out: Tensor = torch.ops.quantized.linear_dynamic(y, self.down, self.reduced)
+        return out
 
 
 class _Layer(nn.Module):
@@ -207,7 +210,13 @@ _KNOWN: WeakKeyDictionary[nn.Module, Scripted | None] = WeakKeyDictionary()
 
 
 def step(
-    blocks: nn.ModuleList, x_BTD: Tensor, *, mask: object, geometry: Geometry, cache: Cache | None, memory: Memory | None
+    blocks: nn.ModuleList,
+    x_BTD: Tensor,
+    *,
+    mask: object,
+    geometry: Geometry,
+    cache: Cache | None,
+    memory: Memory | None,
 ) -> Tensor | None:
     """What the blocks make of one token a row, (B, 1, D) -> (B, 1, D); None where they have to be called themselves."""
     plain = type(mask) is Causal and geometry.angles is None and geometry.bias is None
