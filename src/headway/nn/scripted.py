@@ -129,14 +129,14 @@ class _Layer(nn.Module):
         padding: Tensor | None,
     ) -> Tensor:
         y = self.look_norm(x) if self.pre else x
-        x = x + self.look(y, lines[0], used, kv[0], kv[1], hidden)
+        x = self.look(y, lines[0], used, kv[0], kv[1], hidden).add_(x)
         x = x if self.pre else self.look_norm(x)
         if self.cross is not None and self.cross_norm is not None:
             assert memory is not None
             y = self.cross_norm(x) if self.pre else x
-            x = x + self.cross(y, lines[1], memory[0], memory[1], padding)
+            x = self.cross(y, lines[1], memory[0], memory[1], padding).add_(x)
             x = x if self.pre else self.cross_norm(x)
-        x = x + self.think(self.think_norm(x) if self.pre else x)
+        x = self.think(self.think_norm(x) if self.pre else x).add_(x)
         return x if self.pre else self.think_norm(x)
 
 
