@@ -125,6 +125,18 @@ def test_parts_that_are_not_written_out_step_in_python(changes, taken):
     assert any(taken) == (changes == {"bias": False})  # the linear layers may be without, the norms are not
 
 
+def test_without_torchscript_it_steps_in_python(taken, monkeypatch):
+    def fails(_: object) -> None:
+        raise OSError("could not get source code")
+
+    model = writer()
+    got = written(model)
+    monkeypatch.setattr(torch.jit, "script", fails)
+    taken.clear()
+    assert torch.equal(written(writer()), got)
+    assert taken == [False] * 20
+
+
 def test_a_model_that_is_gone_is_not_kept(taken):
     known = len(scripted._KNOWN)
     model = writer()

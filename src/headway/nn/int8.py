@@ -1,7 +1,8 @@
 """Linear layers in 8 bits: weights quantised once, a scale an output; activations as they come, a scale a call.
 
-Everything that knows how torch multiplies in 8 bits is in this file. torch has announced that its quantised tensors
-will go; where they are gone, or the processor is another, the same 8-bit weights are multiplied in float32.
+Everything that knows how torch multiplies in 8 bits is in this file (`scripted` calls the same operations). torch has
+announced that its quantised tensors will go; where they are gone, or the processor is another, the same 8-bit weights
+are multiplied in float32.
 """
 
 from __future__ import annotations

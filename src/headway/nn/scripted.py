@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 from weakref import WeakKeyDictionary
 
 import torch
@@ -165,7 +166,7 @@ class Scripted:
 
     def __init__(self, blocks: list[Block]) -> None:
         self.blocks, self.steps = blocks, 0
-        self.layers: Any = None
+        self.layers: Callable[..., Tensor | None] | None = None
         self.parts = [part for block in blocks for part in block.modules()]
         self.looks = [look for block in blocks for look in (block.attention, block.cross) if look is not None]
 
@@ -189,8 +190,7 @@ class Scripted:
         kv = [layer.reach(used + lines) for layer in cache.layers]
         both = (lines, 1 if memory is None else memory.lines)
         held = None if memory is None else list(memory.layers)
-        stepped: Tensor = self.layers(x_B1D, both, used, kv, hidden, held, hides)
-        return stepped
+        return self.layers(x_B1D, both, used, kv, hidden, held, hides)
 
     def _watched(self) -> bool:
         """Does somebody listen at a tap or a layer, or watch an attention?"""
@@ -199,11 +199,15 @@ class Scripted:
         )
 
 
-def compiled(blocks: list[Block]) -> Any:
-    """The blocks as one program."""
+def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:
+    """The blocks as one program; one that gives None where it cannot be made, as where this file cannot be read."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # they say that TorchScript will go one day, as 8-bit tensors will
-        return torch.jit.script(_Layers(blocks))
+        try:
+            program: Callable[..., Tensor | None] = torch.jit.script(_Layers(blocks))
+        except (RuntimeError, OSError):
+            return lambda *_: None
+        return program
 
 
 _KNOWN: WeakKeyDictionary[nn.Module, Scripted | None] = WeakKeyDictionary()
