@@ -6,6 +6,7 @@ import torch
 from hypothesis import strategies as st
 
 from headway.decoding.beam import Step, beam_search, length_penalty
+from headway.decoding.candidates import BLOCK, largest
 from headway.errors import ConfigError
 from headway.models import Source
 from tests.models.tiny import VOCAB, build
@@ -174,3 +175,15 @@ def test_no_rows_no_lines_and_nothing_to_start_from():
     assert beam_search(build("transformer-none"), empty, start=START, stop=STOP) == []
     with pytest.raises(ConfigError, match="neither a source nor a prompt"):
         beam_search(build("gpt-none"), None, start=START, stop=STOP)
+
+
+@pytest.mark.parametrize("words", [5, 40 * BLOCK - 1, 40 * BLOCK, 41 * BLOCK + 7])
+@pytest.mark.parametrize("count", [1, 2, 5, 10])
+def test_the_largest_of_the_best_blocks_are_the_largest(words, count):
+    x = torch.randn(6, 3, words, generator=torch.Generator().manual_seed(words))
+    x[0, 0, -1], x[1, 1, 0] = 9.0, 8.0  # the ends, the part after the last whole block among them
+    x[2, 2, : words // 2] = -torch.inf
+    values, places = largest(x, min(count, words))
+    want = x.topk(min(count, words))
+    assert torch.equal(values, want.values)
+    assert torch.equal(places, want.indices)

@@ -323,7 +323,7 @@ def test_without_triton_it_says_so(monkeypatch):
 
 
 def test_on_a_cpu_without_the_interpreter_it_says_so(monkeypatch):
-    monkeypatch.setattr(flash, "interpreted", lambda: False)
+    monkeypatch.setattr(flash_launch, "interpreted", lambda: False)
     q = torch.randn(1, 2, 9, 16)
     with pytest.raises(KernelError, match=r"needs a CUDA GPU, q is on cpu .*TRITON_INTERPRET=1"):
         attend(q, q, q, kernel="flash")

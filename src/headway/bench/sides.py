@@ -18,7 +18,8 @@ from typing import Self
 from headway.errors import ConfigError
 
 Calls = Mapping[str, Callable[[], object]]
-REST = 0.3  # seconds between turns: the threads of the side before spin for a while
+REST = 0.3  # seconds between turns: the threads of the side before spin for a while (CTranslate2's for 0.2)
+WARM = 3  # rounds before those that count: a side that compiles for itself after some steps, as ours does, has done so
 
 
 class Side:
@@ -74,12 +75,12 @@ def _serve(pipe: Connection, build: Callable[[int], Calls], threads: int) -> Non
 
 
 def in_turns(turns: list[tuple[Side, str]], *, rounds: int) -> list[float]:
-    """The median seconds of each call, made in turns, after one round to warm up."""
+    """The median seconds of each call, made in turns, after some rounds to warm up: for each side as many."""
     times: list[list[float]] = [[] for _ in turns]
-    for round_ in range(rounds + 1):
+    for round_ in range(WARM + rounds):
         for (side, name), kept in zip(turns, times, strict=True):
             time.sleep(REST)
             took = side.seconds(name)
-            if round_:
+            if round_ >= WARM:
                 kept.append(took)
     return [median(kept) for kept in times]

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from headway.decoding.guard import Guard
 
+BLOCK = 64  # words of which only the best is looked at first
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
@@ -73,7 +75,7 @@ def candidates(
 def _simple(scores_RW: Tensor, words_RWV: Tensor, share: int, stop: int) -> Candidates:
     """One group, nothing required: the best of each line's best, so that no total is made that cannot be among them."""
     count, width = min(2 * share, words_RWV.shape[2]), words_RWV.shape[1]
-    totals, words = words_RWV.topk(count)
+    totals, words = largest(words_RWV, count)
     totals = (totals + scores_RW.unsqueeze(-1)).flatten(1)
     if width > 1:
         totals, index = totals.topk(min(2 * share, totals.shape[1]))
@@ -84,6 +86,22 @@ def _simple(scores_RW: Tensor, words_RWV: Tensor, share: int, stop: int) -> Cand
     stops, ended = _stops(totals, words, stop, share)
     kept = totals.masked_fill(stops, -torch.inf).topk(min(share, totals.shape[1])).indices
     return Candidates(totals, parents, words, ended, kept, torch.zeros_like(words[0]))
+
+
+def largest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """(…, V) -> the `count` largest of each row, greatest first, and where they stand, as `topk` gives them.
+
+    On a CPU topk moves whole rows about: of a long one it is shown only the blocks whose own largest are the largest.
+    """
+    blocks = x.shape[-1] // BLOCK
+    if x.device.type != "cpu" or blocks < 4 * count:
+        return x.topk(count)
+    parts = x[..., : blocks * BLOCK].unflatten(-1, (blocks, BLOCK))
+    chosen = parts.amax(-1).topk(count).indices
+    near = parts.gather(-2, chosen.unsqueeze(-1).expand(*chosen.shape, BLOCK)).flatten(-2)
+    starts = torch.cat([chosen * BLOCK, torch.full_like(chosen[..., :1], blocks * BLOCK)], -1)
+    values, index = torch.cat([near, x[..., blocks * BLOCK :]], -1).topk(count)
+    return values, starts.gather(-1, index // BLOCK) + index % BLOCK
 
 
 def _stops(totals: Tensor, words: Tensor, stop: int, share: int) -> tuple[Tensor, Tensor]:

@@ -38,13 +38,7 @@ class LayerCache:
         if buffer is not None and rows != buffer.shape[0]:
             raise ShapeError(f"{rows} rows of tokens for a cache of {buffer.shape[0]} rows; `select` changes the rows")
         if buffer is None or end > buffer.shape[2]:
-            while self.capacity < end:
-                self.capacity *= 2
-            # Zeros, not empty: a slot that no query may see still meets a weight of 0, and 0·NaN is NaN.
-            grown = new.new_zeros(rows, groups, self.capacity, width)
-            if buffer is not None:
-                grown[:, :, : buffer.shape[2]] = buffer
-            buffer, self.spare = grown, []
+            buffer = self._grown(new.new_zeros(rows, groups, 0, width) if buffer is None else buffer, end)
         if isinstance(at, int):
             buffer.narrow(2, at, count).copy_(new)
         elif not at.ndim:
@@ -54,6 +48,24 @@ class LayerCache:
             slot = at.unsqueeze(-1) + torch.arange(count, device=new.device)
             buffer[row, :, slot] = new.transpose(1, 2)
         return buffer
+
+    def _grown(self, buffer: Tensor, end: int) -> Tensor:
+        while self.capacity < end:
+            self.capacity *= 2
+        rows, groups, held, width = buffer.shape
+        # Zeros, not empty: a slot that no query may see still meets a weight of 0, and 0·NaN is NaN.
+        grown = buffer.new_zeros(rows, groups, self.capacity, width)
+        grown[:, :, :held] = buffer
+        self.spare = []
+        return grown
+
+    def reach(self, end: int) -> tuple[Tensor, Tensor]:
+        """The buffers, which something was written to before, with room up to `end`."""
+        if self.k is None or self.v is None:
+            raise ShapeError("a cache that nothing was written to has no buffers yet")
+        if end > self.k.shape[2]:
+            self.k, self.v = self._grown(self.k, end), self._grown(self.v, end)
+        return self.k, self.v
 
     def select(self, rows_B: Tensor) -> None:
         """Keep these rows, in this order: through a second buffer when the number of rows stays."""

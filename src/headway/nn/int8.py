@@ -1,7 +1,8 @@
 """Linear layers in 8 bits: weights quantised once, a scale an output; activations as they come, a scale a call.
 
-Everything that knows how torch multiplies in 8 bits is in this file. torch has announced that its quantised tensors
-will go; where they are gone, or the processor is another, the same 8-bit weights are multiplied in float32.
+Everything that knows how torch multiplies in 8 bits is in this file (`scripted` calls the same operations). torch has
+announced that its quantised tensors will go; where they are gone, or the processor is another, the same 8-bit weights
+are multiplied in float32.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Int8Linear(nn.Module):
         if self.ready is None:
             with fbgemm():
                 self.ready = self.packed()
-        multiplied: Tensor = operation(x, self.ready, _reduced())
+        multiplied: Tensor = operation(x, self.ready, reduced())
         return multiplied
 
     def packed(self) -> Any:
@@ -148,7 +149,7 @@ def fbgemm() -> Iterator[None]:
 
 
 @cache
-def _reduced() -> bool:
+def reduced() -> bool:
     """Without VNNI two products are summed in 16 bits, which only seven-bit inputs never overflow."""
     known = getattr(torch.cpu, "_is_vnni_supported", None)
     return not (known and known())

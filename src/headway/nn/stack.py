@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from headway.config import positive, probability
 from headway.errors import ConfigError
+from headway.nn import scripted
 from headway.nn.block import Block, BlockConfig
 from headway.nn.cache import Cache
 from headway.nn.dropout import Dropout, StochasticDepth
@@ -148,6 +149,9 @@ class Stack(nn.Module):
         if self.input_norm is not None:
             x_BTD = self.input_norm(x_BTD, keep_BT)
         x_BTD = self.dropout(x_BTD)
+        stepped = scripted.step(self.blocks, x_BTD, mask=mask, geometry=geometry, cache=cache, memory=memory)
+        if stepped is not None:
+            return stepped if self.output_norm is None else self.output_norm(stepped, keep_BT)
         seen = [x_BTD]
         for k, block in enumerate(self.blocks):
             x_BTD = block(
