@@ -23,7 +23,7 @@ from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.loop import LoopConfig, listening
 from headway.nn.norms import FeatureNorm, LayerNorm, Norm
 from headway.nn.stack import Memory
-from headway.ops import Causal, Lengths, Mask, Offset, Window
+from headway.ops import Lengths, Mask, Offset, Window
 
 Sides = Literal["together", "apart"]
 Drawn = Literal["once", "every-step"]
