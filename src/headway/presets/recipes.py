@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headway.data.config import DataConfig
-from headway.data.tokenizers import Bpe, ByteBpe, Characters, Word
+from headway.data.tokenizers import Bpe, ByteBpe, Characters, Marks, Word
 from headway.models import (
     BertConfig,
     BertPretrainingConfig,
@@ -211,6 +211,22 @@ def sequences(model: ModelConfig) -> RunConfig:
             save_every=1000,
         ),
     )
+
+
+def digits(model: ModelConfig) -> RunConfig:
+    """For digits at ten times the length: the start token stands before every source, so that both ends can be seen."""
+    whole = sequences(model)
+    train = replace(
+        whole.train,
+        steps=4500,
+        batch_tokens=1024,
+        learning_rate=2e-3,
+        schedule=Cosine(warmup=200, floor=0.02),
+        evaluate_every=500,
+        save_every=500,
+    )
+    marks = Marks(pad=0, unk=1, start=2, stop=3, before=(2,))
+    return replace(whole, data=replace(whole.data, marks=marks), train=train)
 
 
 def rnn_translation(model: ModelConfig) -> RunConfig:
