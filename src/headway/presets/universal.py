@@ -21,7 +21,7 @@ def universal_digits() -> UniversalConfig:
         heads=4,
         inner=256,
         dropout=0.0,
-        halting=Fixed(steps=4),
+        halting=Fixed(steps=2),
         window=4,
         offsets=Offsets(most=400, jumps=0.1),
     )
