@@ -10,10 +10,9 @@ from headway.presets.preset import Preset
 
 
 def universal_digits() -> UniversalConfig:
-    """For sequences of digits: what it learns at 40 of them holds at 400.
+    """For sequences of digits: what it learns at 40 of them holds at 400, whose positions it meets in training.
 
-    Positions jump, and a token sees only few of its own side: neither says how many tokens lie before it, so that it
-    must tell by what stands around it.
+    A token sees only few of its own side: it cannot count them, and must tell where it is by what stands around it.
     """
     return UniversalConfig(
         vocab=14,
@@ -23,7 +22,7 @@ def universal_digits() -> UniversalConfig:
         dropout=0.0,
         halting=Fixed(steps=2),
         window=4,
-        offsets=Offsets(most=400, jumps=0.1),
+        offsets=Offsets(most=400),
     )
 
 
@@ -72,8 +71,7 @@ UNIVERSAL = (
         departures=(
             "size and recipe are ours: the paper gives none for these tests",
             "a token sees four tokens to each side of its own text, all of the other; in the paper all of both",
-            "positions also leap ahead now and then; tensor2tensor lets them begin anywhere, anew at every step",
-            "sources begin with the start token; in tensor2tensor they only end with the stop token",
+            "random positions are drawn once for both sides; in tensor2tensor for each side and anew at every step",
             *_DEPARTURES[:1],
             _DEPARTURES[3],
         ),
@@ -94,7 +92,7 @@ UNIVERSAL = (
         task="translation",
         source="Vaswani et al. 2017, Attention Is All You Need; the rival of universal-digits",
         parameters=117_632,
-        departures=("size and recipe are ours: the parameters, the marks and the budget of universal-digits",),
+        departures=("size and recipe are ours: the parameters and the budget of universal-digits",),
         config=transformer_digits,
         run=recipes.digits,
     ),
