@@ -179,8 +179,9 @@ NOT_RUN = {
     "headway train vit-b16 --init runs/vit --data photos --task.size 384 --out runs/tuned": (
         "86 million weights; tests/training/test_starting.py does with fewer"
     ),
-    "headway train universal-digits --data copy-digits": "minutes on a GPU; tests/cli/test_universal.py trains on less",
-    "headway train transformer-digits --data copy-digits": "minutes on a GPU",
+    "headway train universal-digits --data reverse-digits": "minutes; tests/cli/test_universal.py trains on less",
+    "headway train universal-digits --data reverse-digits --model.halting.steps 1": "minutes",
+    "headway train transformer-digits --data reverse-digits": "minutes",
     "headway evaluate runs/universal-digits --json": "tests/cli/test_universal.py does, on a smaller run",
     **{f"headway train {name}": "minutes; tests/cli/test_play.py trains a small one" for name in ACTING},
     **dict.fromkeys(PLAYED, "tests/cli/test_play.py does, on small runs"),

@@ -90,3 +90,12 @@ def test_settings_that_make_no_sense_are_refused_by_name(home, capsys):
         key, value = setting.split()
         assert main(["train", "universal-tiny", "--data", "addition", f"--model.{key}", value]) == 2
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.slow  # a thousand steps: the look-up that holds at any length is not found before
+def test_reversing_is_learnt_at_40_digits_and_holds_at_400(home, capsys):
+    quick = ["--train.steps", "1000", "--data.cache", str(home / "cache"), "--train.device", "cpu"]
+    assert main(["train", "universal-digits", "--data", "reverse-digits", "--out", str(home / "digits"), *quick]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(home / "digits"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["forced_accuracy"] > 0.4  # chance is 0.1, 4,500 steps give 0.99

@@ -16,7 +16,7 @@ from headway.nn.block import BlockConfig
 from headway.nn.feedforward import FeedForwardConfig
 from headway.nn.loop import LoopConfig, listening
 from headway.nn.stack import StackConfig
-from headway.ops import Causal, Lengths, sinusoids
+from headway.ops import Causal, Lengths, Window, sinusoids
 from tests.models.tiny import UNIVERSAL, UNIVERSAL_BERT, VOCAB, build, text
 
 WIDTH, STEPS = 16, 5
@@ -217,7 +217,7 @@ def test_the_encoder_alone_ponders_too():
 def test_a_fifth_of_the_rows_begins_at_0_and_the_sides_may_part():
     device = torch.device("cpu")
     torch.manual_seed(0)
-    source, target = Offsets(most=400).draw(20_000, 3, 2, device)
+    (source,), (target,) = Offsets(most=400).draw(20_000, 3, 2, device)
     assert source.shape == (20_000, 3)
     assert torch.equal(source[:, :2], target)
     assert torch.equal(source[:, :1].expand(-1, 3), source)
@@ -227,9 +227,43 @@ def test_a_fifth_of_the_rows_begins_at_0_and_the_sides_may_part():
     assert not torch.equal(source, target)
 
 
+def test_positions_may_move_before_every_step():
+    device = torch.device("cpu")
+    assert Offsets(most=50).draw(6, 3, 2, device, steps=4)[0].shape == (1, 6, 3)
+    torch.manual_seed(0)
+    source, target = Offsets(most=50, drawn="every-step").draw(6, 3, 2, device, steps=4)
+    assert source.shape == (4, 6, 3)
+    assert torch.equal(source[..., :2], target)
+    assert len(source[:, 0, 0].unique()) > 1
+    model = loop(Fixed(steps=3))
+    x, shift = inputs(), torch.randint(0, 50, (3, 3, 11))
+    expected = x
+    for step in range(3):
+        places = sinusoids(torch.arange(11) + shift[step], WIDTH)
+        expected = model.blocks[0](expected + places + sinusoids(torch.tensor(step + 1), WIDTH))
+    torch.testing.assert_close(model(x, shift_NBT=shift), expected)
+    torch.testing.assert_close(model(x, shift_NBT=shift[:1]), model(x, shift_NBT=shift[:1].expand(3, -1, -1)))
+
+
+def test_a_window_grows_with_the_steps_and_leaves_the_source_open():
+    """A token sees its direct neighbours, after two steps theirs; across the sides every token sees all."""
+    config = replace(UNIVERSAL, window=1, halting=Fixed(steps=2), dropout=0.0, offsets=None)
+    model = build_model(config, seed=0).eval()
+    source, target = torch.arange(10).repeat(2, 1), torch.arange(8).repeat(2, 1)
+    source[1, 5] = target[1, 3] = 20
+    encoded, moved = model.encoder(model.target_embedding(source), mask=Window(1))
+    assert ((encoded - moved).abs().amax(-1) > 1e-6).nonzero().flatten().tolist() == [3, 4, 5, 6, 7]
+    first, second = model(source[:1], target[:1]), model(source[:1], target[1:])
+    assert ((first - second).abs().amax(-1)[0] > 1e-6).nonzero().flatten().tolist() == [3, 4, 5]
+    assert ((first - model(source[1:], target[:1])).abs().amax(-1)[0] > 1e-6).all()
+    wide = build_model(replace(config, window=10), seed=0).eval()
+    every = build_model(replace(config, window=None), seed=0).eval()
+    torch.testing.assert_close(wide(source, target), every(source, target))
+
+
 def test_positions_that_jump_keep_their_order_and_mostly_their_neighbours():
     torch.manual_seed(0)
-    source, target = Offsets(most=400, jumps=0.1).draw(1000, 41, 38, torch.device("cpu"))
+    (source,), (target,) = Offsets(most=400, jumps=0.1).draw(1000, 41, 38, torch.device("cpu"))
     assert torch.equal(source[:, :38], target)
     steps = source.diff(dim=1)
     assert 0.88 < (steps == 0).float().mean() < 0.92
@@ -244,9 +278,12 @@ def test_bad_settings_are_refused_by_name():
         Offsets(jumps=1.0)
     with pytest.raises(ConfigError, match=r"offsets\.sides='off', allowed: together, apart"):
         Offsets(sides="off")
+    with pytest.raises(ConfigError, match=r"offsets\.drawn='twice', allowed: once, every-step"):
+        Offsets(drawn="twice")
     for wrong, said in (
         ({"width": 7, "heads": 1}, "width=7: coordinates are pairs, they need an even width"),
         ({"halting": 6}, "halting=6, allowed: Adaptive, Fixed"),
+        ({"window": 0}, "window=0, allowed: whole numbers from 1"),
     ):
         with pytest.raises(ConfigError, match=said):
             build_model(UniversalConfig(**{"vocab": 9, "width": 8, "heads": 2, "inner": 8, **wrong}))

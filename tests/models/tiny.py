@@ -122,6 +122,7 @@ TRANSLATION: dict[str, ModelConfig] = {
     "universal-transformed": replace(UNIVERSAL, halting=Adaptive(steps=5, bias=-3.0, halted="transformed")),
     "universal-accumulated": replace(UNIVERSAL, halting=Adaptive(steps=5, bias=-3.0, mixture="accumulated")),
     "universal-neighbours": replace(UNIVERSAL, neighbours=1),
+    "universal-window": replace(UNIVERSAL, window=2),
     "universal-fixed": replace(UNIVERSAL, halting=Fixed(steps=3), source_vocab=VOCAB + 4, tied=False),
     "seq2seq-gru": SEQ2SEQ,
     "seq2seq-reversed": replace(SEQ2SEQ, reverse_source=True),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headway.data.config import DataConfig
-from headway.data.tokenizers import Word
+from headway.data.tokenizers import Marks, Word
 from headway.errors import DataError
 from headway.models import EncoderDecoderConfig, build_model
 from headway.tasks.prepare import prepare_translation
@@ -104,3 +104,15 @@ def test_an_empty_source_says_nothing_and_an_empty_target_is_its_stop_token(task
 def test_an_unknown_split_is_named(task):
     with pytest.raises(DataError, match="no split 'exam', there are odd, train, val"):
         task.forced(torch.nn.Identity(), CPU, "exam")
+
+
+def test_marks_put_tokens_in_front_of_every_source_of_a_new_run(task, tmp_path):
+    marks = Marks(pad=0, unk=1, start=2, stop=3, before=(2,))
+    data = DataConfig(spec=str(tmp_path), tokenizer=Word(), cache=str(tmp_path / "cache"), marks=marks)
+    marked, tokenizers, _ = prepare_translation(Translation(), data, {}, batch_tokens=64, seed=0)
+    assert {tokenizer.marks for tokenizer in tokenizers.values()} == {marks}
+    assert (marked.source_tokenizer.start, marked.source_tokenizer.stop) == (task.source_tokenizer.start, 3)
+    for split in PAIRS:
+        for n in range(len(PAIRS[split])):
+            assert marked.splits[split].source[n].tolist() == [2, *task.splits[split].source[n].tolist()]
+            assert marked.splits[split].target[n].tolist() == task.splits[split].target[n].tolist()

@@ -67,9 +67,16 @@ class Tokenizer:
         self._drops_unknown = only_characters and model.get("unk_token") is None
 
     @classmethod
-    def train(cls, config: TokenizerConfig, lines: Iterable[str], *, specials: Sequence[str] = SPECIALS) -> Tokenizer:
+    def train(
+        cls,
+        config: TokenizerConfig,
+        lines: Iterable[str],
+        *,
+        specials: Sequence[str] = SPECIALS,
+        marks: Marks | None = None,
+    ) -> Tokenizer:
         """A tokenizer of this kind for these lines (or any pieces of text), the same in whatever order they come."""
-        return cls(learn(config, lines, tuple(specials)))
+        return cls(learn(config, lines, tuple(specials)), marks)
 
     @classmethod
     def from_json(cls, text: str, marks: Marks | None = None) -> Tokenizer:

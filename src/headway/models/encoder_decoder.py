@@ -21,7 +21,7 @@ from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.positions import CausalPosition, Sinusoidal
 from headway.nn.stack import Memory, StackConfig
 from headway.nn.taps import Tap
-from headway.ops import Causal, Lengths
+from headway.ops import Causal, Lengths, Mask, Offset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,8 +162,12 @@ class EncoderDecoder(nn.Module):
         """Source (B, S), target prefix (B, T) -> (B, T, D), what the output layer reads."""
         check_lengths(target_lengths_B, target_BT, "target")
         memory = self.encode(Source(source_BS, source_lengths_B))
-        x_BTD: Tensor = self.decoder(self.target_embedding(target_BT), mask=Causal(), memory=memory)
+        x_BTD: Tensor = self.decoder(self.target_embedding(target_BT), mask=self.looking(0), memory=memory)
         return x_BTD
+
+    def looking(self, offset: Offset) -> Mask:
+        """What a target token sees of the target when the first stands at `offset`."""
+        return Causal(offset=offset)
 
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The output layer's matrix (V, D) and bias."""
@@ -189,7 +193,7 @@ class EncoderDecoder(nn.Module):
         check_lengths(counts_B, tokens_BK, "target")
         cache = state.cache.ready(tokens_BK.shape[1], counts_B)
         x = self.decoder(
-            self.target_embedding(tokens_BK), mask=Causal(offset=cache.length), cache=cache, memory=state.memory
+            self.target_embedding(tokens_BK), mask=self.looking(cache.length), cache=cache, memory=state.memory
         )
         state = replace(state, cache=cache.advanced(tokens_BK.shape[1], counts_B))
         return self.head(x, self.target_embedding.weight), state

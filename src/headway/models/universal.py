@@ -23,9 +23,10 @@ from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.loop import LoopConfig, listening
 from headway.nn.norms import FeatureNorm, LayerNorm, Norm
 from headway.nn.stack import Memory
-from headway.ops import Causal, Lengths
+from headway.ops import Lengths, Mask, Offset, Window
 
 Sides = Literal["together", "apart"]
+Drawn = Literal["once", "every-step"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,30 +36,39 @@ class Offsets:
     sides: "together" moves source and target alike, so that their difference says what belongs together, as in a copy;
     "apart" moves each by itself. With `jumps` positions also leap ahead, each with this probability, by up to a quarter
     of `most`: then no distance from an end says how many tokens lie between, and none of a long text is new.
+    drawn: "once" for all steps of a row; "every-step" anew before each, as tensor2tensor does, so that what a token
+    remembers of earlier steps says nothing of where it stands.
     """
 
     most: int = 400
     sides: Sides = "together"
     jumps: float = 0.0
+    drawn: Drawn = "once"
 
     def __post_init__(self) -> None:
         positive("offsets.most", self.most)
         probability("offsets.jumps", self.jumps)
         if self.sides not in get_args(Sides):
             raise ConfigError(f"offsets.sides={self.sides!r}, allowed: {', '.join(get_args(Sides))}")
+        if self.drawn not in get_args(Drawn):
+            raise ConfigError(f"offsets.drawn={self.drawn!r}, allowed: {', '.join(get_args(Drawn))}")
 
-    def draw(self, rows: int, source: int, target: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """What to add to the positions of `source` and `target` tokens, (B, S) and (B, T).
+    def draw(
+        self, rows: int, source: int, target: int, device: torch.device, *, steps: int = 1
+    ) -> tuple[Tensor, Tensor]:
+        """What to add to the positions of `source` and `target` tokens at each step, (N, B, S) and (N, B, T).
 
-        Without jumps a fifth of the rows begins at 0, as all will after training.
+        Drawn once, N is 1. Without jumps a fifth of the rows begins at 0, as all will after training.
         """
         leap, longest = max(self.most // 4, 1), max(source, target)
-        first = torch.randint(-leap if not self.jumps else 0, self.most + 1, (2, rows, 1), device=device).clamp_(min=0)
-        shift = first.expand(-1, -1, longest)
+        times = steps if self.drawn == "every-step" else 1
+        least = 0 if self.jumps else -leap
+        first = torch.randint(least, self.most + 1, (2, times, rows, 1), device=device).clamp_(min=0)
+        shift = first.expand(-1, -1, -1, longest)
         if self.jumps:
             leaps = torch.randint(1, leap + 1, shift.shape, device=device)
             shift = shift + (leaps * (torch.rand(shift.shape, device=device) < self.jumps)).cumsum(-1)
-        return shift[0, :, :source], shift[0 if self.sides == "together" else 1, :, :target]
+        return shift[0, ..., :source], shift[0 if self.sides == "together" else 1, ..., :target]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +82,7 @@ class UniversalConfig:
     inner: int = 4096
     halting: Adaptive | Fixed = Adaptive()
     neighbours: int = 0  # above 0 the encoder's transition is a separable convolution over so many on each side
+    window: int | None = None  # how far a token looks among those of its own side; None: to all of them
     offsets: Offsets | None = None  # None: positions begin at 0
     norm: FeatureNorm = LayerNorm()
     activation: Activation = "relu"
@@ -82,6 +93,10 @@ class UniversalConfig:
     scaled: bool = True  # words times √D on the way in
     output_bias: bool = False
     kernel: str = "auto"
+
+    def __post_init__(self) -> None:
+        if self.window is not None:
+            positive("window", self.window)
 
     @property
     def encoder(self) -> LoopConfig:
@@ -118,14 +133,17 @@ class Universal(EncoderDecoder):
 
     def __init__(self, config: UniversalConfig) -> None:
         super().__init__(config)
-        self.offsets = config.offsets
+        self.offsets, self.steps = config.offsets, config.halting.steps
+        self.near = None if config.window is None else Window(config.window)
 
-    def encode(self, source: Source, shift_BS: Tensor | None = None) -> Memory:
+    def encode(self, source: Source, shift_NBS: Tensor | None = None) -> Memory:
         """Read the source: keys and values for every step of the decoder."""
         check_lengths(source.lengths, source.tokens, "source")
         embedding = self.source_embedding or self.target_embedding
-        mask = None if source.lengths is None else Lengths(source.lengths)
-        x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths, shift_BT=shift_BS)
+        mask: Mask | None = None if source.lengths is None else Lengths(source.lengths)
+        if self.near is not None:
+            mask = self.near if mask is None else mask & self.near
+        x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths, shift_NBT=shift_NBS)
         return self.decoder.remember(x_BSD, source.lengths)
 
     def features(
@@ -137,16 +155,23 @@ class Universal(EncoderDecoder):
     ) -> Tensor:
         """Source (B, S), target prefix (B, T) -> (B, T, D), what the output layer reads."""
         check_lengths(target_lengths_B, target_BT, "target")
-        shift_BS = shift_BT = None
+        shift_NBS = shift_NBT = None
         if self.training and self.offsets is not None:
             rows, source = source_BS.shape
-            shift_BS, shift_BT = self.offsets.draw(rows, source, target_BT.shape[1], source_BS.device)
-        memory = self.encode(Source(source_BS, source_lengths_B), shift_BS)
+            shift_NBS, shift_NBT = self.offsets.draw(
+                rows, source, target_BT.shape[1], source_BS.device, steps=self.steps
+            )
+        memory = self.encode(Source(source_BS, source_lengths_B), shift_NBS)
         embedded = self.target_embedding(target_BT)
         x_BTD: Tensor = self.decoder(
-            embedded, mask=Causal(), lengths_B=target_lengths_B, memory=memory, shift_BT=shift_BT
+            embedded, mask=self.looking(0), lengths_B=target_lengths_B, memory=memory, shift_NBT=shift_NBT
         )
         return x_BTD
+
+    def looking(self, offset: Offset) -> Mask:
+        """What a target token sees of the target when the first stands at `offset`."""
+        causal = super().looking(offset)
+        return causal if self.near is None else causal & self.near.at(offset)
 
     @torch.no_grad()
     def ponder(

@@ -83,16 +83,16 @@ class Loop(nn.Module):
         lengths_B: Tensor | None = None,
         cache: Cache | None = None,
         memory: Memory | None = None,
-        shift_BT: Tensor | None = None,
+        shift_NBT: Tensor | None = None,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen.
 
-        `shift_BT` is added to the positions.
+        `shift_NBT` is added to the positions: at step n its row n, at all of them where it has one.
         """
         count = x_BTD.shape[1]
         offset, positions = standing(count, cache, x_BTD.device)
-        if shift_BT is not None:
-            positions = positions + shift_BT
+        if shift_NBT is not None:
+            positions = positions + shift_NBT
         keep_BT = None
         if lengths_B is not None:
             keep_BT = torch.arange(count, device=x_BTD.device) < lengths_B.unsqueeze(-1)
@@ -112,7 +112,7 @@ class Loop(nn.Module):
 
         def advance(state: Tensor, step: int) -> tuple[Tensor, Tensor]:
             """What the block is told at a step, and what it makes of it."""
-            told = state + places + times[step]
+            told = state + (places if shift_NBT is None else places[step % len(places)]) + times[step]
             return told, block(told, cache=cache.layers[step] if cache else None)
 
         state = self.dropout(x_BTD)

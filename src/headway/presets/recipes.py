@@ -213,6 +213,21 @@ def sequences(model: ModelConfig) -> RunConfig:
     )
 
 
+def digits(model: ModelConfig) -> RunConfig:
+    """For digits at ten times the length: `sequences` for a small model, in minutes on one core."""
+    whole = sequences(model)
+    train = replace(
+        whole.train,
+        steps=4500,
+        batch_tokens=1024,
+        learning_rate=2e-3,
+        schedule=Cosine(warmup=200, floor=0.02),
+        evaluate_every=500,
+        save_every=500,
+    )
+    return replace(whole, train=train)
+
+
 def rnn_translation(model: ModelConfig) -> RunConfig:
     """The Multi30k tutorial's: Adam at 1e-3, clip 1, words seen twice."""
     return RunConfig(

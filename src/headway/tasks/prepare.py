@@ -117,10 +117,13 @@ def prepare_translation(
 
 
 def _train(text: ParallelText, data: DataConfig) -> dict[str, Tokenizer]:
+    def trained(lines: Iterable[str]) -> Tokenizer:
+        return Tokenizer.train(data.tokenizer, lines, marks=data.marks)
+
     if data.joint:
-        return {"tokenizer.json": Tokenizer.train(data.tokenizer, chain.from_iterable(text.pairs("train")))}
+        return {"tokenizer.json": trained(chain.from_iterable(text.pairs("train")))}
     return {
-        f"tokenizer-{name}.json": Tokenizer.train(data.tokenizer, (pair[side] for pair in text.pairs("train")))
+        f"tokenizer-{name}.json": trained(pair[side] for pair in text.pairs("train"))
         for side, name in enumerate(("source", "target"))
     }
 
