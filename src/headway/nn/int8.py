@@ -64,14 +64,15 @@ class Int8Linear(nn.Module):
         return self._multiply(x, _MULTIPLY_RELU)
 
     def _multiply(self, x: Tensor, operation: Any) -> Tensor:
-        if x.device.type != "cpu" or x.dtype != torch.float32 or not supported():
+        if self.ready is not None and x.is_cpu and x.dtype == torch.float32:
+            multiplied: Tensor = operation(x, self.ready, reduced())
+            return multiplied
+        if not x.is_cpu or x.dtype != torch.float32 or not supported():
             y = F.linear(x.float(), self.weight.float() * self.scale[:, None], self.bias).to(x.dtype)
             return y.relu_() if operation is _MULTIPLY_RELU else y
-        if self.ready is None:
-            with fbgemm():
-                self.ready = self.packed()
-        multiplied: Tensor = operation(x, self.ready, reduced())
-        return multiplied
+        with fbgemm():
+            self.ready = self.packed()
+        return self._multiply(x, operation)
 
     def packed(self) -> Any:
         """The weight as the engine reads it."""

@@ -45,10 +45,10 @@ def run(call: Call) -> Tensor:
 
 def _joined(call: Call, product: Callable[[Tensor, Tensor], Tensor], few: Tensor, many_BGSE: Tensor) -> Tensor:
     """The product of (B·G, …) with keys or values; long ones whose heads lie side by side, row by row: no copies."""
-    apart = many_BGSE.stride(0) != many_BGSE.shape[1] * many_BGSE.stride(1)
-    if not (1 < call.rows <= ROWS and call.keys >= LONG and apart):
-        return product(few, many_BGSE.flatten(0, 1))
-    return torch.cat(list(map(product, few.chunk(call.rows), many_BGSE)))
+    long = call.keys >= LONG and 1 < call.rows <= ROWS
+    if long and many_BGSE.stride(0) != many_BGSE.shape[1] * many_BGSE.stride(1):
+        return torch.cat(list(map(product, few.chunk(call.rows), many_BGSE)))
+    return product(few, many_BGSE.flatten(0, 1))
 
 
 def pays(call: Call) -> bool:
