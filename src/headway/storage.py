@@ -26,8 +26,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from headway.errors import ConfigError, DataError, StorageError
+from headway.manifests import MANIFEST, as_text, fingerprint, seal
 
-MANIFEST = "MANIFEST.json"
 AHEAD = 32  # chunks of a streamed file that may wait to be written
 DRAFT = ".draft-"  # what a writer that died may leave behind begins with this
 
@@ -114,7 +114,7 @@ class Draft:
 
     def json(self, name: str, value: Any) -> None:
         """Add a JSON file."""
-        self.text(name, _json(value))
+        self.text(name, as_text(value))
 
     def tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
         """Add a safetensors file; it holds names, shapes and numbers alone, so equal tensors are equal files."""
@@ -125,10 +125,6 @@ class Draft:
 def _write_all(file: io.FileIO, chunk: memoryview) -> None:
     while chunk:
         chunk = chunk[file.write(chunk) :]
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, indent=2) + "\n"
 
 
 def _put(path: Path, data: bytes) -> None:
@@ -161,8 +157,8 @@ def committing(folder: Path, *, shared: bool = False, needs: int | None = None) 
         DISK.make(draft)
         filled = Draft(draft)
         yield filled
-        files = {path.name: filled.known.get(path.name) or _fingerprint(path) for path in sorted(draft.iterdir())}
-        Draft(draft).json(MANIFEST, {"files": files, "sha256": _digest(files)})
+        files = {path.name: filled.known.get(path.name) or fingerprint(path) for path in sorted(draft.iterdir())}
+        Draft(draft).json(MANIFEST, {"files": files, "sha256": seal(files)})
         DISK.sync(draft)
         try:
             DISK.rename(draft, folder)
@@ -306,39 +302,6 @@ def storage_errors(path: Path, needs: int | None = None, *, doing: str = "writte
 def _free(path: Path) -> int:
     place = next((parent for parent in path.parents if parent.exists()), Path("/"))
     return shutil.disk_usage(place).free
-
-
-def _fingerprint(path: Path) -> dict[str, Any]:
-    with path.open("rb") as file:
-        return {"size": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
-
-
-def _digest(files: Any) -> str:
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
-
-
-def problems(folder: Path) -> list[str]:
-    """What is wrong with a committed folder: every file missing, unknown, of another size or content. [] if sound."""
-    for path in (folder, folder / MANIFEST):
-        if path.is_symlink():
-            return [f"{path.name} is a link"]
-    try:
-        text = (folder / MANIFEST).read_text()
-        manifest = json.loads(text)
-        files = manifest["files"]
-        if text != _json({"files": files, "sha256": _digest(files)}):
-            return [f"{MANIFEST} does not match its own checksum"]
-        found = {path.name: path for path in folder.iterdir() if path.name != MANIFEST}
-        wrong = [f"{name} is missing" for name in files if name not in found]
-        wrong += [f"{name} does not belong there" for name in found if name not in files]
-        for name, path in found.items():
-            if name in files and (path.is_symlink() or not path.is_file()):
-                wrong.append(f"{name} is not a plain file")
-            elif name in files and _fingerprint(path) != files[name]:
-                wrong.append(f"{name} is damaged")
-        return wrong
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        return [f"{MANIFEST} cannot be read ({type(error).__name__})"]
 
 
 def sweep(folder: Path) -> None:

@@ -18,6 +18,7 @@ from headway.imports import import_folder
 from headway.interop import exporting, proof
 from headway.interop.exporting import Exporting, Pixels, export
 from headway.interop.tokenizer_export import AnyTask
+from headway.manifests import MANIFEST, problems
 from headway.models import (
     BertConfig,
     BertPretrainingConfig,
@@ -35,7 +36,6 @@ from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.positions import Alibi, Learned, Rotary, SinusoidalHalves, SinusoidalTensor2Tensor
 from headway.nn.recurrent import RecurrentConfig
 from headway.runs import load
-from headway.storage import MANIFEST, problems
 from headway.tasks.language import Language
 from headway.tasks.masked import Masked
 from headway.tasks.translation import Translation

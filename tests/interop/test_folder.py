@@ -9,7 +9,8 @@ from safetensors.torch import load_file, save_file
 from headway.errors import BadModelError
 from headway.interop.folder import ModelFolder
 from headway.interop.safetensors_writer import chunks_of
-from headway.storage import committing, problems
+from headway.manifests import problems
+from headway.storage import committing
 from tests.interop.folders import CONFIG, gpt2_tensors, write_gpt2
 
 

@@ -19,7 +19,7 @@ import headway
 from headway.cli import main
 from headway.errors import BadModelError, ConfigError
 from headway.imports import import_folder
-from headway.storage import problems
+from headway.manifests import problems
 from headway.training.checkpoints import Checkpoints
 from tests.interop import peers
 from tests.interop.folders import CONFIG, characters, gpt2_tensors, write_gpt2

@@ -12,7 +12,8 @@ import pytest
 
 from headway import storage
 from headway.errors import ConfigError, NonFiniteError, NoRunError, StorageError
-from headway.storage import Disk, committing, locked, problems
+from headway.manifests import problems
+from headway.storage import Disk, committing, locked
 from headway.training.checkpoints import Checkpoints, mean_of
 from tests.training.small import TRAIN, CountingTask, losses, state_hash, trainer
 

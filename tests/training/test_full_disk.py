@@ -16,7 +16,8 @@ import torch
 from headway import storage
 from headway.cli import main
 from headway.errors import StorageError
-from headway.storage import Appending, Disk, growing, problems
+from headway.manifests import problems
+from headway.storage import Appending, Disk, growing
 from headway.training.checkpoints import Checkpoints
 from headway.training.trainer import Trainer
 from tests.training import small

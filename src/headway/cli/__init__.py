@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 from headway import __version__
@@ -318,6 +319,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.overrides = rest
     warnings.showwarning = _one_line
     try:
+        if getattr(arguments, "precision", None) in ("int8", "auto"):
+            _check_ahead(arguments.run)
         name = "import_" if arguments.command == "import" else arguments.command  # a word of Python's own
         _command(name).run(arguments)
         sys.stdout.flush()  # here, where what goes wrong with it can still be told
@@ -338,6 +341,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"headway: {error.filename or 'standard output'}: could not be written (no space left)", file=sys.stderr)
         return StorageError.exit_code
     return 0
+
+
+def _check_ahead(run: str) -> None:
+    """Check the 8-bit copy of a run, if it has one, while torch is being imported."""
+    from headway.manifests import INT8, begin  # whose threads `headway --help` can do without
+
+    begin(Path(run) / INT8)
 
 
 def _command(name: str) -> Any:

@@ -18,7 +18,8 @@ from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, h
 from headway.data.pictures import RULE, Picture, Pixels, decoded
 from headway.data.store import fingerprint
 from headway.errors import DataError
-from headway.storage import committing, discard, problems
+from headway.manifests import problems
+from headway.storage import committing, discard
 
 TEXTS = "captions.json"
 Sentences = tuple[str, ...]

@@ -17,7 +17,8 @@ from headway.data.pictures import RULE, Picture, Pixels, decode_all
 from headway.data.spectrograms import Spectrogram
 from headway.data.store import fingerprint
 from headway.errors import DataError
-from headway.storage import committing, discard, problems
+from headway.manifests import problems
+from headway.storage import committing, discard
 
 Labels = NDArray[np.int64]
 Progress = Callable[[str, int, int], None]  # what is done, how many are, of how many

@@ -12,7 +12,8 @@ from headway.data.figures import figures
 from headway.data.images import Progress
 from headway.data.pictures import Pixels
 from headway.errors import DataError
-from headway.storage import committing, discard, problems
+from headway.manifests import problems
+from headway.storage import committing, discard
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 COUNTS = {"train": 6_000, "val": 1_000, "test": 1_000}

@@ -18,7 +18,8 @@ from headway.data.drawing import SHAPES, Floats, Numbers, Objects, backgrounds, 
 from headway.data.images import FACTS, LABELS, PIXELS, Images, ImageStore, Progress, open_store
 from headway.data.pictures import Pixels
 from headway.errors import DataError
-from headway.storage import committing, discard, problems
+from headway.manifests import problems
+from headway.storage import committing, discard
 
 COLOURS = {
     "red": (0.85, 0.10, 0.10),

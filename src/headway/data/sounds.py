@@ -13,7 +13,8 @@ from headway.data.pictures import Pixels
 from headway.data.spectrograms import Spectrogram
 from headway.data.store import fingerprint
 from headway.data.tones import KINDS, tones
-from headway.storage import committing, discard, problems
+from headway.manifests import problems
+from headway.storage import committing, discard
 
 COUNTS = {"train": 5_000, "val": 1_000, "test": 1_000}
 CHUNK = 250  # sounds made at a time

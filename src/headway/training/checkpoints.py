@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from headway.errors import NoRunError
-from headway.storage import MANIFEST, commit_file, committing, discard, problems, read_tensors, set_aside, size_of
+from headway.manifests import MANIFEST, problems
+from headway.storage import commit_file, committing, discard, read_tensors, set_aside, size_of
 
 SMALL_FILES = 1024  # bytes: the facts and the manifest, about
 Note = Callable[[str], None]

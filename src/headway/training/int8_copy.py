@@ -17,8 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import DataError, StorageError
+from headway.manifests import INT8, begun, problems
 from headway.nn.int8 import Int8Linear, fbgemm, packed, supported
-from headway.storage import committing, discard, problems, read_tensors
+from headway.storage import committing, discard, read_tensors
 
 WEIGHTS, FACTS = "model.safetensors", "facts.json"
 
@@ -28,7 +29,7 @@ class Int8Copy:
 
     def __init__(self, folder: Path, pool: ThreadPoolExecutor) -> None:
         self.folder, self.tensors = folder, _read(folder / WEIGHTS)
-        self.problems, found = pool.submit(problems, folder), self.tensors
+        self.problems, found = begun(folder) or pool.submit(problems, folder), self.tensors
         self.packed = {
             name: pool.submit(packed, found[f"{name}.weight"], found[f"{name}.scale"], found.get(f"{name}.bias"))
             for name in _layers(found)
@@ -64,7 +65,7 @@ def opened(run: Path) -> Iterator[Int8Copy]:
     engine = fbgemm() if supported() else contextlib.nullcontext()  # other processors have none to set
     with engine, _quick_turns(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
         try:
-            yield Int8Copy(run / "int8", pool)
+            yield Int8Copy(run / INT8, pool)
         finally:
             pool.shutdown(cancel_futures=True)
 
