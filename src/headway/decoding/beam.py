@@ -12,6 +12,7 @@ from headway.decoding.candidates import Candidates, candidates
 from headway.decoding.chosen import tell_chosen
 from headway.decoding.constraints import Constraints
 from headway.decoding.guard import Guard
+from headway.decoding.side_by_side import parts, side_by_side
 from headway.errors import ConfigError
 from headway.models.stepper import Source, Stepper
 
@@ -133,10 +134,17 @@ def beam_search(
         return []
     if int(limits.min()) < 1:
         raise ConfigError(f"max_tokens={int(limits.min())}: expected at least 1")
-    search = _Search(model, source, prompt, counts_B, stop, settings, limits, constraints, recorder)
-    while search.step():
-        pass
-    best = [_ranked(lines, n_best) for lines in search.finished]
+    begun = prompt
+
+    @torch.inference_mode()
+    def lines_of(some: Tensor | slice) -> list[list[Hypothesis]]:
+        given = None if source is None else source.rows(some)
+        counts = None if counts_B is None else counts_B[some]
+        return _Search(model, given, begun[some], counts, stop, settings, limits[some], constraints, recorder).run()
+
+    count = 1 if recorder is not None else parts(model, len(prompt), beam, prompt.device)
+    found = lines_of(slice(None)) if count == 1 else side_by_side(lines_of, len(prompt), count)
+    best = [_ranked(lines, n_best) for lines in found]
     tell_chosen(model, [[line.tokens for line in lines] for lines in best])
     return best
 
@@ -177,6 +185,12 @@ class _Search:
             self.real = None if counts_B is None else counts_B[each]
         self.constraints = constraints if constraints else None
         self.guard: Guard | None = None
+
+    def run(self) -> list[list[Hypothesis]]:
+        """The finished lines of each row."""
+        while self.step():
+            pass
+        return self.finished
 
     def step(self) -> bool:
         """One word more on every line; False when no row is open any longer."""

@@ -24,6 +24,11 @@ class Source:
     lengths: Tensor | None = None
     images: Tensor | None = None
 
+    def rows(self, some: Tensor | slice) -> Source:
+        """These rows, in this order."""
+        lengths, images = (None if x is None else x[some] for x in (self.lengths, self.images))
+        return Source(self.tokens[some], lengths, images)
+
     @classmethod
     def of_images(cls, images: Tensor) -> Source:
         """Images, and no tokens."""

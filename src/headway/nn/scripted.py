@@ -210,6 +210,16 @@ def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:
         return program
 
 
+def alone(model: nn.Module) -> bool:
+    """Is this a transformer in 8 bits that nobody listens to or watches?"""
+    kinds = set()
+    for part in model.modules():
+        if part._forward_hooks or part._forward_pre_hooks or getattr(part, "watch", None) is not None:
+            return False
+        kinds.add(type(part))
+    return {Block, Int8Linear} <= kinds and SCRIPTS and supported()
+
+
 _KNOWN: WeakKeyDictionary[nn.Module, Scripted | None] = WeakKeyDictionary()
 
 
