@@ -6,8 +6,10 @@ of a second in which a second processor has nothing to do.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -63,14 +65,20 @@ def problems(folder: Path) -> list[str]:
 _BEGUN: dict[Path, Future[list[str]]] = {}
 
 
-def begin(folder: Path) -> None:
-    """Look for problems on a thread, for whoever will ask for them."""
-    if (folder / MANIFEST).is_file():
-        pool = ThreadPoolExecutor(1)
-        _BEGUN[folder] = pool.submit(problems, folder)
-        pool.shutdown(wait=False)
+@contextlib.contextmanager
+def ahead(folder: Path) -> Iterator[None]:
+    """Meanwhile look for problems on a thread, for whoever asks `begun`."""
+    with contextlib.suppress(OSError):  # a name that no file can have: whoever reads it will say so
+        if (folder / MANIFEST).is_file():
+            pool = ThreadPoolExecutor(1)
+            _BEGUN[folder] = pool.submit(problems, folder)
+            pool.shutdown(wait=False)
+    try:
+        yield
+    finally:
+        _BEGUN.pop(folder, None)  # later the folder may be another
 
 
 def begun(folder: Path) -> Future[list[str]] | None:
-    """What `begin` finds; once, since a folder may change."""
+    """What `ahead` finds, once."""
     return _BEGUN.pop(folder, None)

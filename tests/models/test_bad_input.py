@@ -119,6 +119,7 @@ def test_a_source_where_none_belongs_and_none_where_one_does():
         (lambda: build_model(replace(GPT, norm=BatchNorm())), "BatchNorm: in a causal model"),
         (lambda: build_model(replace(TRANSLATOR, attention_dropout=1.5)), r"dropout=1\.5"),
         (lambda: build_model("gpt2"), "'gpt2' is no model config"),
+        (lambda: build_model(type("GptConfig", (), {})()), "is no model config"),
         (lambda: RnnLmConfig(vocab=5, recurrent=GRU, input="onehot"), "input='onehot', allowed: embedding, one-hot"),
         (lambda: RecurrentConfig(hidden=4, layers=0), "layers=0"),
         (lambda: RecurrentConfig(hidden=4, cell="elman"), "cell='elman', allowed: rnn, gru, lstm"),

@@ -311,3 +311,10 @@ def test_neighbours_in_a_decoder_are_refused():
         StackConfig(layers=1, block=near, context=8, causal=True)
     with pytest.raises(ConfigError, match="neighbours=-1, allowed: whole numbers from 0"):
         FeedForwardConfig(inner=8, neighbours=-1)
+
+
+def test_a_window_keeps_nothing_of_the_sources_it_has_read():
+    model = build_model(replace(UNIVERSAL, window=2), seed=0).eval()
+    for length in (3, 5, 9):
+        model.encode(Source(torch.ones(1, length, dtype=torch.long)))
+    assert not model.near.__dict__.get("_forms")

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from headway.decoding.beam import beam_search
+from headway.errors import ShapeError
 from headway.models import EncoderDecoderConfig, GptConfig, Source, build_model
 from headway.nn import int8, scripted
 from headway.nn.int8 import quantise
@@ -145,3 +146,47 @@ def test_a_model_that_is_gone_is_not_kept(taken):
     del model
     gc.collect()
     assert len(scripted._KNOWN) == known
+
+
+def test_a_beam_too_wide_for_its_attention_steps_in_python(taken):
+    searched(translator(), 17)
+    assert not any(taken)
+
+
+def test_a_model_in_training_keeps_its_dropout(taken):
+    model = writer(dropout=0.5).train()
+    assert not torch.equal(written(model), written(model))
+    assert not any(taken)
+
+
+def test_under_autocast_it_steps_in_python(taken):
+    with torch.autocast("cpu", torch.bfloat16):
+        written(writer())
+    assert not any(taken)
+
+
+def test_a_block_put_in_later_is_the_one_that_runs(taken, monkeypatch):
+    model, other = writer(), writer(activation="relu")
+    written(model)
+    assert any(taken)
+    model.stack.blocks[1] = other.stack.blocks[1]
+    got = written(model)
+    monkeypatch.setattr(scripted, "PAYS", 10**9)
+    assert torch.equal(got, written(model))
+
+
+@torch.inference_mode()
+def test_rows_that_do_not_fit_the_cache_are_refused(taken):
+    model = writer()
+    _, state = model.extend(torch.arange(15).view(3, 5), model.start(capacity=9))
+    _, state = model.extend(torch.ones(3, 1, dtype=torch.long), state)
+    with pytest.raises(ShapeError, match="2 rows of tokens for a cache of 3 rows"):
+        model.extend(torch.ones(2, 1, dtype=torch.long), state)
+
+
+def test_whoever_listens_to_all_modules_hears_the_blocks(taken):
+    model, heard = writer(), []
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda module, *_: heard.append(type(module)))
+    written(model)
+    handle.remove()
+    assert heard.count(type(model.stack.blocks[0])) == 2 * 21

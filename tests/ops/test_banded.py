@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+import weakref
 from dataclasses import dataclass
 
 import pytest
@@ -256,3 +258,21 @@ def test_blocks_are_those_torch_finds_by_asking_about_every_pair(make, length):
     assert torch.equal(got.full_kv_num_blocks, want.full_kv_num_blocks)
     assert torch.equal(got.kv_num_blocks, want.kv_num_blocks)
     assert got.seq_lengths == want.seq_lengths
+
+
+def test_masks_are_gone_when_nobody_has_them_any_more():
+    """What is kept with a mask must not keep the mask: on a GPU nothing would collect it before memory is short."""
+    marks = torch.zeros(1, 40, dtype=torch.bool)
+    marks[0, 3] = True
+    q = torch.randn(1, 2, 40, 8)
+    gc.collect()
+    gc.disable()
+    try:
+        for make in (lambda: Window(4) | Global(marks), lambda: Global(marks)):
+            mask = make()
+            attend(q, q, q, mask=mask, kernel="auto" if isinstance(mask, Global) else "banded")
+            gone = weakref.ref(mask)
+            del mask
+            assert gone() is None
+    finally:
+        gc.enable()

@@ -12,6 +12,7 @@ from headway.cli import main
 from headway.errors import ConfigError, NoRunError
 from headway.nn.int8 import Int8Linear, supported
 from headway.runs import load
+from headway.training.int8_copy import opened
 from headway.training.weights import pick_precision
 
 
@@ -106,3 +107,32 @@ def test_evaluating_in_eight_bits(run, capsys):
         losses.append(json.loads(capsys.readouterr().out)["loss"])
     assert losses[1] == pytest.approx(losses[0], abs=0.05)
     assert losses[2] == pytest.approx(losses[0], abs=0.05)
+
+
+def test_a_copy_is_judged_as_it_is_when_it_is_loaded(run, monkeypatch):
+    """A check begun for a command that never came to it is not kept for the next one."""
+    prompt = load(run, precision="int8").prompt("the log")
+    sound = load(run, precision="int8").model(prompt)
+    monkeypatch.setattr("headway.cli._command", lambda name: pytest.fail("stopped before the run is read"))
+    with pytest.raises(pytest.fail.Exception):
+        main(["evaluate", str(run), "--precision", "int8"])
+    path = run / "int8" / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-3] + b"abc")
+    assert torch.equal(load(run, precision="int8").model(prompt), sound)
+
+
+def test_a_copy_that_is_replaced_while_it_is_read_is_not_taken_for_the_new_one(run):
+    load(run, precision="int8")
+    with opened(run) as copy:
+        key = json.loads((run / "int8" / "facts.json").read_text())["checkpoints"]
+        manifest = run / "int8" / "MANIFEST.json"
+        was = manifest.read_text()
+        assert copy.is_of(key)
+        manifest.write_text(was + " ")
+        assert not copy.is_of(key)
+        manifest.write_text(was)
+
+
+def test_a_name_that_no_folder_can_have_is_one_line(capsys):
+    assert main(["evaluate", "a" * 300, "--precision", "int8"]) == NoRunError.exit_code
+    assert capsys.readouterr().err.startswith("headway: ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import gc
 import importlib
@@ -319,10 +320,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments.overrides = rest
     warnings.showwarning = _one_line
     try:
-        if getattr(arguments, "precision", None) in ("int8", "auto"):
-            _check_ahead(arguments.run)
         name = "import_" if arguments.command == "import" else arguments.command  # a word of Python's own
-        _command(name).run(arguments)
+        with _checked_ahead(arguments):
+            _command(name).run(arguments)
         sys.stdout.flush()  # here, where what goes wrong with it can still be told
     except HeadwayError as error:
         if arguments.debug:
@@ -343,11 +343,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _check_ahead(run: str) -> None:
-    """Check the 8-bit copy of a run, if it has one, while torch is being imported."""
-    from headway.manifests import INT8, begin  # whose threads `headway --help` can do without
+def _checked_ahead(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+    """Check the 8-bit copy of a run, if it will be used, while torch is being imported."""
+    if getattr(arguments, "precision", None) not in ("int8", "auto"):
+        return contextlib.nullcontext()
+    from headway.manifests import INT8, ahead  # whose threads `headway --help` can do without
 
-    begin(Path(run) / INT8)
+    return ahead(Path(arguments.run) / INT8)
 
 
 def _command(name: str) -> Any:

@@ -93,7 +93,8 @@ class LineCounter:
         """A line on stderr, above the bar."""
         line = f"headway: note: {text}"
         if self.bar is None:
-            print(line, file=sys.stderr)
+            if sys.stderr is not None:  # print would take stdout for it
+                print(line, file=sys.stderr)
         else:
             self.bar.console.print(line, soft_wrap=True, markup=False, highlight=False)
 

@@ -89,7 +89,7 @@ def _simple(scores_RW: Tensor, words_RWV: Tensor, share: int, stop: int) -> Cand
 
 
 def largest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """(…, V) -> the `count` largest of each row, greatest first, and where they stand, as `topk` gives them.
+    """(…, V) -> the `count` largest of each row, greatest first, and where they stand; of equals any, as with `topk`.
 
     On a CPU topk moves whole rows about: of a long one it is shown only the blocks whose own largest are the largest.
     """

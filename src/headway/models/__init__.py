@@ -116,8 +116,9 @@ else:
 
 def build_model(config: ModelConfig, *, seed: int = 0, device: torch.device | str = "cpu") -> nn.Module:
     """The model a config describes, its parameters drawn from `seed` alone; device "meta" allocates nothing."""
-    made = MODELS.get(type(config).__name__)
-    if made is None:
+    name = type(config).__name__
+    made = MODELS.get(name)
+    if made is None or type(config) is not _named(name):  # others have a BertConfig, too
         raise ConfigError(f"{config!r} is no model config; a preset is built by its name with headway.build")
     kind: type[nn.Module] = _named(made)
     if torch.device(device).type == "meta":

@@ -142,7 +142,8 @@ class Universal(EncoderDecoder):
         embedding = self.source_embedding or self.target_embedding
         mask: Mask | None = None if source.lengths is None else Lengths(source.lengths)
         if self.near is not None:
-            mask = self.near if mask is None else mask & self.near
+            near = self.near.at(0)  # one that goes with this source, and with it what kernels keep there
+            mask = near if mask is None else mask & near
         x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths, shift_NBT=shift_NBS)
         return self.decoder.remember(x_BSD, source.lengths)
 

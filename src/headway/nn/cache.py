@@ -35,8 +35,8 @@ class LayerCache:
 
     def _put(self, buffer: Tensor | None, new: Tensor, at: Offset, end: int) -> Tensor:
         rows, groups, count, width = new.shape
-        if buffer is not None and rows != buffer.shape[0]:
-            raise ShapeError(f"{rows} rows of tokens for a cache of {buffer.shape[0]} rows; `select` changes the rows")
+        if buffer is not None:
+            self._check(rows, buffer)
         if buffer is None or end > buffer.shape[2]:
             buffer = self._grown(new.new_zeros(rows, groups, 0, width) if buffer is None else buffer, end)
         if isinstance(at, int):
@@ -49,6 +49,11 @@ class LayerCache:
             buffer[row, :, slot] = new.transpose(1, 2)
         return buffer
 
+    @staticmethod
+    def _check(rows: int, buffer: Tensor) -> None:
+        if rows != buffer.shape[0]:
+            raise ShapeError(f"{rows} rows of tokens for a cache of {buffer.shape[0]} rows; `select` changes the rows")
+
     def _grown(self, buffer: Tensor, end: int) -> Tensor:
         while self.capacity < end:
             self.capacity *= 2
@@ -59,10 +64,11 @@ class LayerCache:
         self.spare = []
         return grown
 
-    def reach(self, end: int) -> tuple[Tensor, Tensor]:
-        """The buffers, which something was written to before, with room up to `end`."""
+    def reach(self, end: int, rows: int) -> tuple[Tensor, Tensor]:
+        """The buffers of so many rows, which something was written to before, with room up to `end`."""
         if self.k is None or self.v is None:
             raise ShapeError("a cache that nothing was written to has no buffers yet")
+        self._check(rows, self.k)
         if end > self.k.shape[2]:
             self.k, self.v = self._grown(self.k, end), self._grown(self.v, end)
         return self.k, self.v

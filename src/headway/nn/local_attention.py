@@ -19,7 +19,7 @@ from headway.nn.look import Far, Look
 from headway.nn.positions import Geometry
 from headway.nn.taps import Tap
 from headway.ops import Mask, Window
-from headway.ops.bands import Marked, globals_of, marked_queries, one_way, picked
+from headway.ops.bands import Marked, Picked, globals_of, marked_queries, one_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +131,7 @@ class GlobalAttention(SelfAttention):
         self, local: tuple[Tensor, Tensor, Tensor], own: tuple[Tensor, Tensor, Tensor], mask: Mask, marked: Marked
     ) -> Tensor:
         """(B, H, T, E): what every token sees, and for global ones, instead, what they see through `own`."""
-        everything = picked(mask, marked)
+        everything = Picked(mask, marked.index)
         dropout = self.dropout if self.training else 0.0
         if self.tap_weights.listening:
             near = ops.attention_weights(*local[:2], mask=mask, scale=self.scale)
@@ -158,7 +158,7 @@ class GlobalAttention(SelfAttention):
     ) -> Tensor:
         """x, of which whoever watches has been told."""
         if self.watch is not None:
-            far = Far(*own, picked(mask, marked), marked)
+            far = Far(*own, Picked(mask, marked.index), marked)
             q, k, v = local
             self.watch(
                 Look(kind="self", q=q, k=k, v=v, mixed=x_BHTE, mask=mask, scale=self.scale, far=far, known=known)

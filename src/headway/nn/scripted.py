@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules import module
 
 from headway.nn.attention import CrossAttention, SelfAttention
 from headway.nn.block import Block
@@ -24,6 +25,7 @@ from headway.nn.int8 import Int8Linear, reduced, supported
 from headway.nn.norms import FeatureLayerNorm
 from headway.nn.positions import Geometry
 from headway.ops import Causal, Mask
+from headway.ops.kernels import few
 from headway.ops.kernels.sdpa import dense
 
 SCRIPTS = sys.version_info < (3, 14)  # beyond, torch has no TorchScript
@@ -173,12 +175,14 @@ class Scripted:
     def step(self, x_B1D: Tensor, geometry: Geometry, cache: Cache, memory: Memory | None) -> Tensor | None:
         """(B, 1, D) through all blocks, or None where they have to be called themselves."""
         self.steps += 1
-        if self.steps <= PAYS or self._watched():
+        if self.steps <= PAYS or self._watched() or max(1, memory.lines if memory else 1) > few.MOST:
             return None
         lines, used, hidden, hides = 1, cache.used, None, None
         if geometry.lines is not None:
             assert geometry.own is not None
             lines, used = geometry.lines.count, geometry.lines.begin(used)
+            if lines > few.MOST:
+                return None
             hidden = ~geometry.own.dense(lines, used + lines, x_B1D.device)
         if memory is not None and memory.mask is not None:
             seen, alive = dense(memory.mask, memory.lines, memory.layers[0][0].shape[2], x_B1D.device)
@@ -187,15 +191,17 @@ class Scripted:
             hides = memory.mask.once("hides", lambda: ~seen)
         if self.layers is None:
             self.layers = compiled(self.blocks)
-        kv = [layer.reach(used + lines) for layer in cache.layers]
+        kv = [layer.reach(used + lines, len(x_B1D) // lines) for layer in cache.layers]
         both = (lines, 1 if memory is None else memory.lines)
         held = None if memory is None else list(memory.layers)
         return self.layers(x_B1D, both, used, kv, hidden, held, hides)
 
     def _watched(self) -> bool:
         """Does somebody listen at a tap or a layer, or watch an attention?"""
-        return any(look.watch is not None for look in self.looks) or any(
-            part._forward_hooks or part._forward_pre_hooks for part in self.parts
+        return (
+            bool(heard_everywhere())
+            or any(look.watch is not None for look in self.looks)
+            or any(part._forward_hooks or part._forward_pre_hooks for part in self.parts)
         )
 
 
@@ -210,8 +216,15 @@ def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:
         return program
 
 
+def heard_everywhere() -> bool:
+    """Does somebody listen to all modules there are?"""
+    return bool(module._global_forward_hooks or module._global_forward_pre_hooks)
+
+
 def alone(model: nn.Module) -> bool:
     """Is this a transformer in 8 bits that nobody listens to or watches?"""
+    if heard_everywhere():
+        return False
     kinds = set()
     for part in model.modules():
         if part._forward_hooks or part._forward_pre_hooks or getattr(part, "watch", None) is not None:
@@ -236,6 +249,8 @@ def step(
     plain = type(mask) is Causal and geometry.angles is None and geometry.bias is None
     if cache is None or not plain or x_BTD.shape[1] != 1 or x_BTD.dtype != torch.float32 or torch.is_grad_enabled():
         return None
+    if blocks.training or torch.is_autocast_enabled("cpu"):
+        return None
     begun = cache.used and not cache.fixed and isinstance(cache.length, int) and len(blocks) > 0
     if not begun or x_BTD.device.type != "cpu" or not isinstance(blocks[0].attention.qkv, Int8Linear):  # type: ignore[union-attr]
         return None
@@ -244,6 +259,9 @@ def step(
         known = SCRIPTS and supported() and len(every) == len(blocks) and all(map(_known, every))
         _KNOWN[blocks] = Scripted(every) if known else None
     found = _KNOWN[blocks]
+    if found is not None and list(map(id, found.blocks)) != list(map(id, blocks)):
+        del _KNOWN[blocks]  # somebody put another block in
+        return None
     return None if found is None else found.step(x_BTD, geometry, cache, memory)
 
 

@@ -6,14 +6,14 @@ Kernels that skip what is masked away ask here where to look; what is allowed th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from headway.ops.biases import Bias
-from headway.ops.masks import And, Global, Mask, Or, Window, _Joined
+from headway.ops.masks import And, Form, Global, Mask, Or, Window, _Joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +111,8 @@ class Shape:
 
 def shape(mask: Mask, heads: int) -> Shape:
     """Bands alone where they end by themselves, as under a Window joined by &; else with one `Global` set apart."""
+    if isinstance(mask, Global):
+        return _shape(mask, heads)  # it would keep itself alive
     return mask.once(("shape", heads), lambda: _shape(mask, heads))
 
 
@@ -201,11 +203,9 @@ class Picked(Mask):
     def check(self, rows: int, queries: int, keys: int) -> None:
         self.mask.check(rows, 0, keys)
 
-
-def picked(mask: Mask, marked: Marked) -> Picked:
-    """The mask for the marked queries, made once for all layers that share it."""
-    key = ("picked", id(marked.index))  # which lives as long as what is kept
-    return mask.once(key, lambda: Picked(mask, marked.index))
+    def once(self, key: Hashable, make: Callable[[], Form]) -> Form:
+        """Kept with the other mask, for all layers that share it; `index` too, by which it is known."""
+        return self.mask.once(("picked", id(self.index), key), lambda: (self.index, make()))[1]
 
 
 @dataclass(frozen=True, eq=False)

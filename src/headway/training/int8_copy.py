@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,18 +18,20 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import DataError, StorageError
-from headway.manifests import INT8, begun, problems
+from headway.manifests import INT8, MANIFEST, begun, problems
 from headway.nn.int8 import Int8Linear, fbgemm, packed, supported
 from headway.storage import committing, discard, read_tensors
 
 WEIGHTS, FACTS = "model.safetensors", "facts.json"
+_ONE_AT_A_TIME = threading.Lock()  # engine and turns are the process's
 
 
 class Int8Copy:
     """The copy in a folder, if there is one, its layers being packed by the threads of a pool."""
 
     def __init__(self, folder: Path, pool: ThreadPoolExecutor) -> None:
-        self.folder, self.tensors = folder, _read(folder / WEIGHTS)
+        self.folder, self.manifest = folder, _text(folder / MANIFEST)
+        self.tensors = _read(folder / WEIGHTS)
         self.problems, found = begun(folder) or pool.submit(problems, folder), self.tensors
         self.packed = {
             name: pool.submit(packed, found[f"{name}.weight"], found[f"{name}.scale"], found.get(f"{name}.bias"))
@@ -38,7 +41,9 @@ class Int8Copy:
     def is_of(self, key: str) -> bool:
         """Whether it is whole, and of the checkpoints that have this key."""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            return bool(key) and json.loads((self.folder / FACTS).read_text())["checkpoints"] == key and self._sound()
+            known = bool(key) and json.loads((self.folder / FACTS).read_text())["checkpoints"] == key
+            # Another process may have put a copy of other weights in its place since these were read.
+            return known and self._sound() and _text(self.folder / MANIFEST) == self.manifest
         return False
 
     def _sound(self) -> bool:
@@ -63,7 +68,7 @@ class Int8Copy:
 def opened(run: Path) -> Iterator[Int8Copy]:
     """A run's copy; what is not packed at the end never will be."""
     engine = fbgemm() if supported() else contextlib.nullcontext()  # other processors have none to set
-    with engine, _quick_turns(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+    with _ONE_AT_A_TIME, engine, _quick_turns(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
         try:
             yield Int8Copy(run / INT8, pool)
         finally:
@@ -79,6 +84,12 @@ def _quick_turns() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(before)
+
+
+def _text(path: Path) -> str:
+    with contextlib.suppress(OSError, ValueError):
+        return path.read_text()
+    return ""
 
 
 def _read(path: Path) -> dict[str, Tensor]:

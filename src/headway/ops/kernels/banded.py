@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headway.ops.bands import Band, Marked, PickedBias, marked_keys, marked_queries, picked, shape
+from headway.ops.bands import Band, Marked, Picked, PickedBias, marked_keys, marked_queries, shape
 from headway.ops.kernels import few, sdpa
 from headway.ops.kernels.call import Call
 from headway.ops.kernels.reference import drop
@@ -58,7 +58,7 @@ def everywhere(call: Call, rows: Marked) -> Tensor:
     """What the marked queries see: (B, H, N, W)."""
     assert call.mask is not None
     bias = None if call.bias is None else PickedBias(call.bias, rows.index)
-    theirs = replace(call, q=rows.pick(call.q), mask=picked(call.mask, rows), bias=bias)
+    theirs = replace(call, q=rows.pick(call.q), mask=Picked(call.mask, rows.index), bias=bias)
     return few.run(theirs) if few.pays(theirs) else sdpa.run(theirs)
 
 
