@@ -17,9 +17,7 @@ class DataConfig:
     source: str = "en"  # parallel text: the ending of the source files, or the name of its column
     target: str = "fr"
     tokenizer: TokenizerConfig = Bpe()
-    marks: Marks | None = (
-        None  # the special tokens: of an imported model, or of one learnt to translate; None: headway's own names
-    )
+    marks: Marks | None = None  # special tokens, of an imported model or one that translates; None: headway's own
     joint: bool = True  # one vocabulary for source and target
     errors: Literal["strict", "replace"] = "strict"  # what to do with bytes that are no UTF-8
     classes: tuple[str, ...] = ()  # of images, in the order of their numbers; () takes what the data says
