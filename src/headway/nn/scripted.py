@@ -175,14 +175,14 @@ class Scripted:
     def step(self, x_B1D: Tensor, geometry: Geometry, cache: Cache, memory: Memory | None) -> Tensor | None:
         """(B, 1, D) through all blocks, or None where they have to be called themselves."""
         self.steps += 1
-        if self.steps <= PAYS or self._watched() or max(1, memory.lines if memory else 1) > few.MOST:
-            return None
         lines, used, hidden, hides = 1, cache.used, None, None
         if geometry.lines is not None:
-            assert geometry.own is not None
             lines, used = geometry.lines.count, geometry.lines.begin(used)
-            if lines > few.MOST:
-                return None
+        both = (lines, 1 if memory is None else memory.lines)
+        if self.steps <= PAYS or max(both) > few.MOST or _heard(self.parts, self.looks):
+            return None
+        if geometry.lines is not None:
+            assert geometry.own is not None
             hidden = ~geometry.own.dense(lines, used + lines, x_B1D.device)
         if memory is not None and memory.mask is not None:
             seen, alive = dense(memory.mask, memory.lines, memory.layers[0][0].shape[2], x_B1D.device)
@@ -192,17 +192,8 @@ class Scripted:
         if self.layers is None:
             self.layers = compiled(self.blocks)
         kv = [layer.reach(used + lines, len(x_B1D) // lines) for layer in cache.layers]
-        both = (lines, 1 if memory is None else memory.lines)
         held = None if memory is None else list(memory.layers)
         return self.layers(x_B1D, both, used, kv, hidden, held, hides)
-
-    def _watched(self) -> bool:
-        """Does somebody listen at a tap or a layer, or watch an attention?"""
-        return (
-            bool(heard_everywhere())
-            or any(look.watch is not None for look in self.looks)
-            or any(part._forward_hooks or part._forward_pre_hooks for part in self.parts)
-        )
 
 
 def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:
@@ -216,21 +207,19 @@ def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:
         return program
 
 
-def heard_everywhere() -> bool:
-    """Does somebody listen to all modules there are?"""
-    return bool(module._global_forward_hooks or module._global_forward_pre_hooks)
+def _heard(parts: list[nn.Module], looks: list[SelfAttention | CrossAttention]) -> bool:
+    """Does somebody listen to all modules there are, or at one of these, or watch one of these attentions?"""
+    everywhere = module._global_forward_hooks or module._global_forward_pre_hooks
+    if everywhere or any(look.watch is not None for look in looks):
+        return True
+    return any(part._forward_hooks or part._forward_pre_hooks for part in parts)
 
 
 def alone(model: nn.Module) -> bool:
     """Is this a transformer in 8 bits that nobody listens to or watches?"""
-    if heard_everywhere():
-        return False
-    kinds = set()
-    for part in model.modules():
-        if part._forward_hooks or part._forward_pre_hooks or getattr(part, "watch", None) is not None:
-            return False
-        kinds.add(type(part))
-    return {Block, Int8Linear} <= kinds and SCRIPTS and supported()
+    parts = list(model.modules())
+    looks = [part for part in parts if isinstance(part, SelfAttention | CrossAttention)]
+    return SCRIPTS and supported() and {Block, Int8Linear} <= set(map(type, parts)) and not _heard(parts, looks)
 
 
 _KNOWN: WeakKeyDictionary[nn.Module, Scripted | None] = WeakKeyDictionary()
