@@ -1,6 +1,7 @@
 """Rows of a batch on threads: the same lines in the same order, and only where nobody listens."""
 
 import threading
+import warnings
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ import torch
 from headway.decoding import side_by_side as subject
 from headway.decoding.beam import beam_search
 from headway.models import EncoderDecoderConfig, Source, build_model
+from headway.nn import scripted
 from headway.nn.int8 import quantise, supported
 
 VOCAB = 40
@@ -81,3 +83,14 @@ def test_what_goes_wrong_in_a_part_is_raised(two_threads):
     with pytest.raises(ValueError, match="row 0"):
         subject.side_by_side(task, 16, 2)
     assert torch.get_num_threads() == 2
+
+
+@pytest.mark.skipif(not (supported() and scripted.SCRIPTS), reason="no 8-bit products here, or no TorchScript")
+def test_parts_that_come_to_compile_a_step_together_compile_it_once(two_threads, monkeypatch):
+    model, source, made, filters = model_of(), source_of(32), [], list(warnings.filters)
+    monkeypatch.setattr(scripted, "PAYS", 0)
+    compiled = scripted.compiled
+    monkeypatch.setattr(scripted, "compiled", lambda blocks: made.append(1) or compiled(blocks))
+    said(model, source, torch.full((32,), 6))
+    assert made == [1]
+    assert warnings.filters == filters

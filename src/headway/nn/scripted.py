@@ -7,6 +7,7 @@ model: this is used where nobody looks inside and every part is of a kind known 
 from __future__ import annotations
 
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Protocol
@@ -30,6 +31,7 @@ from headway.ops.kernels.sdpa import dense
 
 SCRIPTS = sys.version_info < (3, 14)  # beyond, torch has no TorchScript
 PAYS = 64  # steps a stack has taken, from which on compiling it pays: it takes as long as some forty steps save
+_ONE_AT_A_TIME = threading.Lock()  # parts of a batch come here together, and warnings are silenced for all threads
 _ACTIVATIONS = {activation_function(name): name for name in ("relu", "gelu", "gelu_tanh", "silu")}
 
 
@@ -189,8 +191,9 @@ class Scripted:
             if alive is not None:
                 return None
             hides = memory.mask.once("hides", lambda: ~seen)
-        if self.layers is None:
-            self.layers = compiled(self.blocks)
+        with _ONE_AT_A_TIME:
+            if self.layers is None:
+                self.layers = compiled(self.blocks)
         kv = [layer.reach(used + lines, len(x_B1D) // lines) for layer in cache.layers]
         held = None if memory is None else list(memory.layers)
         return self.layers(x_B1D, both, used, kv, hidden, held, hides)
