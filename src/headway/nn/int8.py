@@ -7,6 +7,7 @@ are multiplied in float32.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,7 @@ def _operation(name: str) -> Any:
     return getattr(wrapped, "_op", wrapped)
 
 
+PROCESS = threading.RLock()  # for what is the process's, not a thread's: the engine, silenced warnings
 _MULTIPLY, _MULTIPLY_RELU = _operation("linear_dynamic"), _operation("linear_relu_dynamic")
 
 
@@ -71,7 +73,8 @@ class Int8Linear(nn.Module):
             y = F.linear(x.float(), self.weight.float() * self.scale[:, None], self.bias).to(x.dtype)
             return y.relu_() if operation is _MULTIPLY_RELU else y
         with fbgemm():
-            self.ready = self.packed()
+            if self.ready is None:  # another thread may have been first
+                self.ready = self.packed()
         return self._multiply(x, operation)
 
     def packed(self) -> Any:
@@ -139,14 +142,15 @@ def fbgemm() -> Iterator[None]:
     oneDNN, torch's other engine, is up to a tenth faster from some hundred rows on, but keeps some memory for each
     number of rows it has met: a long job with sentences of all lengths would grow without end.
     """
-    before = torch.backends.quantized.engine
-    torch.backends.quantized.engine = "fbgemm"
-    try:
-        with warnings.catch_warnings(), torch.inference_mode(False):
-            warnings.filterwarnings("ignore", message=".*quantized tensor")  # that all this will go
-            yield
-    finally:
-        torch.backends.quantized.engine = before
+    with PROCESS:
+        before = torch.backends.quantized.engine
+        torch.backends.quantized.engine = "fbgemm"
+        try:
+            with warnings.catch_warnings(), torch.inference_mode(False):
+                warnings.filterwarnings("ignore", message=".*quantized tensor")  # that all this will go
+                yield
+        finally:
+            torch.backends.quantized.engine = before
 
 
 @cache

@@ -7,7 +7,6 @@ model: this is used where nobody looks inside and every part is of a kind known 
 from __future__ import annotations
 
 import sys
-import threading
 import warnings
 from collections.abc import Callable
 from typing import Protocol
@@ -22,7 +21,7 @@ from headway.nn.attention import CrossAttention, SelfAttention
 from headway.nn.block import Block
 from headway.nn.cache import Cache
 from headway.nn.feedforward import FeedForward, activation_function
-from headway.nn.int8 import Int8Linear, reduced, supported
+from headway.nn.int8 import PROCESS, Int8Linear, reduced, supported
 from headway.nn.norms import FeatureLayerNorm
 from headway.nn.positions import Geometry
 from headway.ops import Causal, Mask
@@ -31,7 +30,6 @@ from headway.ops.kernels.sdpa import dense
 
 SCRIPTS = sys.version_info < (3, 14)  # beyond, torch has no TorchScript
 PAYS = 64  # steps a stack has taken, from which on compiling it pays: it takes as long as some forty steps save
-_ONE_AT_A_TIME = threading.Lock()  # parts of a batch come here together, and warnings are silenced for all threads
 _ACTIVATIONS = {activation_function(name): name for name in ("relu", "gelu", "gelu_tanh", "silu")}
 
 
@@ -191,7 +189,7 @@ class Scripted:
             if alive is not None:
                 return None
             hides = memory.mask.once("hides", lambda: ~seen)
-        with _ONE_AT_A_TIME:
+        with PROCESS:  # parts of a batch come here together
             if self.layers is None:
                 self.layers = compiled(self.blocks)
         kv = [layer.reach(used + lines, len(x_B1D) // lines) for layer in cache.layers]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,11 +18,10 @@ from torch import Tensor, nn
 
 from headway.errors import DataError, StorageError
 from headway.manifests import INT8, MANIFEST, begun, problems
-from headway.nn.int8 import Int8Linear, fbgemm, packed, supported
+from headway.nn.int8 import PROCESS, Int8Linear, fbgemm, packed, supported
 from headway.storage import committing, discard, read_tensors
 
 WEIGHTS, FACTS = "model.safetensors", "facts.json"
-_ONE_AT_A_TIME = threading.Lock()  # engine and turns are the process's
 
 
 class Int8Copy:
@@ -68,7 +66,7 @@ class Int8Copy:
 def opened(run: Path) -> Iterator[Int8Copy]:
     """A run's copy; what is not packed at the end never will be."""
     engine = fbgemm() if supported() else contextlib.nullcontext()  # other processors have none to set
-    with _ONE_AT_A_TIME, engine, _quick_turns(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+    with PROCESS, engine, _quick_turns(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
         try:
             yield Int8Copy(run / INT8, pool)
         finally:
