@@ -106,7 +106,7 @@ class Shape:
     @property
     def width(self) -> float:
         """How many keys of its band a query meets at most."""
-        return max((band.width for band in self.bands), default=0)
+        return max([0, *(band.width for band in self.bands)])  # torch 2.11 compiles no max(…, default=0)
 
 
 def shape(mask: Mask, heads: int) -> Shape:

@@ -25,7 +25,8 @@ class Stripe:
         lengths = self.lengths if other.lengths is None else other.lengths
         if self.lengths is not None and other.lengths is not None:
             lengths = self.lengths.minimum(other.lengths)
-        return Stripe(max(lows, default=None), min(highs, default=None), lengths, self.token or other.token)
+        low, high = max(lows) if lows else None, min(highs) if highs else None  # torch 2.11 compiles no `default`
+        return Stripe(low, high, lengths, self.token or other.token)
 
     def outside(self, i: Tensor, j: Tensor) -> Tensor:
         """Does key j lie outside the band of query i?"""
