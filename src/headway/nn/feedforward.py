@@ -73,7 +73,7 @@ class FeedForward(nn.Module):
             x = self.function(gate) * x
         elif self.function is F.relu:
             x = self.up.relu(x)
-        elif self.function is F.gelu:
+        elif self.function is F.gelu and not self.dropout.p:  # which torch would join to it in one pass
             x = self.up.gelu(x)
         else:
             x = self.function(self.up(x))

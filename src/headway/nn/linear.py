@@ -32,7 +32,7 @@ class FusedLinear(nn.Linear):
         return y.relu() if y.requires_grad else y.relu_()  # nobody else holds it
 
     def gelu(self, x: Tensor) -> Tensor:
-        """gelu(forward(x)), with gradients in one pass where that pays and nobody listens to what `forward` gives."""
+        """gelu(forward(x)), in fewer passes where that pays and nobody listens to what `forward` gives."""
         heard = self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
         if self.bias is not None and not heard and gelu.pays(x, self.bias):
             return gelu.linear_gelu(x, self.weight, self.bias)
