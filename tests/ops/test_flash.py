@@ -414,7 +414,7 @@ def longformers_mask(length: int) -> Mask:
 
 def test_auto_looks_at_no_value_when_it_chooses(monkeypatch):
     for module in (cudnn, flash):
-        monkeypatch.setattr(module, "capability", lambda: (9, 0))
+        monkeypatch.setattr(module, "capability", lambda: 90)
     q = torch.randn(2, 12, 2048, 64, dtype=torch.bfloat16).as_subclass(OnGpu)
     mask = one_way(longformers_mask(2048))
     chosen = []

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headway.ops.kernels import flash_settings
-from headway.ops.kernels.flash_settings import NARROW, SINGLE, TIGHT, TINY, WIDE, WIDE_HOPPER, tiles
+from headway.ops.kernels.flash_settings import NARROW, SINGLE, TIGHT, TINY, WIDE, WIDE_HOPPER, WIDE_TIGHT, tiles
 
 
 def on_gpu(width: int, dtype: torch.dtype = torch.bfloat16) -> SimpleNamespace:
@@ -16,13 +16,13 @@ def on_gpu(width: int, dtype: torch.dtype = torch.bfloat16) -> SimpleNamespace:
 @pytest.mark.parametrize(
     ("generation", "width", "tight", "taken"),
     [
-        ((9, 0), 64, False, NARROW),
-        ((9, 0), 64, True, TIGHT),
-        ((9, 0), 128, False, WIDE_HOPPER),
-        ((9, 0), 80, False, WIDE_HOPPER),
-        ((9, 0), 128, True, WIDE),
-        ((8, 0), 128, False, WIDE),
-        ((10, 0), 128, False, WIDE),
+        (90, 64, False, NARROW),
+        (90, 64, True, TIGHT),
+        (90, 128, False, WIDE_HOPPER),
+        (90, 80, False, WIDE_HOPPER),
+        (90, 128, True, WIDE_TIGHT),
+        (80, 128, False, WIDE),
+        (100, 128, False, WIDE),
     ],
 )
 def test_the_largest_tiles_are_hoppers_alone(monkeypatch, generation, width, tight, taken):

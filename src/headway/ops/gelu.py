@@ -26,7 +26,7 @@ def pays(x: Tensor, bias_F: Tensor) -> bool:
     """Are there gradients to be made, in 16 bits, of so many numbers that reading them twice costs time?"""
     if not (x.is_cuda and torch.is_grad_enabled() and bias_F.requires_grad):
         return False
-    if x.numel() // x.shape[-1] * bias_F.shape[0] < LEAST or triton_missing() or capability() < (9, 0):
+    if x.numel() // x.shape[-1] * bias_F.shape[0] < LEAST or triton_missing() or capability() < 90:
         return False
     dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
     return dtype in (torch.bfloat16, torch.float16)

@@ -74,14 +74,15 @@ def constant(function: Callable[[], Answer]) -> Callable[[], Answer]:
 
 
 @constant
-def capability() -> tuple[int, int]:
-    """The generation of the GPU: (9, 0) is Hopper."""
+def capability() -> int:
+    """The generation of the GPU, ten times: 90 is Hopper. A number, since torch 2.11 cannot compile comparing pairs."""
     return _generation(torch.cuda.current_device())
 
 
 @functools.cache
-def _generation(device: int) -> tuple[int, int]:
-    return torch.cuda.get_device_capability(device)
+def _generation(device: int) -> int:
+    major, minor = torch.cuda.get_device_capability(device)
+    return 10 * major + minor
 
 
 class Kernel(NamedTuple):

@@ -41,4 +41,4 @@ def pays(call: Call) -> bool:
     """Is it right for this call, on a GPU it is made for, for lengths long enough and likely to come back?"""
     lengths = (call.queries, call.keys)
     fits = call.q.is_cuda and all(n >= SHORTEST and n % STEP == 0 for n in lengths)
-    return fits and capability() >= (9, 0) and refuses(call) is None
+    return fits and capability() >= 90 and refuses(call) is None

@@ -22,7 +22,7 @@ from headway.ops.masks import Global
 from headway.ops.stripes import Stripe, stripe
 
 WIDEST = 128  # head width
-ROOMY = ((8, 0), (9, 0), (10, 0), (10, 3))  # generations that give a program the 161 KiB the tiles take
+ROOMY = (80, 90, 100, 103)  # generations that give a program the 161 KiB the tiles take
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -79,7 +79,7 @@ def _places(token: Global | None) -> Tensor | None:
 
 def capable(call: Call) -> bool:
     """Is the GPU one these kernels were measured on?"""
-    return call.q.is_cuda and capability() >= (9, 0)
+    return call.q.is_cuda and capability() >= 90
 
 
 def refuses(call: Call) -> str | None:
@@ -110,5 +110,5 @@ def _no_place(call: Call) -> str | None:
     if not (call.q.is_cuda or interpreted()):
         return f"flash needs a CUDA GPU, q is on {call.q.device.type} (or Triton's interpreter: TRITON_INTERPRET=1)"
     if call.q.is_cuda and capability() not in ROOMY:
-        return f"flash needs a data centre's GPU (A100, H100 or newer) for its tiles, this one is {capability()}"
+        return f"flash needs a data centre's GPU (A100, H100 or newer) for its tiles, this one is {capability() / 10}"
     return None

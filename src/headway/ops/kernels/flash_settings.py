@@ -35,6 +35,7 @@ NARROW = Tiles(Tile(64, 64, 4, 3), Tile(128, 64, 4, 2), Tile(128, 64, 4, 3))  # 
 WIDE = Tiles(Tile(64, 64, 4, 3), Tile(64, 64, 4, 2), Tile(128, 64, 8, 3))
 # 194 KiB for dK and dV: Hopper has 227, an A100 was not tried, and Blackwell would need more than it has.
 WIDE_HOPPER = Tiles(WIDE.forward, Tile(128, 128, 8, 2), WIDE.of_queries)
+WIDE_TIGHT = Tiles(WIDE.forward, WIDE.of_keys, Tile(64, 64, 4, 2))
 TIGHT = Tiles(Tile(64, 64, 4, 3), Tile(64, 64, 4, 2), Tile(64, 64, 4, 3))  # for a window's edges, and for dropout
 
 
@@ -45,5 +46,7 @@ def tiles(q: Tensor, v: Tensor, *, tight: bool) -> Tiles:
     if q.element_size() == 4:
         return SINGLE
     if max(q.shape[-1], v.shape[-1]) > 64:
-        return WIDE_HOPPER if not tight and capability() == (9, 0) else WIDE
+        if tight:
+            return WIDE_TIGHT
+        return WIDE_HOPPER if capability() == 90 else WIDE
     return TIGHT if tight else NARROW

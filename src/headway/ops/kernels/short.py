@@ -33,7 +33,7 @@ def pays(call: Call) -> bool:
     """Is it right for this call, of a size at which it was faster on an H200, and the GPU no older?"""
     least, most = MEASURED
     fits = call.q.is_cuda and call.q.element_size() == 2 and call.q.shape[-1] == 16 and least <= call.queries <= most
-    return fits and capability() >= (9, 0) and refuses(call) is None
+    return fits and capability() >= 90 and refuses(call) is None
 
 
 def refuses(call: Call) -> str | None:
