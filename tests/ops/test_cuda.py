@@ -135,7 +135,6 @@ def test_wide_heads_have_the_gradients_of_the_reference_in_the_largest_tiles(kin
         torch.testing.assert_close(got, want, atol=6e-2, rtol=6e-2)
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_a_compiled_network_takes_gelus_gradient_in_one_pass(monkeypatch, mode):
     monkeypatch.setattr(gelu, "LEAST", 1)
@@ -157,7 +156,8 @@ def test_a_compiled_network_takes_gelus_gradient_in_one_pass(monkeypatch, mode):
     monkeypatch.setattr(gelu, "pays", lambda x, bias: False)
     for mine, theirs in zip(found, gradients(network), strict=True):
         assert (mine - theirs).norm() <= 0.02 * theirs.norm()
-=======
+
+
 @pytest.mark.parametrize(
     ("tokens", "width", "mask"),
     [
@@ -182,4 +182,3 @@ def test_auto_chooses_while_it_is_compiled_without_a_break(tokens, width, mask):
     torch.compiler.reset()
     for mine, theirs in zip(gradients(torch.compile(auto, fullgraph=True)), gradients(auto), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0.05, atol=0.05)
->>>>>>> main
