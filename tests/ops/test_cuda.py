@@ -6,6 +6,8 @@ import pytest
 import torch
 
 from headway import ops
+from headway.nn.feedforward import FeedForward, FeedForwardConfig
+from headway.ops import gelu
 from headway.ops.attend import KERNELS, choose
 from headway.ops.kernels.call import Call
 
@@ -131,6 +133,29 @@ def test_wide_heads_have_the_gradients_of_the_reference_in_the_largest_tiles(kin
     expected = outcome("reference", torch.float32)
     for got, want in zip(outcome("flash", torch.bfloat16), expected, strict=True):
         torch.testing.assert_close(got, want, atol=6e-2, rtol=6e-2)
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_a_compiled_network_takes_gelus_gradient_in_one_pass(monkeypatch, mode):
+    monkeypatch.setattr(gelu, "LEAST", 1)
+    network = FeedForward(64, FeedForwardConfig(inner=200, activation="gelu")).cuda()
+    x = torch.randn(3, 131, 64, device="cuda", dtype=torch.bfloat16)
+    with torch.autocast("cuda", torch.bfloat16):
+        if not gelu.pays(x, network.up.bias):
+            pytest.skip("it does not pay here")
+
+    def gradients(run) -> list[torch.Tensor]:
+        network.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16):
+            out = run(x)
+        out.square().sum().backward()
+        return [parameter.grad.clone() for parameter in network.parameters()]
+
+    compiled = torch.compile(network, fullgraph=True, mode=mode)
+    found = [gradients(compiled) for _ in range(4)][-1]  # captured by then
+    monkeypatch.setattr(gelu, "pays", lambda x, bias: False)
+    for mine, theirs in zip(found, gradients(network), strict=True):
+        assert (mine - theirs).norm() <= 0.02 * theirs.norm()
 
 
 @pytest.mark.parametrize(

@@ -71,8 +71,12 @@ class FeedForward(nn.Module):
         if self.gated:
             gate, x = self.up(x).chunk(2, -1)
             x = self.function(gate) * x
+        elif self.function is F.relu:
+            x = self.up.relu(x)
+        elif self.function is F.gelu and not self.dropout.p:  # which torch would join to it in one pass
+            x = self.up.gelu(x)
         else:
-            x = self.up.relu(x) if self.function is F.relu else self.function(self.up(x))
+            x = self.function(self.up(x))
         x = self.down(self.dropout(x) if self.training else x)
         return x
 

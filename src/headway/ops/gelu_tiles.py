@@ -1,0 +1,54 @@
+"""GELU and its gradient in Triton, and with it the sums over rows that the bias of the layer before it wants."""
+
+# mypy: ignore-errors
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def _normal(h):
+    """Φ(h) and φ(h), from one power.
+
+    Φ = 1 - φ·(b₁t + … + b₅t⁵) with t = 1/(1 + p|h|), to 7.5e-8 (Abramowitz and Stegun, 26.2.17): torch's erf takes
+    more instructions than there is time for while memory is read.
+    """
+    density = 0.3989422804014327 * tl.exp2(h * h * -0.7213475204444817)
+    t = 1.0 / (1.0 + 0.2316419 * tl.abs(h))
+    series = t * (0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))))
+    tail = density * series
+    return tl.where(h < 0, tail, 1.0 - tail), density
+
+
+@triton.jit
+def forward(h_ptr, out_ptr, count, BLOCK: tl.constexpr):
+    """BLOCK numbers after one another."""
+    first = tl.program_id(0).to(tl.int64) * BLOCK  # beyond 2³¹ numbers; within a block 32 bits will do
+    at = tl.arange(0, BLOCK)
+    inside = at < tl.minimum(count - first, BLOCK).to(tl.int32)
+    h = tl.load(h_ptr + first + at, mask=inside, other=0.0).to(tl.float32)
+    part, _ = _normal(h)
+    tl.store(out_ptr + first + at, (h * part).to(out_ptr.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def backward(grad_ptr, h_ptr, out_ptr, sums_ptr, rows, columns,
+             ROWS: tl.constexpr, M: tl.constexpr, N: tl.constexpr):  # fmt: skip
+    """ROWS rows of N columns, M at a time: their gradients, and the sum of these."""
+    first = tl.program_id(1) * ROWS
+    start = first.to(tl.int64) * columns
+    # What is added to these is short: with 64 bits in each sum of addresses this takes 157 µs where memory takes 118.
+    grad_ptr, h_ptr, out_ptr = grad_ptr + start, h_ptr + start, out_ptr + start
+    row, column = tl.arange(0, M), tl.program_id(0) * N + tl.arange(0, N)
+    total = tl.zeros([M, N], tl.float32)
+    for m in range(0, ROWS, M):
+        at = (m + row)[:, None] * columns + column[None, :]
+        inside = (first + m + row < rows)[:, None] & (column < columns)[None, :]
+        h = tl.load(h_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        grad = tl.load(grad_ptr + at, mask=inside, other=0.0).to(tl.float32)
+        part, density = _normal(h)
+        grad = grad * (part + h * density)
+        tl.store(out_ptr + at, grad.to(out_ptr.dtype.element_ty), mask=inside)
+        total += grad
+    tl.store(sums_ptr + tl.program_id(1) * columns + column, tl.sum(total, 0), mask=column < columns)
