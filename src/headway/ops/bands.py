@@ -91,6 +91,19 @@ def one_way(mask: Mask) -> Mask:
     return mask
 
 
+def of_marked(mask: Mask) -> Mask | None:
+    """What is left of a mask for queries that its `Global` part marks; None: they see everything."""
+    if isinstance(mask, Global):
+        return None if mask.seeing else mask
+    if not isinstance(mask, _Joined):
+        return mask
+    parts = tuple(of_marked(part) for part in mask.parts)
+    left = tuple(part for part in parts if part is not None)
+    if not left or (isinstance(mask, Or) and len(left) < len(parts)):
+        return None
+    return left[0] if len(left) == 1 else replace(mask, parts=left)
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The bands there are with the heads that share each, and the global tokens that stand apart from them."""
@@ -135,10 +148,11 @@ class Marked:
     """The marked tokens of each row, side by side; rows that have fewer are filled up with tokens that are not."""
 
     index: Tensor  # (B, N)
-    real: Tensor  # (B, N)
     rows: Tensor  # of the real ones: the batch row,
     slots: Tensor  # the place in `index`,
     places: Tensor  # and the place in the text
+    found: Tensor  # (B, N) int32: `index`, -1 for what fills up a row
+    real: Tensor  # (B, N)
 
     @classmethod
     def of(cls, marks_BT: Tensor) -> Marked:
@@ -154,7 +168,8 @@ class Marked:
         if len(rows) < index.numel():
             for row in (counts < most).nonzero().flatten():
                 index[row, counts[row] :] = (~marks[row]).nonzero()[: most - counts[row], 0]
-        return cls(*(x.to(marks_BT.device, non_blocking=True) for x in (index, real, rows, slots, places)))
+        found = index.masked_fill(~real, -1).int()
+        return cls(*_sent((index, rows, slots, places, found, real), marks_BT.device))
 
     @property
     def count(self) -> int:
@@ -168,8 +183,37 @@ class Marked:
 
     def put(self, x_BHTE: Tensor, picked_BHNE: Tensor) -> Tensor:
         """x with what `pick` would find there replaced."""
-        new = picked_BHNE.transpose(1, 2)[self.rows, self.slots]
-        return x_BHTE.transpose(1, 2).index_put((self.rows, self.places), new.to(x_BHTE.dtype)).transpose(1, 2)
+        new = self._new(x_BHTE, picked_BHNE)
+        return x_BHTE.transpose(1, 2).index_put((self.rows, self.places), new).transpose(1, 2)
+
+    def put_into(self, x_BHTE: Tensor, picked_BHNE: Tensor) -> Tensor:
+        """The same for an x that nobody else holds: without a copy of it, unless a gradient needs one."""
+        if torch.is_grad_enabled() and (x_BHTE.requires_grad or picked_BHNE.requires_grad):
+            return self.put(x_BHTE, picked_BHNE)
+        x_BHTE.transpose(1, 2).index_put_((self.rows, self.places), self._new(x_BHTE, picked_BHNE))
+        return x_BHTE
+
+    def _new(self, x_BHTE: Tensor, picked_BHNE: Tensor) -> Tensor:
+        """(n, H, E): what goes to `rows` and `places`."""
+        picked_BNHE = picked_BHNE.transpose(1, 2).to(x_BHTE.dtype)
+        if len(self.rows) == self.index.numel():  # no row is filled up
+            return picked_BNHE.flatten(0, 1)
+        return picked_BNHE[self.rows, self.slots]
+
+
+def _sent(parts: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
+    """These tensors on a device, in one transfer; each begins at 16 bytes, which Triton compiles kernels for."""
+    sizes = [part.numel() * part.element_size() for part in parts]
+    rooms = [-(-size // 16) * 16 for size in sizes]
+
+    def apart(parcel: Tensor) -> tuple[Tensor, ...]:
+        pieces = zip(parcel.split(rooms), sizes, parts, strict=True)
+        return tuple(piece[:size].view(part.dtype).view(part.shape) for piece, size, part in pieces)
+
+    parcel = torch.empty(sum(rooms), dtype=torch.uint8)
+    for piece, part in zip(apart(parcel), parts, strict=True):
+        piece.copy_(part)
+    return apart(parcel.to(device, non_blocking=True))
 
 
 def marked_keys(token: Global) -> Marked:
