@@ -151,25 +151,33 @@ class Marked:
     rows: Tensor  # of the real ones: the batch row,
     slots: Tensor  # the place in `index`,
     places: Tensor  # and the place in the text
-    found: Tensor  # (B, N) int32: `index`, -1 for what fills up a row
-    real: Tensor  # (B, N)
+    found: Tensor  # (B, N) int32: `index`, with -1 for what fills up a row
 
     @classmethod
     def of(cls, marks_BT: Tensor) -> Marked:
         """Where the marks are. On a GPU this waits for the device, once: they are counted outside it."""
         marks = marks_BT.cpu()
-        rows, places = marks.nonzero(as_tuple=True)
-        counts = rows.bincount(minlength=len(marks))
-        most = int(counts.max()) if counts.numel() else 0
-        real = torch.arange(most) < counts.unsqueeze(-1)
-        slots = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
-        index = torch.empty(len(marks), most, dtype=torch.long)
-        index[rows, slots] = places
-        if len(rows) < index.numel():
-            for row in (counts < most).nonzero().flatten():
-                index[row, counts[row] :] = (~marks[row]).nonzero()[: most - counts[row], 0]
-        found = index.masked_fill(~real, -1).int()
-        return cls(*_sent((index, rows, slots, places, found, real), marks_BT.device))
+        each: list[list[int]] = [[] for _ in range(len(marks))]  # lists: a few numbers, and a tensor's call costs many
+        for row, place in marks.nonzero().tolist():
+            each[row].append(place)
+        most = max(map(len, each), default=0)
+        fill = [_unmarked(marks[row], most - len(mine)) for row, mine in enumerate(each)]
+        columns = (
+            [place for mine, others in zip(each, fill, strict=True) for place in mine + others],
+            [row for row, mine in enumerate(each) for _ in mine],
+            [slot for mine in each for slot in range(len(mine))],
+            [place for mine in each for place in mine],
+        )
+        joined = torch.tensor([number for column in columns for number in column], dtype=torch.long)
+        found = torch.tensor([mine + [-1] * (most - len(mine)) for mine in each], dtype=torch.int)
+        joined, found = (x.to(marks_BT.device, non_blocking=True) for x in (joined, found))
+        index, *real = joined.split([len(column) for column in columns])
+        return cls(index.view(len(marks), most), *real, found.view(len(marks), most))
+
+    @property
+    def real(self) -> Tensor:
+        """(B, N): which of `index` are marked."""
+        return self.found >= 0
 
     @property
     def count(self) -> int:
@@ -201,19 +209,9 @@ class Marked:
         return picked_BNHE[self.rows, self.slots]
 
 
-def _sent(parts: tuple[Tensor, ...], device: torch.device) -> tuple[Tensor, ...]:
-    """These tensors on a device, in one transfer; each begins at 16 bytes, which Triton compiles kernels for."""
-    sizes = [part.numel() * part.element_size() for part in parts]
-    rooms = [-(-size // 16) * 16 for size in sizes]
-
-    def apart(parcel: Tensor) -> tuple[Tensor, ...]:
-        pieces = zip(parcel.split(rooms), sizes, parts, strict=True)
-        return tuple(piece[:size].view(part.dtype).view(part.shape) for piece, size, part in pieces)
-
-    parcel = torch.empty(sum(rooms), dtype=torch.uint8)
-    for piece, part in zip(apart(parcel), parts, strict=True):
-        piece.copy_(part)
-    return apart(parcel.to(device, non_blocking=True))
+def _unmarked(marks_T: Tensor, count: int) -> list[int]:
+    """The first `count` tokens that are not marked."""
+    return (~marks_T).nonzero()[:count, 0].tolist() if count else []
 
 
 def marked_keys(token: Global) -> Marked:
