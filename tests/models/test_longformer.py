@@ -186,6 +186,19 @@ def test_bad_marks_and_long_texts_are_refused():
 
 
 @torch.no_grad()
+def test_marks_and_lengths_changed_in_place_are_seen_by_the_next_pass():
+    ours = Longformer(TINY).eval()
+    tokens, lengths, marks = torch.randint(VOCAB, (2, 30)), torch.tensor([30, 20]), torch.zeros(2, 30).bool()
+    marks[:, 0] = True
+    for change in (lambda: marks[0].logical_not_(), lambda: marks.zero_(), lambda: lengths.sub_(5)):
+        before = ours(tokens, lengths, global_BT=marks)
+        change()
+        after = ours(tokens, lengths, global_BT=marks)
+        assert torch.equal(after, ours(tokens, lengths.clone(), global_BT=marks.clone()))
+        assert not torch.equal(after[0, :20], before[0, :20])
+
+
+@torch.no_grad()
 def test_forms_kept_with_a_mask_do_not_outlive_a_forward_pass():
     windows = Windows(radius=3)
     gpt = Gpt(GptConfig(vocab=VOCAB, context=CONTEXT, width=WIDTH, layers=2, heads=HEADS, windows=windows))

@@ -95,8 +95,10 @@ def of_marked(mask: Mask) -> Mask | None:
     """What is left of a mask for queries that its `Global` part marks; None: they see everything."""
     if isinstance(mask, Global):
         return None if mask.seeing else mask
-    if not isinstance(mask, _Joined):
-        return mask
+    return mask.once("of marked", lambda: _of_marked(mask)) if isinstance(mask, _Joined) else mask
+
+
+def _of_marked(mask: _Joined) -> Mask | None:
     parts = tuple(of_marked(part) for part in mask.parts)
     left = tuple(part for part in parts if part is not None)
     if not left or (isinstance(mask, Or) and len(left) < len(parts)):
@@ -171,8 +173,8 @@ class Marked:
         joined = torch.tensor([number for column in columns for number in column], dtype=torch.long)
         found = torch.tensor([mine + [-1] * (most - len(mine)) for mine in each], dtype=torch.int)
         joined, found = (x.to(marks_BT.device, non_blocking=True) for x in (joined, found))
-        index, *real = joined.split([len(column) for column in columns])
-        return cls(index.view(len(marks), most), *real, found.view(len(marks), most))
+        index, rows, slots, places = joined.split([len(column) for column in columns])
+        return cls(index.view(len(marks), most), rows, slots, places, found.view(len(marks), most))
 
     @property
     def real(self) -> Tensor:

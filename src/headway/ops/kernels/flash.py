@@ -39,7 +39,7 @@ def _found(package: str) -> bool:
 
 def attend_with_lse(call: Call, band: Stripe) -> tuple[Tensor, Tensor]:
     """(B, H, T, W) and (B, H, T), the logarithm of the denominators: -inf where a query may look nowhere."""
-    from headway.ops.kernels.flash_launch import flash  # its operators take a while to register
+    from headway.ops.kernels.flash_launch import flash, launch  # its operators take a while to register
 
     slopes, offset = None, 0
     if isinstance(call.bias, Alibi):
@@ -47,7 +47,11 @@ def attend_with_lse(call: Call, band: Stripe) -> tuple[Tensor, Tensor]:
         assert isinstance(call.bias.offset, int)
         offset = call.bias.offset
     tensors = (slopes, band.lengths, *_places(band.token), _seed(call))
-    out, lse = flash(call.q, call.k, call.v, *tensors, band.low, band.high, offset, call.scale, call.dropout)
+    # An operator is for gradients, and for torch.compile; without either it costs as long as a small kernel runs.
+    plain = type(call.q) is Tensor and not (call.needs_gradient or torch.compiler.is_compiling())
+    out, lse = (launch if plain else flash)(
+        call.q, call.k, call.v, *tensors, band.low, band.high, offset, call.scale, call.dropout
+    )
     return out, lse
 
 
