@@ -102,10 +102,8 @@ class Stack(nn.Module):
             self.input_positions = InputPositions(position, width, config.context)
         if isinstance(position, Shaw):
             block = replace(block, attention=replace(block.attention, shaw=position))
-        neighbours = block.feedforward.neighbours if block.feedforward else 0
-        self.tells_padding = isinstance(block.norm, BatchNorm) or bool(
-            neighbours
-        )  # nothing else in a block asks for it
+        mixes_tokens = block.feedforward is not None and block.feedforward.neighbours > 0
+        self.tells_padding = isinstance(block.norm, BatchNorm) or mixes_tokens  # nobody else asks which tokens are real
         self.input_norm = block.norm.build(width) if config.input_norm and block.norm else None
         self.dropout = Dropout(config.dropout)
         left_out = config.stochastic_depth.rates(config.layers)
