@@ -186,6 +186,19 @@ def test_bad_marks_and_long_texts_are_refused():
 
 
 @torch.no_grad()
+def test_marks_and_lengths_changed_in_place_are_seen_by_the_next_pass():
+    ours = Longformer(TINY).eval()
+    tokens, lengths, marks = torch.randint(VOCAB, (2, 30)), torch.tensor([30, 20]), torch.zeros(2, 30).bool()
+    marks[:, 0] = True
+    for change in (lambda: marks[0].logical_not_(), lambda: marks.zero_(), lambda: lengths.sub_(5)):
+        before = ours(tokens, lengths, global_BT=marks)
+        change()
+        after = ours(tokens, lengths, global_BT=marks)
+        assert torch.equal(after, ours(tokens, lengths.clone(), global_BT=marks.clone()))
+        assert not torch.equal(after[0, :20], before[0, :20])
+
+
+@torch.no_grad()
 def test_forms_kept_with_a_mask_do_not_outlive_a_forward_pass():
     windows = Windows(radius=3)
     gpt = Gpt(GptConfig(vocab=VOCAB, context=CONTEXT, width=WIDTH, layers=2, heads=HEADS, windows=windows))
@@ -194,6 +207,24 @@ def test_forms_kept_with_a_mask_do_not_outlive_a_forward_pass():
         for length in (5, 9, 30):
             model(torch.randint(VOCAB, (2, length)))
         assert all("_forms" not in mask.__dict__ for mask in masks)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 1e-4), (torch.bfloat16, 4e-2)])
+@pytest.mark.parametrize("places", [((0, 0), (1, 0)), ((0, 0), (0, 700), (1, 3))])
+@torch.no_grad()
+def test_on_a_gpu_it_gives_what_it_gives_on_a_cpu(places, dtype, bound):
+    length, lengths = 4096, torch.tensor([4096, 3000])
+    ours = Longformer(
+        replace(TINY, windows=Windows(radius=64), context=length, width=256, inner=256, dropout=0.0)
+    ).eval()
+    tokens, marks = torch.randint(VOCAB, (2, length)), torch.zeros(2, length, dtype=torch.bool)
+    for row, place in places:
+        marks[row, place] = True
+    kept = real(length, lengths)
+    want = ours(tokens, lengths, global_BT=marks)[kept]
+    found = ours.to("cuda", dtype)(tokens.cuda(), lengths.cuda(), global_BT=marks.cuda()).float().cpu()[kept]
+    assert (found - want).abs().mean() < bound * want.abs().mean()
 
 
 def test_the_preset_is_the_published_model_but_for_two_rows():

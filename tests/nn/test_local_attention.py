@@ -11,9 +11,10 @@ from torch import Tensor
 from headway.errors import ConfigError
 from headway.nn.attention import AttentionConfig
 from headway.nn.cache import LayerCache
+from headway.nn.int8 import Int8Linear
 from headway.nn.local_attention import GlobalAttention, GlobalAttentionConfig, Windows
 from headway.nn.positions import Geometry
-from headway.ops import KERNELS, Global, Lengths, Mask, Window
+from headway.ops import KERNELS, Global, Lengths, Mask, Window, absorbed
 from headway.ops.kernels import banded, flex
 from headway.ops.kernels.call import Kernel
 
@@ -57,10 +58,17 @@ def two_passes(made: GlobalAttention, x: Tensor, radius: int, dilation: tuple[in
     return made.out(torch.stack(rows).view(2, LENGTH, WIDTH))
 
 
+def absorbing(monkeypatch: pytest.MonkeyPatch, does: bool = True) -> None:
+    """Let global queries absorb the maps of their keys and values, or never."""
+    monkeypatch.setattr(absorbed, "pays", lambda queries, heads, width: does)
+
+
+@pytest.mark.parametrize("absorbs", [True, False])
 @pytest.mark.parametrize("dilation", [(1, 1, 1), (1, 1, 3), (2, 2, 2)])
 @pytest.mark.parametrize("kernel", ["banded", "sdpa", "reference", "auto"])
-def test_two_dense_passes_outputs_and_gradients(kernel, dilation, monkeypatch):
+def test_two_dense_passes_outputs_and_gradients(kernel, dilation, absorbs, monkeypatch):
     monkeypatch.setitem(banded.SCORES, "cpu", 2**10)
+    absorbing(monkeypatch, absorbs)
     made = layer(kernel)
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64, requires_grad=True)
     probe = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
@@ -104,7 +112,9 @@ def test_copies_of_the_local_projections_see_like_them():
     torch.testing.assert_close(made(x, mask=pattern()), plain(x, mask=pattern()), rtol=1e-9, atol=1e-9)
 
 
-def test_taps_see_both_passes_and_change_nothing():
+@pytest.mark.parametrize("absorbs", [True, False])
+def test_taps_see_both_passes_and_change_nothing(absorbs, monkeypatch):
+    absorbing(monkeypatch, absorbs)
     made = layer("banded")
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     before, seen = made(x, mask=pattern()), {}
@@ -126,6 +136,49 @@ def test_a_hook_may_replace_the_weights():
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     made.tap_weights.register_forward_hook(lambda _, __, weights: torch.zeros_like(weights))
     torch.testing.assert_close(made(x, mask=pattern()), made.out.bias.expand(2, LENGTH, WIDTH))
+
+
+@pytest.mark.parametrize("name", ["global_k", "global_v"])
+def test_a_hook_may_replace_what_global_tokens_look_at(name, monkeypatch):
+    x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
+    made, found = layer(), []
+    getattr(made, f"tap_{name}").register_forward_hook(lambda _, __, out: out.flip(2))
+    for absorbs in (True, False):
+        absorbing(monkeypatch, absorbs)
+        found.append(made(x, mask=pattern()))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
+    made.get_submodule(f"tap_{name}")._forward_hooks.clear()
+    assert (made(x, mask=pattern()) - found[0])[MARKS].abs().max() > 1e-3
+
+
+def test_whoever_watches_is_told_the_same_and_changes_nothing(monkeypatch):
+    x, made, told = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64), layer("banded"), []
+    absorbing(monkeypatch)
+    before = made(x, mask=pattern())
+    made.watch = told.append
+    assert torch.equal(made(x, mask=pattern()), before)
+    absorbing(monkeypatch, False)
+    made(x, mask=pattern())
+    for look in told:
+        torch.testing.assert_close(look.found(), told[1].found(), rtol=1e-9, atol=1e-9)
+        assert torch.equal(look.weights(), told[1].weights())
+
+
+@torch.no_grad()
+def test_maps_that_are_no_plain_matrix_are_not_absorbed(monkeypatch):
+    """In 8 bits, or with a hook on the map itself, its keys and values are made."""
+    x = torch.randn(2, LENGTH, WIDTH)
+    absorbing(monkeypatch)
+    for other in ("8 bits", "hook"):
+        made = layer().float()
+        if other == "8 bits":
+            made.global_kv = Int8Linear(made.global_kv.weight, made.global_kv.bias, made.global_kv.parts)
+        else:
+            made.global_kv.register_forward_hook(lambda _, __, out: 2 * out)
+        found = made(x, mask=pattern())
+        with monkeypatch.context() as patch:
+            absorbing(patch, False)
+            assert torch.equal(made(x, mask=pattern()), found)
 
 
 def test_dropout_falls_on_both_passes():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ from torch.nn.attention.flex_attention import create_block_mask
 from headway.errors import KernelError, ShapeError
 from headway.ops import Alibi, Causal, Global, Lengths, Mask, Packed, Window, alibi_slopes, attend
 from headway.ops.attend import choose
-from headway.ops.bands import NOTHING, Band, Marked, band, globals_of, shape
+from headway.ops.bands import NOTHING, Band, Marked, band, globals_of, of_marked, shape
 from headway.ops.kernels import banded, blocks
 from headway.ops.kernels.call import Call
 from tests.ops.cases import unfused
@@ -230,7 +230,34 @@ def test_marked_tokens_are_picked_and_put_back():
     assert marked.real.tolist() == [[True, True], [False, False], [True, False]]
     assert marked.index.tolist() == [[0, 2], [0, 1], [1, 0]]  # filled up with tokens that are not marked
     assert (marked.rows.tolist(), marked.slots.tolist(), marked.places.tolist()) == ([0, 0, 2], [0, 1, 0], [0, 2, 1])
-    torch.testing.assert_close(marked.put(x, -marked.pick(x)), torch.where(marks[:, None, :, None], -x, x))
+    want = torch.where(marks[:, None, :, None], -x, x)
+    torch.testing.assert_close(marked.put(x, -marked.pick(x)), want)
+    assert marked.found.tolist() == [[0, 2], [-1, -1], [1, -1]]
+    mine = x.clone()
+    assert marked.put_into(mine, -marked.pick(x)) is mine
+    torch.testing.assert_close(mine, want)
+    leaf = x.clone().requires_grad_()
+    torch.testing.assert_close(marked.put_into(leaf * 1, -marked.pick(leaf)), want)
+    assert torch.equal(leaf, x)
+
+
+@pytest.mark.parametrize("marks", [torch.zeros(2, 5), torch.ones(2, 5), torch.zeros(0, 5), torch.zeros(2, 0)])
+def test_no_marks_and_nothing_but_marks(marks):
+    marked = Marked.of(marks.bool())
+    x = torch.randn(len(marks), 2, marks.shape[1], 3)
+    assert marked.count == (5 if marks.any() else 0)
+    torch.testing.assert_close(marked.put(x, -marked.pick(x)), -x if marks.any() else x)
+
+
+def test_what_a_marked_query_sees():
+    lengths, mark = Lengths(torch.tensor([3])), Global(torch.tensor([[True, False, False, False]]))
+    assert of_marked(mark) is None
+    assert of_marked(Window(1) | mark) is None
+    assert of_marked((Window(1) | mark) & lengths) is lengths
+    assert of_marked(Window(1) | (mark & lengths)) == Window(1) | lengths
+    assert of_marked(Window(1) & lengths) == Window(1) & lengths
+    blind = replace(mark, seeing=False)
+    assert of_marked((Window(1) | blind) & lengths) == (Window(1) | blind) & lengths
 
 
 @pytest.mark.parametrize("length", [100, 128, 500, 640])

@@ -422,22 +422,81 @@ def test_auto_looks_at_no_value_when_it_chooses(monkeypatch):
     assert chosen == ["flash"]
 
 
-@interpreted
-def test_a_longformer_looks_at_the_device_no_oftener_for_more_layers(monkeypatch):
-    class Nothing:
-        def __getitem__(self, grid):
-            return lambda *args, **settings: None
+class Idle:
+    """In place of a Triton kernel: counts how often it is launched."""
 
-    monkeypatch.setattr(flash_launch.kernels()[0], "forward", Nothing())
+    def __init__(self) -> None:
+        self.launched = 0
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+        self.launched += 1
+        return lambda *args, **settings: None
+
+
+@pytest.fixture
+def idle(monkeypatch) -> Idle:
+    kernel = Idle()
+    monkeypatch.setattr(flash_launch.kernels()[0], "forward", kernel)
     monkeypatch.setattr(flash_launch, "interpreted", lambda: True)
-    tokens, first = torch.randint(3, 20, (2, 64)), torch.arange(64).expand(2, 64) == 0
-    counts = []
-    for layers in (1, 3):
-        config = LongformerConfig(
-            vocab=20, context=64, width=16, layers=layers, heads=2, inner=16, windows=Windows(radius=4), kernel="flash"
-        )
-        model = build_model(config).eval()
-        with torch.no_grad():
-            counts.append(looks(lambda: model(tokens, torch.tensor([64, 64]), global_BT=first)))  # noqa: B023
-    # The tokens, the lengths, the marks; these are counted outside the device, on a CPU the mask of the few is, too.
-    assert counts[0] == counts[1] <= 5
+    return kernel
+
+
+def longformer(layers: int, marks_BT: Tensor) -> Callable[[], Tensor]:
+    """A forward pass of a tiny one."""
+    config = LongformerConfig(
+        vocab=20, context=64, width=16, layers=layers, heads=2, inner=16, windows=Windows(radius=4), kernel="flash"
+    )
+    model = build_model(config).eval()
+    return lambda: model(torch.zeros(2, 64).long(), torch.tensor([64, 50]), global_BT=marks_BT)
+
+
+@interpreted
+@torch.no_grad()
+def test_a_longformer_looks_at_the_device_no_oftener_for_more_layers(idle):
+    counts = [looks(longformer(layers, marks(2, 64, (0, 0), (1, 0)))) for layers in (1, 3)]
+    # The tokens, the lengths, and the marks, which are counted outside the device.
+    assert counts[0] == counts[1] <= 4
+
+
+def launches(run: Callable[[], object], idle: Idle) -> int:
+    """How many operations a GPU would be sent: all but views and memory that is only set aside."""
+    sent = 0
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            nonlocal sent
+            views = any(x.alias_info is not None and not x.alias_info.is_write for x in function._schema.returns)
+            sent += not (views or any(word in function.name() for word in ("empty", "_unsafe_view")))
+            return function(*args, **(kwargs or {}))
+
+    before = idle.launched
+    with Watch():
+        run()
+    return sent + idle.launched - before
+
+
+@interpreted
+@pytest.mark.parametrize(
+    ("places", "most"),
+    [
+        ((), 10),  # qkv, the kernel, out, three of the network, two sums, two norms
+        (((0, 0), (1, 0)), 20),  # and two picked by the kernel, a query made and put back, six that absorb its maps
+        (((0, 0), (0, 9), (1, 0)), 23),  # rows that differ, several tokens: three copies of a few numbers
+    ],
+)
+@torch.no_grad()
+def test_a_layer_of_longformer_costs_few_launches(places, most, idle):
+    costs = [launches(longformer(layers, marks(2, 64, *places)), idle) for layers in (1, 2, 5)]
+    assert costs[1] - costs[0] <= most
+    assert costs[2] - costs[0] == 4 * (costs[1] - costs[0])
+    assert costs[0] - (costs[1] - costs[0]) <= 18  # of a whole pass: embeddings, checks, masks, marks
+
+
+@interpreted
+def test_without_gradients_the_kernel_is_called_past_the_operator():
+    q = torch.randn(2, 2, 40, 16)
+    mask = (Window(4) | Global(marks(2, 40, (0, 0), (0, 9), (1, 0)))) & Lengths(torch.tensor([40, 30]))
+    with torch.no_grad():
+        plain = attend(q, q, q, mask=mask, kernel="flash")
+    leaf = q.clone().requires_grad_()
+    assert torch.equal(attend(leaf, leaf, leaf, mask=mask, kernel="flash"), plain)

@@ -96,18 +96,19 @@ class Longformer(nn.Module):
 
     def _masks(self, tokens_BT: Tensor, lengths_B: Tensor | None, global_BT: Tensor | None) -> tuple[Mask, ...]:
         """One a layer; layers that see equally far share one, and all of them where the global tokens are."""
+        real = None if lengths_B is None else Lengths(lengths_B)
+        if real is not None:
+            real.once("none empty", lambda: True)  # checked at the door
         everyone: Global | None = None
         if global_BT is not None:
             if global_BT.shape != tokens_BT.shape or global_BT.dtype != torch.bool:
                 given = f"{tuple(global_BT.shape)} of {global_BT.dtype}"
                 raise ShapeError(f"global_BT is {given}, expected {tuple(tokens_BT.shape)} of torch.bool")
-            if lengths_B is not None:  # padding is nobody
-                steps = torch.arange(tokens_BT.shape[1], device=tokens_BT.device)
-                global_BT = global_BT & (steps < lengths_B.unsqueeze(-1))
+            if real is not None:  # padding is nobody
+                global_BT = global_BT & real.real(tokens_BT.shape[1])
             everyone = Global(global_BT)
             if not torch.compiler.is_compiling():  # a look at the device, which has little to finish yet
                 marked_keys(*globals_of(one_way(everyone)))
-        real = None if lengths_B is None else Lengths(lengths_B)
         made: dict[int, Mask] = {}
         for window in self.windows:
             if id(window) not in made:

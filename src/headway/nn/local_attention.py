@@ -18,8 +18,10 @@ from headway.nn.linear import FusedLinear
 from headway.nn.look import Far, Look
 from headway.nn.positions import Geometry
 from headway.nn.taps import Tap
-from headway.ops import Mask, Window
-from headway.ops.bands import Marked, Picked, globals_of, marked_queries, one_way
+from headway.ops import Lengths, Mask, Window, absorbed
+from headway.ops.bands import Marked, Picked, globals_of, marked_queries, of_marked, one_way
+
+Heads = tuple[Tensor, Tensor, Tensor]  # queries, keys and values, (B, H, …, E)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,21 +123,18 @@ class GlobalAttention(SelfAttention):
         q, k, v = self.tap_q(q), self.tap_k(k), self.tap_v(v)
         if not marked.count:
             return self._join(self._mix(q, k, v, mask, None, 0))
-        picked = x_BTD.gather(1, marked.index.unsqueeze(-1).expand(-1, -1, x_BTD.shape[2]))
-        own_q = self.tap_global_q(split_heads(self.global_q(picked), self.heads))
-        own_k, own_v = (split_heads(part, self.heads) for part in self.global_kv.split(self.global_kv(x_BTD)))
-        own = (own_q, self.tap_global_k(own_k), self.tap_global_v(own_v))
-        return self._join(self._two_passes((q, k, v), own, mask, marked))
+        return self._join(self._two_passes((q, k, v), x_BTD, mask, marked))
 
-    def _two_passes(
-        self, local: tuple[Tensor, Tensor, Tensor], own: tuple[Tensor, Tensor, Tensor], mask: Mask, marked: Marked
-    ) -> Tensor:
-        """(B, H, T, E): what every token sees, and for global ones, instead, what they see through `own`."""
-        everything = Picked(mask, marked.index)
+    def _two_passes(self, local: Heads, x_BTD: Tensor, mask: Mask, marked: Marked) -> Tensor:
+        """(B, H, T, E): what every token sees, and for global ones, instead, what they see through `global_*`."""
+        picked_BND = x_BTD.gather(1, marked.index.unsqueeze(-1).expand(-1, -1, x_BTD.shape[2]))
+        own_q = self.tap_global_q(split_heads(self.global_q(picked_BND), self.heads))
+        own, lean = self._own(own_q, x_BTD, mask)
         dropout = self.dropout if self.training else 0.0
         if self.tap_weights.listening:
+            assert own is not None
             near = ops.attention_weights(*local[:2], mask=mask, scale=self.scale)
-            far = ops.attention_weights(*own[:2], mask=everything, scale=self.scale)
+            far = ops.attention_weights(*own[:2], mask=Picked(mask, marked.index), scale=self.scale)
             weights = marked.put(near, far)
             seen = self.tap_weights(weights)
             if seen is not weights:  # a hook put others in their place
@@ -144,20 +143,55 @@ class GlobalAttention(SelfAttention):
                 return self._told(x, local, own, mask, marked, known=seen)
         # Global tokens' own rows are thrown away here: they need not look far.
         near = ops.attend(*local, mask=one_way(mask), scale=self.scale, dropout=dropout, kernel=self.kernel)
-        far = ops.attend(*own, mask=everything, scale=self.scale, dropout=dropout)  # few queries: any kernel will do
-        return self._told(marked.put(near, far), local, own, mask, marked)
+        if lean:
+            far = self._absorbed(own_q, x_BTD, mask)
+        else:  # few queries: any kernel will do
+            assert own is not None
+            far = ops.attend(*own, mask=Picked(mask, marked.index), scale=self.scale, dropout=dropout)
+        return self._told(marked.put_into(near, far), local, own, mask, marked)
+
+    def _own(self, own_q: Tensor, x_BTD: Tensor, mask: Mask) -> tuple[Heads | None, bool]:
+        """What global tokens look with, where it is needed, and whether keys and values may be absorbed all the same.
+
+        They may where nobody changes them and the softmax gets all of its weights; whoever only looks changes nothing.
+        """
+        sight = of_marked(mask)
+        lean = (
+            (sight is None or isinstance(sight, Lengths))
+            and absorbed.pays(own_q.shape[2], self.heads, x_BTD.shape[2])
+            and isinstance(self.scale, float)
+            and not (self.training and self.dropout)
+            and type(self.global_kv) is FusedLinear  # in 8 bits there is no matrix to absorb
+            and not (self.global_kv._forward_hooks or self.global_kv._forward_pre_hooks)
+        )
+        listening = any(tap.listening for tap in (self.tap_weights, self.tap_global_k, self.tap_global_v))
+        if lean and not listening and self.watch is None:
+            return None, True
+        k, v = (split_heads(part, self.heads) for part in self.global_kv.split(self.global_kv(x_BTD)))
+        own = (own_q, self.tap_global_k(k), self.tap_global_v(v))
+        return own, lean and own[1] is k and own[2] is v
+
+    def _absorbed(self, own_q: Tensor, x_BTD: Tensor, mask: Mask) -> Tensor:
+        """(B, H, N, E): what global tokens see, without making keys and values of all tokens for them."""
+        keys_DD, values_DD = self.global_kv.weight.chunk(2)
+        bias = None if self.global_kv.bias is None else self.global_kv.bias.chunk(2)[1]
+        sight = of_marked(mask)
+        assert isinstance(self.scale, float)
+        assert sight is None or isinstance(sight, Lengths)
+        return absorbed.attend(own_q, x_BTD, keys_DD, values_DD, bias, mask=sight, scale=self.scale)
 
     def _told(
         self,
         x_BHTE: Tensor,
-        local: tuple[Tensor, Tensor, Tensor],
-        own: tuple[Tensor, Tensor, Tensor],
+        local: Heads,
+        own: Heads | None,
         mask: Mask,
         marked: Marked,
         known: Tensor | None = None,
     ) -> Tensor:
         """x, of which whoever watches has been told."""
         if self.watch is not None:
+            assert own is not None
             far = Far(*own, Picked(mask, marked.index), marked)
             q, k, v = local
             self.watch(

@@ -202,7 +202,8 @@ class InputPositions(nn.Module):
         elif furthest > self.context:
             raise TooLongError(f"a sequence of up to {furthest} tokens, the learned positions end at {self.context}")
         else:
-            codes = self.table[positions]
+            whole = positions.ndim == 1 and furthest == len(positions)  # 0, 1, 2 …: there is nothing to pick
+            codes = self.table[:furthest] if whole else self.table[positions]
         if self.mix is None:
             return x_BTD + codes
         mixed: Tensor = self.mix(torch.cat([x_BTD, codes.expand(*x_BTD.shape[:2], -1)], -1))

@@ -102,6 +102,8 @@ class Stack(nn.Module):
             self.input_positions = InputPositions(position, width, config.context)
         if isinstance(position, Shaw):
             block = replace(block, attention=replace(block.attention, shaw=position))
+        mixes_tokens = block.feedforward is not None and block.feedforward.neighbours > 0
+        self.tells_padding = isinstance(block.norm, BatchNorm) or mixes_tokens  # nobody else asks which tokens are real
         self.input_norm = block.norm.build(width) if config.input_norm and block.norm else None
         self.dropout = Dropout(config.dropout)
         left_out = config.stochastic_depth.rates(config.layers)
@@ -144,7 +146,7 @@ class Stack(nn.Module):
         geometry = self.attention_positions(positions, offset) if self.attention_positions else Geometry(offset)
         geometry = lined(geometry, cache, count)
         keep_BT = None
-        if lengths_B is not None:
+        if lengths_B is not None and self.tells_padding:
             keep_BT = torch.arange(count, device=x_BTD.device) < lengths_B.unsqueeze(-1)
         if self.input_norm is not None:
             x_BTD = self.input_norm(x_BTD, keep_BT)
@@ -177,6 +179,8 @@ def standing(count: int, cache: Cache | None, device: torch.device) -> tuple[Off
     """Where `count` new tokens begin, and their positions (T,), or (B, T) where rows differ."""
     offset: Offset = cache.length if cache else 0
     steps = torch.arange(count, device=device)
+    if isinstance(offset, int) and not offset:
+        return offset, steps
     return offset, steps + (offset.unsqueeze(-1) if isinstance(offset, Tensor) and offset.ndim else offset)
 
 

@@ -91,6 +91,21 @@ def one_way(mask: Mask) -> Mask:
     return mask
 
 
+def of_marked(mask: Mask) -> Mask | None:
+    """What is left of a mask for queries that its `Global` part marks; None: they see everything."""
+    if isinstance(mask, Global):
+        return None if mask.seeing else mask
+    return mask.once("of marked", lambda: _of_marked(mask)) if isinstance(mask, _Joined) else mask
+
+
+def _of_marked(mask: _Joined) -> Mask | None:
+    parts = tuple(of_marked(part) for part in mask.parts)
+    left = tuple(part for part in parts if part is not None)
+    if not left or (isinstance(mask, Or) and len(left) < len(parts)):
+        return None
+    return left[0] if len(left) == 1 else replace(mask, parts=left)
+
+
 @dataclass(frozen=True, slots=True)
 class Shape:
     """The bands there are with the heads that share each, and the global tokens that stand apart from them."""
@@ -135,26 +150,36 @@ class Marked:
     """The marked tokens of each row, side by side; rows that have fewer are filled up with tokens that are not."""
 
     index: Tensor  # (B, N)
-    real: Tensor  # (B, N)
     rows: Tensor  # of the real ones: the batch row,
     slots: Tensor  # the place in `index`,
     places: Tensor  # and the place in the text
+    found: Tensor  # (B, N) int32: `index`, with -1 for what fills up a row
 
     @classmethod
     def of(cls, marks_BT: Tensor) -> Marked:
         """Where the marks are. On a GPU this waits for the device, once: they are counted outside it."""
         marks = marks_BT.cpu()
-        rows, places = marks.nonzero(as_tuple=True)
-        counts = rows.bincount(minlength=len(marks))
-        most = int(counts.max()) if counts.numel() else 0
-        real = torch.arange(most) < counts.unsqueeze(-1)
-        slots = torch.arange(len(rows)) - (counts.cumsum(0) - counts)[rows]
-        index = torch.empty(len(marks), most, dtype=torch.long)
-        index[rows, slots] = places
-        if len(rows) < index.numel():
-            for row in (counts < most).nonzero().flatten():
-                index[row, counts[row] :] = (~marks[row]).nonzero()[: most - counts[row], 0]
-        return cls(*(x.to(marks_BT.device, non_blocking=True) for x in (index, real, rows, slots, places)))
+        each: list[list[int]] = [[] for _ in range(len(marks))]  # lists: a few numbers, and a tensor's call costs many
+        for row, place in marks.nonzero().tolist():
+            each[row].append(place)
+        most = max(map(len, each), default=0)
+        fill = [_unmarked(marks[row], most - len(mine)) for row, mine in enumerate(each)]
+        columns = (
+            [place for mine, others in zip(each, fill, strict=True) for place in mine + others],
+            [row for row, mine in enumerate(each) for _ in mine],
+            [slot for mine in each for slot in range(len(mine))],
+            [place for mine in each for place in mine],
+        )
+        joined = torch.tensor([number for column in columns for number in column], dtype=torch.long)
+        found = torch.tensor([mine + [-1] * (most - len(mine)) for mine in each], dtype=torch.int)
+        joined, found = (x.to(marks_BT.device, non_blocking=True) for x in (joined, found))
+        index, rows, slots, places = joined.split([len(column) for column in columns])
+        return cls(index.view(len(marks), most), rows, slots, places, found.view(len(marks), most))
+
+    @property
+    def real(self) -> Tensor:
+        """(B, N): which of `index` are marked."""
+        return self.found >= 0
 
     @property
     def count(self) -> int:
@@ -168,8 +193,27 @@ class Marked:
 
     def put(self, x_BHTE: Tensor, picked_BHNE: Tensor) -> Tensor:
         """x with what `pick` would find there replaced."""
-        new = picked_BHNE.transpose(1, 2)[self.rows, self.slots]
-        return x_BHTE.transpose(1, 2).index_put((self.rows, self.places), new.to(x_BHTE.dtype)).transpose(1, 2)
+        new = self._new(x_BHTE, picked_BHNE)
+        return x_BHTE.transpose(1, 2).index_put((self.rows, self.places), new).transpose(1, 2)
+
+    def put_into(self, x_BHTE: Tensor, picked_BHNE: Tensor) -> Tensor:
+        """The same for an x that nobody else holds: without a copy of it, unless a gradient needs one."""
+        if torch.is_grad_enabled() and (x_BHTE.requires_grad or picked_BHNE.requires_grad):
+            return self.put(x_BHTE, picked_BHNE)
+        x_BHTE.transpose(1, 2).index_put_((self.rows, self.places), self._new(x_BHTE, picked_BHNE))
+        return x_BHTE
+
+    def _new(self, x_BHTE: Tensor, picked_BHNE: Tensor) -> Tensor:
+        """(n, H, E): what goes to `rows` and `places`."""
+        picked_BNHE = picked_BHNE.transpose(1, 2).to(x_BHTE.dtype)
+        if len(self.rows) == self.index.numel():  # no row is filled up
+            return picked_BNHE.flatten(0, 1)
+        return picked_BNHE[self.rows, self.slots]
+
+
+def _unmarked(marks_T: Tensor, count: int) -> list[int]:
+    """The first `count` tokens that are not marked."""
+    return (~marks_T).nonzero()[:count, 0].tolist() if count else []
 
 
 def marked_keys(token: Global) -> Marked:

@@ -307,6 +307,24 @@ class Lengths(Mask):
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return j < self.lengths[b]
 
+    def real(self, keys: int) -> Tensor:
+        """(B, S): which of `keys` keys are no padding."""
+
+        def make() -> Tensor:
+            return torch.arange(keys, device=self.lengths.device) < self.lengths.unsqueeze(-1)
+
+        return self.once(("real", keys), make)
+
+    @property
+    def none_empty(self) -> bool:
+        """Is it known that every row has a key? Whoever has looked at the lengths may say so by `once`."""
+
+        def look() -> bool:  # elsewhere than on a CPU it would wait
+            here = self.lengths.device.type == "cpu" and not torch.compiler.is_compiling()
+            return here and bool((self.lengths > 0).all())
+
+        return self.once("none empty", look)
+
     def check(self, rows: int, queries: int, keys: int) -> None:
         _expect_rows("Lengths", self.lengths, rows)
 

@@ -51,7 +51,7 @@ def run(call: Call) -> Tensor:
     if token is None or not token.seeing:
         return out
     rows = marked_queries(token, call.queries)
-    return rows.put(out, everywhere(call, rows)) if rows.count else out
+    return rows.put_into(out, everywhere(call, rows)) if rows.count else out
 
 
 def everywhere(call: Call, rows: Marked) -> Tensor:

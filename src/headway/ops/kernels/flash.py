@@ -39,15 +39,19 @@ def _found(package: str) -> bool:
 
 def attend_with_lse(call: Call, band: Stripe) -> tuple[Tensor, Tensor]:
     """(B, H, T, W) and (B, H, T), the logarithm of the denominators: -inf where a query may look nowhere."""
-    from headway.ops.kernels.flash_launch import flash  # its operators take a while to register
+    from headway.ops.kernels.flash_launch import flash, launch  # its operators take a while to register
 
     slopes, offset = None, 0
     if isinstance(call.bias, Alibi):
         slopes = call.bias.slopes
         assert isinstance(call.bias.offset, int)
         offset = call.bias.offset
-    tensors = (slopes, band.lengths, _places(band.token), _seed(call))
-    out, lse = flash(call.q, call.k, call.v, *tensors, band.low, band.high, offset, call.scale, call.dropout)
+    tensors = (slopes, band.lengths, *_places(band.token), _seed(call))
+    # An operator is for gradients, and for torch.compile; without either it costs as long as a small kernel runs.
+    plain = type(call.q) is Tensor and not (call.needs_gradient or torch.compiler.is_compiling())
+    out, lse = (launch if plain else flash)(
+        call.q, call.k, call.v, *tensors, band.low, band.high, offset, call.scale, call.dropout
+    )
     return out, lse
 
 
@@ -59,7 +63,7 @@ def run(call: Call) -> Tensor:
     if band.token is None or not band.token.seeing:
         return out
     rows = marked_queries(band.token, call.queries)
-    return rows.put(out, everywhere(call, rows)) if rows.count else out
+    return rows.put_into(out, everywhere(call, rows)) if rows.count else out
 
 
 def _seed(call: Call) -> Tensor | None:
@@ -69,12 +73,12 @@ def _seed(call: Call) -> Tensor | None:
     return torch.randint(2**31 - 1, (1,), device=call.q.device, generator=call.generator)
 
 
-def _places(token: Global | None) -> Tensor | None:
-    """(B, C): where the keys stand that are seen from everywhere, -1 where a row has fewer."""
+def _places(token: Global | None) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """(B, C) twice: where the keys stand that are seen from everywhere, and, where a row has fewer, -1 or any key."""
     if token is None or not marked_keys(token).count:
-        return None
+        return None, None
     marked = marked_keys(token)
-    return token.once("places", lambda: marked.index.masked_fill(~marked.real, -1).int())
+    return marked.found, marked.index
 
 
 def capable(call: Call) -> bool:

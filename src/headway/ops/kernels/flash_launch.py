@@ -16,7 +16,7 @@ from headway.ops.kernels.call import constant
 from headway.ops.kernels.flash_settings import PART, PICKED, Tile, tiles
 
 BAND = (
-    "Tensor? slopes, Tensor? lengths, Tensor? places, Tensor? seed, "
+    "Tensor? slopes, Tensor? lengths, Tensor? places, Tensor? pick, Tensor? seed, "
     "int? low, int? high, int offset, float scale, float dropout"
 )
 
@@ -60,6 +60,7 @@ class Band(NamedTuple):
     slopes: Tensor | None
     lengths: Tensor | None
     places: Tensor | None  # (B, C) int32, of keys that are seen from everywhere; -1: none
+    pick: Tensor | None  # (B, C) int64, the same; any key in place of none
     seed: Tensor | None  # (1,) of dropout
     low: int | None
     high: int | None
@@ -119,9 +120,9 @@ class Band(NamedTuple):
 
     def picked(self, *tensors: Tensor) -> tuple[Any, ...]:
         """(B, G, S, E) -> the tokens at `places` (B, G, C, E), in tiles; None where there are none."""
-        if self.places is None:
+        if self.pick is None:
             return tuple(None for _ in tensors)
-        index = self.places.clamp(min=0).long()[:, None, :, None]
+        index = self.pick[:, None, :, None]
         found = (x.gather(2, index.expand(-1, x.shape[1], -1, x.shape[3])) for x in tensors)
         return tuple(_tiled(aligned(x), PICKED, padded(x.shape[-1])) for x in found)
 
@@ -173,8 +174,7 @@ def _operator(name: str, schema: str) -> Callable[[Callable[..., Any]], Any]:
     return torch.library.custom_op(f"headway::{name}", mutates_args=(), schema=schema)
 
 
-@_operator("flash", f"(Tensor q, Tensor k, Tensor v, {BAND}) -> (Tensor, Tensor)")
-def flash(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+def launch(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     """(B, H, T, W), and the logarithm of the softmax's denominator (B, H, T) in float32."""
     band = Band(*rest)
     q, k, v = (aligned(x) for x in (q, k, v))
@@ -185,6 +185,9 @@ def flash(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
         n.heads // n.groups, *band.numbers(n), **band.constants(q, v, tile),
     )  # fmt: skip
     return out, lse
+
+
+flash = _operator("flash", f"(Tensor q, Tensor k, Tensor v, {BAND}) -> (Tensor, Tensor)")(launch)
 
 
 def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
@@ -230,6 +233,7 @@ def add_picked(dk: Tensor, dv: Tensor, band: Band, lines: tuple[Tensor, Tensor],
     """What keys that are seen from everywhere get from queries whose band they lie outside of is added to dK and dV."""
     q, k, v, grad = four
     assert band.places is not None
+    assert band.pick is not None
     n, tile = Sizes.of(q, k), Tile(16 if not q.is_cuda else 64, PART, 4, 2)
     parts, blocks = -(-n.queries // PART), -(-band.places.shape[1] // PICKED)
     widths = (padded(q.shape[-1]), padded(v.shape[-1]))
@@ -238,7 +242,7 @@ def add_picked(dk: Tensor, dv: Tensor, band: Band, lines: tuple[Tensor, Tensor],
         _tiled(q, tile.queries, widths[0]), _tiled(grad, tile.queries, widths[1]), *band.picked(k, v), *sums, *lines,
         *band.tensors, n.heads, n.groups, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
     )  # fmt: skip
-    index = band.places.clamp(min=0).long()[:, None, :, None]
+    index = band.pick[:, None, :, None]
     for total, part in zip((dk, dv), sums, strict=True):
         found = part.sum(0)[:, :, : index.shape[2], : total.shape[-1]]
         total.scatter_add_(2, index.expand_as(found), found.to(total.dtype))
@@ -270,8 +274,8 @@ def _gradient_shapes(
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.numbers = inputs[7:]
-    ctx.save_for_backward(*inputs[:3], *output, *inputs[3:7])
+    ctx.numbers = inputs[8:]
+    ctx.save_for_backward(*inputs[:3], *output, *inputs[3:8])
     ctx.set_materialize_grads(False)
 
 
@@ -279,7 +283,7 @@ def _back(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tenso
     saved = ctx.saved_tensors  # q, k, v, out, lse and the band's own
     grad = torch.zeros_like(saved[3]) if grad is None else grad
     grads = flash_backward(grad, grad_lse, *saved, *ctx.numbers)
-    return *grads, *[None] * (4 + len(ctx.numbers))
+    return *grads, *[None] * (5 + len(ctx.numbers))
 
 
 flash.register_fake(_shapes)
