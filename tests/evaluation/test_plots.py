@@ -9,7 +9,15 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from headway.evaluation.plots import _points, _smoothed, plot_by_length, plot_curves, plot_positions
+from headway.evaluation.plots import (
+    _draw_losses,
+    _points,
+    _smoothed,
+    blank,
+    plot_by_length,
+    plot_curves,
+    plot_positions,
+)
 from headway.evaluation.positions import position_report
 
 BOTH = [
@@ -65,6 +73,26 @@ def test_smoothing_keeps_length_and_constants_and_follows_a_slope_without_lag(co
 def test_smoothing_takes_out_noise():
     noise = np.random.default_rng(0).normal(size=2000)
     assert _smoothed(noise).std() < 0.2
+
+
+class Compared(float):
+    """A number that counts how often numbers were compared."""
+
+    times = 0
+
+    def __lt__(self, other: float) -> bool:
+        Compared.times += 1
+        return float(self) < float(other)
+
+    def __gt__(self, other: float) -> bool:
+        Compared.times += 1
+        return float(self) > float(other)
+
+
+def test_a_long_run_is_drawn_in_time_that_grows_with_its_length():
+    losses = [Compared(2 + math.sin(step)) for step in range(3000)]
+    _draw_losses(blank(4, 3).subplots(), (list(range(3000)), losses), ([], []))
+    assert 3000 < Compared.times < 30 * 3000  # sorting takes some twelve each
 
 
 SHARES = {"rnn": {5: 1.0, 10: 0.4, 20: 0.0}, "transformer": {5: 1.0, 10: 1.0, 20: 0.7}}

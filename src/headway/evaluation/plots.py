@@ -144,7 +144,8 @@ def _draw_losses(axes: Axes, train: Points, val: Points) -> None:
     usual = sorted(losses)[: len(losses) - len(losses) // 100]
     shown = [*losses[:1], *usual, *val[1]]
     if steps:
-        smooth = _smoothed([min(loss, max(shown)) for loss in losses])
+        highest = max(shown)
+        smooth = _smoothed([min(loss, highest) for loss in losses])
         axes.plot(steps, losses, color=COLOURS[0], linewidth=0.6, alpha=0.45, label="train, each entry")
         axes.plot(steps, smooth, color=COLOURS[0], linewidth=1.8, label="train, smoothed")
     if val[0]:
