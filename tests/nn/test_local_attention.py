@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.modules.module import register_module_forward_hook
 
 from headway.errors import ConfigError
 from headway.nn.attention import AttentionConfig
@@ -179,6 +180,37 @@ def test_maps_that_are_no_plain_matrix_are_not_absorbed(monkeypatch):
         with monkeypatch.context() as patch:
             absorbing(patch, False)
             assert torch.equal(made(x, mask=pattern()), found)
+
+
+def doubled(made: GlobalAttention, heard: list[int]) -> None:
+    map_ = made.global_kv
+    map_.forward = lambda x: heard.append(1) or 2 * torch.nn.functional.linear(x, map_.weight, map_.bias)
+
+
+@pytest.mark.parametrize(
+    "hear",
+    [
+        lambda made, heard: made.global_kv.register_forward_pre_hook(lambda *_: heard.append(1)),
+        lambda made, heard: made.global_kv.register_full_backward_hook(lambda *_: heard.append(1)),
+        lambda made, heard: made.global_kv.register_full_backward_pre_hook(lambda *_: heard.append(1)),
+        lambda made, heard: register_module_forward_hook(
+            lambda which, *_: heard.append(1) if which is made.global_kv else None
+        ),
+        doubled,
+    ],
+)
+def test_whoever_listens_to_the_map_itself_hears_and_changes_it(hear, monkeypatch):
+    x, found = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64, requires_grad=True), []
+    made, heard = layer(), []
+    handle = hear(made, heard)
+    for absorbs in (True, False):
+        absorbing(monkeypatch, absorbs)
+        found.append(made(x, mask=pattern()))
+        found[-1].sum().backward()
+    if handle is not None:
+        handle.remove()
+    assert len(heard) == 2
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
 
 
 def test_dropout_falls_on_both_passes():

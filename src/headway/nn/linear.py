@@ -7,6 +7,7 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules import module
 
 from headway.ops import gelu
 
@@ -22,6 +23,16 @@ class FusedLinear(nn.Linear):
         super().__init__(width, sum(parts), bias=bias)
         self.parts, self.gain = parts, gain
 
+    @property
+    def alone(self) -> bool:
+        """May what it gives be made elsewhere? Nobody listens here or everywhere, and `forward` is torch's own."""
+        here = (self._forward_hooks, self._forward_pre_hooks, self._backward_hooks, self._backward_pre_hooks)
+        forwards = (module._global_forward_hooks, module._global_forward_pre_hooks)
+        backwards = (module._global_backward_hooks, module._global_backward_pre_hooks)
+        if any(here) or any(forwards) or any(backwards):
+            return False
+        return "forward" not in self.__dict__ and type(self).forward is nn.Linear.forward
+
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
         """(…, sum of parts) -> one tensor a part."""
         return torch.split_with_sizes(x, self.parts, -1)
@@ -33,8 +44,7 @@ class FusedLinear(nn.Linear):
 
     def gelu(self, x: Tensor) -> Tensor:
         """gelu(forward(x)), in fewer passes where that pays and nobody listens to what `forward` gives."""
-        heard = self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
-        if self.bias is not None and not heard and gelu.pays(x, self.bias):
+        if self.bias is not None and gelu.pays(x, self.bias) and self.alone:
             return gelu.linear_gelu(x, self.weight, self.bias)
         return F.gelu(self(x))
 

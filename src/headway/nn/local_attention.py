@@ -161,8 +161,8 @@ class GlobalAttention(SelfAttention):
             and absorbed.pays(own_q.shape[2], self.heads, x_BTD.shape[2])
             and isinstance(self.scale, float)
             and not (self.training and self.dropout)
-            and type(self.global_kv) is FusedLinear  # in 8 bits there is no matrix to absorb
-            and not (self.global_kv._forward_hooks or self.global_kv._forward_pre_hooks)
+            and isinstance(self.global_kv, FusedLinear)  # in 8 bits there is no matrix to absorb
+            and self.global_kv.alone
         )
         listening = any(tap.listening for tap in (self.tap_weights, self.tap_global_k, self.tap_global_v))
         if lean and not listening and self.watch is None:
