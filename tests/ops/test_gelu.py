@@ -205,10 +205,15 @@ class OnGpu(Tensor):
         ({"frozen": True}, False),
         ({"generation": 80}, False),
         ({"gradients": False}, False),
+        ({"rows": 2**23}, False),  # a GPU numbers only so many programs
+        ({"dtype": torch.float32, "autocast": True}, True),
+        ({"dtype": torch.float64, "autocast": True}, False),  # which autocast leaves as it is
     ],
 )
 def test_it_pays_for_many_numbers_of_16_bits_with_gradients(monkeypatch, change, taken):
     case = {"rows": 2**14, "dtype": torch.bfloat16, "frozen": False, "generation": 90, "gradients": True} | change
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: case.get("autocast", False))
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.bfloat16)
     monkeypatch.setattr(gelu, "capability", lambda: case["generation"])
     x = torch.empty(case["rows"], 4, dtype=case["dtype"]).as_subclass(OnGpu)
     with torch.set_grad_enabled(case["gradients"]):
