@@ -152,6 +152,20 @@ def test_a_hook_may_replace_what_global_tokens_look_at(name, monkeypatch):
     assert (made(x, mask=pattern()) - found[0])[MARKS].abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("name", ["global_k", "global_v", "weights"])
+def test_a_hook_may_write_into_what_it_sees(name, mode, monkeypatch):
+    absorbing(monkeypatch)
+    x, found = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64), []
+    for hook in (lambda _, __, out: out.mul_(0.5), lambda _, __, out: out * 0.5):  # the same tensor, and another
+        torch.manual_seed(1)
+        made = layer()
+        getattr(made, f"tap_{name}").register_forward_hook(hook)
+        with mode():
+            found.append(made(x, mask=pattern()))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
+
+
 def test_whoever_watches_is_told_the_same_and_changes_nothing(monkeypatch):
     x, made, told = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64), layer("banded"), []
     absorbing(monkeypatch)

@@ -70,6 +70,19 @@ def test_every_tap_fires_once_a_block_in_one_order():
     assert [name for name, _ in heard] == [f"blocks.{k}.{name}" for k in range(LAYERS) for name in IN_BLOCK]
 
 
+@torch.no_grad()
+def test_a_hook_may_write_into_the_weights_it_sees():
+    stack, (x, source) = decoder(), texts()
+    before, found = run(stack, x, source), []
+    tap = stack.blocks[1].attention.tap_weights
+    for hook in (lambda _, __, out: out.mul_(0.5), lambda _, __, out: out * 0.5):  # the same tensor, and another
+        handle = tap.register_forward_hook(hook)
+        found.append(run(stack, x, source))
+        handle.remove()
+    torch.testing.assert_close(*found)
+    assert (found[0] - before).abs().max() > 1e-3
+
+
 def test_every_tap_stands_at_its_place():
     stack, (x, source) = decoder(), texts()
     heard_in_order = listen(stack)
