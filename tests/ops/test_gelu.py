@@ -184,6 +184,17 @@ def test_another_forward_pass_is_the_one_that_counts(kind, monkeypatch):
     assert torch.equal(network(x), want)
 
 
+def test_whether_anybody_listens_is_asked_while_it_is_compiled_without_a_break(monkeypatch):
+    monkeypatch.setattr(gelu, "pays", lambda x, bias: True)
+    monkeypatch.setattr(gelu, "linear_gelu", lambda *given: 1 + plain(*given))  # to be told apart
+    network, x = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device), drawn(2, 9, 12)
+    for add in (1, 0):
+        want = network.down(add + F.gelu(network.up(x)))
+        torch.compiler.reset()
+        torch.testing.assert_close(torch.compile(network, backend="eager", fullgraph=True)(x), want)
+        network.up.register_forward_hook(lambda layer, given, out: None)
+
+
 def test_a_network_with_dropout_behind_it_leaves_it_to_torch(monkeypatch):
     monkeypatch.setattr(gelu, "pays", lambda x, bias: pytest.fail("asked"))
     network = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu", dropout=0.1)).to(device)

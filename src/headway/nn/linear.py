@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module
 
 from headway.ops import gelu
+from headway.ops.kernels.call import constant
 
 
 class FusedLinear(nn.Linear):
@@ -23,7 +24,7 @@ class FusedLinear(nn.Linear):
         super().__init__(width, sum(parts), bias=bias)
         self.parts, self.gain = parts, gain
 
-    @property
+    @constant
     def alone(self) -> bool:
         """May what it gives be made elsewhere? Nobody listens here or everywhere, and `forward` is torch's own."""
         here = (self._forward_hooks, self._forward_pre_hooks, self._backward_hooks, self._backward_pre_hooks)
@@ -44,7 +45,7 @@ class FusedLinear(nn.Linear):
 
     def gelu(self, x: Tensor) -> Tensor:
         """gelu(forward(x)), in fewer passes where that pays and nobody listens to what `forward` gives."""
-        if self.bias is not None and gelu.pays(x, self.bias) and self.alone:
+        if self.bias is not None and gelu.pays(x, self.bias) and self.alone():
             return gelu.linear_gelu(x, self.weight, self.bias)
         return F.gelu(self(x))
 

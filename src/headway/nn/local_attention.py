@@ -162,7 +162,7 @@ class GlobalAttention(SelfAttention):
             and isinstance(self.scale, float)
             and not (self.training and self.dropout)
             and isinstance(self.global_kv, FusedLinear)  # in 8 bits there is no matrix to absorb
-            and self.global_kv.alone
+            and self.global_kv.alone()
         )
         listening = any(tap.listening for tap in (self.tap_weights, self.tap_global_k, self.tap_global_v))
         if lean and not listening and self.watch is None:
