@@ -41,7 +41,7 @@ class FusedLinear(nn.Linear):
     def relu(self, x: Tensor) -> Tensor:
         """max(0, forward(x))."""
         y: Tensor = self(x)
-        return y.relu() if y.requires_grad else y.relu_()  # nobody else holds it
+        return y.relu() if y.requires_grad or self._forward_hooks else y.relu_()  # else nobody holds it
 
     def gelu(self, x: Tensor) -> Tensor:
         """gelu(forward(x)), in fewer passes where that pays and nobody listens to what `forward` gives."""
