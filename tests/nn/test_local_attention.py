@@ -7,6 +7,7 @@ from functools import partial
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.modules.module import register_module_forward_hook
 
 from headway.errors import ConfigError
 from headway.nn.attention import AttentionConfig
@@ -151,6 +152,20 @@ def test_a_hook_may_replace_what_global_tokens_look_at(name, monkeypatch):
     assert (made(x, mask=pattern()) - found[0])[MARKS].abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+@pytest.mark.parametrize("name", ["global_k", "global_v", "weights"])
+def test_a_hook_may_write_into_what_it_sees(name, mode, monkeypatch):
+    absorbing(monkeypatch)
+    x, found = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64), []
+    for hook in (lambda _, __, out: out.mul_(0.5), lambda _, __, out: out * 0.5):  # the same tensor, and another
+        torch.manual_seed(1)
+        made = layer()
+        getattr(made, f"tap_{name}").register_forward_hook(hook)
+        with mode():
+            found.append(made(x, mask=pattern()))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
+
+
 def test_whoever_watches_is_told_the_same_and_changes_nothing(monkeypatch):
     x, made, told = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64), layer("banded"), []
     absorbing(monkeypatch)
@@ -179,6 +194,37 @@ def test_maps_that_are_no_plain_matrix_are_not_absorbed(monkeypatch):
         with monkeypatch.context() as patch:
             absorbing(patch, False)
             assert torch.equal(made(x, mask=pattern()), found)
+
+
+def doubled(made: GlobalAttention, heard: list[int]) -> None:
+    map_ = made.global_kv
+    map_.forward = lambda x: heard.append(1) or 2 * torch.nn.functional.linear(x, map_.weight, map_.bias)
+
+
+@pytest.mark.parametrize(
+    "hear",
+    [
+        lambda made, heard: made.global_kv.register_forward_pre_hook(lambda *_: heard.append(1)),
+        lambda made, heard: made.global_kv.register_full_backward_hook(lambda *_: heard.append(1)),
+        lambda made, heard: made.global_kv.register_full_backward_pre_hook(lambda *_: heard.append(1)),
+        lambda made, heard: register_module_forward_hook(
+            lambda which, *_: heard.append(1) if which is made.global_kv else None
+        ),
+        doubled,
+    ],
+)
+def test_whoever_listens_to_the_map_itself_hears_and_changes_it(hear, monkeypatch):
+    x, found = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64, requires_grad=True), []
+    made, heard = layer(), []
+    handle = hear(made, heard)
+    for absorbs in (True, False):
+        absorbing(monkeypatch, absorbs)
+        found.append(made(x, mask=pattern()))
+        found[-1].sum().backward()
+    if handle is not None:
+        handle.remove()
+    assert len(heard) == 2
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
 
 
 def test_dropout_falls_on_both_passes():

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.nn import taps
+from headway.nn.feedforward import FeedForward, FeedForwardConfig
 from headway.nn.local_attention import GlobalAttentionConfig
 from headway.nn.positions import EncoderPosition
 from headway.nn.stack import Stack
@@ -68,6 +69,27 @@ def test_every_tap_fires_once_a_block_in_one_order():
     heard = listen(stack)
     run(stack, *texts())
     assert [name for name, _ in heard] == [f"blocks.{k}.{name}" for k in range(LAYERS) for name in IN_BLOCK]
+
+
+@torch.no_grad()
+def test_what_a_hook_keeps_of_a_layer_before_relu_stays_as_it_was():
+    network, x, kept = FeedForward(WIDTH, FeedForwardConfig(inner=20, activation="relu")), torch.randn(2, 5, WIDTH), []
+    network.up.register_forward_hook(lambda _, __, out: kept.append(out))
+    network(x)
+    assert torch.equal(kept[0], F.linear(x, network.up.weight, network.up.bias))
+
+
+@torch.no_grad()
+def test_a_hook_may_write_into_the_weights_it_sees():
+    stack, (x, source) = decoder(), texts()
+    before, found = run(stack, x, source), []
+    tap = stack.blocks[1].attention.tap_weights
+    for hook in (lambda _, __, out: out.mul_(0.5), lambda _, __, out: out * 0.5):  # the same tensor, and another
+        handle = tap.register_forward_hook(hook)
+        found.append(run(stack, x, source))
+        handle.remove()
+    torch.testing.assert_close(*found)
+    assert (found[0] - before).abs().max() > 1e-3
 
 
 def test_every_tap_stands_at_its_place():

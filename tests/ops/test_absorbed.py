@@ -58,6 +58,16 @@ def test_in_16_bits_it_is_no_farther_from_the_truth_than_projecting():
     assert (absorbed.attend(*short, None, mask=mask, scale=0.3).double() - want).abs().mean() < 1.5 * farther
 
 
+@torch.no_grad()
+def test_nothing_that_was_never_written_is_read(monkeypatch):
+    """torch's own compiler, when it tunes, multiplies by beta = 0 what the operator itself would not read."""
+    given = made()
+    want = absorbed.attend(*given, mask=None, scale=0.3)
+    monkeypatch.setattr(torch, "baddbmm", lambda x, a, b, *, beta=1, alpha=1: beta * x + alpha * (a @ b))
+    monkeypatch.setattr(Tensor, "new_empty", lambda x, *shape: x.new_full(shape, torch.nan))
+    torch.testing.assert_close(absorbed.attend(*given, mask=None, scale=0.3), want)
+
+
 def test_it_pays_for_few_queries():
     assert absorbed.pays(1, 12, 768)
     assert absorbed.pays(32, 12, 768)

@@ -5,9 +5,12 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.utils.hooks import RemovableHandle
 
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
+from headway.nn.linear import FusedLinear
 from headway.ops import gelu
 from headway.ops.gelu import linear_gelu
 
@@ -97,15 +100,18 @@ def test_under_autocast_the_bias_gets_its_gradient_in_its_own_type():
         torch.testing.assert_close(mine, theirs, rtol=0.02, atol=0.05)
 
 
-def test_second_derivatives_are_those_of_torch():
+@pytest.mark.parametrize("order", [2, 3])
+def test_higher_derivatives_are_those_of_torch(order):
     given = [drawn(4, 3), drawn(5, 3), drawn(5)]
 
-    def second(layer) -> tuple[Tensor, ...]:
+    def derived(layer) -> tuple[Tensor, ...]:
         leaves = [each.clone().requires_grad_() for each in given]
-        first = torch.autograd.grad(layer(*leaves).square().sum(), leaves, create_graph=True)
-        return torch.autograd.grad(sum(each.square().sum() for each in first), leaves)
+        found = (layer(*leaves),)
+        for _ in range(order):
+            found = torch.autograd.grad(sum(each.square().sum() for each in found), leaves, create_graph=True)
+        return found
 
-    for mine, theirs in zip(second(linear_gelu), second(plain), strict=True):
+    for mine, theirs in zip(derived(linear_gelu), derived(plain), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
 
@@ -124,6 +130,69 @@ def test_a_network_takes_it_only_where_it_pays_and_nobody_listens(monkeypatch):
     assert torch.equal(network(x), want)
     handle.remove()
     assert (len(taken), heard) == (1, [(2, 9, 20)])
+
+
+def hear_everything(layer: FusedLinear, heard: list[int]) -> RemovableHandle:
+    return register_module_forward_hook(lambda which, given, out: heard.append(1) if which is layer else None)
+
+
+def hear_gradients(layer: FusedLinear, heard: list[int]) -> RemovableHandle:
+    return layer.register_full_backward_hook(lambda which, given, out: heard.append(1))
+
+
+@pytest.mark.parametrize("hear", [hear_everything, hear_gradients])
+def test_whoever_listens_in_another_way_hears_too(hear, monkeypatch):
+    monkeypatch.setattr(gelu, "pays", lambda x, bias: True)
+    network, heard = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device), []
+    handle = hear(network.up, heard)
+    network(drawn(2, 9, 12).requires_grad_()).sum().backward()
+    handle.remove()
+    assert heard == [1]
+
+
+class Doubled(FusedLinear):
+    """One with a forward pass of its own."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * super().forward(x)
+
+
+class Around(nn.Module):
+    """Another kind of layer with one inside, as adapters have."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * self.inner(x)
+
+
+@pytest.mark.parametrize("kind", ["subclass", "of this layer alone", "another kind"])
+def test_another_forward_pass_is_the_one_that_counts(kind, monkeypatch):
+    monkeypatch.setattr(gelu, "pays", lambda x, bias: True)
+    network, x = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device), drawn(2, 9, 12)
+    up = network.up
+    want = network.down(F.gelu(2 * up(x)))
+    if kind == "subclass":
+        network.up = Doubled(12, (20,), bias=True).to(device)
+        network.up.load_state_dict(up.state_dict())
+    elif kind == "of this layer alone":
+        up.forward = lambda x: 2 * F.linear(x, up.weight, up.bias)
+    else:
+        network.up = Around(up)
+    assert torch.equal(network(x), want)
+
+
+def test_whether_anybody_listens_is_asked_while_it_is_compiled_without_a_break(monkeypatch):
+    monkeypatch.setattr(gelu, "pays", lambda x, bias: True)
+    monkeypatch.setattr(gelu, "linear_gelu", lambda *given: 1 + plain(*given))  # to be told apart
+    network, x = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device), drawn(2, 9, 12)
+    for add in (1, 0):
+        want = network.down(add + F.gelu(network.up(x)))
+        torch.compiler.reset()
+        torch.testing.assert_close(torch.compile(network, backend="eager", fullgraph=True)(x), want)
+        network.up.register_forward_hook(lambda layer, given, out: None)
 
 
 def test_a_network_with_dropout_behind_it_leaves_it_to_torch(monkeypatch):
@@ -147,10 +216,15 @@ class OnGpu(Tensor):
         ({"frozen": True}, False),
         ({"generation": 80}, False),
         ({"gradients": False}, False),
+        ({"rows": 2**23}, False),  # a GPU numbers only so many programs
+        ({"dtype": torch.float32, "autocast": True}, True),
+        ({"dtype": torch.float64, "autocast": True}, False),  # which autocast leaves as it is
     ],
 )
 def test_it_pays_for_many_numbers_of_16_bits_with_gradients(monkeypatch, change, taken):
     case = {"rows": 2**14, "dtype": torch.bfloat16, "frozen": False, "generation": 90, "gradients": True} | change
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: case.get("autocast", False))
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.bfloat16)
     monkeypatch.setattr(gelu, "capability", lambda: case["generation"])
     x = torch.empty(case["rows"], 4, dtype=case["dtype"]).as_subclass(OnGpu)
     with torch.set_grad_enabled(case["gradients"]):

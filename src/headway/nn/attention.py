@@ -126,8 +126,8 @@ class _Attention(nn.Module):
         needed = self.shaw is not None and self.shaw.values is not None
         if needed or self.tap_weights.listening:
             weights = ops.attention_weights(q, k, mask=mask, bias=bias, scale=self.scale)
-            seen = self.tap_weights(weights)
-            needed |= seen is not weights  # a hook put others in their place
+            seen, changed = self.tap_weights.passed(weights)
+            needed |= changed
         if needed:
             known = seen
             x = self._combine(F.dropout(seen, dropout), v, offset)

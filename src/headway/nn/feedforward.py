@@ -73,8 +73,8 @@ class FeedForward(nn.Module):
             x = self.function(gate) * x
         elif self.function is F.relu:
             x = self.up.relu(x)
-        elif self.function is F.gelu and not self.dropout.p:  # which torch would join to it in one pass
-            x = self.up.gelu(x)
+        elif self.function is F.gelu and isinstance(self.up, FusedLinear) and not self.dropout.p:
+            x = self.up.gelu(x)  # with dropout torch's own is as good: compiled, both are one pass
         else:
             x = self.function(self.up(x))
         x = self.down(self.dropout(x) if self.training else x)

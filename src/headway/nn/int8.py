@@ -65,10 +65,6 @@ class Int8Linear(nn.Module):
         """max(0, forward(x)), in one pass."""
         return self._multiply(x, _MULTIPLY_RELU)
 
-    def gelu(self, x: Tensor) -> Tensor:
-        """gelu(forward(x))."""
-        return F.gelu(self(x))
-
     def _multiply(self, x: Tensor, operation: Any) -> Tensor:
         if self.ready is not None and x.is_cpu and x.dtype == torch.float32:
             multiplied: Tensor = operation(x, self.ready, reduced())

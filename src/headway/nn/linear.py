@@ -7,8 +7,10 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.modules import module
 
 from headway.ops import gelu
+from headway.ops.kernels.call import constant
 
 
 class FusedLinear(nn.Linear):
@@ -22,6 +24,16 @@ class FusedLinear(nn.Linear):
         super().__init__(width, sum(parts), bias=bias)
         self.parts, self.gain = parts, gain
 
+    @constant
+    def alone(self) -> bool:
+        """May what it gives be made elsewhere? Nobody listens here or everywhere, and `forward` is torch's own."""
+        here = (self._forward_hooks, self._forward_pre_hooks, self._backward_hooks, self._backward_pre_hooks)
+        forwards = (module._global_forward_hooks, module._global_forward_pre_hooks)
+        backwards = (module._global_backward_hooks, module._global_backward_pre_hooks)
+        if any(here) or any(forwards) or any(backwards):
+            return False
+        return "forward" not in self.__dict__ and type(self).forward is nn.Linear.forward
+
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
         """(…, sum of parts) -> one tensor a part."""
         return torch.split_with_sizes(x, self.parts, -1)
@@ -29,12 +41,11 @@ class FusedLinear(nn.Linear):
     def relu(self, x: Tensor) -> Tensor:
         """max(0, forward(x))."""
         y: Tensor = self(x)
-        return y.relu() if y.requires_grad else y.relu_()  # nobody else holds it
+        return y.relu() if y.requires_grad or self._forward_hooks else y.relu_()  # else nobody holds it
 
     def gelu(self, x: Tensor) -> Tensor:
         """gelu(forward(x)), in fewer passes where that pays and nobody listens to what `forward` gives."""
-        heard = self._forward_hooks or self._forward_pre_hooks or self._backward_hooks or self._backward_pre_hooks
-        if self.bias is not None and not heard and gelu.pays(x, self.bias):
+        if self.bias is not None and gelu.pays(x, self.bias) and self.alone():
             return gelu.linear_gelu(x, self.weight, self.bias)
         return F.gelu(self(x))
 

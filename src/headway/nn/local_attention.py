@@ -136,8 +136,8 @@ class GlobalAttention(SelfAttention):
             near = ops.attention_weights(*local[:2], mask=mask, scale=self.scale)
             far = ops.attention_weights(*own[:2], mask=Picked(mask, marked.index), scale=self.scale)
             weights = marked.put(near, far)
-            seen = self.tap_weights(weights)
-            if seen is not weights:  # a hook put others in their place
+            seen, changed = self.tap_weights.passed(weights)
+            if changed:
                 dropped = F.dropout(seen, dropout).to(local[2].dtype)
                 x = marked.put(dropped @ local[2], marked.pick(dropped) @ own[2])
                 return self._told(x, local, own, mask, marked, known=seen)
@@ -161,15 +161,15 @@ class GlobalAttention(SelfAttention):
             and absorbed.pays(own_q.shape[2], self.heads, x_BTD.shape[2])
             and isinstance(self.scale, float)
             and not (self.training and self.dropout)
-            and type(self.global_kv) is FusedLinear  # in 8 bits there is no matrix to absorb
-            and not (self.global_kv._forward_hooks or self.global_kv._forward_pre_hooks)
+            and isinstance(self.global_kv, FusedLinear)  # in 8 bits there is no matrix to absorb
+            and self.global_kv.alone()
         )
         listening = any(tap.listening for tap in (self.tap_weights, self.tap_global_k, self.tap_global_v))
         if lean and not listening and self.watch is None:
             return None, True
         k, v = (split_heads(part, self.heads) for part in self.global_kv.split(self.global_kv(x_BTD)))
-        own = (own_q, self.tap_global_k(k), self.tap_global_v(v))
-        return own, lean and own[1] is k and own[2] is v
+        (k, other_k), (v, other_v) = self.tap_global_k.passed(k), self.tap_global_v.passed(v)
+        return (own_q, k, v), lean and not (other_k or other_v)
 
     def _absorbed(self, own_q: Tensor, x_BTD: Tensor, mask: Mask) -> Tensor:
         """(B, H, N, E): what global tokens see, without making keys and values of all tokens for them."""

@@ -7,6 +7,7 @@ The public names, below any attention or block: `tap_q`, `tap_k`, `tap_v`, `tap_
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 
@@ -21,6 +22,16 @@ class Tap(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """x, untouched."""
         return x
+
+    def passed(self, x: Tensor) -> tuple[Tensor, bool]:
+        """What comes out, and whether a hook put it in the place of x, or wrote into x."""
+        if not self.listening:
+            return x, False
+        kept = x.clone() if x.is_inference() else None  # such a tensor does not count how often it is written to
+        writes = 0 if kept is not None else x._version
+        value = self(x)
+        written = x._version != writes if kept is None else not torch.equal(x, kept)
+        return value, written or value is not x
 
     def __call__(self, x: Tensor) -> Tensor:
         # A decoder step passes dozens of taps: without a listener they must cost nothing.

@@ -13,6 +13,7 @@ from headway.ops.kernels.call import capability
 from headway.ops.kernels.flash import triton_missing
 
 LEAST = 2**24  # numbers, below which launching costs more than reading them again
+MOST = 2**22  # rows: a GPU numbers no more than 65,535 pieces of them
 
 
 def linear_gelu(x: Tensor, weight_FD: Tensor, bias_F: Tensor) -> Tensor:
@@ -26,7 +27,9 @@ def pays(x: Tensor, bias_F: Tensor) -> bool:
     """Are there gradients to be made, in 16 bits, of so many numbers that reading them twice costs time?"""
     if not (x.is_cuda and torch.is_grad_enabled() and bias_F.requires_grad):
         return False
-    if x.numel() // x.shape[-1] * bias_F.shape[0] < LEAST or triton_missing() or capability() < 90:
+    rows = x.numel() // x.shape[-1]
+    if rows > MOST or rows * bias_F.shape[0] < LEAST or triton_missing() or capability() < 90:
         return False
-    dtype = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else x.dtype
+    cast = torch.is_autocast_enabled("cuda") and x.dtype != torch.float64  # which autocast leaves alone
+    dtype = torch.get_autocast_dtype("cuda") if cast else x.dtype
     return dtype in (torch.bfloat16, torch.float16)

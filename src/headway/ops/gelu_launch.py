@@ -91,7 +91,8 @@ def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> N
 def _back(ctx: Any, grad_out: Tensor, grad_sums: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """By formula, for whoever wants a second derivative: gelu'' = φ·(2 - h²)."""
     grad, h, bias_F = ctx.saved_tensors
-    both, wide = grad_out.float() + grad_sums.float(), h.float()
+    both = grad_out.float() + grad_sums.float()
+    wide = h.float() + (bias_F - bias_F.detach())  # + 0: `h` knows its bias as a constant, a third derivative may not
     density = (-0.5 * wide * wide).exp() * 0.3989422804014327
     bend = both * grad.float() * density * (2 - wide * wide)
     slope = torch.ops.aten.gelu_backward(both, wide)

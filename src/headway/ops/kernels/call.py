@@ -13,7 +13,7 @@ from torch import Tensor
 from headway.ops.biases import Bias
 from headway.ops.masks import Mask
 
-Answer = TypeVar("Answer")
+Question = TypeVar("Question", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Call:
         return x.repeat_interleave(self.heads // x.shape[1], dim=1) if self.grouped else x
 
 
-def constant(function: Callable[[], Answer]) -> Callable[[], Answer]:
+def constant(function: Question) -> Question:
     """Let torch.compile ask once and keep the answer.
 
     What torch.compiler.assume_constant_result does, which would import the compiler whenever headway starts.
