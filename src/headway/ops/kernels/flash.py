@@ -7,8 +7,6 @@ softmax, picked out of the text; its global queries, few, see everything in a se
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import math
 
 import torch
@@ -17,24 +15,13 @@ from torch import Tensor
 from headway.ops.bands import marked_keys, marked_queries
 from headway.ops.biases import Alibi
 from headway.ops.kernels.banded import everywhere
-from headway.ops.kernels.call import Call, capability, constant
+from headway.ops.kernels.call import Call, capability, triton_missing
 from headway.ops.masks import Global
 from headway.ops.stripes import Stripe, stripe
 
 WIDEST = 128  # head width
 ROOMY = (80, 90, 100, 103)  # generations that give a program the 161 KiB the tiles take
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
-
-
-@constant
-def triton_missing() -> str | None:
-    """Why there are no Triton kernels here, or None."""
-    return None if _found("triton") else "Triton is not installed"
-
-
-@functools.cache
-def _found(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
 
 
 def attend_with_lse(call: Call, band: Stripe) -> tuple[Tensor, Tensor]:

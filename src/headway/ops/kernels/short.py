@@ -7,18 +7,16 @@ third of a training step (docs/flash.md has what this saves).
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 
 from torch import Tensor
 
-from headway.ops.kernels.call import Call, capability
+from headway.ops.kernels.call import Call, capability, triton_missing
 from headway.ops.masks import NotSelf
 
 LONGEST = 128  # tokens
 WIDTHS = (16, 32, 64)  # of a head
 MEASURED = (16, 128)  # tokens between which, with heads of 16, it was faster than what torch has on an H200
-TRITON = importlib.util.find_spec("triton") is not None
 
 
 def run(call: Call) -> Tensor:
@@ -38,8 +36,8 @@ def pays(call: Call) -> bool:
 
 def refuses(call: Call) -> str | None:
     """Why it cannot do a call, or None."""
-    if not TRITON:
-        return "Triton is not installed"
+    if missing := triton_missing():
+        return missing
     if call.dropout or call.bias is not None:
         return "it has neither dropout nor a bias"
     if call.mask is not None and (not isinstance(call.mask, NotSelf) or not _at_zero(call.mask)):
