@@ -24,7 +24,7 @@ from headway.nn.feedforward import FeedForward, activation_function
 from headway.nn.int8 import PROCESS, Int8Linear, reduced, supported
 from headway.nn.norms import FeatureLayerNorm
 from headway.nn.positions import Geometry
-from headway.ops import Causal, Mask
+from headway.ops import Causal, Listed, Mask
 from headway.ops.kernels import few, listed
 from headway.ops.kernels.sdpa import dense
 
@@ -44,13 +44,17 @@ class Memory(Protocol):
     def lines(self) -> int: ...
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor | None, scale: float) -> Tensor:
-    """q (N, H, T, E), k and v (N, H, S, E) -> (N, T, D), as the kernel `few` does it."""
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, lists: listed.Lists | None, hidden: Tensor | None, scale: float
+) -> Tensor:
+    """q (N, H, T, E), k and v (N, H, S, E) -> the mixed values in the order (N, T, H, E), as the kernel `few` does it."""
     rows, heads, queries, width = q.size(0), q.size(1), q.size(2), q.size(3)
+    if lists is not None:
+        return listed.mix(q.transpose(1, 2).reshape(-1, width), k, v, lists, hidden, scale)
     q = q.reshape(rows * heads, queries, width)
     scores = torch.baddbmm(torch.empty([1, 1, 1]), q, k.flatten(0, 1).transpose(1, 2), beta=0, alpha=scale)
     if hidden is not None:
-        scores.view(rows, heads * queries, k.size(2)).masked_fill_(hidden, float("-inf"))
+        scores.view(rows, heads, queries, k.size(2)).masked_fill_(hidden, float("-inf"))
     mixed = torch.bmm(scores.softmax(-1), v.flatten(0, 1)).view(rows, heads, queries, width)
     return mixed.transpose(1, 2).flatten(2)
 
@@ -70,16 +74,22 @@ class _Self(nn.Module):
         self.qkv, self.out, self.reduced = part.qkv.ready, part.out.ready, reduced()
         self.heads, self.scale = part.heads, float(part.scale)
 
-    def forward(self, x: Tensor, lines: int, used: int, k: Tensor, v: Tensor, own: listed.Lists | None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        lines: int,
+        used: int,
+        kv: tuple[Tensor, Tensor],
+        own: listed.Lists | None,
+        hidden: Tensor | None,
+    ) -> Tensor:
+        k, v = kv
         parts = torch.ops.quantized.linear_dynamic(x, self.qkv, self.reduced)
         q, new_k, new_v = parts.view([-1, lines, 3, self.heads, k.size(3)]).permute([2, 0, 3, 1, 4]).unbind(0)
         k.narrow(2, used, lines).copy_(new_k)
         v.narrow(2, used, lines).copy_(new_v)
-        if own is None:
-            mixed = attend(q, k.narrow(2, 0, used + lines), v.narrow(2, 0, used + lines), None, self.scale)
-        else:
-            q = q.transpose(1, 2).reshape(-1, k.size(3))
-            mixed = listed.mix(q, k.view(-1, k.size(3)), v.view(-1, k.size(3)), own, None, self.scale).view(x.size())
+        k, v = k.narrow(2, 0, used + lines), v.narrow(2, 0, used + lines)
+        mixed = attend(q, k, v, own, hidden, self.scale).view(x.size())
         out: Tensor = torch.ops.quantized.linear_dynamic(mixed, self.out, self.reduced).view(x.size())
         return out
 
@@ -90,13 +100,11 @@ class _Cross(nn.Module):
         self.q, self.out, self.reduced = part.q.ready, part.out.ready, reduced()
         self.heads, self.scale = part.heads, float(part.scale)
 
-    def forward(self, x: Tensor, k: Tensor, v: Tensor, whole: listed.Lists | None, hidden: Tensor | None) -> Tensor:
-        q = torch.ops.quantized.linear_dynamic(x, self.q, self.reduced)
-        if whole is None:
-            mixed = attend(q.view([-1, 1, self.heads, k.size(3)]).transpose(1, 2), k, v, hidden, self.scale)
-        else:
-            q, k, v = q.view(-1, k.size(3)), k.view(-1, k.size(3)), v.view(-1, k.size(3))
-            mixed = listed.mix(q, k, v, whole, hidden, self.scale).view(x.size())
+    def forward(
+        self, x: Tensor, lines: int, kv: tuple[Tensor, Tensor], whole: listed.Lists | None, hidden: Tensor | None
+    ) -> Tensor:
+        q = torch.ops.quantized.linear_dynamic(x, self.q, self.reduced).view([-1, lines, self.heads, kv[0].size(3)])
+        mixed = attend(q.transpose(1, 2), kv[0], kv[1], whole, hidden, self.scale).view(x.size())
         out: Tensor = torch.ops.quantized.linear_dynamic(mixed, self.out, self.reduced).view(x.size())
         return out
 
@@ -132,21 +140,22 @@ class _Layer(nn.Module):
     def forward(
         self,
         x: Tensor,
-        lines: int,
+        lines: tuple[int, int],
         used: int,
         kv: tuple[Tensor, Tensor],
         own: listed.Lists | None,
+        hidden: Tensor | None,
         memory: tuple[Tensor, Tensor] | None,
         whole: listed.Lists | None,
         padding: Tensor | None,
     ) -> Tensor:
         y = self.look_norm(x) if self.pre else x
-        x = self.look(y, lines, used, kv[0], kv[1], own).add_(x)
+        x = self.look(y, lines[0], used, kv, own, hidden).add_(x)
         x = x if self.pre else self.look_norm(x)
         if self.cross is not None and self.cross_norm is not None:
             assert memory is not None
             y = self.cross_norm(x) if self.pre else x
-            x = self.cross(y, memory[0], memory[1], whole, padding).add_(x)
+            x = self.cross(y, lines[1], memory, whole, padding).add_(x)
             x = x if self.pre else self.cross_norm(x)
         x = self.think(self.think_norm(x) if self.pre else x).add_(x)
         return x if self.pre else self.think_norm(x)
@@ -160,16 +169,17 @@ class _Layers(nn.Module):
     def forward(
         self,
         x: Tensor,
-        lines: int,
+        lines: tuple[int, int],
         used: int,
         kv: list[tuple[Tensor, Tensor]],
         own: listed.Lists | None,
+        hidden: Tensor | None,
         memory: list[tuple[Tensor, Tensor]] | None,
         whole: listed.Lists | None,
         padding: Tensor | None,
     ) -> Tensor:
         for i, layer in enumerate(self.layers):
-            x = layer(x, lines, used, kv[i], own, None if memory is None else memory[i], whole, padding)
+            x = layer(x, lines, used, kv[i], own, hidden, None if memory is None else memory[i], whole, padding)
         return x
 
 
@@ -185,29 +195,38 @@ class Scripted:
     def step(self, x_B1D: Tensor, geometry: Geometry, cache: Cache, memory: Memory | None) -> Tensor | None:
         """(B, 1, D) through all blocks, or None where they have to be called themselves."""
         self.steps += 1
-        lines, used, own, whole, hides = 1, cache.used, None, None, None
+        lines, used, padding = 1, cache.used, None
         if geometry.lines is not None:
             lines, used = geometry.lines.count, geometry.lines.begin(used)
-        beside = 1 if memory is None else memory.lines
-        if self.steps <= PAYS or max(lines, beside) > few.MOST or _heard(self.parts, self.looks):
+        both = (lines, 1 if memory is None else memory.lines)
+        if self.steps <= PAYS or max(both) > few.MOST or _heard(self.parts, self.looks):
             return None
         if memory is not None and memory.mask is not None:
             seen, alive = dense(memory.mask, memory.lines, memory.layers[0][0].shape[2], x_B1D.device)
             if alive is not None:
                 return None
-            hides = memory.mask.once("hides", lambda: ~seen.squeeze(1))
+            padding = memory.mask.once("hides", lambda: ~seen)
         with PROCESS:  # parts of a batch come here together
             if self.layers is None:
                 self.layers = compiled(self.blocks)
         kv = [layer.reach(used + lines, len(x_B1D) // lines) for layer in cache.layers]
-        if geometry.lines is not None:
-            assert geometry.own is not None
-            own = listed.lists(geometry.own.keys, kv[0][0])
-        held = None if memory is None else list(memory.layers)
-        if held is not None and beside > 1:
-            k = held[0][0]
-            whole = listed.lists(torch.arange(k.shape[2]).expand(len(k), beside, -1), k)
-        return self.layers(x_B1D, lines, used, kv, own, held, whole, hides)
+        own, hidden = _own(geometry.own, kv[0][0], used + lines)
+        held = whole = None
+        if memory is not None:
+            held, k = list(memory.layers), memory.layers[0][0]
+            whole = listed.everything(both[1], tuple(k.shape), k.stride()) if own is not None else None
+        return self.layers(x_B1D, both, used, kv, own, hidden, held, whole, padding)
+
+
+def _own(own: Listed | None, k: Tensor, keys: int) -> tuple[listed.Lists | None, Tensor | None]:
+    """What each row, or line of a row, sees of the `keys` keys in a cache: as lists, or else as what is hidden."""
+    rows, heads, _, width = k.shape
+    shape, queries = (rows, heads, keys, width), 1 if own is None else own.keys.shape[1]
+    if rows * heads * queries < listed.ENOUGH:
+        return None, None if own is None else ~own.dense(queries, keys, k.device)
+    if own is None:
+        return listed.everything(1, shape, k.stride()), None
+    return listed.lists(own.keys, shape, k.stride()), None
 
 
 def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:

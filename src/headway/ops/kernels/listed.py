@@ -1,14 +1,14 @@
 """A few queries that look at keys on a list: dot products with these, and a weighted sum of the values beside them.
 
-A batched product of two to sixteen queries copies all keys into an order of its own before it multiplies, and waits for
-memory while it does. Here nothing is copied, and what is on no list is not read.
+A batched product of a few queries copies all keys into an order of its own before it multiplies, and waits for memory
+while it does. Here nothing is copied, and what is on no list is not read.
 """
 
 from __future__ import annotations
 
 import threading
 import warnings
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import torch
@@ -16,48 +16,57 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.ops.kernels.call import Call
-from headway.ops.kernels.sdpa import dense
+from headway.ops.kernels.sdpa import dense, hides_nothing
 from headway.ops.masks import Lengths, Listed
 
 LEAST = 16  # scores, below which torch takes a softmax number by number
+ENOUGH = 64  # queries of all rows and heads: with fewer a call costs more than the copies
 _LOCK = threading.Lock()  # what is warned of is the process's, not a thread's
 
 
 class Lists(NamedTuple):
-    """P keys for each of R queries, as the two operations take them."""
+    """P keys for each of R queries, as the two operations take them: rows of E numbers, counted from the first key."""
 
-    table: Tensor  # (R, all keys), sparse: zeros where a query looks
+    table: Tensor  # (R, all rows), sparse: zeros where a query looks
     keys: Tensor  # (R·P,)
     starts: Tensor  # (R,): where each query's begin among them
 
 
-def lists(keys_BTP: Tensor, k: Tensor) -> Lists:
-    """The lists of queries (B, T, H), given the keys of each for all heads, among keys that lie as k (B, H, S, E)."""
+def lists(keys_BTP: Tensor, shape: tuple[int, ...], stride: tuple[int, ...]) -> Lists:
+    """The lists of queries (B, T, H), given the keys of each for all heads, which lie as a (B, H, S, E) does."""
     _warned()
-    rows, heads, count, width = k.shape
-    apart = [stride // width for stride in k.stride()[:3]]
+    rows, heads, _, width = shape
+    apart = [each // width for each in stride[:3]]
     first = (torch.arange(rows) * apart[0]).unsqueeze(1) + torch.arange(heads) * apart[1]
     keys = (first[:, None, :, None] + (keys_BTP * apart[2]).unsqueeze(2)).flatten()
-    each = keys_BTP.shape[2]
-    ends = torch.arange(0, len(keys) + 1, each)
-    size = (len(ends) - 1, _held(k))
-    table = torch.sparse_csr_tensor(ends, keys, k.new_zeros(len(keys)), size, check_invariants=False)
+    ends = torch.arange(0, len(keys) + 1, keys_BTP.shape[2])
+    held = 1 + sum((size - 1) * each for size, each in zip(shape[:3], apart, strict=True))
+    table = torch.sparse_csr_tensor(ends, keys, torch.zeros(len(keys)), (len(ends) - 1, held), check_invariants=False)
     return Lists(table, keys, ends[:-1])
+
+
+@lru_cache(maxsize=8)
+def everything(queries: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> Lists:
+    """The lists of queries that look at all the keys of their row. Kept: all layers have the same."""
+    return lists(torch.arange(shape[2]).expand(shape[0], queries, -1), shape, stride)
 
 
 def mix(
     q_RE: Tensor, k: Tensor, v: Tensor, lists: Lists, hidden: Tensor | None, scale: float, least: int = LEAST
 ) -> Tensor:
-    """What R queries get of keys and values (all, E), (R, E); `hidden` (B, 1, P) is true where a row may not look."""
-    products = torch.ops.aten.sparse_sampled_addmm(lists.table, q_RE, k.t(), beta=0.0, alpha=scale)
+    """What R queries get of k and v (B, H, S, E), (R, E); `hidden` (B, 1, 1, P) is true where a row may not look."""
+    lie, apart = [lists.table.size(1), k.size(3)], [k.size(3), 1]
+    products = torch.ops.aten.sparse_sampled_addmm(
+        lists.table, q_RE, k.as_strided(lie, apart).t(), beta=0.0, alpha=scale
+    )
     scores: Tensor = products.values().view(q_RE.size(0), -1)
     each = scores.size(1)
     if hidden is not None:
-        scores.view(hidden.size(0), -1, each).masked_fill_(hidden, float("-inf"))
+        scores.view(hidden.size(0), 1, -1, each).masked_fill_(hidden, float("-inf"))
     if each < least:
         scores = F.pad(scores, [0, least - each], value=float("-inf"))
     weights = scores.softmax(-1).narrow(1, 0, each).reshape(-1)
-    return torch.embedding_bag(v, lists.keys, lists.starts, False, 0, False, weights)[0]
+    return torch.embedding_bag(v.as_strided(lie, apart), lists.keys, lists.starts, False, 0, False, weights)[0]
 
 
 def run(call: Call) -> Tensor:
@@ -65,39 +74,31 @@ def run(call: Call) -> Tensor:
     rows, heads, queries, width = call.q.shape
     hidden: Tensor | None = None
     alive: Tensor | None = None
-    if isinstance(call.mask, Listed):
-        keys = call.mask.keys
+    mask, shape, stride = call.mask, tuple(call.k.shape), call.k.stride()
+    if isinstance(mask, Listed):
+        found = mask.once((shape, stride), lambda: lists(mask.keys, shape, stride))
     else:
-        keys = torch.arange(call.keys).expand(rows, queries, -1)
-        if call.mask is not None:
-            allowed, alive = dense(call.mask, queries, call.keys, call.q.device)
-            hidden = ~allowed.squeeze(1)
-    found = lists(keys, call.k)
-    q = call.q.transpose(1, 2).reshape(-1, width)
-    mixed = mix(q, _flat(call.k), _flat(call.v), found, hidden, call.scale)
+        found = everything(queries, shape, stride)
+        if mask is not None and not hides_nothing(mask, call.keys):
+            allowed, alive = dense(mask, queries, call.keys, call.k.device)
+            hidden = ~allowed
+    mixed = mix(call.q.transpose(1, 2).reshape(-1, width), call.k, call.v, found, hidden, call.scale)
     out = mixed.view(rows, queries, heads, -1).transpose(1, 2)
     return out if alive is None else out.masked_fill(~alive, 0.0)
 
 
 def pays(call: Call) -> bool:
-    """Are these queries that share their keys, on a CPU, in rows of numbers that can be listed?"""
+    """Are these enough queries, on a CPU, that have lists or look at all keys of their row, which lie in whole rows?"""
     k, v = call.k, call.v
-    if call.queries < 2 or call.grouped or call.bias is not None or not isinstance(call.mask, Lengths | Listed | None):
-        return False
     if not k.is_cpu or k.dtype != torch.float32 or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return False
-    alike = k.shape == v.shape and k.stride() == v.stride() and k.stride(3) == 1
-    return alike and k.numel() > 0 and not any(stride % k.shape[3] for stride in k.stride()[:3])
-
-
-def _held(k: Tensor) -> int:
-    """How many rows of E numbers there are from the first to the last key."""
-    return 1 + sum((size - 1) * stride for size, stride in zip(k.shape[:3], k.stride()[:3], strict=True)) // k.shape[3]
-
-
-def _flat(x: Tensor) -> Tensor:
-    """(B, H, S, E), wherever its rows lie -> (all, E)."""
-    return x.as_strided((_held(x), x.shape[3]), (x.shape[3], 1))
+    if call.grouped or call.bias is not None or torch.compiler.is_compiling() or k.shape != v.shape or not k.numel():
+        return False
+    if call.rows * call.heads * call.queries < ENOUGH or not (
+        isinstance(call.mask, Listed | Lengths) or hides_nothing(call.mask, call.keys)
+    ):
+        return False
+    return k.stride() == v.stride() and k.stride(3) == 1 and not any(n % k.shape[3] for n in k.stride()[:3])
 
 
 @cache
