@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
@@ -189,7 +189,8 @@ class Scripted:
     def __init__(self, blocks: list[Block]) -> None:
         self.blocks, self.steps = blocks, 0
         self.layers: Callable[..., Tensor | None] | None = None
-        self.parts = [part for block in blocks for part in block.modules()]
+        parts = [part for block in blocks for part in block.modules()]
+        self.hooks = [hooks for part in parts for hooks in (part._forward_hooks, part._forward_pre_hooks)]
         self.looks = [look for block in blocks for look in (block.attention, block.cross) if look is not None]
 
     def step(self, x_B1D: Tensor, geometry: Geometry, cache: Cache, memory: Memory | None) -> Tensor | None:
@@ -199,7 +200,7 @@ class Scripted:
         if geometry.lines is not None:
             lines, used = geometry.lines.count, geometry.lines.begin(used)
         both = (lines, 1 if memory is None else memory.lines)
-        if self.steps <= PAYS or max(both) > few.MOST or _heard(self.parts, self.looks):
+        if self.steps <= PAYS or max(both) > few.MOST or _heard(self.hooks, self.looks):
             return None
         if memory is not None and memory.mask is not None:
             seen, alive = dense(memory.mask, memory.lines, memory.layers[0][0].shape[2], x_B1D.device)
@@ -240,19 +241,18 @@ def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:
         return program
 
 
-def _heard(parts: list[nn.Module], looks: list[SelfAttention | CrossAttention]) -> bool:
-    """Does somebody listen to all modules there are, or at one of these, or watch one of these attentions?"""
+def _heard(hooks: list[dict[int, Any]], looks: list[SelfAttention | CrossAttention]) -> bool:
+    """Does somebody listen to all modules there are, or by one of these hooks, or watch one of these attentions?"""
     everywhere = module._global_forward_hooks or module._global_forward_pre_hooks
-    if everywhere or any(look.watch is not None for look in looks):
-        return True
-    return any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+    return bool(everywhere) or any(hooks) or any(look.watch is not None for look in looks)
 
 
 def alone(model: nn.Module) -> bool:
     """Is this a transformer in 8 bits that nobody listens to or watches?"""
     parts = list(model.modules())
     looks = [part for part in parts if isinstance(part, SelfAttention | CrossAttention)]
-    return SCRIPTS and supported() and {Block, Int8Linear} <= set(map(type, parts)) and not _heard(parts, looks)
+    hooks = [hooks for part in parts for hooks in (part._forward_hooks, part._forward_pre_hooks)]
+    return SCRIPTS and supported() and {Block, Int8Linear} <= set(map(type, parts)) and not _heard(hooks, looks)
 
 
 _KNOWN: WeakKeyDictionary[nn.Module, Scripted | None] = WeakKeyDictionary()
