@@ -23,6 +23,7 @@ class LayerCache:
     k: Tensor | None = None
     v: Tensor | None = None
     spare: list[Tensor] = field(default_factory=list)
+    lined: bool = False  # then a position's heads lie side by side, not a head's positions: so lines read and write
 
     def write(self, k: Tensor, v: Tensor, at: Offset, used: int) -> tuple[Tensor, Tensor]:
         """Put new keys and values (B, G, K, E) at position `at`; all of them up to `used` + K come back."""
@@ -59,7 +60,10 @@ class LayerCache:
             self.capacity *= 2
         rows, groups, held, width = buffer.shape
         # Zeros, not empty: a slot that no query may see still meets a weight of 0, and 0·NaN is NaN.
-        grown = buffer.new_zeros(rows, groups, self.capacity, width)
+        if self.lined:
+            grown = buffer.new_zeros(rows, self.capacity, groups, width).transpose(1, 2)
+        else:
+            grown = buffer.new_zeros(rows, groups, self.capacity, width)
         grown[:, :, :held] = buffer
         self.spare = []
         return grown
@@ -72,6 +76,12 @@ class LayerCache:
         if end > self.k.shape[2]:
             self.k, self.v = self._grown(self.k, end), self._grown(self.v, end)
         return self.k, self.v
+
+    def part(self, capacity: int) -> None:
+        """Make room for lines."""
+        self.capacity, self.lined = capacity, True
+        if self.k is not None and self.v is not None:
+            self.k, self.v = self._grown(self.k, capacity), self._grown(self.v, capacity)
 
     def select(self, rows_B: Tensor) -> None:
         """Keep these rows, in this order: through a second buffer when the number of rows stays."""
@@ -164,7 +174,7 @@ class Cache:
             return replace(self, lines=self.lines.select(rows_B))
         lines = Lines.parted(len(kept), count, self.used)
         for layer in self.layers:
-            layer.capacity = lines.begin(max(layer.capacity, self.used))
+            layer.part(lines.begin(max(layer.capacity, self.used)))
         return replace(self, lines=lines)
 
     def _apart(self) -> Cache:
@@ -174,4 +184,5 @@ class Cache:
         for layer in self.layers:
             if layer.k is not None and layer.v is not None:
                 layer.k, layer.v, layer.spare = self.lines.own(layer.k), self.lines.own(layer.v), []
+            layer.lined = False
         return replace(self, lines=None)
