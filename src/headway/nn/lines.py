@@ -2,7 +2,7 @@
 
 A step of a beam chooses among the lines of a source, and a cache that held a row for each would have to move most of
 itself. Here nothing moves. The keys of one position stand side by side, one a line, and a line's past is a list of the
-places it was written in; the lines are then the queries of one attention over all the keys of their source.
+places it was written in: the keys it looks at.
 """
 
 from __future__ import annotations

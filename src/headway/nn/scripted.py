@@ -24,7 +24,7 @@ from headway.nn.feedforward import FeedForward, activation_function
 from headway.nn.int8 import PROCESS, Int8Linear, reduced, supported
 from headway.nn.norms import FeatureLayerNorm
 from headway.nn.positions import Geometry
-from headway.ops import Causal, Listed, Mask
+from headway.ops import Causal, Mask
 from headway.ops.kernels import few, listed
 from headway.ops.kernels.sdpa import dense
 
@@ -44,10 +44,8 @@ class Memory(Protocol):
     def lines(self) -> int: ...
 
 
-def attend(
-    q: Tensor, k: Tensor, v: Tensor, lists: listed.Lists | None, hidden: Tensor | None, scale: float
-) -> Tensor:
-    """q (N, H, T, E), k and v (N, H, S, E) -> the mixed values in the order (N, T, H, E), as the kernel `few` does it."""
+def attend(q: Tensor, k: Tensor, v: Tensor, lists: listed.Lists | None, hidden: Tensor | None, scale: float) -> Tensor:
+    """q (N, H, T, E), k and v (N, H, S, E) -> all that is mixed, as (N, T, H, E) lies; as the kernel `few` does it."""
     rows, heads, queries, width = q.size(0), q.size(1), q.size(2), q.size(3)
     if lists is not None:
         return listed.mix(q.transpose(1, 2).reshape(-1, width), k, v, lists, hidden, scale)
@@ -189,8 +187,7 @@ class Scripted:
     def __init__(self, blocks: list[Block]) -> None:
         self.blocks, self.steps = blocks, 0
         self.layers: Callable[..., Tensor | None] | None = None
-        parts = [part for block in blocks for part in block.modules()]
-        self.hooks = [hooks for part in parts for hooks in (part._forward_hooks, part._forward_pre_hooks)]
+        self.hooks = _hooks([part for block in blocks for part in block.modules()])
         self.looks = [look for block in blocks for look in (block.attention, block.cross) if look is not None]
 
     def step(self, x_B1D: Tensor, geometry: Geometry, cache: Cache, memory: Memory | None) -> Tensor | None:
@@ -211,23 +208,12 @@ class Scripted:
             if self.layers is None:
                 self.layers = compiled(self.blocks)
         kv = [layer.reach(used + lines, len(x_B1D) // lines) for layer in cache.layers]
-        own, hidden = _own(geometry.own, kv[0][0], used + lines)
+        own, hidden = listed.seen(geometry.own, kv[0][0], used + lines)
         held = whole = None
         if memory is not None:
             held, k = list(memory.layers), memory.layers[0][0]
             whole = listed.everything(both[1], tuple(k.shape), k.stride()) if own is not None else None
         return self.layers(x_B1D, both, used, kv, own, hidden, held, whole, padding)
-
-
-def _own(own: Listed | None, k: Tensor, keys: int) -> tuple[listed.Lists | None, Tensor | None]:
-    """What each row, or line of a row, sees of the `keys` keys in a cache: as lists, or else as what is hidden."""
-    rows, heads, _, width = k.shape
-    shape, queries = (rows, heads, keys, width), 1 if own is None else own.keys.shape[1]
-    if rows * heads * queries < listed.ENOUGH:
-        return None, None if own is None else ~own.dense(queries, keys, k.device)
-    if own is None:
-        return listed.everything(1, shape, k.stride()), None
-    return listed.lists(own.keys, shape, k.stride()), None
 
 
 def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:
@@ -241,6 +227,11 @@ def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:
         return program
 
 
+def _hooks(parts: list[nn.Module]) -> list[dict[int, Any]]:
+    """Where whoever listens to these is written down."""
+    return [hooks for part in parts for hooks in (part._forward_hooks, part._forward_pre_hooks)]
+
+
 def _heard(hooks: list[dict[int, Any]], looks: list[SelfAttention | CrossAttention]) -> bool:
     """Does somebody listen to all modules there are, or by one of these hooks, or watch one of these attentions?"""
     everywhere = module._global_forward_hooks or module._global_forward_pre_hooks
@@ -251,8 +242,7 @@ def alone(model: nn.Module) -> bool:
     """Is this a transformer in 8 bits that nobody listens to or watches?"""
     parts = list(model.modules())
     looks = [part for part in parts if isinstance(part, SelfAttention | CrossAttention)]
-    hooks = [hooks for part in parts for hooks in (part._forward_hooks, part._forward_pre_hooks)]
-    return SCRIPTS and supported() and {Block, Int8Linear} <= set(map(type, parts)) and not _heard(hooks, looks)
+    return SCRIPTS and supported() and {Block, Int8Linear} <= set(map(type, parts)) and not _heard(_hooks(parts), looks)
 
 
 _KNOWN: WeakKeyDictionary[nn.Module, Scripted | None] = WeakKeyDictionary()

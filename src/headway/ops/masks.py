@@ -306,9 +306,8 @@ class Listed(Mask):
 
     def check(self, rows: int, queries: int, keys: int) -> None:
         if self.keys.ndim != 3 or tuple(self.keys.shape[:2]) != (rows, queries):
-            raise ShapeError(
-                f"mask Listed has keys of shape {tuple(self.keys.shape)}, the call needs ({rows}, {queries}, any number)"
-            )
+            found = tuple(self.keys.shape)
+            raise ShapeError(f"mask Listed has keys of shape {found}, the call needs ({rows}, {queries}, any number)")
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return (self.keys[b, i] == j.unsqueeze(-1)).any(-1)

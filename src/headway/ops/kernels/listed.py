@@ -34,7 +34,6 @@ class Lists(NamedTuple):
 
 def lists(keys_BTP: Tensor, shape: tuple[int, ...], stride: tuple[int, ...]) -> Lists:
     """The lists of queries (B, T, H), given the keys of each for all heads, which lie as a (B, H, S, E) does."""
-    _warned()
     rows, heads, _, width = shape
     apart = [each // width for each in stride[:3]]
     first = (torch.arange(rows) * apart[0]).unsqueeze(1) + torch.arange(heads) * apart[1]
@@ -45,7 +44,7 @@ def lists(keys_BTP: Tensor, shape: tuple[int, ...], stride: tuple[int, ...]) -> 
     return Lists(table, keys, ends[:-1])
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)
 def everything(queries: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> Lists:
     """The lists of queries that look at all the keys of their row. Kept: all layers have the same."""
     return lists(torch.arange(shape[2]).expand(shape[0], queries, -1), shape, stride)
@@ -67,6 +66,15 @@ def mix(
         scores = F.pad(scores, [0, least - each], value=float("-inf"))
     weights = scores.softmax(-1).narrow(1, 0, each).reshape(-1)
     return torch.embedding_bag(v.as_strided(lie, apart), lists.keys, lists.starts, False, 0, False, weights)[0]
+
+
+def seen(own: Listed | None, k: Tensor, keys: int) -> tuple[Lists | None, Tensor | None]:
+    """What a query of each row, or line, sees of the first `keys` in a cache: lists if they pay, or what is hidden."""
+    rows, heads, _, width = k.shape
+    shape, queries = (rows, heads, keys, width), 1 if own is None else own.keys.shape[1]
+    if rows * heads * queries < ENOUGH or not works():
+        return None, None if own is None else ~own.dense(queries, keys, k.device)
+    return everything(1, shape, k.stride()) if own is None else lists(own.keys, shape, k.stride()), None
 
 
 def run(call: Call) -> Tensor:
@@ -98,13 +106,17 @@ def pays(call: Call) -> bool:
         isinstance(call.mask, Listed | Lengths) or hides_nothing(call.mask, call.keys)
     ):
         return False
-    return k.stride() == v.stride() and k.stride(3) == 1 and not any(n % k.shape[3] for n in k.stride()[:3])
+    alike = k.stride() == v.stride() and k.stride(3) == 1 and not any(n % k.shape[3] for n in k.stride()[:3])
+    return alike and works()
 
 
 @cache
-def _warned() -> None:
-    """Make a sparse tensor, the first of which makes torch say that they are in a beta state: to nobody."""
+def works() -> bool:
+    """Has torch the two operations here? Tried once, also because its first sparse tensor warns that they are young."""
     with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        none = torch.zeros(1, dtype=torch.long)
-        torch.sparse_csr_tensor(none, none[:0], torch.zeros(0), (0, 1))
+        one = torch.ones(1, 1, 1, 1)
+        try:
+            return bool(mix(one[0, 0], one, one, everything(1, (1, 1, 1, 1), (1, 1, 1, 1)), None, 1.0) == 1)
+        except (RuntimeError, AttributeError, NotImplementedError):
+            return False
