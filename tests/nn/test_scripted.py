@@ -78,7 +78,7 @@ def test_a_search_is_the_same_to_the_bit(beam, changes, taken, monkeypatch):
     assert searched(model, beam) == got
 
 
-@pytest.mark.parametrize(("rows", "beam"), [(2, 2), (2, 16), (20, 1), (20, 5)])
+@pytest.mark.parametrize(("rows", "beam"), [(2, 2), (2, 16), (30, 1), (20, 5)])
 def test_few_lines_and_many_are_the_same_to_the_bit(rows, beam, taken, monkeypatch):
     """Keys are looked at by list where there are enough queries, and multiplied in one piece where there are not."""
     model = translator()

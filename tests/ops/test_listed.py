@@ -13,7 +13,7 @@ from headway.ops.kernels import listed
 
 pytestmark = pytest.mark.skipif(not listed.works(), reason="torch lacks one of the two operations")
 
-ROWS, HEADS, KEYS, WIDTH = 6, 4, 21, 8
+ROWS, HEADS, KEYS, WIDTH = 8, 4, 21, 8
 
 
 def cached(order: str, keys: int = KEYS) -> tuple[Tensor, Tensor]:
@@ -49,7 +49,7 @@ def test_queries_with_lists_meet_the_reference(order, count, each):
 
 @pytest.mark.parametrize("order", ["heads", "positions"])
 @pytest.mark.parametrize("count", [3, 16])
-@pytest.mark.parametrize("mask", [None, Lengths(torch.tensor([21, 1, 0, 5, 20, 2]))])
+@pytest.mark.parametrize("mask", [None, Lengths(torch.tensor([21, 1, 0, 5, 20, 2, 16, 15]))])
 @torch.inference_mode()
 def test_queries_that_share_their_keys_meet_the_reference(order, count, mask):
     q, (k, v) = queries(count), cached(order)
@@ -98,7 +98,7 @@ def test_who_is_not_served():
 def test_a_list_as_a_mask():
     mask = Listed(torch.tensor([[[0, 2], [3, 1]]]))
     assert mask.show(2, 4) == "■ · ■ ·\n· ■ · ■"
-    with pytest.raises(ShapeError, match=r"\(1, 2, 2\), the call needs \(6, 4, any number\)"):
+    with pytest.raises(ShapeError, match=r"\(1, 2, 2\), the call needs \(8, 4, any number\)"):
         attend(queries(4), *cached("heads"), mask=mask)
 
 

@@ -81,7 +81,7 @@ def _simple(scores_RW: Tensor, words_RWV: Tensor, share: int, stop: int) -> Cand
 
 
 def best(scores_RW: Tensor, words_RWV: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The `count` best totals of each row, greatest first, and the line and word of each; of equals any, as with `topk`.
+    """The `count` best totals of each row, greatest first, the line and word of each; of equals any, as with `topk`.
 
     On a CPU topk moves whole rows about: of long ones it is shown only the blocks whose own best are the best.
     """

@@ -13,6 +13,7 @@ from torch import Tensor
 from headway.errors import ShapeError
 from headway.nn.lines import Lines, sources
 from headway.ops import Offset
+from headway.ops.kernels import listed
 
 
 @dataclass(slots=True)
@@ -77,11 +78,13 @@ class LayerCache:
             self.k, self.v = self._grown(self.k, end), self._grown(self.v, end)
         return self.k, self.v
 
-    def part(self, capacity: int) -> None:
-        """Make room for lines."""
-        self.capacity, self.lined = capacity, True
-        if self.k is not None and self.v is not None:
-            self.k, self.v = self._grown(self.k, capacity), self._grown(self.v, capacity)
+    def part(self, lines: Lines) -> None:
+        """Make room for lines, in the order in which they are read where they are enough to be read by lists."""
+        self.capacity = lines.begin(max(self.capacity, lines.shared))
+        if self.k is not None and self.v is not None and self.k.is_cpu:
+            self.lined = self.k.shape[1] * len(lines.places) >= listed.ENOUGH
+            if self.lined:
+                self.k, self.v = self._grown(self.k, self.capacity), self._grown(self.v, self.capacity)
 
     def select(self, rows_B: Tensor) -> None:
         """Keep these rows, in this order: through a second buffer when the number of rows stays."""
@@ -174,7 +177,7 @@ class Cache:
             return replace(self, lines=self.lines.select(rows_B))
         lines = Lines.parted(len(kept), count, self.used)
         for layer in self.layers:
-            layer.part(lines.begin(max(layer.capacity, self.used)))
+            layer.part(lines)
         return replace(self, lines=lines)
 
     def _apart(self) -> Cache:

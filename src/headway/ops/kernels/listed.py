@@ -20,7 +20,7 @@ from headway.ops.kernels.sdpa import dense, hides_nothing
 from headway.ops.masks import Lengths, Listed
 
 LEAST = 16  # scores, below which torch takes a softmax number by number
-ENOUGH = 64  # queries of all rows and heads: with fewer a call costs more than the copies
+ENOUGH = 96  # queries of all rows and heads: with fewer a call costs more than the copies
 _LOCK = threading.Lock()  # what is warned of is the process's, not a thread's
 
 
@@ -55,16 +55,19 @@ def mix(
 ) -> Tensor:
     """What R queries get of k and v (B, H, S, E), (R, E); `hidden` (B, 1, 1, P) is true where a row may not look."""
     lie, apart = [lists.table.size(1), k.size(3)], [k.size(3), 1]
-    products = torch.ops.aten.sparse_sampled_addmm(
-        lists.table, q_RE, k.as_strided(lie, apart).t(), beta=0.0, alpha=scale
-    )
+    turned = k.as_strided(lie, apart).t()
+    if torch.jit.is_scripting():  # the one name is not known there, the other costs as much again elsewhere
+        products = torch.ops.aten.sparse_sampled_addmm(lists.table, q_RE, turned, beta=0.0, alpha=scale)
+    else:
+        products = torch.sparse.sampled_addmm(lists.table, q_RE, turned, beta=0.0, alpha=scale)
     scores: Tensor = products.values().view(q_RE.size(0), -1)
     each = scores.size(1)
     if hidden is not None:
         scores.view(hidden.size(0), 1, -1, each).masked_fill_(hidden, float("-inf"))
     if each < least:
-        scores = F.pad(scores, [0, least - each], value=float("-inf"))
-    weights = scores.softmax(-1).narrow(1, 0, each).reshape(-1)
+        weights = F.pad(scores, [0, least - each], value=float("-inf")).softmax(-1).narrow(1, 0, each).reshape(-1)
+    else:
+        weights = scores.softmax(-1).view(-1)
     return torch.embedding_bag(v.as_strided(lie, apart), lists.keys, lists.starts, False, 0, False, weights)[0]
 
 
