@@ -93,6 +93,9 @@ def test_who_is_not_served():
         assert not pays(q, k[:, :2], v[:, :2])  # heads that share keys
         assert not pays(q, k, v.clone())  # they lie in another way
         assert not pays(q, k, v, Causal(offset=3))
+        empty = Listed(torch.zeros(ROWS, 4, 0, dtype=torch.long))
+        assert not pays(q, k, v, empty)
+        assert torch.equal(attend(q, k, v, mask=empty), torch.zeros_like(q))
 
 
 def test_a_list_as_a_mask():

@@ -36,18 +36,19 @@ def lists(keys_BTP: Tensor, shape: tuple[int, ...], stride: tuple[int, ...]) -> 
     """The lists of queries (B, T, H), given the keys of each for all heads, which lie as a (B, H, S, E) does."""
     rows, heads, _, width = shape
     apart = [each // width for each in stride[:3]]
-    first = (torch.arange(rows) * apart[0]).unsqueeze(1) + torch.arange(heads) * apart[1]
+    first = (_range(rows) * apart[0]).unsqueeze(1) + _range(heads) * apart[1]
     keys = (first[:, None, :, None] + (keys_BTP * apart[2]).unsqueeze(2)).flatten()
-    ends = torch.arange(0, len(keys) + 1, keys_BTP.shape[2])
+    ends = _range(len(keys) // keys_BTP.shape[2] + 1) * keys_BTP.shape[2]
     held = 1 + sum((size - 1) * each for size, each in zip(shape[:3], apart, strict=True))
-    table = torch.sparse_csr_tensor(ends, keys, torch.zeros(len(keys)), (len(ends) - 1, held), check_invariants=False)
+    none = keys.new_zeros(len(keys), dtype=torch.float32)
+    table = torch.sparse_csr_tensor(ends, keys, none, (len(ends) - 1, held), check_invariants=False)
     return Lists(table, keys, ends[:-1])
 
 
 @lru_cache(maxsize=4)
 def everything(queries: int, shape: tuple[int, ...], stride: tuple[int, ...]) -> Lists:
     """The lists of queries that look at all the keys of their row. Kept: all layers have the same."""
-    return lists(torch.arange(shape[2]).expand(shape[0], queries, -1), shape, stride)
+    return lists(_range(shape[2]).expand(shape[0], queries, -1), shape, stride)
 
 
 def mix(
@@ -105,12 +106,18 @@ def pays(call: Call) -> bool:
         return False
     if call.grouped or call.bias is not None or torch.compiler.is_compiling() or k.shape != v.shape or not k.numel():
         return False
-    if call.rows * call.heads * call.queries < ENOUGH or not (
-        isinstance(call.mask, Listed | Lengths) or hides_nothing(call.mask, call.keys)
-    ):
+    if isinstance(call.mask, Listed):
+        fits = call.mask.keys.numel() > 0
+    else:
+        fits = isinstance(call.mask, Lengths) or hides_nothing(call.mask, call.keys)
+    if not fits or call.rows * call.heads * call.queries < ENOUGH:
         return False
     alike = k.stride() == v.stride() and k.stride(3) == 1 and not any(n % k.shape[3] for n in k.stride()[:3])
     return alike and works()
+
+
+def _range(count: int) -> Tensor:
+    return torch.arange(count, device="cpu")  # whatever device is the default
 
 
 @cache
@@ -118,7 +125,7 @@ def works() -> bool:
     """Has torch the two operations here? Tried once, also because its first sparse tensor warns that they are young."""
     with _LOCK, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        one = torch.ones(1, 1, 1, 1)
+        one = torch.ones(1, 1, 1, 1, dtype=torch.float32, device="cpu")
         try:
             return bool(mix(one[0, 0], one, one, everything(1, (1, 1, 1, 1), (1, 1, 1, 1)), None, 1.0) == 1)
         except (RuntimeError, AttributeError, NotImplementedError):
