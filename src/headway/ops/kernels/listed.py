@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.jit import is_scripting  # type: ignore[attr-defined]
 
 from headway.ops.kernels.call import Call
 from headway.ops.kernels.sdpa import dense, hides_nothing
@@ -57,7 +58,7 @@ def mix(
     """What R queries get of k and v (B, H, S, E), (R, E); `hidden` (B, 1, 1, P) is true where a row may not look."""
     lie, apart = [lists.table.size(1), k.size(3)], [k.size(3), 1]
     turned = k.as_strided(lie, apart).t()
-    if torch.jit.is_scripting():  # the one name is not known there, the other costs as much again elsewhere
+    if is_scripting():  # there the other name is not known; elsewhere this one costs as much again
         products = torch.ops.aten.sparse_sampled_addmm(lists.table, q_RE, turned, beta=0.0, alpha=scale)
     else:
         products = torch.sparse.sampled_addmm(lists.table, q_RE, turned, beta=0.0, alpha=scale)
