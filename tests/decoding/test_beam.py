@@ -6,7 +6,7 @@ import torch
 from hypothesis import strategies as st
 
 from headway.decoding.beam import Step, beam_search, length_penalty
-from headway.decoding.candidates import BLOCK, largest
+from headway.decoding.candidates import BLOCK, best
 from headway.errors import ConfigError
 from headway.models import Source
 from tests.models.tiny import VOCAB, build
@@ -179,11 +179,14 @@ def test_no_rows_no_lines_and_nothing_to_start_from():
 
 @pytest.mark.parametrize("words", [5, 40 * BLOCK - 1, 40 * BLOCK, 41 * BLOCK + 7])
 @pytest.mark.parametrize("count", [1, 2, 5, 10])
-def test_the_largest_of_the_best_blocks_are_the_largest(words, count):
-    x = torch.randn(6, 3, words, generator=torch.Generator().manual_seed(words))
-    x[0, 0, -1], x[1, 1, 0] = 9.0, 8.0  # the ends, the part after the last whole block among them
-    x[2, 2, : words // 2] = -torch.inf
-    values, places = largest(x, min(count, words))
-    want = x.topk(min(count, words))
-    assert torch.equal(values, want.values)
-    assert torch.equal(places, want.indices)
+@pytest.mark.parametrize("width", [1, 3])
+def test_the_best_of_the_best_blocks_are_the_best(words, count, width):
+    generator = torch.Generator().manual_seed(words)
+    x, scores = torch.randn(6, width, words, generator=generator), torch.randn(6, width, generator=generator)
+    x[0, 0, -1], x[1, -1, 0] = 19.0, 18.0  # the ends, the part after the last whole block among them
+    x[2, -1, : words // 2] = -torch.inf
+    scores[3, 0] = -torch.inf if width > 1 else 0.0
+    totals, lines, places = best(scores, x, count)
+    want = (x + scores.unsqueeze(-1)).flatten(1).topk(min(count, width * words))
+    assert torch.equal(totals, want.values)
+    assert torch.equal(lines * words + places, want.indices)

@@ -78,6 +78,19 @@ def test_a_search_is_the_same_to_the_bit(beam, changes, taken, monkeypatch):
     assert searched(model, beam) == got
 
 
+@pytest.mark.parametrize(("rows", "beam"), [(2, 2), (2, 16), (30, 1), (20, 5)])
+def test_few_lines_and_many_are_the_same_to_the_bit(rows, beam, taken, monkeypatch):
+    """Keys are looked at by list where there are enough queries, and multiplied in one piece where there are not."""
+    model = translator()
+    tokens = torch.randint(3, 500, (rows, 18), generator=torch.Generator().manual_seed(rows))
+    source = Source(tokens, torch.arange(rows) % 17 + 2)
+    limits = torch.arange(rows) % 5 + 15
+    got = beam_search(model, source, start=1, stop=2, beam=beam, max_tokens=limits, n_best=beam)
+    assert sum(taken) >= 14
+    monkeypatch.setattr(scripted, "PAYS", 10**9)
+    assert beam_search(model, source, start=1, stop=2, beam=beam, max_tokens=limits, n_best=beam) == got
+
+
 def test_sources_without_padding(taken, monkeypatch):
     model, whole = translator(), Source(SOURCE.tokens)
     got = searched(model, 4, whole)

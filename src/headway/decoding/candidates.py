@@ -73,35 +73,45 @@ def candidates(
 
 
 def _simple(scores_RW: Tensor, words_RWV: Tensor, share: int, stop: int) -> Candidates:
-    """One group, nothing required: the best of each line's best, so that no total is made that cannot be among them."""
-    count, width = min(2 * share, words_RWV.shape[2]), words_RWV.shape[1]
-    totals, words = largest(words_RWV, count)
-    totals = (totals + scores_RW.unsqueeze(-1)).flatten(1)
-    if width > 1:
-        totals, index = totals.topk(min(2 * share, totals.shape[1]))
-        parents, words = index // count, words.flatten(1).gather(1, index)
-    else:
-        words = words.flatten(1)
-        parents = torch.zeros_like(words)
+    """One group, nothing required: the best of all, so that no total is made that cannot be among them."""
+    totals, parents, words = best(scores_RW, words_RWV, 2 * share)
     stops, ended = _stops(totals, words, stop, share)
     kept = totals.masked_fill(stops, -torch.inf).topk(min(share, totals.shape[1])).indices
     return Candidates(totals, parents, words, ended, kept, torch.zeros_like(words[0]))
 
 
-def largest(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """(…, V) -> the `count` largest of each row, greatest first, and where they stand; of equals any, as with `topk`.
+def best(scores_RW: Tensor, words_RWV: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The `count` best totals of each row, greatest first, the line and word of each; of equals any, as with `topk`.
 
-    On a CPU topk moves whole rows about: of a long one it is shown only the blocks whose own largest are the largest.
+    On a CPU topk moves whole rows about: of long ones it is shown only the blocks whose own best are the best.
     """
-    blocks = x.shape[-1] // BLOCK
-    if x.device.type != "cpu" or blocks < 4 * count:
-        return x.topk(count)
-    parts = x[..., : blocks * BLOCK].unflatten(-1, (blocks, BLOCK))
-    chosen = parts.amax(-1).topk(count).indices
-    near = parts.gather(-2, chosen.unsqueeze(-1).expand(*chosen.shape, BLOCK)).flatten(-2)
-    starts = torch.cat([chosen * BLOCK, torch.full_like(chosen[..., :1], blocks * BLOCK)], -1)
-    values, index = torch.cat([near, x[..., blocks * BLOCK :]], -1).topk(count)
-    return values, starts.gather(-1, index // BLOCK) + index % BLOCK
+    width, vocab = words_RWV.shape[1:]
+    blocks = vocab // BLOCK
+    if words_RWV.device.type != "cpu" or width * blocks < 4 * count:
+        return _best_of_lines(scores_RW, words_RWV, count)
+    whole = blocks * BLOCK
+    tops = words_RWV[..., :whole].unflatten(-1, (blocks, BLOCK)).amax(-1) + scores_RW.unsqueeze(-1)
+    chosen = tops.flatten(1).topk(count).indices
+    lines = chosen // blocks
+    starts = lines * vocab + chosen % blocks * BLOCK
+    index = (starts.unsqueeze(-1) + torch.arange(BLOCK)).flatten(1)  # among the row's words, line after line
+    near = words_RWV.flatten(1).gather(1, index).view(-1, count, BLOCK) + scores_RW.gather(1, lines).unsqueeze(-1)
+    beyond = words_RWV[..., whole:] + scores_RW.unsqueeze(-1)
+    rest = (torch.arange(width).unsqueeze(-1) * vocab + torch.arange(whole, vocab)).flatten().expand(len(index), -1)
+    totals, places = torch.cat([near.flatten(1), beyond.flatten(1)], 1).topk(count)
+    found = torch.cat([index, rest], 1).gather(1, places)
+    return totals, found // vocab, found % vocab
+
+
+def _best_of_lines(scores_RW: Tensor, words_RWV: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The same from the best of each line."""
+    width, few = words_RWV.shape[1], min(count, words_RWV.shape[2])
+    totals, words = words_RWV.topk(few)
+    totals, words = (totals + scores_RW.unsqueeze(-1)).flatten(1), words.flatten(1)
+    if width == 1:
+        return totals, torch.zeros_like(words), words
+    totals, index = totals.topk(min(count, width * few))
+    return totals, index // few, words.gather(1, index)
 
 
 def _stops(totals: Tensor, words: Tensor, stop: int, share: int) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from headway.errors import ShapeError
 from headway.nn.lines import Lines, sources
 from headway.ops import Offset
+from headway.ops.kernels import listed
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class LayerCache:
     k: Tensor | None = None
     v: Tensor | None = None
     spare: list[Tensor] = field(default_factory=list)
+    lined: bool = False  # then a position's heads lie side by side, not a head's positions: so lines read and write
 
     def write(self, k: Tensor, v: Tensor, at: Offset, used: int) -> tuple[Tensor, Tensor]:
         """Put new keys and values (B, G, K, E) at position `at`; all of them up to `used` + K come back."""
@@ -59,7 +61,10 @@ class LayerCache:
             self.capacity *= 2
         rows, groups, held, width = buffer.shape
         # Zeros, not empty: a slot that no query may see still meets a weight of 0, and 0·NaN is NaN.
-        grown = buffer.new_zeros(rows, groups, self.capacity, width)
+        if self.lined:
+            grown = buffer.new_zeros(rows, self.capacity, groups, width).transpose(1, 2)
+        else:
+            grown = buffer.new_zeros(rows, groups, self.capacity, width)
         grown[:, :, :held] = buffer
         self.spare = []
         return grown
@@ -72,6 +77,14 @@ class LayerCache:
         if end > self.k.shape[2]:
             self.k, self.v = self._grown(self.k, end), self._grown(self.v, end)
         return self.k, self.v
+
+    def part(self, lines: Lines) -> None:
+        """Make room for lines, in the order in which they are read where they are enough to be read by lists."""
+        self.capacity = lines.begin(max(self.capacity, lines.shared))
+        if self.k is not None and self.v is not None and self.k.is_cpu:
+            self.lined = self.k.shape[1] * len(lines.places) >= listed.ENOUGH
+            if self.lined:
+                self.k, self.v = self._grown(self.k, self.capacity), self._grown(self.v, self.capacity)
 
     def select(self, rows_B: Tensor) -> None:
         """Keep these rows, in this order: through a second buffer when the number of rows stays."""
@@ -164,7 +177,7 @@ class Cache:
             return replace(self, lines=self.lines.select(rows_B))
         lines = Lines.parted(len(kept), count, self.used)
         for layer in self.layers:
-            layer.capacity = lines.begin(max(layer.capacity, self.used))
+            layer.part(lines)
         return replace(self, lines=lines)
 
     def _apart(self) -> Cache:
@@ -174,4 +187,5 @@ class Cache:
         for layer in self.layers:
             if layer.k is not None and layer.v is not None:
                 layer.k, layer.v, layer.spare = self.lines.own(layer.k), self.lines.own(layer.v), []
+            layer.lined = False
         return replace(self, lines=None)

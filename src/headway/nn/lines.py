@@ -2,7 +2,7 @@
 
 A step of a beam chooses among the lines of a source, and a cache that held a row for each would have to move most of
 itself. Here nothing moves. The keys of one position stand side by side, one a line, and a line's past is a list of the
-places it was written in; the lines are then the queries of one attention over all the keys of their source.
+places it was written in: the keys it looks at.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from headway.ops import Table
+from headway.ops import Listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +41,10 @@ class Lines:
         """Where the keys of a position begin."""
         return self.shared + (position - self.shared) * self.count
 
-    def mask(self) -> Table:
+    def mask(self) -> Listed:
         """Which key (of N, in the order they stand in) a line may look at: its own."""
-        own = self.places.unsqueeze(-1) == torch.arange(self.count)
-        return Table(F.pad(own.view(-1, self.count, own.shape[1] * self.count), (self.shared, 0), value=True))
+        index = self.index()
+        return Listed(index.view(-1, self.count, index.shape[1]))
 
     def together(self, x_BHTE: Tensor) -> Tensor:
         """(N·count, H, 1, E) -> (N, H, count, E)."""

@@ -219,7 +219,7 @@ class Geometry:
     layout: Literal["interleaved", "halves"] = "interleaved"
     bias: ops.Bias | None = None
     lines: Lines | None = None  # where the keys of a cache stand, this step's included, if rows are lines there
-    own: ops.Mask | None = None  # what each line may look at, if no bias has a say
+    own: ops.Listed | None = None  # what each line may look at, if no bias has a say
 
     def turn(self, x_BHTE: Tensor) -> Tensor:
         """Rotate queries or keys to their positions; without rotary, x itself."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 import torch
@@ -25,7 +25,7 @@ from headway.nn.int8 import PROCESS, Int8Linear, reduced, supported
 from headway.nn.norms import FeatureLayerNorm
 from headway.nn.positions import Geometry
 from headway.ops import Causal, Mask
-from headway.ops.kernels import few
+from headway.ops.kernels import few, listed
 from headway.ops.kernels.sdpa import dense
 
 SCRIPTS = sys.version_info < (3, 14)  # beyond, torch has no TorchScript
@@ -44,9 +44,11 @@ class Memory(Protocol):
     def lines(self) -> int: ...
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, hidden: Tensor | None, scale: float) -> Tensor:
-    """q (N, H, T, E), k and v (N, H, S, E) -> (N, T, D), as the kernel `few` does it."""
+def attend(q: Tensor, k: Tensor, v: Tensor, lists: listed.Lists | None, hidden: Tensor | None, scale: float) -> Tensor:
+    """q (N, H, T, E), k and v (N, H, S, E) -> all that is mixed, as (N, T, H, E) lies; as the kernel `few` does it."""
     rows, heads, queries, width = q.size(0), q.size(1), q.size(2), q.size(3)
+    if lists is not None:
+        return listed.mix(q.transpose(1, 2).reshape(-1, width), k, v, lists, hidden, scale)
     q = q.reshape(rows * heads, queries, width)
     scores = torch.baddbmm(torch.empty([1, 1, 1]), q, k.flatten(0, 1).transpose(1, 2), beta=0, alpha=scale)
     if hidden is not None:
@@ -70,12 +72,22 @@ class _Self(nn.Module):
         self.qkv, self.out, self.reduced = part.qkv.ready, part.out.ready, reduced()
         self.heads, self.scale = part.heads, float(part.scale)
 
-    def forward(self, x: Tensor, lines: int, used: int, k: Tensor, v: Tensor, hidden: Tensor | None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        lines: int,
+        used: int,
+        kv: tuple[Tensor, Tensor],
+        own: listed.Lists | None,
+        hidden: Tensor | None,
+    ) -> Tensor:
+        k, v = kv
         parts = torch.ops.quantized.linear_dynamic(x, self.qkv, self.reduced)
         q, new_k, new_v = parts.view([-1, lines, 3, self.heads, k.size(3)]).permute([2, 0, 3, 1, 4]).unbind(0)
         k.narrow(2, used, lines).copy_(new_k)
         v.narrow(2, used, lines).copy_(new_v)
-        mixed = attend(q, k.narrow(2, 0, used + lines), v.narrow(2, 0, used + lines), hidden, self.scale)
+        k, v = k.narrow(2, 0, used + lines), v.narrow(2, 0, used + lines)
+        mixed = attend(q, k, v, own, hidden, self.scale).view(x.size())
         out: Tensor = torch.ops.quantized.linear_dynamic(mixed, self.out, self.reduced).view(x.size())
         return out
 
@@ -86,9 +98,11 @@ class _Cross(nn.Module):
         self.q, self.out, self.reduced = part.q.ready, part.out.ready, reduced()
         self.heads, self.scale = part.heads, float(part.scale)
 
-    def forward(self, x: Tensor, lines: int, k: Tensor, v: Tensor, hidden: Tensor | None) -> Tensor:
-        q = torch.ops.quantized.linear_dynamic(x, self.q, self.reduced).view([-1, lines, self.heads, k.size(3)])
-        mixed = attend(q.transpose(1, 2), k, v, hidden, self.scale)
+    def forward(
+        self, x: Tensor, lines: int, kv: tuple[Tensor, Tensor], whole: listed.Lists | None, hidden: Tensor | None
+    ) -> Tensor:
+        q = torch.ops.quantized.linear_dynamic(x, self.q, self.reduced).view([-1, lines, self.heads, kv[0].size(3)])
+        mixed = attend(q.transpose(1, 2), kv[0], kv[1], whole, hidden, self.scale).view(x.size())
         out: Tensor = torch.ops.quantized.linear_dynamic(mixed, self.out, self.reduced).view(x.size())
         return out
 
@@ -127,17 +141,19 @@ class _Layer(nn.Module):
         lines: tuple[int, int],
         used: int,
         kv: tuple[Tensor, Tensor],
+        own: listed.Lists | None,
         hidden: Tensor | None,
         memory: tuple[Tensor, Tensor] | None,
+        whole: listed.Lists | None,
         padding: Tensor | None,
     ) -> Tensor:
         y = self.look_norm(x) if self.pre else x
-        x = self.look(y, lines[0], used, kv[0], kv[1], hidden).add_(x)
+        x = self.look(y, lines[0], used, kv, own, hidden).add_(x)
         x = x if self.pre else self.look_norm(x)
         if self.cross is not None and self.cross_norm is not None:
             assert memory is not None
             y = self.cross_norm(x) if self.pre else x
-            x = self.cross(y, lines[1], memory[0], memory[1], padding).add_(x)
+            x = self.cross(y, lines[1], memory, whole, padding).add_(x)
             x = x if self.pre else self.cross_norm(x)
         x = self.think(self.think_norm(x) if self.pre else x).add_(x)
         return x if self.pre else self.think_norm(x)
@@ -154,12 +170,14 @@ class _Layers(nn.Module):
         lines: tuple[int, int],
         used: int,
         kv: list[tuple[Tensor, Tensor]],
+        own: listed.Lists | None,
         hidden: Tensor | None,
         memory: list[tuple[Tensor, Tensor]] | None,
+        whole: listed.Lists | None,
         padding: Tensor | None,
     ) -> Tensor:
         for i, layer in enumerate(self.layers):
-            x = layer(x, lines, used, kv[i], hidden, None if memory is None else memory[i], padding)
+            x = layer(x, lines, used, kv[i], own, hidden, None if memory is None else memory[i], whole, padding)
         return x
 
 
@@ -169,32 +187,33 @@ class Scripted:
     def __init__(self, blocks: list[Block]) -> None:
         self.blocks, self.steps = blocks, 0
         self.layers: Callable[..., Tensor | None] | None = None
-        self.parts = [part for block in blocks for part in block.modules()]
+        self.hooks = _hooks([part for block in blocks for part in block.modules()])
         self.looks = [look for block in blocks for look in (block.attention, block.cross) if look is not None]
 
     def step(self, x_B1D: Tensor, geometry: Geometry, cache: Cache, memory: Memory | None) -> Tensor | None:
         """(B, 1, D) through all blocks, or None where they have to be called themselves."""
         self.steps += 1
-        lines, used, hidden, hides = 1, cache.used, None, None
+        lines, used, padding = 1, cache.used, None
         if geometry.lines is not None:
             lines, used = geometry.lines.count, geometry.lines.begin(used)
         both = (lines, 1 if memory is None else memory.lines)
-        if self.steps <= PAYS or max(both) > few.MOST or _heard(self.parts, self.looks):
+        if self.steps <= PAYS or max(both) > few.MOST or _heard(self.hooks, self.looks):
             return None
-        if geometry.lines is not None:
-            assert geometry.own is not None
-            hidden = ~geometry.own.dense(lines, used + lines, x_B1D.device)
         if memory is not None and memory.mask is not None:
             seen, alive = dense(memory.mask, memory.lines, memory.layers[0][0].shape[2], x_B1D.device)
             if alive is not None:
                 return None
-            hides = memory.mask.once("hides", lambda: ~seen)
+            padding = memory.mask.once("hides", lambda: ~seen)
         with PROCESS:  # parts of a batch come here together
             if self.layers is None:
                 self.layers = compiled(self.blocks)
         kv = [layer.reach(used + lines, len(x_B1D) // lines) for layer in cache.layers]
-        held = None if memory is None else list(memory.layers)
-        return self.layers(x_B1D, both, used, kv, hidden, held, hides)
+        own, hidden = listed.seen(geometry.own, kv[0][0], used + lines)
+        held = whole = None
+        if memory is not None:
+            held, k = list(memory.layers), memory.layers[0][0]
+            whole = listed.everything(both[1], tuple(k.shape), k.stride()) if own is not None else None
+        return self.layers(x_B1D, both, used, kv, own, hidden, held, whole, padding)
 
 
 def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:
@@ -208,19 +227,22 @@ def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:
         return program
 
 
-def _heard(parts: list[nn.Module], looks: list[SelfAttention | CrossAttention]) -> bool:
-    """Does somebody listen to all modules there are, or at one of these, or watch one of these attentions?"""
+def _hooks(parts: list[nn.Module]) -> list[dict[int, Any]]:
+    """Where whoever listens to these is written down."""
+    return [hooks for part in parts for hooks in (part._forward_hooks, part._forward_pre_hooks)]
+
+
+def _heard(hooks: list[dict[int, Any]], looks: list[SelfAttention | CrossAttention]) -> bool:
+    """Does somebody listen to all modules there are, or by one of these hooks, or watch one of these attentions?"""
     everywhere = module._global_forward_hooks or module._global_forward_pre_hooks
-    if everywhere or any(look.watch is not None for look in looks):
-        return True
-    return any(part._forward_hooks or part._forward_pre_hooks for part in parts)
+    return bool(everywhere) or any(hooks) or any(look.watch is not None for look in looks)
 
 
 def alone(model: nn.Module) -> bool:
     """Is this a transformer in 8 bits that nobody listens to or watches?"""
     parts = list(model.modules())
     looks = [part for part in parts if isinstance(part, SelfAttention | CrossAttention)]
-    return SCRIPTS and supported() and {Block, Int8Linear} <= set(map(type, parts)) and not _heard(parts, looks)
+    return SCRIPTS and supported() and {Block, Int8Linear} <= set(map(type, parts)) and not _heard(_hooks(parts), looks)
 
 
 _KNOWN: WeakKeyDictionary[nn.Module, Scripted | None] = WeakKeyDictionary()

@@ -299,6 +299,21 @@ class Table(Mask):
 
 
 @dataclass(frozen=True, eq=False)
+class Listed(Mask):
+    """Each query looks at the keys on a list of its own: `keys` (B, T, P), integers, each once."""
+
+    keys: Tensor
+
+    def check(self, rows: int, queries: int, keys: int) -> None:
+        if self.keys.ndim != 3 or tuple(self.keys.shape[:2]) != (rows, queries):
+            found = tuple(self.keys.shape)
+            raise ShapeError(f"mask Listed has keys of shape {found}, the call needs ({rows}, {queries}, any number)")
+
+    def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+        return (self.keys[b, i] == j.unsqueeze(-1)).any(-1)
+
+
+@dataclass(frozen=True, eq=False)
 class Lengths(Mask):
     """Keys beyond each row's length are padding: row b has `lengths[b]` real keys."""
 

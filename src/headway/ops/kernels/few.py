@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from headway.ops.kernels import listed
 from headway.ops.kernels.call import Call
 from headway.ops.kernels.sdpa import dense, hides_nothing
 
@@ -20,6 +21,8 @@ ROWS = 8  # beyond which a product each costs more than a copy for one of all
 
 def run(call: Call) -> Tensor:
     """(B, H, T, W)."""
+    if listed.pays(call):
+        return listed.run(call)
     rows, heads, queries, width = call.q.shape
     groups = call.k.shape[1]
     # Heads that share keys are further queries of them; a cache's rows and heads lie so that joining them is a view.
