@@ -19,6 +19,7 @@ from tests.interop.runs import write_run
 HEAVY = (
     "PIL", "gymnasium", "lxml", "matplotlib", "pyarrow", "rich", "sacrebleu", "sympy", "torch._dynamo",
     "torch._inductor", "triton", "headway.data.builtin", "headway.evaluation", "headway.models.vit",
+    "headway.nn.act", "headway.ops.gelu", "headway.decoding.guard",
     "headway.ops.kernels.flash_launch", "headway.ops.kernels.short_launch", "headway.tasks.captioning",
     "headway.tasks.language", "headway.training.trainer",
 )  # fmt: skip
@@ -40,6 +41,13 @@ def test_a_translation_in_eight_bits_starts_without_what_it_does_not_use(tmp_pat
     assert (found["code"], line) == (0, said[0])
     assert "headway.models.encoder_decoder" in found["modules"]
     assert [name for name in HEAVY if name in found["modules"]] == []
+
+
+def test_an_eight_bit_copy_can_be_made_ready_before_attention_is_imported():
+    """Packing its weights takes a thread as long as the rest of the imports take; it must have begun before them."""
+    ask = "import sys, headway.training.int8_copy; print('headway.ops' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("package", [headway, models])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -11,10 +11,12 @@ from torch import Tensor
 from headway.decoding.candidates import Candidates, candidates
 from headway.decoding.chosen import tell_chosen
 from headway.decoding.constraints import Constraints
-from headway.decoding.guard import Guard
 from headway.decoding.side_by_side import parts, side_by_side
 from headway.errors import ConfigError
 from headway.models.stepper import Source, Stepper
+
+if TYPE_CHECKING:
+    from headway.decoding.guard import Guard
 
 Penalty = Literal["gnmt", "mean"]
 StopRule = Literal["first", "best"]
@@ -223,6 +225,8 @@ class _Search:
 
     def _guarded(self, words_NV: Tensor, constraints: Constraints) -> Tensor:
         if self.guard is None:
+            from headway.decoding.guard import Guard  # which few searches need
+
             self.guard = Guard(constraints, words_NV.shape[1], stop=self.stop, device=words_NV.device)
             self.guard.begin(len(words_NV), int(self.limits.min()))
         room = (self.limits - self.length + 1).repeat_interleave(self.scores.shape[1])

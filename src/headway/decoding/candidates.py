@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from headway.decoding.guard import Guard
+if TYPE_CHECKING:
+    from headway.decoding.guard import Guard
 
 BLOCK = 64  # words of which only the best is looked at first
 

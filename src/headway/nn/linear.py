@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules import module
 
-from headway.ops import gelu
-from headway.ops.kernels.call import constant
+from headway.compiling import constant
 
 
 class FusedLinear(nn.Linear):
@@ -45,6 +44,8 @@ class FusedLinear(nn.Linear):
 
     def gelu(self, x: Tensor) -> Tensor:
         """gelu(forward(x)), in fewer passes where that pays and nobody listens to what `forward` gives."""
+        from headway.ops import gelu  # here: an 8-bit copy is loaded while the rest is still imported
+
         if self.bias is not None and gelu.pays(x, self.bias) and self.alone():
             return gelu.linear_gelu(x, self.weight, self.bias)
         return F.gelu(self(x))

@@ -6,15 +6,14 @@ import functools
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from headway.compiling import constant
 from headway.ops.biases import Bias
 from headway.ops.masks import Mask
-
-Question = TypeVar("Question", bound=Callable[..., object])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +62,6 @@ class Call:
     def per_head(self, x: Tensor) -> Tensor:
         """(B, G, …) -> (B, H, …): key/value heads repeated for the query heads that share them."""
         return x.repeat_interleave(self.heads // x.shape[1], dim=1) if self.grouped else x
-
-
-def constant(function: Question) -> Question:
-    """Let torch.compile ask once and keep the answer.
-
-    What torch.compiler.assume_constant_result does, which would import the compiler whenever headway starts.
-    """
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return function
 
 
 @constant

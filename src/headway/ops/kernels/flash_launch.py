@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headway.ops.kernels.call import constant
+from headway.compiling import constant
 from headway.ops.kernels.flash_settings import PART, PICKED, Tile, tiles
 
 BAND = (

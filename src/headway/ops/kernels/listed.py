@@ -102,6 +102,8 @@ def run(call: Call) -> Tensor:
 
 def pays(call: Call) -> bool:
     """Are these enough queries, on a CPU, that have lists or look at all keys of their row, which lie in whole rows?"""
+    if call.rows * call.heads * call.queries < ENOUGH:  # asked first: one line's steps are many
+        return False
     k, v = call.k, call.v
     if not k.is_cpu or k.dtype != torch.float32 or torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
         return False
@@ -111,7 +113,7 @@ def pays(call: Call) -> bool:
         fits = call.mask.keys.numel() > 0
     else:
         fits = isinstance(call.mask, Lengths) or hides_nothing(call.mask, call.keys)
-    if not fits or call.rows * call.heads * call.queries < ENOUGH:
+    if not fits:
         return False
     alike = k.stride() == v.stride() and k.stride(3) == 1 and not any(n % k.shape[3] for n in k.stride()[:3])
     return alike and works()
