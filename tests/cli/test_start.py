@@ -19,7 +19,7 @@ from tests.interop.runs import write_run
 HEAVY = (
     "PIL", "gymnasium", "lxml", "matplotlib", "pyarrow", "rich", "sacrebleu", "sympy", "torch._dynamo",
     "torch._inductor", "triton", "headway.data.builtin", "headway.evaluation", "headway.models.vit",
-    "headway.nn.act", "headway.ops.gelu", "headway.decoding.guard",
+    "headway.ops.gelu", "headway.decoding.guard",
     "headway.ops.kernels.flash_launch", "headway.ops.kernels.short_launch", "headway.tasks.captioning",
     "headway.tasks.language", "headway.training.trainer",
 )  # fmt: skip

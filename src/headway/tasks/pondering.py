@@ -7,6 +7,8 @@ from contextlib import contextmanager
 
 from torch import nn
 
+from headway.nn.act import Adaptive
+from headway.nn.loop import listening
 from headway.tasks.task import Term
 
 
@@ -16,9 +18,6 @@ def pondered(model: nn.Module, terms: dict[str, Term], count: int) -> Iterator[N
 
     The term is the sum over a model's loops of the mean of N + R over tokens; the trainer divides by `count`.
     """
-    from headway.nn.act import Adaptive  # which no command needs that only translates
-    from headway.nn.loop import listening
-
     with listening(model) as heard:
         yield
     costs = [
@@ -33,8 +32,6 @@ def pondered(model: nn.Module, terms: dict[str, Term], count: int) -> Iterator[N
 @contextmanager
 def mean_steps(model: nn.Module) -> Iterator[dict[str, float]]:
     """While open: the passes of an evaluation; then the mean steps a token took, by the JSON key of each side."""
-    from headway.nn.loop import listening
-
     found: dict[str, float] = {}
     with listening(model) as heard:
         yield found
