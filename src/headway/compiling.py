@@ -1,7 +1,9 @@
-"""What torch.compile is told about our functions; importing this takes nothing else along."""
+"""What torch.compile is told about our functions, and if there is Triton; importing this takes nothing else along."""
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -15,3 +17,14 @@ def constant(function: Question) -> Question:
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
+
+
+@constant
+def triton_missing() -> str | None:
+    """Why there are no Triton kernels here, or None."""
+    return None if _found("triton") else "Triton is not installed"
+
+
+@functools.cache
+def _found(package: str) -> bool:
+    return importlib.util.find_spec(package) is not None

@@ -48,7 +48,7 @@ MOVING = ("shear-x", "shear-y", "translate-x", "translate-y", "rotate")
 
 def by_pillow(name, pictures, by):
     done = [PILLOW[name](Image.fromarray(each.permute(1, 2, 0).numpy()), by) for each in pictures]
-    return torch.from_numpy(np.stack([np.asarray(each) for each in done])).permute(0, 3, 1, 2).float()
+    return torch.from_numpy(np.stack([np.asarray(each) for each in done])).permute(0, 3, 1, 2)
 
 
 @pytest.mark.parametrize("name", PILLOW)
@@ -57,12 +57,12 @@ def by_pillow(name, pictures, by):
 def test_an_operation_is_pillow_s(pictures, name, level, sign):
     by = amount(name, level) * (sign if name not in ("posterize", "solarize") else 1)
     code = torch.full((len(pictures),), CODES[name])
-    made = operate(pictures.float(), code, torch.full((len(pictures),), by), fill=128.0)
+    made = operate(pictures, code, torch.full((len(pictures),), by), fill=128.0)
     expected = by_pillow(name, pictures, by)
     if name in MOVING:  # a pixel whose origin lies on the border between two may come from either
         assert (made != expected).float().mean() < 0.01
     else:
-        assert (made - expected).abs().max() <= 1
+        assert (made.int() - expected.int()).abs().max() <= 1
         assert (made != expected).float().mean() < 0.02
 
 
@@ -70,10 +70,10 @@ def test_each_image_has_its_own_operation(pictures):
     names = ["none", "invert", "rotate", "equalize", "color", "posterize", "autocontrast", "shear-x"]
     by = torch.tensor([amount(name, 5) for name in names])
     codes = torch.tensor([CODES[name] for name in names])
-    together = operate(pictures.float(), codes, by, fill=128.0)
-    assert torch.equal(together[0], pictures[0].float())
+    together = operate(pictures, codes, by, fill=128.0)
+    assert torch.equal(together[0], pictures[0])
     for n in range(len(names)):
-        alone = operate(pictures[n : n + 1].float(), codes[n : n + 1], by[n : n + 1], fill=128.0)
+        alone = operate(pictures[n : n + 1], codes[n : n + 1], by[n : n + 1], fill=128.0)
         assert torch.equal(together[n : n + 1], alone)
 
 
@@ -90,11 +90,9 @@ def test_the_policy_is_the_paper_s_table():
 
 
 def test_the_policy_gives_levels_and_changes_most_images(pictures):
-    many = pictures[:6].repeat(50, 1, 1, 1).float()
+    many = pictures[:6].repeat(50, 1, 1, 1)
     made = AutoAugment()(many, torch.rand(5, len(many)), policy_tables(many.device))
-    assert made.min() >= 0
-    assert made.max() <= 255
-    assert torch.equal(made, made.round())
+    assert made.dtype == torch.uint8
     changed = (made != many).flatten(1).any(1).float().mean()
     assert 0.6 < changed < 0.97
 
@@ -131,7 +129,7 @@ def test_what_is_erased_is_as_tall_as_zhong_et_al_have_it():
 def test_the_policy_sees_what_was_cut_out(pictures):
     draws = torch.rand(19, 8, generator=torch.Generator().manual_seed(2))
     made = augmented(Augmentation(policy=AutoAugment()), pictures, draws, KNOWN).images
-    cut = shifted(pictures, draws[5], draws[6:8], pad=4, flip=True).float()
+    cut = shifted(pictures, draws[5], draws[6:8], pad=4, flip=True)
     torch.testing.assert_close(made, KNOWN.normalised(AutoAugment()(cut, draws[:5], KNOWN.tables)))
 
 

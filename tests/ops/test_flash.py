@@ -316,7 +316,7 @@ def test_wide_heads_and_double_precision_are_refused():
 
 
 def test_without_triton_it_says_so(monkeypatch):
-    monkeypatch.setattr("headway.ops.kernels.call._found", lambda package: False)
+    monkeypatch.setattr("headway.compiling._found", lambda package: False)
     q = torch.randn(1, 2, 9, 16)
     with pytest.raises(KernelError, match="Triton is not installed"):
         attend(q, q, q, kernel="flash")

@@ -79,7 +79,7 @@ def augmented(config: Augmentation, images: Tensor, draws: Tensor, known: Consta
     """Bytes (B, 3, H, W) as a batch to train on, by random numbers (DRAWS, B)."""
     with torch.autocast(images.device.type, enabled=False):  # levels must stay exact
         policy, rest = draws[: autoaugment.DRAWS], draws[autoaugment.DRAWS :]
-        x = shifted(images, rest[0], rest[1:3], pad=config.crop, flip=config.flip).float()
+        x = shifted(images, rest[0], rest[1:3], pad=config.crop, flip=config.flip)
         if config.policy is not None:
             x = config.policy(x, policy, known.tables)
         x = known.normalised(x)

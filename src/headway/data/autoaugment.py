@@ -2,7 +2,7 @@
 
 Operations follow Pillow's to the pixel where floating point allows. All that move pixels are one lookup by a matrix for
 each image, all that map levels to levels one table of 256 entries for each image and colour, and the four that blend
-with a plainer picture are one blend. Images are floats that hold whole numbers from 0 to 255.
+with a plainer picture are one blend. Images are bytes from one to the next: a GPU takes as long as it reads and writes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headway.data.histograms import LEVELS, histograms
+
 OPERATIONS = (
     "none", "shear-x", "shear-y", "translate-x", "translate-y", "rotate", "brightness", "contrast", "color",
     "sharpness", "posterize", "solarize", "invert", "autocontrast", "equalize",
 )  # fmt: skip
 CODES = {name: code for code, name in enumerate(OPERATIONS)}
-LEVELS = 10  # a magnitude is a whole number below this
+MAGNITUDES = 10  # whole numbers below this
 # What the smallest and the largest magnitude mean: a share of the side, degrees, the weight of the image beside its
 # plainer picture less 1, bits kept, the level from which on an image is inverted.
 RANGES = {
@@ -77,7 +79,7 @@ class AutoAugment:
     fill: float = 128.0
 
     def __call__(self, images: Tensor, draws: Tensor, tables: Tables) -> Tensor:
-        """(B, 3, H, W) -> the same with two operations each, by random numbers (DRAWS, B) from 0 to 1."""
+        """Bytes (B, 3, H, W) -> the same with two operations each, by random numbers (DRAWS, B) from 0 to 1."""
         codes, chances, amounts, signed = tables
         row_B = (draws[0] * len(POLICY)).long().clamp(max=len(POLICY) - 1)
         for turn in range(2):
@@ -108,12 +110,12 @@ def policy_tables(device: torch.device) -> Tables:
 def amount(name: str, level: int) -> float:
     """What a magnitude means to an operation."""
     low, high = RANGES.get(name, (0.0, 0.0))
-    value = low + (high - low) * level / (LEVELS - 1)
+    value = low + (high - low) * level / (MAGNITUDES - 1)
     return float(round(value)) if name == "posterize" else value
 
 
 def operate(images: Tensor, code_B: Tensor, amount_B: Tensor, *, fill: float) -> Tensor:
-    """One operation on each image (B, 3, H, W)."""
+    """One operation on each image, bytes (B, 3, H, W)."""
     return _levelled(_blended(_moved(images, code_B, amount_B, fill), code_B, amount_B), code_B, amount_B)
 
 
@@ -150,18 +152,19 @@ def _moved(images: Tensor, code_B: Tensor, amount_B: Tensor, fill: float) -> Ten
     place = from_y.clamp(0, height - 1) * width + from_x.clamp(0, width - 1)
     index = place.long().flatten(1)[:, None].expand(-1, images.shape[1], -1)
     moved = images.flatten(2).gather(2, index).view_as(images)
-    return torch.where(inside[:, None], moved, fill)
+    return moved.masked_fill(~inside[:, None], round(fill))
 
 
 def _blended(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
     """The image and a plainer one, black, flat grey, grey or smoothed, in shares of 1 + amount and -amount."""
-    red, green, blue = images.unbind(1)
+    exact = images.float()
+    red, green, blue = exact.unbind(1)
     # The integer weights of Pillow's conversion, whose sum is 2^16.
     grey = ((red * 19595 + green * 38470 + blue * 7471 + 32768) / 65536).floor()[:, None]
     flat = (grey.mean((1, 2, 3), keepdim=True) + 0.5).floor()
-    around = F.avg_pool2d(images, 3, stride=1, divisor_override=1)
-    inner = ((around + 4 * images[:, :, 1:-1, 1:-1]) / 13 + 0.5).floor()
-    smooth = images.clone()
+    around = F.avg_pool2d(exact, 3, stride=1, divisor_override=1)
+    inner = ((around + 4 * exact[:, :, 1:-1, 1:-1]) / 13 + 0.5).floor()
+    smooth = exact.clone()
     smooth[:, :, 1:-1, 1:-1] = inner  # the outermost pixels stay as they are
 
     def chosen(name: str) -> Tensor:
@@ -170,16 +173,14 @@ def _blended(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
     plain = torch.where(chosen("color"), grey, torch.where(chosen("sharpness"), smooth, 0.0))
     plain = torch.where(chosen("contrast"), flat, plain)
     factor = (1 + amount_B)[:, None, None, None]
-    blend = (plain + factor * (images - plain)).clamp(0, 255).floor()
+    blend = (plain + factor * (exact - plain)).clamp(0, 255).byte()
     return torch.where(_is(code_B, "brightness", "contrast", "color", "sharpness")[:, None, None, None], blend, images)
 
 
 def _levelled(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
     """Each level replaced by another, by a table for each image and colour (B, 3, 256)."""
-    levels = images.long().flatten(2)
-    table = torch.arange(256, device=images.device, dtype=images.dtype).expand(*levels.shape[:2], 256)
-    count = torch.zeros(table.shape, dtype=torch.int32, device=images.device)
-    count = count.scatter_add(2, levels, torch.ones_like(levels, dtype=torch.int32))
+    count = histograms(images.flatten(2), _is(code_B, "autocontrast", "equalize"))
+    table = torch.arange(LEVELS, device=images.device, dtype=torch.float32).expand_as(count)
 
     def at(value: Tensor) -> Tensor:
         return value[:, None, None]
@@ -192,7 +193,7 @@ def _levelled(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
     made = torch.where(at(_is(code_B, "invert")), 255 - table, made)
     made = torch.where(at(_is(code_B, "autocontrast")), _stretched(table, count), made)
     made = torch.where(at(_is(code_B, "equalize")), _equalized(table, count), made)
-    return made.gather(2, levels).view_as(images)
+    return made.byte().gather(2, images.flatten(2).long()).view_as(images)
 
 
 def _stretched(table: Tensor, count: Tensor) -> Tensor:

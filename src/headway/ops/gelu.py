@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headway.ops.kernels.call import capability, triton_missing
+from headway.compiling import triton_missing
+from headway.ops.kernels.call import capability
 
 LEAST = 2**24  # numbers, below which launching costs more than reading them again
 MOST = 2**22  # rows: a GPU numbers no more than 65,535 pieces of them

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -74,17 +73,6 @@ def capability() -> int:
 def _generation(device: int) -> int:
     major, minor = torch.cuda.get_device_capability(device)
     return 10 * major + minor
-
-
-@constant
-def triton_missing() -> str | None:
-    """Why there are no Triton kernels here, or None."""
-    return None if _found("triton") else "Triton is not installed"
-
-
-@functools.cache
-def _found(package: str) -> bool:
-    return importlib.util.find_spec(package) is not None
 
 
 class Kernel(NamedTuple):

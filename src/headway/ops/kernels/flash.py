@@ -12,10 +12,11 @@ import math
 import torch
 from torch import Tensor
 
+from headway.compiling import triton_missing
 from headway.ops.bands import marked_keys, marked_queries
 from headway.ops.biases import Alibi
 from headway.ops.kernels.banded import everywhere
-from headway.ops.kernels.call import Call, capability, triton_missing
+from headway.ops.kernels.call import Call, capability
 from headway.ops.masks import Global
 from headway.ops.stripes import Stripe, stripe
 

@@ -11,7 +11,8 @@ import sys
 
 from torch import Tensor
 
-from headway.ops.kernels.call import Call, capability, triton_missing
+from headway.compiling import triton_missing
+from headway.ops.kernels.call import Call, capability
 from headway.ops.masks import NotSelf
 
 LONGEST = 128  # tokens
