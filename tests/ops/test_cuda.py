@@ -9,6 +9,7 @@ from headway import ops
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
 from headway.ops import gelu
 from headway.ops.attend import KERNELS, choose
+from headway.ops.kernels import flash_settings
 from headway.ops.kernels.call import Call
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -117,9 +118,10 @@ def test_flash_compiles_as_it_is():
     torch.testing.assert_close(grad, torch.autograd.grad(twice(q).sum(), q)[0])
 
 
-@pytest.mark.parametrize("width", [80, 128])
+@pytest.mark.parametrize(("width", "long"), [(80, 1), (128, 1), (128, T + 1)])
 @pytest.mark.parametrize("kind", ["none", "causal", "lengths", "alibi", "window"])
-def test_wide_heads_have_the_gradients_of_the_reference_in_the_largest_tiles(kind, width):
+def test_wide_heads_have_the_gradients_of_the_reference_in_the_largest_tiles(monkeypatch, kind, width, long):
+    monkeypatch.setattr(flash_settings, "LONG", long)  # 1: the largest tiles; T + 1: those of shorter texts
     mask = {"alibi": ops.Causal()} | masks()
     bias = ops.Alibi(ops.alibi_slopes(H).cuda()) if kind == "alibi" else None
     inputs = [torch.randn(B, heads, T, width, device="cuda") for heads in (H, G, G)]
