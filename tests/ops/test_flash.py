@@ -181,6 +181,40 @@ def test_torch_compile_takes_it_as_it_is():
     torch.testing.assert_close(*(torch.autograd.grad(x.sum(), q)[0] for x in (out, twice(q))))
 
 
+def deltas(mask: Mask | None, *, dlse: bool, layout: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    """What dQ's kernel leaves for the others, and what it should: heads share keys, widths are no powers of two."""
+    q, k, v, grad = (torch.randn(2, heads, 19, width) for heads, width in ((4, 5), (2, 5), (2, 20), (4, 20)))
+    band = stripe(mask)
+    assert isinstance(band, Stripe)
+    rest = flash_launch.Band(None, band.lengths, None, None, None, band.low, band.high, 0, 0.5, 0.0)
+    out, lse = flash_launch.flash(q, k, v, *rest)
+    grad_lse = torch.randn(4, 19, 2).permute(2, 0, 1) if dlse else None
+    tile = flash_launch.tiles(q, v, tight=rest.tight).of_queries
+    four = [flash_launch.aligned(x) for x in (q, k, v, grad)]
+    _, delta = flash_launch.of_queries(tile, rest, layout(out), lse, grad_lse, *four)
+    return [delta, (out * grad).sum(-1) - (0 if grad_lse is None else grad_lse)]
+
+
+@interpreted
+@pytest.mark.parametrize("mask", [Causal(offset=-5), Window(3, offset=60), Lengths(torch.tensor([0, 7]))], ids=str)
+@pytest.mark.parametrize("dlse", [True, False])
+def test_every_query_has_its_delta_also_where_it_sees_nothing(mask, dlse):
+    torch.testing.assert_close(*deltas(mask, dlse=dlse, layout=lambda out: out), rtol=CLOSE, atol=CLOSE)
+
+
+@interpreted
+@pytest.mark.parametrize("layout", ["heads first", "a part of wider rows", "heads outermost"])
+def test_the_output_may_come_back_in_another_layout(layout):
+    def shaped(out: Tensor) -> Tensor:
+        if layout == "heads first":
+            return out.contiguous()
+        if layout == "a part of wider rows":
+            return torch.cat([out, out], -1)[..., :20]
+        return out.transpose(0, 1).contiguous().transpose(0, 1)
+
+    torch.testing.assert_close(*deltas(Causal(), dlse=True, layout=shaped), rtol=CLOSE, atol=CLOSE)
+
+
 def survivors(heads: int, queries: int, keys: int, seed: int, chance: float) -> Tensor:
     """(1, H, T, S): the weights that `flash_tiles.kept` keeps, told again in 64-bit numbers."""
 

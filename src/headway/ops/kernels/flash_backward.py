@@ -1,4 +1,4 @@
-"""FlashAttention backwards, in Triton: dK and dV a tile of keys at a time, then dQ a tile of queries at a time."""
+"""FlashAttention backwards, in Triton: dQ a tile of queries at a time, then dK and dV a tile of keys at a time."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -23,22 +23,6 @@ from headway.ops.kernels.flash_tiles import (
     stream,
     stretches,
 )
-
-
-@triton.jit(do_not_specialize=["H", "T"])
-def row_products(o_ptr, do_ptr, dlse_ptr, delta_ptr, ob, oh, ot, db, dh, dt, H, T,
-                 W: tl.constexpr, WP: tl.constexpr, M: tl.constexpr, HAS_DLSE: tl.constexpr):  # fmt: skip
-    """delta = Σ dO·O - dL for each query: what its scores' gradients lose to the denominator."""
-    head = (tl.program_id(1) % H).to(tl.int64)
-    b = (tl.program_id(1) // H).to(tl.int64)
-    i = tl.program_id(0) * M + tl.arange(0, M)
-    o = rows_at(o_ptr + b * ob + head * oh, i, ot, T, W, WP).to(tl.float32)
-    do = rows_at(do_ptr + b * db + head * dh, i, dt, T, W, WP).to(tl.float32)
-    delta = tl.sum(o * do, 1)
-    line = tl.program_id(1).to(tl.int64) * T + i
-    if HAS_DLSE:
-        delta -= tl.load(dlse_ptr + line, mask=i < T, other=0.0)
-    tl.store(delta_ptr + line, delta, mask=i < T)
 
 
 @triton.jit
@@ -200,14 +184,24 @@ def _spread(dq, q, do, lse, delta, ks, vs, places_ptr, row, group, i, base, begi
     return dq
 
 
+@triton.jit
+def _row_products(o, do, dlse_ptr, line, inside, HAS_DLSE: tl.constexpr):
+    """delta = Σ dO·O - dL for each query: what its scores' gradients lose to the denominator."""
+    delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
+    if HAS_DLSE:
+        delta -= tl.load(dlse_ptr + line, mask=inside, other=0.0)
+    return delta
+
+
 @triton.jit(do_not_specialize=NUMBERS)
-def backward_queries(qs, ks, vs, dos, picked_ks, picked_vs, dq_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
-                     places_ptr, seed_ptr, dqb, dqh, dqt, H, GROUP, T, S, C, low, high, scale, natural, offset, chance,
+def backward_queries(qs, ks, vs, dos, picked_ks, picked_vs, o_ptr, dq_ptr, lse_ptr, dlse_ptr, delta_ptr, slopes_ptr,
+                     lengths_ptr, places_ptr, seed_ptr, ob, oh, ot, dqb, dqh, dqt, H, GROUP, T, S, C, low, high, scale,
+                     natural, offset, chance, HAS_DLSE: tl.constexpr,
                      E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                      M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
                      HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr, PICKED: tl.constexpr,
-                  HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
-    """dQ of a tile of queries, from all keys it sees."""
+                     HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
+    """dQ of a tile of queries, from all keys it sees, and their delta, which `backward_keys` reads."""
     tile = tl.program_id(0)
     if HAS_HIGH and not HAS_LOW:
         tile = tl.num_programs(0) - 1 - tile
@@ -224,11 +218,14 @@ def backward_queries(qs, ks, vs, dos, picked_ks, picked_vs, dq_ptr, lse_ptr, del
     group = head // GROUP
     seed = stream(seed_ptr, tl.program_id(1), HAS_DROPOUT)
     row = tl.program_id(1) // H
+    # Not through the copy engine: nobody waits for these numbers until those of q and dO are there.
+    o = rows_at(o_ptr + b * ob + head.to(tl.int64) * oh, i, ot, T, W, WP)
     q = rows(qs, row, head, first, M, EP)
     do = rows(dos, row, head, first, M, WP)
     line = tl.program_id(1).to(tl.int64) * T
     lse = _denominators(lse_ptr + line, i, T, first, slope, offset, BIAS)
-    delta = tl.load(delta_ptr + line + i, mask=i < T, other=0.0)
+    delta = _row_products(o, do, dlse_ptr, line + i, i < T, HAS_DLSE)
+    tl.store(delta_ptr + line + i, delta, mask=i < T)
     dq = tl.zeros([M, EP], tl.float32)
     start, whole, edge, end = stretches(first, M, N, low, high, keys, HAS_LOW, HAS_HIGH)
     if HAS_LOW:

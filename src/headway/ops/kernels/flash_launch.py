@@ -194,15 +194,20 @@ def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor
     return _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
-def row_products(out: Tensor, grad: Tensor, grad_lse: Tensor | None) -> Tensor:
-    """Σ dO·O - dL: (B, H, T)."""
-    rows, heads, queries, width = out.shape
-    delta = out.new_empty(rows, heads, queries, dtype=torch.float32)
-    kernels()[1].row_products[(-(-queries // 64), rows * heads)](
-        out, grad, None if grad_lse is None else grad_lse.contiguous(), delta, *_strides(out, grad), heads, queries,
-        W=width, WP=padded(width), M=64, HAS_DLSE=grad_lse is not None,
+def of_queries(
+    tile: Tile, band: Band, out: Tensor, lse: Tensor, grad_lse: Tensor | None, *four: Tensor
+) -> tuple[Tensor, Tensor]:
+    """dQ, and Σ dO·O - dL of every query (B, H, T), which the other kernels need."""
+    q, k, v, _ = four
+    n = Sizes.of(q, k)
+    dq, delta = _blank(q), torch.empty_like(lse)
+    grad_lse = None if grad_lse is None else grad_lse.contiguous()
+    kernels()[1].backward_queries[(-(-n.queries // tile.queries), n.rows * n.heads)](
+        *_all_tiled(tile, *four), *band.picked(k, v), out, dq, lse, grad_lse, delta, *band.tensors,
+        *_strides(out, dq), n.heads, n.heads // n.groups, *band.numbers(n), HAS_DLSE=grad_lse is not None,
+        **band.constants(q, v, tile),
     )  # fmt: skip
-    return delta
+    return dq, delta
 
 
 def of_keys(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> tuple[Tensor, Tensor]:
@@ -215,18 +220,6 @@ def of_keys(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor)
         n.groups, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
     )  # fmt: skip
     return dk, dv
-
-
-def of_queries(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> Tensor:
-    """dQ."""
-    q, k, v, _ = four
-    n = Sizes.of(q, k)
-    dq = _blank(q)
-    kernels()[1].backward_queries[(-(-n.queries // tile.queries), n.rows * n.heads)](
-        *_all_tiled(tile, *four), *band.picked(k, v), dq, *lines, *band.tensors, *_strides(dq), n.heads,
-        n.heads // n.groups, *band.numbers(n), **band.constants(q, v, tile),
-    )  # fmt: skip
-    return dq
 
 
 def add_picked(dk: Tensor, dv: Tensor, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> None:
@@ -260,11 +253,12 @@ def flash_backward(
     band = Band(*rest)
     chosen = tiles(q, v, tight=band.tight)
     four = tuple(aligned(x) for x in (q, k, v, grad))
-    lines = (lse, row_products(out, four[3], grad_lse))
+    dq, delta = of_queries(chosen.of_queries, band, out, lse, grad_lse, *four)
+    lines = (lse, delta)
     dk, dv = of_keys(chosen.of_keys, band, lines, *four)
     if band.places is not None:
         add_picked(dk, dv, band, lines, *four)
-    return of_queries(chosen.of_queries, band, lines, *four), dk, dv
+    return dq, dk, dv
 
 
 def _gradient_shapes(
