@@ -1,10 +1,12 @@
 """The Triton kernels, in Triton's interpreter, give what `tiled` gives. On a GPU test_cuda.py has them compiled."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -32,6 +34,7 @@ from headway.ops.auto import choose
 from headway.ops.bands import one_way
 from headway.ops.kernels import cudnn, flash, flash_launch, reference, tiled
 from headway.ops.kernels.call import Call
+from headway.ops.kernels.flash_settings import TINY, Tile
 from headway.ops.stripes import Stripe, stripe
 
 pytest.importorskip("triton")
@@ -143,6 +146,16 @@ def test_flash_is_tiled(name):
 
 
 @interpreted
+@pytest.mark.parametrize("of_queries", [16, 32])
+@pytest.mark.parametrize("of_keys", [16, 64])
+@pytest.mark.parametrize("name", ["causal, alibi", "causal window, alibi, later", "lengths, one of them nothing"])
+def test_the_kernels_backwards_may_have_tiles_of_different_sizes(monkeypatch, name, of_queries, of_keys):
+    chosen = TINY._replace(of_keys=Tile(of_keys, 16, 4, 1), of_queries=Tile(of_queries, 16, 4, 1))
+    monkeypatch.setattr(flash_launch, "tiles", lambda q, v, *, tight: chosen)
+    agree(CASES[name])
+
+
+@interpreted
 def test_logits_of_ten_thousand():
     # Whole numbers: scores are exact, equal ones stay equal, others lie so far apart that weights are 0 or 1.
     def whole(shape):
@@ -189,10 +202,11 @@ def deltas(mask: Mask | None, *, dlse: bool, layout: Callable[[Tensor], Tensor])
     rest = flash_launch.Band(None, band.lengths, None, None, None, band.low, band.high, 0, 0.5, 0.0)
     out, lse = flash_launch.flash(q, k, v, *rest)
     grad_lse = torch.randn(4, 19, 2).permute(2, 0, 1) if dlse else None
-    tile = flash_launch.tiles(q, v, tight=rest.tight).of_queries
     four = [flash_launch.aligned(x) for x in (q, k, v, grad)]
-    _, delta = flash_launch.of_queries(tile, rest, layout(out), lse, grad_lse, *four)
-    return [delta, (out * grad).sum(-1) - (0 if grad_lse is None else grad_lse)]
+    _, lines = flash_launch.of_queries(TINY, rest, layout(out), lse, grad_lse, *four)
+    delta = (out * grad).sum(-1) - (0 if grad_lse is None else grad_lse)
+    seen = lse.masked_fill(lse.isinf(), torch.inf) / math.log(2)  # nothing seen: every power is 0
+    return [lines, torch.stack([F.pad(seen, (0, 13), value=torch.inf), F.pad(delta, (0, 13))])]
 
 
 @interpreted
