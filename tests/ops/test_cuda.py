@@ -107,15 +107,15 @@ def test_flash_errs_no_more_than_dense_attention_in_the_same_precision(dtype):
 
 
 def test_flash_compiles_as_it_is():
-    q = torch.randn(1, 2, 300, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    leaves = [torch.randn(1, 2, 300, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
 
-    def twice(x: torch.Tensor) -> torch.Tensor:
-        return 2 * ops.attend(x, x, x, mask=ops.Causal(), kernel="flash")
+    def twice(*qkv: torch.Tensor) -> torch.Tensor:
+        return 2 * ops.attend(*qkv, mask=ops.Causal(), kernel="flash")
 
-    out = torch.compile(twice, fullgraph=True)(q)
-    torch.testing.assert_close(out, twice(q))
-    (grad,) = torch.autograd.grad(out.sum(), q)
-    torch.testing.assert_close(grad, torch.autograd.grad(twice(q).sum(), q)[0])
+    out, expected = torch.compile(twice, fullgraph=True)(*leaves), twice(*leaves)
+    torch.testing.assert_close(out, expected, rtol=0, atol=0)
+    found = torch.autograd.grad(out.sum(), leaves)
+    torch.testing.assert_close(found, torch.autograd.grad(expected.sum(), leaves), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(("width", "long"), [(80, 1), (128, 1), (128, T + 1)])
