@@ -9,6 +9,7 @@ from headway import ops
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
 from headway.ops import gelu
 from headway.ops.attend import KERNELS, choose
+from headway.ops.kernels import flash_settings
 from headway.ops.kernels.call import Call
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
@@ -106,20 +107,21 @@ def test_flash_errs_no_more_than_dense_attention_in_the_same_precision(dtype):
 
 
 def test_flash_compiles_as_it_is():
-    q = torch.randn(1, 2, 300, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    leaves = [torch.randn(1, 2, 300, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
 
-    def twice(x: torch.Tensor) -> torch.Tensor:
-        return 2 * ops.attend(x, x, x, mask=ops.Causal(), kernel="flash")
+    def twice(*qkv: torch.Tensor) -> torch.Tensor:
+        return 2 * ops.attend(*qkv, mask=ops.Causal(), kernel="flash")
 
-    out = torch.compile(twice, fullgraph=True)(q)
-    torch.testing.assert_close(out, twice(q))
-    (grad,) = torch.autograd.grad(out.sum(), q)
-    torch.testing.assert_close(grad, torch.autograd.grad(twice(q).sum(), q)[0])
+    out, expected = torch.compile(twice, fullgraph=True)(*leaves), twice(*leaves)
+    torch.testing.assert_close(out, expected, rtol=0, atol=0)
+    found = torch.autograd.grad(out.sum(), leaves)
+    torch.testing.assert_close(found, torch.autograd.grad(expected.sum(), leaves), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("width", [80, 128])
+@pytest.mark.parametrize(("width", "long"), [(80, 1), (128, 1), (128, T + 1)])
 @pytest.mark.parametrize("kind", ["none", "causal", "lengths", "alibi", "window"])
-def test_wide_heads_have_the_gradients_of_the_reference_in_the_largest_tiles(kind, width):
+def test_wide_heads_have_the_gradients_of_the_reference_in_the_largest_tiles(monkeypatch, kind, width, long):
+    monkeypatch.setattr(flash_settings, "LONG", long)  # 1: the largest tiles; T + 1: those of shorter texts
     mask = {"alibi": ops.Causal()} | masks()
     bias = ops.Alibi(ops.alibi_slopes(H).cuda()) if kind == "alibi" else None
     inputs = [torch.randn(B, heads, T, width, device="cuda") for heads in (H, G, G)]

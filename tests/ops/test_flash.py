@@ -1,10 +1,12 @@
 """The Triton kernels, in Triton's interpreter, give what `tiled` gives. On a GPU test_cuda.py has them compiled."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -32,6 +34,7 @@ from headway.ops.auto import choose
 from headway.ops.bands import one_way
 from headway.ops.kernels import cudnn, flash, flash_launch, reference, tiled
 from headway.ops.kernels.call import Call
+from headway.ops.kernels.flash_settings import TINY, Tile
 from headway.ops.stripes import Stripe, stripe
 
 pytest.importorskip("triton")
@@ -143,6 +146,16 @@ def test_flash_is_tiled(name):
 
 
 @interpreted
+@pytest.mark.parametrize("of_queries", [16, 32])
+@pytest.mark.parametrize("of_keys", [16, 64])
+@pytest.mark.parametrize("name", ["causal, alibi", "causal window, alibi, later", "lengths, one of them nothing"])
+def test_the_kernels_backwards_may_have_tiles_of_different_sizes(monkeypatch, name, of_queries, of_keys):
+    chosen = TINY._replace(of_keys=Tile(of_keys, 16, 4, 1), of_queries=Tile(of_queries, 16, 4, 1))
+    monkeypatch.setattr(flash_launch, "tiles", lambda q, v, *, tight: chosen)
+    agree(CASES[name])
+
+
+@interpreted
 def test_logits_of_ten_thousand():
     # Whole numbers: scores are exact, equal ones stay equal, others lie so far apart that weights are 0 or 1.
     def whole(shape):
@@ -179,6 +192,41 @@ def test_torch_compile_takes_it_as_it_is():
     out = torch.compile(twice, fullgraph=True, backend="aot_eager")(q)
     torch.testing.assert_close(out, twice(q))
     torch.testing.assert_close(*(torch.autograd.grad(x.sum(), q)[0] for x in (out, twice(q))))
+
+
+def deltas(mask: Mask | None, *, dlse: bool, layout: Callable[[Tensor], Tensor]) -> list[Tensor]:
+    """What dQ's kernel leaves for the others, and what it should: heads share keys, widths are no powers of two."""
+    q, k, v, grad = (torch.randn(2, heads, 19, width) for heads, width in ((4, 5), (2, 5), (2, 20), (4, 20)))
+    band = stripe(mask)
+    assert isinstance(band, Stripe)
+    rest = flash_launch.Band(None, band.lengths, None, None, None, band.low, band.high, 0, 0.5, 0.0)
+    out, lse = flash_launch.flash(q, k, v, *rest)
+    grad_lse = torch.randn(4, 19, 2).permute(2, 0, 1) if dlse else None
+    four = [flash_launch.aligned(x) for x in (q, k, v, grad)]
+    _, lines = flash_launch.of_queries(TINY, rest, layout(out), lse, grad_lse, *four)
+    delta = (out * grad).sum(-1) - (0 if grad_lse is None else grad_lse)
+    seen = lse.masked_fill(lse.isinf(), torch.inf) / math.log(2)  # nothing seen: every power is 0
+    return [lines, torch.stack([F.pad(seen, (0, 13), value=torch.inf), F.pad(delta, (0, 13))])]
+
+
+@interpreted
+@pytest.mark.parametrize("mask", [Causal(offset=-5), Window(3, offset=60), Lengths(torch.tensor([0, 7]))], ids=str)
+@pytest.mark.parametrize("dlse", [True, False])
+def test_every_query_has_its_delta_also_where_it_sees_nothing(mask, dlse):
+    torch.testing.assert_close(*deltas(mask, dlse=dlse, layout=lambda out: out), rtol=CLOSE, atol=CLOSE)
+
+
+@interpreted
+@pytest.mark.parametrize("layout", ["heads first", "a part of wider rows", "heads outermost"])
+def test_the_output_may_come_back_in_another_layout(layout):
+    def shaped(out: Tensor) -> Tensor:
+        if layout == "heads first":
+            return out.contiguous()
+        if layout == "a part of wider rows":
+            return torch.cat([out, out], -1)[..., :20]
+        return out.transpose(0, 1).contiguous().transpose(0, 1)
+
+    torch.testing.assert_close(*deltas(Causal(), dlse=True, layout=shaped), rtol=CLOSE, atol=CLOSE)
 
 
 def survivors(heads: int, queries: int, keys: int, seed: int, chance: float) -> Tensor:

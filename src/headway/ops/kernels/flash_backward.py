@@ -1,4 +1,4 @@
-"""FlashAttention backwards, in Triton: dK and dV a tile of keys at a time, then dQ a tile of queries at a time."""
+"""FlashAttention backwards, in Triton: dQ a tile of queries at a time, then dK and dV a tile of keys at a time."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -25,22 +25,6 @@ from headway.ops.kernels.flash_tiles import (
 )
 
 
-@triton.jit(do_not_specialize=["H", "T"])
-def row_products(o_ptr, do_ptr, dlse_ptr, delta_ptr, ob, oh, ot, db, dh, dt, H, T,
-                 W: tl.constexpr, WP: tl.constexpr, M: tl.constexpr, HAS_DLSE: tl.constexpr):  # fmt: skip
-    """delta = Σ dO·O - dL for each query: what its scores' gradients lose to the denominator."""
-    head = (tl.program_id(1) % H).to(tl.int64)
-    b = (tl.program_id(1) // H).to(tl.int64)
-    i = tl.program_id(0) * M + tl.arange(0, M)
-    o = rows_at(o_ptr + b * ob + head * oh, i, ot, T, W, WP).to(tl.float32)
-    do = rows_at(do_ptr + b * db + head * dh, i, dt, T, W, WP).to(tl.float32)
-    delta = tl.sum(o * do, 1)
-    line = tl.program_id(1).to(tl.int64) * T + i
-    if HAS_DLSE:
-        delta -= tl.load(dlse_ptr + line, mask=i < T, other=0.0)
-    tl.store(delta_ptr + line, delta, mask=i < T)
-
-
 @triton.jit
 def _powers(scores, lse, i, j, base, scale, slope, offset, BIAS: tl.constexpr):
     """e^(score - lse) again, from a `lse` in powers of two that has `biased`'s other part in it."""
@@ -51,27 +35,25 @@ def _powers(scores, lse, i, j, base, scale, slope, offset, BIAS: tl.constexpr):
 
 
 @triton.jit
-def _denominators(lse_ptr, i, T, base, slope, offset, BIAS: tl.constexpr):
+def _denominators(lse_ptr, line, inside):
     """log₂ of the denominators, +inf where there are none (then every power is 0)."""
-    lse = tl.load(lse_ptr + i, mask=i < T, other=float("inf"))
-    lse = tl.where(lse == float("-inf"), float("inf"), lse) * LOG2E
-    if BIAS == AHEAD:
-        lse += slope * (i + offset - base).to(tl.float32)
-    return lse
+    lse = tl.load(lse_ptr + line, mask=inside, other=float("inf"))
+    return tl.where(lse == float("-inf"), float("inf"), lse) * LOG2E
 
 
 @triton.jit
-def _gather(state, k, v, qs, dos, row, head, lse_ptr, delta_ptr, j, base, begin, end, low, high, T, keys, scale,
-            slope, offset, seed, chance, EP: tl.constexpr, WP: tl.constexpr, M: tl.constexpr, HAS_LOW: tl.constexpr,
+def _gather(state, k, v, qs, dos, row, head, lse_ptr, delta_ptr, j, begin, end, low, high, keys, scale, slope,
+            offset, seed, chance, EP: tl.constexpr, WP: tl.constexpr, M: tl.constexpr, HAS_LOW: tl.constexpr,
             HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, HAS_DROPOUT: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
     """dK and dV of a tile from one stretch of queries; scores stand transposed, (N, M)."""
     dk, dv = state
     for m in range(begin, end, M):
+        m = tl.multiple_of(m, M)
         i = m + tl.arange(0, M)
         q = rows(qs, row, head, m, M, EP)
-        lse = _denominators(lse_ptr, i, T, base, slope, offset, BIAS)
+        lse = tl.load(lse_ptr + i)  # as `backward_queries` left it, whole tiles long: no mask
         scores = tl.dot(k, tl.trans(q), input_precision="ieee")
-        p = _powers(scores, lse[None, :], i[None, :], j[:, None], base, scale, slope, offset, BIAS)
+        p = _powers(scores, lse[None, :], i[None, :], j[:, None], m + offset, scale, slope, offset, BIAS)
         if KIND != INSIDE:
             p = tl.where(allowed(i[None, :], j[:, None], low, high, keys, HAS_LOW, HAS_HIGH, KIND), p, 0.0)
         do = rows(dos, row, head, m, M, WP)
@@ -80,7 +62,7 @@ def _gather(state, k, v, qs, dos, row, head, lse_ptr, delta_ptr, j, base, begin,
             keep = tl.where(kept(i[None, :], j[:, None], seed, chance), 1 / (1 - chance), 0.0)
             weights = p * keep
         dv = tl.dot(weights.to(do.dtype), do, dv, input_precision="ieee")
-        delta = tl.load(delta_ptr + i, mask=i < T, other=0.0)
+        delta = tl.load(delta_ptr + i)
         dp = tl.dot(v, tl.trans(do), input_precision="ieee")
         if HAS_DROPOUT:
             dp = dp * keep
@@ -91,7 +73,7 @@ def _gather(state, k, v, qs, dos, row, head, lse_ptr, delta_ptr, j, base, begin,
 
 @triton.jit(do_not_specialize=NUMBERS)
 def backward_keys(qs, ks, vs, dos, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
-                  seed_ptr, dkb, dkh, dkt, dvb, dvh, dvt, H, G, T, S, C, low, high, scale, natural, offset, chance,
+                  seed_ptr, dkb, dkh, dkt, dvb, dvh, dvt, L, H, G, T, S, C, low, high, scale, natural, offset, chance,
                   GROUP: tl.constexpr,
                   E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                   M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
@@ -124,18 +106,18 @@ def backward_keys(qs, ks, vs, dos, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_pt
         slope = 0.0
         if BIAS != 0:
             slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
-        line = (b * H + head) * T
+        line = (b * H + head) * L
         seed = stream(seed_ptr, row * H + head, HAS_DROPOUT)
         if HAS_HIGH or HAS_LENGTHS or HAS_LOW:
-            state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, first, start, whole,
-                            low, high, T, keys, scale, slope, offset, seed, chance,
+            state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, start, whole,
+                            low, high, keys, scale, slope, offset, seed, chance,
                             EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, EDGE)  # fmt: skip
-        state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, first, whole, edge,
-                        low, high, T, keys, scale, slope, offset, seed, chance,
+        state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, whole, edge,
+                        low, high, keys, scale, slope, offset, seed, chance,
                         EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, INSIDE)  # fmt: skip
         if HAS_LOW:
-            state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, first, edge, end,
-                            low, high, T, keys, scale, slope, offset, seed, chance,
+            state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, edge, end,
+                            low, high, keys, scale, slope, offset, seed, chance,
                             EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, EDGE)  # fmt: skip
     dk, dv = state
     put_rows(dk_ptr + b * dkb + group.to(tl.int64) * dkh, j, dkt, S, dk * natural, E, EP)
@@ -144,8 +126,8 @@ def backward_keys(qs, ks, vs, dos, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_pt
 
 @triton.jit(do_not_specialize=NUMBERS)
 def backward_picked(qs, dos, picked_ks, picked_vs, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
-                    places_ptr, seed_ptr, H, G, T, S, C, low, high, scale, natural, offset, chance, GROUP: tl.constexpr,
-                    E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
+                    places_ptr, seed_ptr, L, H, G, T, S, C, low, high, scale, natural, offset, chance,
+                    GROUP: tl.constexpr, E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                     M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
                     HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr, PICKED: tl.constexpr,
                     HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
@@ -167,10 +149,10 @@ def backward_picked(qs, dos, picked_ks, picked_vs, dk_ptr, dv_ptr, lse_ptr, delt
         slope = 0.0
         if BIAS != 0:
             slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
-        line = (b * H + head) * T
+        line = (b * H + head) * L
         seed = stream(seed_ptr, row * H + head, HAS_DROPOUT)
-        state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, 0, first,
-                        tl.minimum(first + N, T), low, high, T, keys, scale, slope, offset, seed, chance,
+        state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, first,
+                        tl.minimum(first + N, T), low, high, keys, scale, slope, offset, seed, chance,
                         EP, WP, M, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, APART)  # fmt: skip
     dk, dv = state
     part = (tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)) * tl.num_programs(2) + tl.program_id(2)
@@ -200,14 +182,24 @@ def _spread(dq, q, do, lse, delta, ks, vs, places_ptr, row, group, i, base, begi
     return dq
 
 
+@triton.jit
+def _row_products(o, do, dlse_ptr, line, inside, HAS_DLSE: tl.constexpr):
+    """delta = Σ dO·O - dL for each query: what its scores' gradients lose to the denominator."""
+    delta = tl.sum(o.to(tl.float32) * do.to(tl.float32), 1)
+    if HAS_DLSE:
+        delta -= tl.load(dlse_ptr + line, mask=inside, other=0.0)
+    return delta
+
+
 @triton.jit(do_not_specialize=NUMBERS)
-def backward_queries(qs, ks, vs, dos, picked_ks, picked_vs, dq_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
-                     places_ptr, seed_ptr, dqb, dqh, dqt, H, GROUP, T, S, C, low, high, scale, natural, offset, chance,
+def backward_queries(qs, ks, vs, dos, picked_ks, picked_vs, o_ptr, dq_ptr, lse_ptr, dlse_ptr, lines_ptr, deltas_ptr,
+                     slopes_ptr, lengths_ptr, places_ptr, seed_ptr, ob, oh, ot, dqb, dqh, dqt, L, H, GROUP, T, S, C,
+                     low, high, scale, natural, offset, chance, HAS_DLSE: tl.constexpr, STEP: tl.constexpr,
                      E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                      M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
                      HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr, PICKED: tl.constexpr,
-                  HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
-    """dQ of a tile of queries, from all keys it sees."""
+                     HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
+    """dQ of a tile of queries, from all keys it sees, and what `backward_keys` reads of them, STEP at a time."""
     tile = tl.program_id(0)
     if HAS_HIGH and not HAS_LOW:
         tile = tl.num_programs(0) - 1 - tile
@@ -224,11 +216,20 @@ def backward_queries(qs, ks, vs, dos, picked_ks, picked_vs, dq_ptr, lse_ptr, del
     group = head // GROUP
     seed = stream(seed_ptr, tl.program_id(1), HAS_DROPOUT)
     row = tl.program_id(1) // H
+    # Not through the copy engine: nobody waits for these numbers until those of q and dO are there.
+    o = rows_at(o_ptr + b * ob + head.to(tl.int64) * oh, i, ot, T, W, WP)
     q = rows(qs, row, head, first, M, EP)
     do = rows(dos, row, head, first, M, WP)
     line = tl.program_id(1).to(tl.int64) * T
-    lse = _denominators(lse_ptr + line, i, T, first, slope, offset, BIAS)
-    delta = tl.load(delta_ptr + line + i, mask=i < T, other=0.0)
+    lse = _denominators(lse_ptr, line + i, i < T)
+    delta = _row_products(o, do, dlse_ptr, line + i, i < T, HAS_DLSE)
+    left = tl.program_id(1).to(tl.int64) * L + i
+    tl.store(deltas_ptr + left, delta)
+    if BIAS == AHEAD:  # each with `biased`'s other part, seen from where its own tile begins: numbers stay small
+        tl.store(lines_ptr + left, lse + slope * (i % STEP).to(tl.float32))
+        lse += slope * (i + offset - first).to(tl.float32)
+    else:
+        tl.store(lines_ptr + left, lse)
     dq = tl.zeros([M, EP], tl.float32)
     start, whole, edge, end = stretches(first, M, N, low, high, keys, HAS_LOW, HAS_HIGH)
     if HAS_LOW:

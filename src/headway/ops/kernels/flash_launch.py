@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.compiling import constant
-from headway.ops.kernels.flash_settings import PART, PICKED, Tile, tiles
+from headway.ops.kernels.flash_settings import PART, PICKED, Tile, Tiles, tiles
 
 BAND = (
     "Tensor? slopes, Tensor? lengths, Tensor? places, Tensor? pick, Tensor? seed, "
@@ -194,53 +194,56 @@ def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor
     return _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
-def row_products(out: Tensor, grad: Tensor, grad_lse: Tensor | None) -> Tensor:
-    """Σ dO·O - dL: (B, H, T)."""
-    rows, heads, queries, width = out.shape
-    delta = out.new_empty(rows, heads, queries, dtype=torch.float32)
-    kernels()[1].row_products[(-(-queries // 64), rows * heads)](
-        out, grad, None if grad_lse is None else grad_lse.contiguous(), delta, *_strides(out, grad), heads, queries,
-        W=width, WP=padded(width), M=64, HAS_DLSE=grad_lse is not None,
+def of_queries(
+    chosen: Tiles, band: Band, out: Tensor, lse: Tensor, grad_lse: Tensor | None, *four: Tensor
+) -> tuple[Tensor, Tensor]:
+    """dQ, and what the other kernels read of every query, (2, B, H, L): its denominator, and Σ dO·O - dL.
+
+    L is T filled up to whole tiles, where nothing is seen.
+    """
+    q, k, v, _ = four
+    n, tile, step = Sizes.of(q, k), chosen.of_queries, chosen.of_keys.queries
+    longest = max(tile.queries, step, 0 if band.places is None else _picked_tile(q).queries)
+    count = -(-n.queries // longest) * longest
+    dq, lines = _blank(q), lse.new_empty(2, n.rows, n.heads, count)
+    grad_lse = None if grad_lse is None else grad_lse.contiguous()
+    kernels()[1].backward_queries[(count // tile.queries, n.rows * n.heads)](
+        *_all_tiled(tile, *four), *band.picked(k, v), out, dq, lse, grad_lse, *lines, *band.tensors,
+        *_strides(out, dq), count, n.heads, n.heads // n.groups, *band.numbers(n), HAS_DLSE=grad_lse is not None,
+        STEP=step, **band.constants(q, v, tile),
     )  # fmt: skip
-    return delta
+    return dq, lines
 
 
-def of_keys(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> tuple[Tensor, Tensor]:
+def of_keys(tile: Tile, band: Band, lines: Tensor, *four: Tensor) -> tuple[Tensor, Tensor]:
     """dK and dV."""
     q, k, v, _ = four
     n = Sizes.of(q, k)
     dk, dv = _blank(k), _blank(v)
     kernels()[1].backward_keys[(-(-n.keys // tile.keys), n.rows * n.groups)](
-        *_all_tiled(tile, *four), dk, dv, *lines, band.slopes, band.lengths, band.seed, *_strides(dk, dv), n.heads,
-        n.groups, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
+        *_all_tiled(tile, *four), dk, dv, *lines, band.slopes, band.lengths, band.seed, *_strides(dk, dv),
+        lines.shape[-1], n.heads, n.groups, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
     )  # fmt: skip
     return dk, dv
 
 
-def of_queries(tile: Tile, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> Tensor:
-    """dQ."""
-    q, k, v, _ = four
-    n = Sizes.of(q, k)
-    dq = _blank(q)
-    kernels()[1].backward_queries[(-(-n.queries // tile.queries), n.rows * n.heads)](
-        *_all_tiled(tile, *four), *band.picked(k, v), dq, *lines, *band.tensors, *_strides(dq), n.heads,
-        n.heads // n.groups, *band.numbers(n), **band.constants(q, v, tile),
-    )  # fmt: skip
-    return dq
+def _picked_tile(q: Tensor) -> Tile:
+    return Tile(64 if q.is_cuda else 16, PART, 4, 2)
 
 
-def add_picked(dk: Tensor, dv: Tensor, band: Band, lines: tuple[Tensor, Tensor], *four: Tensor) -> None:
+def add_picked(dk: Tensor, dv: Tensor, band: Band, lines: Tensor, *four: Tensor) -> None:
     """What keys that are seen from everywhere get from queries whose band they lie outside of is added to dK and dV."""
     q, k, v, grad = four
     assert band.places is not None
     assert band.pick is not None
-    n, tile = Sizes.of(q, k), Tile(16 if not q.is_cuda else 64, PART, 4, 2)
+    n, tile = Sizes.of(q, k), _picked_tile(q)
     parts, blocks = -(-n.queries // PART), -(-band.places.shape[1] // PICKED)
     widths = (padded(q.shape[-1]), padded(v.shape[-1]))
     sums = [q.new_empty(parts, n.rows, n.groups, blocks * PICKED, width, dtype=torch.float32) for width in widths]
     kernels()[1].backward_picked[(parts, n.rows * n.groups, blocks)](
         _tiled(q, tile.queries, widths[0]), _tiled(grad, tile.queries, widths[1]), *band.picked(k, v), *sums, *lines,
-        *band.tensors, n.heads, n.groups, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
+        *band.tensors, lines.shape[-1], n.heads, n.groups, *band.numbers(n), GROUP=n.heads // n.groups,
+        **band.constants(q, v, tile),
     )  # fmt: skip
     index = band.pick[:, None, :, None]
     for total, part in zip((dk, dv), sums, strict=True):
@@ -260,11 +263,11 @@ def flash_backward(
     band = Band(*rest)
     chosen = tiles(q, v, tight=band.tight)
     four = tuple(aligned(x) for x in (q, k, v, grad))
-    lines = (lse, row_products(out, four[3], grad_lse))
+    dq, lines = of_queries(chosen, band, out, lse, grad_lse, *four)
     dk, dv = of_keys(chosen.of_keys, band, lines, *four)
     if band.places is not None:
         add_picked(dk, dv, band, lines, *four)
-    return of_queries(chosen.of_queries, band, lines, *four), dk, dv
+    return dq, dk, dv
 
 
 def _gradient_shapes(
