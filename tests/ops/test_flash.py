@@ -285,21 +285,38 @@ LONG = {
 }
 
 
+def agree_with_globals(mask: Mask, bias: Bias | None = None) -> None:
+    tensors, probe = [torch.randn(2, 2, 37, 16) for _ in range(3)], torch.randn(2, 2, 37, 16)
+    results = []
+    for kernel in ("flash", "reference"):
+        q, k, v = (x.clone().requires_grad_() for x in tensors)
+        out = attend(q, k, v, mask=mask, bias=bias, kernel=kernel)
+        (out * probe).sum().backward()
+        results.append([out.detach(), q.grad, k.grad, v.grad])
+    for got, want in zip(*results, strict=True):
+        torch.testing.assert_close(got, want, rtol=CLOSE, atol=CLOSE)
+
+
 @interpreted
 @pytest.mark.parametrize("name", LONG)
 @pytest.mark.parametrize("bias", [None, Alibi(SLOPES)], ids=["plain", "alibi"])
 def test_global_tokens_join_the_band(name, bias):
     if bias is not None and name != "some, unevenly":
         pytest.skip("one case with a bias is enough")
-    tensors, probe = [torch.randn(2, 2, 37, 16) for _ in range(3)], torch.randn(2, 2, 37, 16)
-    results = []
-    for kernel in ("flash", "reference"):
-        q, k, v = (x.clone().requires_grad_() for x in tensors)
-        out = attend(q, k, v, mask=LONG[name], bias=bias, kernel=kernel)
-        (out * probe).sum().backward()
-        results.append([out.detach(), q.grad, k.grad, v.grad])
-    for got, want in zip(*results, strict=True):
-        torch.testing.assert_close(got, want, rtol=CLOSE, atol=CLOSE)
+    agree_with_globals(LONG[name], bias)
+
+
+@interpreted
+def test_what_is_read_of_the_queries_fills_whole_tiles_of_the_keys_seen_from_everywhere(monkeypatch):
+    add_picked, pitches = flash_launch.add_picked, []
+    monkeypatch.setattr(flash_launch, "_picked_tile", lambda q: Tile(64, 1024, 4, 2))  # the largest, as on a GPU
+    monkeypatch.setattr(
+        flash_launch,
+        "add_picked",
+        lambda dk, dv, band, lines, *four: pitches.append(lines.shape[-1]) or add_picked(dk, dv, band, lines, *four),
+    )
+    agree_with_globals(LONG["some, unevenly"])
+    assert pitches == [64]  # of 37 queries
 
 
 def test_global_tokens_that_are_seen_and_do_not_see():

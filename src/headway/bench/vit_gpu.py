@@ -83,15 +83,14 @@ def _stepper(model: nn.Module, device: torch.device, images: Tensor, labels: Ten
         loss.backward()
         optimiser.step()
 
-    graph = torch.cuda.CUDAGraph()
-    warming = torch.cuda.Stream()
-    warming.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(warming):
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
         for _ in range(WARM):
             step()
-    torch.cuda.current_stream().wait_stream(warming)
-    with torch.cuda.graph(graph):
-        step()
+        with torch.cuda.graph(graph, stream=stream):
+            step()
+    torch.cuda.current_stream().wait_stream(stream)
 
     def replay() -> int:
         graph.replay()

@@ -162,10 +162,7 @@ def _blended(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
     # The integer weights of Pillow's conversion, whose sum is 2^16.
     grey = ((red * 19595 + green * 38470 + blue * 7471 + 32768) / 65536).floor()[:, None]
     flat = (grey.mean((1, 2, 3), keepdim=True) + 0.5).floor()
-    around = F.avg_pool2d(exact, 3, stride=1, divisor_override=1)
-    inner = ((around + 4 * exact[:, :, 1:-1, 1:-1]) / 13 + 0.5).floor()
-    smooth = exact.clone()
-    smooth[:, :, 1:-1, 1:-1] = inner  # the outermost pixels stay as they are
+    smooth = torch.where(_border(images), exact, ((_around(exact) + 4 * exact) / 13 + 0.5).floor())
 
     def chosen(name: str) -> Tensor:
         return _is(code_B, name)[:, None, None, None]
@@ -175,6 +172,20 @@ def _blended(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
     factor = (1 + amount_B)[:, None, None, None]
     blend = (plain + factor * (exact - plain)).clamp(0, 255).byte()
     return torch.where(_is(code_B, "brightness", "contrast", "color", "sharpness")[:, None, None, None], blend, images)
+
+
+def _around(images: Tensor) -> Tensor:
+    """The sum of a pixel and its eight neighbours (B, 3, H, W): in sums, which a compiler puts where they are used."""
+    padded = F.pad(images, (1, 1, 1, 1))
+    rows = padded[:, :, :-2] + padded[:, :, 1:-1] + padded[:, :, 2:]
+    return rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
+
+
+def _border(images: Tensor) -> Tensor:
+    """Which pixels are outermost (H, W): Pillow leaves them as they are."""
+    down, across = (torch.arange(side, device=images.device) for side in images.shape[2:])
+    edges = [(at == 0) | (at == len(at) - 1) for at in (down, across)]
+    return edges[0][:, None] | edges[1]
 
 
 def _levelled(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:

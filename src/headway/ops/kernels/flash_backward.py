@@ -48,7 +48,6 @@ def _gather(state, k, v, qs, dos, row, head, lse_ptr, delta_ptr, j, begin, end, 
     """dK and dV of a tile from one stretch of queries; scores stand transposed, (N, M)."""
     dk, dv = state
     for m in range(begin, end, M):
-        m = tl.multiple_of(m, M)
         i = m + tl.arange(0, M)
         q = rows(qs, row, head, m, M, EP)
         lse = tl.load(lse_ptr + i)  # as `backward_queries` left it, whole tiles long: no mask
@@ -73,8 +72,8 @@ def _gather(state, k, v, qs, dos, row, head, lse_ptr, delta_ptr, j, begin, end, 
 
 @triton.jit(do_not_specialize=NUMBERS)
 def backward_keys(qs, ks, vs, dos, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
-                  seed_ptr, dkb, dkh, dkt, dvb, dvh, dvt, L, H, G, T, S, C, low, high, scale, natural, offset, chance,
-                  GROUP: tl.constexpr,
+                  seed_ptr, dkb, dkh, dkt, dvb, dvh, dvt, pitch, H, G, T, S, C, low, high, scale, natural, offset,
+                  chance, GROUP: tl.constexpr,
                   E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                   M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
                   HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr, PICKED: tl.constexpr,
@@ -106,7 +105,7 @@ def backward_keys(qs, ks, vs, dos, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_pt
         slope = 0.0
         if BIAS != 0:
             slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
-        line = (b * H + head) * L
+        line = (b * H + head) * pitch
         seed = stream(seed_ptr, row * H + head, HAS_DROPOUT)
         if HAS_HIGH or HAS_LENGTHS or HAS_LOW:
             state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, start, whole,
@@ -126,7 +125,7 @@ def backward_keys(qs, ks, vs, dos, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_pt
 
 @triton.jit(do_not_specialize=NUMBERS)
 def backward_picked(qs, dos, picked_ks, picked_vs, dk_ptr, dv_ptr, lse_ptr, delta_ptr, slopes_ptr, lengths_ptr,
-                    places_ptr, seed_ptr, L, H, G, T, S, C, low, high, scale, natural, offset, chance,
+                    places_ptr, seed_ptr, pitch, H, G, T, S, C, low, high, scale, natural, offset, chance,
                     GROUP: tl.constexpr, E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                     M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
                     HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr, PICKED: tl.constexpr,
@@ -149,7 +148,7 @@ def backward_picked(qs, dos, picked_ks, picked_vs, dk_ptr, dv_ptr, lse_ptr, delt
         slope = 0.0
         if BIAS != 0:
             slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
-        line = (b * H + head) * L
+        line = (b * H + head) * pitch
         seed = stream(seed_ptr, row * H + head, HAS_DROPOUT)
         state = _gather(state, k, v, qs, dos, row, head, lse_ptr + line, delta_ptr + line, j, first,
                         tl.minimum(first + N, T), low, high, keys, scale, slope, offset, seed, chance,
@@ -193,13 +192,13 @@ def _row_products(o, do, dlse_ptr, line, inside, HAS_DLSE: tl.constexpr):
 
 @triton.jit(do_not_specialize=NUMBERS)
 def backward_queries(qs, ks, vs, dos, picked_ks, picked_vs, o_ptr, dq_ptr, lse_ptr, dlse_ptr, lines_ptr, deltas_ptr,
-                     slopes_ptr, lengths_ptr, places_ptr, seed_ptr, ob, oh, ot, dqb, dqh, dqt, L, H, GROUP, T, S, C,
+                     slopes_ptr, lengths_ptr, places_ptr, seed_ptr, ob, oh, ot, dqb, dqh, dqt, pitch, H, GROUP, T, S, C,
                      low, high, scale, natural, offset, chance, HAS_DLSE: tl.constexpr, STEP: tl.constexpr,
                      E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr,
                      M: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr,
                      HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr, PICKED: tl.constexpr,
                      HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
-    """dQ of a tile of queries, from all keys it sees, and what `backward_keys` reads of them, STEP at a time."""
+    """dQ of a tile of queries, from all keys it sees, and what dK and dV need of them, read STEP at a time."""
     tile = tl.program_id(0)
     if HAS_HIGH and not HAS_LOW:
         tile = tl.num_programs(0) - 1 - tile
@@ -223,9 +222,9 @@ def backward_queries(qs, ks, vs, dos, picked_ks, picked_vs, o_ptr, dq_ptr, lse_p
     line = tl.program_id(1).to(tl.int64) * T
     lse = _denominators(lse_ptr, line + i, i < T)
     delta = _row_products(o, do, dlse_ptr, line + i, i < T, HAS_DLSE)
-    left = tl.program_id(1).to(tl.int64) * L + i
+    left = tl.program_id(1).to(tl.int64) * pitch + i
     tl.store(deltas_ptr + left, delta)
-    if BIAS == AHEAD:  # each with `biased`'s other part, seen from where its own tile begins: numbers stay small
+    if BIAS == AHEAD:  # each with `biased`'s other part, seen from where its own tile begins
         tl.store(lines_ptr + left, lse + slope * (i % STEP).to(tl.float32))
         lse += slope * (i + offset - first).to(tl.float32)
     else:

@@ -197,19 +197,19 @@ def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor
 def of_queries(
     chosen: Tiles, band: Band, out: Tensor, lse: Tensor, grad_lse: Tensor | None, *four: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """dQ, and what the other kernels read of every query, (2, B, H, L): its denominator, and Σ dO·O - dL.
+    """dQ, and what the other kernels read of every query, (2, B, H, pitch): log₂ of its denominator, and Σ dO·O - dL.
 
-    L is T filled up to whole tiles, where nothing is seen.
+    The pitch is T filled up to whole tiles, where nothing is seen.
     """
     q, k, v, _ = four
     n, tile, step = Sizes.of(q, k), chosen.of_queries, chosen.of_keys.queries
     longest = max(tile.queries, step, 0 if band.places is None else _picked_tile(q).queries)
-    count = -(-n.queries // longest) * longest
-    dq, lines = _blank(q), lse.new_empty(2, n.rows, n.heads, count)
+    pitch = -(-n.queries // longest) * longest
+    dq, lines = _blank(q), lse.new_empty(2, n.rows, n.heads, pitch)
     grad_lse = None if grad_lse is None else grad_lse.contiguous()
-    kernels()[1].backward_queries[(count // tile.queries, n.rows * n.heads)](
+    kernels()[1].backward_queries[(pitch // tile.queries, n.rows * n.heads)](
         *_all_tiled(tile, *four), *band.picked(k, v), out, dq, lse, grad_lse, *lines, *band.tensors,
-        *_strides(out, dq), count, n.heads, n.heads // n.groups, *band.numbers(n), HAS_DLSE=grad_lse is not None,
+        *_strides(out, dq), pitch, n.heads, n.heads // n.groups, *band.numbers(n), HAS_DLSE=grad_lse is not None,
         STEP=step, **band.constants(q, v, tile),
     )  # fmt: skip
     return dq, lines
