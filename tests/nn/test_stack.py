@@ -200,3 +200,13 @@ def test_a_given_scale_is_the_scale_of_the_scores(scale):
         plain.qkv.bias[:WIDTH] *= scale * (WIDTH // HEADS) ** 0.5
     x = tokens()
     torch.testing.assert_close(scaled(x), plain(x))
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_any_module_may_stand_for_a_network_s_first_layer(activation):
+    network, x = FeedForward(WIDTH, FeedForwardConfig(inner=12, activation=activation)), torch.randn(2, 3, WIDTH)
+    want = network(x)
+    plain = nn.Linear(WIDTH, 12)
+    plain.load_state_dict(network.up.state_dict())
+    network.up = nn.Sequential(plain)
+    torch.testing.assert_close(network(x), want)

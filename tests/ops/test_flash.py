@@ -565,3 +565,13 @@ def test_without_gradients_the_kernel_is_called_past_the_operator():
         plain = attend(q, q, q, mask=mask, kernel="flash")
     leaf = q.clone().requires_grad_()
     assert torch.equal(attend(leaf, leaf, leaf, mask=mask, kernel="flash"), plain)
+
+
+@interpreted
+def test_derivatives_forwards_are_refused_and_not_left_out():
+    q = torch.randn(1, 2, 9, 16)
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(q, q)
+        with pytest.raises(KernelError, match="flash has no derivatives forwards"):
+            attend(dual, q, q, kernel="flash")
+        assert torch.autograd.forward_ad.unpack_dual(attend(dual, q, q)).tangent is not None

@@ -162,7 +162,7 @@ def _blended(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
     # The integer weights of Pillow's conversion, whose sum is 2^16.
     grey = ((red * 19595 + green * 38470 + blue * 7471 + 32768) / 65536).floor()[:, None]
     flat = (grey.mean((1, 2, 3), keepdim=True) + 0.5).floor()
-    smooth = torch.where(_border(images), exact, ((_around(exact) + 4 * exact) / 13 + 0.5).floor())
+    smooth = torch.where(_border(images), exact, ((_around(images) + 4 * exact) / 13 + 0.5).floor())
 
     def chosen(name: str) -> Tensor:
         return _is(code_B, name)[:, None, None, None]
@@ -175,8 +175,8 @@ def _blended(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
 
 
 def _around(images: Tensor) -> Tensor:
-    """The sum of a pixel and its eight neighbours (B, 3, H, W): in sums, which a compiler puts where they are used."""
-    padded = F.pad(images, (1, 1, 1, 1))
+    """The sum of a byte and its eight neighbours (B, 3, H, W), in 16 bits."""
+    padded = F.pad(images.short(), (1, 1, 1, 1))
     rows = padded[:, :, :-2] + padded[:, :, 1:-1] + padded[:, :, 2:]
     return rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headway.compiling import triton_missing
-from headway.ops.kernels.call import capability
+from headway.ops.kernels.call import capability, derives_forwards
 
 LEAST = 2**24  # numbers, below which launching costs more than reading them again
 MOST = 2**22  # rows: a GPU numbers no more than 65,535 pieces of them
@@ -25,7 +25,7 @@ def linear_gelu(x: Tensor, weight_FD: Tensor, bias_F: Tensor) -> Tensor:
 
 def pays(x: Tensor, bias_F: Tensor) -> bool:
     """Are there gradients to be made, in 16 bits, of so many numbers that reading them twice costs time?"""
-    if not (x.is_cuda and torch.is_grad_enabled() and bias_F.requires_grad):
+    if not (x.is_cuda and torch.is_grad_enabled() and bias_F.requires_grad) or derives_forwards():
         return False
     rows = x.numel() // x.shape[-1]
     if rows > MOST or rows * bias_F.shape[0] < LEAST or triton_missing() or capability() < 90:

@@ -64,6 +64,12 @@ class Call:
 
 
 @constant
+def derives_forwards() -> bool:
+    """Are derivatives taken forwards (torch.func.jvp)? torch lets an operator without them pass, and gives none."""
+    return torch.autograd.forward_ad._current_level >= 0
+
+
+@constant
 def capability() -> int:
     """The generation of the GPU, ten times: 90 is Hopper. A number, since torch 2.11 cannot compile comparing pairs."""
     return _generation(torch.cuda.current_device())

@@ -16,7 +16,7 @@ from headway.compiling import triton_missing
 from headway.ops.bands import marked_keys, marked_queries
 from headway.ops.biases import Alibi
 from headway.ops.kernels.banded import everywhere
-from headway.ops.kernels.call import Call, capability
+from headway.ops.kernels.call import Call, capability, derives_forwards
 from headway.ops.masks import Global
 from headway.ops.stripes import Stripe, stripe
 
@@ -89,6 +89,8 @@ def refuses(call: Call) -> str | None:
             return "flash needs Alibi.offset to be one number, got a tensor"
         if call.bias.needs_gradient:
             return "flash has no gradient for Alibi.slopes"
+    if derives_forwards():
+        return "flash has no derivatives forwards"
     found = stripe(call.mask)
     return found if isinstance(found, str) else _no_place(call)
 

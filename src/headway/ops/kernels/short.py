@@ -12,7 +12,7 @@ import sys
 from torch import Tensor
 
 from headway.compiling import triton_missing
-from headway.ops.kernels.call import Call, capability
+from headway.ops.kernels.call import Call, capability, derives_forwards
 from headway.ops.masks import NotSelf
 
 LONGEST = 128  # tokens
@@ -39,8 +39,8 @@ def refuses(call: Call) -> str | None:
     """Why it cannot do a call, or None."""
     if missing := triton_missing():
         return missing
-    if call.dropout or call.bias is not None:
-        return "it has neither dropout nor a bias"
+    if call.dropout or call.bias is not None or derives_forwards():
+        return "it has neither dropout nor a bias, nor derivatives forwards"
     if call.mask is not None and (not isinstance(call.mask, NotSelf) or not _at_zero(call.mask)):
         return f"its only mask is NotSelf, not {type(call.mask).__name__}"
     if call.grouped or call.q.shape != call.k.shape or call.k.shape != call.v.shape:
