@@ -167,6 +167,12 @@ def test_chances_outside_0_to_1_are_refused():
         Augmentation(mix=1.5)
 
 
+@pytest.mark.parametrize("fill", [-1.0, 255.5, float("nan")])
+def test_a_fill_that_is_no_level_is_refused(fill):
+    with pytest.raises(ConfigError, match=r"augment.policy.fill=.*, allowed: 0 to 255"):
+        AutoAugment(fill=fill)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_gpu_gives_the_same_and_waits_for_nothing(pictures):
     device = torch.device("cuda")

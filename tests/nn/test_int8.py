@@ -45,7 +45,7 @@ def test_the_product_is_near_the_exact_one(rows, bias):
 @torch.inference_mode()
 def test_a_relu_is_part_of_the_product():
     layer, x = Int8Linear(weight(), torch.randn(48)), torch.randn(5, 64)
-    assert torch.equal(layer.relu(x), layer(x).relu())
+    assert torch.equal(layer.then_relu(x), layer(x).relu())
 
 
 def resident() -> int:
@@ -74,7 +74,7 @@ def test_without_an_engine_the_same_weights_are_multiplied_in_float32(monkeypatc
     monkeypatch.setattr(int8, "supported", lambda: False)
     exact = x @ (layer.weight.float() * layer.scale[:, None]).T
     torch.testing.assert_close(layer(x), exact)
-    torch.testing.assert_close(layer.relu(x), exact.relu())
+    torch.testing.assert_close(layer.then_relu(x), exact.relu())
 
 
 def test_every_linear_layer_is_swapped_and_names_stay():

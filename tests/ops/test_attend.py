@@ -829,3 +829,13 @@ def test_few_queries_meet_long_texts_whose_heads_lie_side_by_side(groups):
     mask = Lengths(torch.tensor([length, 5, 1000]))
     want = attend(q, k, v, mask=mask, kernel="reference")
     torch.testing.assert_close(attend(q, k, v, mask=mask, kernel="few"), want)
+
+
+@pytest.mark.parametrize("mask", [None, Causal(), Window(3)], ids=str)
+def test_derivatives_forwards_are_those_backwards_whatever_the_size(mask):
+    q, k, v, along = (torch.randn(1, 2, 60, 16, dtype=torch.float64) for _ in range(4))
+    _, forwards = torch.func.jvp(lambda x: attend(x, k, v, mask=mask), (q,), (along,))
+    probe = torch.randn_like(forwards)
+    leaf = q.clone().requires_grad_()
+    (backwards,) = torch.autograd.grad((attend(leaf, k, v, mask=mask) * probe).sum(), leaf)
+    torch.testing.assert_close((forwards * probe).sum(), (backwards * along).sum())

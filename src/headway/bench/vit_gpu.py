@@ -1,6 +1,6 @@
 """Training ViT-S/16 on a GPU beside timm's, compiled: bf16, 256 images a step, the same loss and optimiser.
 
-torch.compile replays both models' passes as CUDA graphs: how fast a machine launches kernels does not count.
+torch.compile replays both models' passes as CUDA graphs: how fast a machine launches kernels counts for little.
 """
 
 from __future__ import annotations

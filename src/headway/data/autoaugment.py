@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.data.histograms import LEVELS, histograms
+from headway.errors import ConfigError
 
 OPERATIONS = (
     "none", "shear-x", "shear-y", "translate-x", "translate-y", "rotate", "brightness", "contrast", "color",
@@ -77,6 +78,10 @@ class AutoAugment:
     """The policy found on CIFAR-10; what moves in from outside is grey."""
 
     fill: float = 128.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.fill <= 255.0:
+            raise ConfigError(f"augment.policy.fill={self.fill}, allowed: 0 to 255")
 
     def __call__(self, images: Tensor, draws: Tensor, tables: Tables) -> Tensor:
         """Bytes (B, 3, H, W) -> the same with two operations each, by random numbers (DRAWS, B) from 0 to 1."""

@@ -15,7 +15,7 @@ PART, BLOCK = 16384, 1024  # pixels that a program counts, and how many at once
 @triton_op("headway::histograms", mutates_args={})
 def counted(images: Tensor, asked_B: Tensor) -> Tensor:
     """Bytes (B, 3, N) -> pixels of each level (B, 3, 256), 0 for images not asked about (B,)."""
-    images = images.contiguous()
+    images, asked_B = images.contiguous(), asked_B.contiguous()
     rows, colours, pixels = images.shape
     count = images.new_zeros((rows, colours, 256), dtype=torch.int32)
     if images.numel():

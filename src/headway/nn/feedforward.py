@@ -71,8 +71,8 @@ class FeedForward(nn.Module):
         if self.gated:
             gate, x = self.up(x).chunk(2, -1)
             x = self.function(gate) * x
-        elif self.function is F.relu and hasattr(self.up, "relu"):  # what somebody put in its place may have none
-            x = self.up.relu(x)
+        elif self.function is F.relu and hasattr(self.up, "then_relu"):  # what somebody put in its place may have none
+            x = self.up.then_relu(x)
         elif self.function is F.gelu and isinstance(self.up, FusedLinear) and not self.dropout.p:
             x = self.up.gelu(x)  # with dropout torch's own is as good: compiled, both are one pass
         else:

@@ -61,7 +61,7 @@ class Int8Linear(nn.Module):
         """(…, K) -> (…, N)."""
         return self._multiply(x, _MULTIPLY)
 
-    def relu(self, x: Tensor) -> Tensor:
+    def then_relu(self, x: Tensor) -> Tensor:
         """max(0, forward(x)), in one pass."""
         return self._multiply(x, _MULTIPLY_RELU)
 

@@ -37,7 +37,7 @@ class FusedLinear(nn.Linear):
         """(…, sum of parts) -> one tensor a part."""
         return torch.split_with_sizes(x, self.parts, -1)
 
-    def relu(self, x: Tensor) -> Tensor:
+    def then_relu(self, x: Tensor) -> Tensor:
         """max(0, forward(x))."""
         y: Tensor = self(x)
         return y.relu() if y.requires_grad or self._forward_hooks else y.relu_()  # else nobody holds it

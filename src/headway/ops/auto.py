@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.ops.bands import Picked, shape
 from headway.ops.kernels import cudnn, few, flash, flex, short
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.call import Call, derives_forwards
 from headway.ops.kernels.sdpa import is_causal
 
 NARROW = 4  # keys for each one in the window, from which it pays to leave out the rest
@@ -13,7 +13,7 @@ SHORT = 1024  # queries, below which a dense mask costs little and Triton's laun
 
 def choose(call: Call) -> str:
     """The kernel `auto` takes for this call."""
-    if not call.queries or not call.keys:
+    if not call.queries or not call.keys or derives_forwards():  # forwards most others have no derivatives
         return "reference"
     return _on_gpu(call) if call.q.is_cuda else _on_cpu(call)
 

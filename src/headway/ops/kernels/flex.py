@@ -15,7 +15,7 @@ from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex
 from headway.errors import AdviceWarning
 from headway.ops.bands import shape
 from headway.ops.kernels import blocks, sdpa
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.call import Call, derives_forwards
 from headway.ops.masks import Mask
 
 
@@ -105,6 +105,8 @@ def refuses(call: Call) -> str | None:
     """Dropout anywhere, gradients on a CPU: FlexAttention has neither."""
     if call.dropout:
         return "flex has no dropout; use kernel='sdpa' or dropout=0"
+    if derives_forwards():
+        return "flex has no derivatives forwards"
     gradient = call.needs_gradient or (call.bias is not None and call.bias.needs_gradient)
     if call.q.device.type == "cpu" and gradient:
         return "flex has no backward pass on a CPU; use kernel='sdpa' or 'banded', or torch.no_grad()"
