@@ -35,6 +35,8 @@ from headway.ops.kernels import flex
 from headway.ops.kernels.call import Call
 
 HEADS = 4
+SINGLE = 1e-5  # float32
+WITH_GRADIENT = ("reference", "sdpa", "banded")
 
 Pick = Callable[[int, int], int]
 
@@ -409,3 +411,22 @@ def assert_same(got: dict[str, Tensor], want: dict[str, Tensor], tolerance: floa
         torch.testing.assert_close(
             tensor, expected, rtol=tolerance, atol=tolerance, msg=lambda text, name=name: f"{name}: {text}"
         )
+
+
+def qkv(rows=2, queries=5, keys=7, groups=HEADS, width=8, value_width=8, **options) -> tuple[Tensor, Tensor, Tensor]:
+    return (
+        torch.randn(rows, HEADS, queries, width, **options),
+        torch.randn(rows, groups, keys, width, **options),
+        torch.randn(rows, groups, keys, value_width, **options),
+    )
+
+
+def call_of(q, k, v, mask=None, bias=None) -> Call:
+    return Call(q, k, v, mask, bias, q.shape[-1] ** -0.5)
+
+
+def marks(rows: int, keys: int, *places: tuple[int, int]) -> Tensor:
+    found = torch.zeros(rows, keys, dtype=torch.bool)
+    for row, place in places:
+        found[row, place] = True
+    return found

@@ -11,22 +11,16 @@ import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
-from torch import Tensor
-from torch._inductor.exc import InductorError
 
-from headway.errors import AdviceWarning, KernelError, ShapeError
+from headway.errors import KernelError
 from headway.ops import (
     KERNELS,
-    Alibi,
     Causal,
-    Global,
     Lengths,
     NotSelf,
-    Packed,
     Prefix,
     Relative,
     Window,
-    alibi_slopes,
     attend,
     attention_weights,
     masked_softmax,
@@ -41,21 +35,24 @@ from tests.ops.cases import (
     HEADS,
     MASKS,
     PAIRS,
+    SINGLE,
+    WITH_GRADIENT,
     Case,
     Rule,
     Sizes,
     assert_same,
     by_hand,
+    call_of,
     case,
     cases,
     join,
     outcome,
     picker,
+    qkv,
     unfused,
 )
 
 EXACT = 1e-10  # float64
-SINGLE = 1e-5  # float32
 # bfloat16 keeps 8 bits: numbers near 2, as large as these outputs get, lie 2⁻⁶ ≈ 0.016 apart, and the scores and
 # weights are rounded on the way as well. So one last place, and not much more.
 HALF = 2e-2
@@ -64,19 +61,6 @@ SHORT = (0, 1, 2, 3, 5)  # what the plain Python loop can afford
 LONG = (0, 1, 2, 5, 9, 17, 33, 50)  # beyond 16 and 32, where banded needs a second and a third block
 
 DENSE = ("reference", "sdpa")
-WITH_GRADIENT = ("reference", "sdpa", "banded")
-
-
-def qkv(rows=2, queries=5, keys=7, groups=HEADS, width=8, value_width=8, **options) -> tuple[Tensor, Tensor, Tensor]:
-    return (
-        torch.randn(rows, HEADS, queries, width, **options),
-        torch.randn(rows, groups, keys, width, **options),
-        torch.randn(rows, groups, keys, value_width, **options),
-    )
-
-
-def call_of(q, k, v, mask=None, bias=None) -> Call:
-    return Call(q, k, v, mask, bias, q.shape[-1] ** -0.5)
 
 
 # --- the definition of correct ---
@@ -308,112 +292,6 @@ def test_a_batch_of_no_rows_gives_the_right_shape(kernel):
     assert attend(*qkv(rows=0, value_width=3), mask=Window(2), kernel=kernel).shape == (0, HEADS, 5, 3)
 
 
-# --- flex ---
-
-COMPILED = {
-    "causal, alibi, grouped": (
-        {"queries": 33, "keys": 40, "groups": 2, "width": 16, "value_width": 16},
-        Causal(offset=7),
-        Alibi(alibi_slopes(HEADS), offset=7),
-    ),
-    "lengths with an empty row, relative": (
-        {"queries": 130, "keys": 130, "groups": 4, "width": 16, "value_width": 16},
-        Lengths(torch.tensor([0, 77])) & Causal(),
-        Relative(torch.linspace(-1, 1, HEADS * 9).view(1, HEADS, 1, 9)),
-    ),
-    "window or global, narrow values": (
-        {"queries": 150, "keys": 150, "groups": 1, "width": 16, "value_width": 8},
-        Window(9) | Global(torch.arange(300).view(2, 150) % 61 == 0),
-        None,
-    ),
-}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [name if n == 0 else pytest.param(name, marks=pytest.mark.slow) for n, name in enumerate(COMPILED)],
-)
-def test_flex_compiled_is_the_reference(name):
-    sizes, mask, bias = COMPILED[name]
-    q, k, v = qkv(**sizes)
-    if reason := flex.compiler_missing("cpu"):
-        pytest.skip(reason)
-    out = attend(q, k, v, mask=mask, bias=bias, kernel="flex")
-    want = attend(q, k, v, mask=mask, bias=bias, kernel="reference")
-    torch.testing.assert_close(out, want, rtol=SINGLE, atol=SINGLE)
-
-
-def test_flex_refuses_dropout_and_says_what_to_use():
-    with pytest.raises(KernelError, match=r"kernel='flex' cannot do this call: flex has no dropout; use kernel='sdpa'"):
-        attend(*qkv(), dropout=0.1, kernel="flex")
-
-
-@pytest.mark.parametrize("which", ["q", "k", "v", "bias", "scale"])
-def test_flex_refuses_gradients_on_a_cpu_for_any_tensor_that_wants_them(which):
-    q, k, v = qkv()
-    table, scale = torch.randn(1, HEADS, 1, 3), torch.ones(HEADS)
-    {"q": q, "k": k, "v": v, "bias": table, "scale": scale}[which].requires_grad_()
-    with pytest.raises(KernelError, match="no backward pass on a CPU; use kernel='sdpa' or 'banded'"):
-        attend(q, k, v, bias=Relative(table), scale=scale, kernel="flex")
-    with torch.no_grad():
-        assert flex.refuses(call_of(q, k, v, bias=Relative(table))) is None
-
-
-def test_flex_steps_aside_with_one_line_where_there_is_no_compiler(monkeypatch):
-    flex._advise.cache_clear()
-    monkeypatch.setattr(flex, "compiler_missing", lambda device: f"no compiler for {device}")
-    q, k, v = qkv()
-    with pytest.warns(AdviceWarning) as heard:
-        out = attend(q, k, v, mask=Causal(offset=2), kernel="flex")
-    (warning,) = heard
-    line = "flex steps aside for sdpa: no compiler for cpu; install it, or ask for kernel='sdpa' to silence this"
-    assert str(warning.message) == line
-    assert torch.equal(out, attend(q, k, v, mask=Causal(offset=2), kernel="sdpa"))
-    again = attend(
-        q, k, v, mask=Causal(offset=2), kernel="flex"
-    )  # a second warning would be an error: see pyproject.toml
-    assert torch.equal(again, out)
-    flex._advise.cache_clear()
-
-
-def test_flex_steps_aside_where_compiling_fails(monkeypatch):
-    def broken(*arguments, **options):
-        raise InductorError(RuntimeError("boom\nand more"), None)
-
-    flex._advise.cache_clear()
-    monkeypatch.setattr(flex, "_compiled", lambda: broken)
-    monkeypatch.setattr(flex, "compiler_missing", lambda device: None)
-    q, k, v = qkv()
-    with pytest.warns(AdviceWarning, match=r"compiling it failed \(RuntimeError: boom\)") as heard:
-        out = attend(q, k, v, kernel="flex")
-    assert len(heard) == 1
-    assert "\n" not in str(heard[0].message)
-    assert torch.equal(out, attend(q, k, v, kernel="sdpa"))
-    flex._advise.cache_clear()
-
-
-def test_flex_makes_one_block_mask_for_every_mask_of_the_same_structure():
-    q, k, v = qkv()
-    one, other = (flex.block_mask(call_of(q, k, v, Window(3) & Causal(offset=2))) for _ in range(2))
-    assert one is other
-    assert one is not flex.block_mask(call_of(q, k, v, Window(3) & Causal(offset=1)))
-
-
-def test_flex_makes_the_block_mask_of_a_mask_with_tensors_once():
-    q, k, v = qkv()
-    mask = Lengths(torch.tensor([2, 5]))
-    one, other = (flex.block_mask(call_of(q, k, v, mask)) for _ in range(2))
-    assert one is other
-    assert one is not flex.block_mask(call_of(q, k, v, Lengths(torch.tensor([2, 5]))))
-
-
-def test_flex_block_mask_of_a_0d_offset_fits_every_batch_size():
-    mask = Causal(offset=torch.tensor(3))
-    for rows in (2, 3):
-        block = flex.block_mask(call_of(*qkv(rows=rows), mask))
-        assert block.shape[0] in (1, rows)
-
-
 # --- the choice of a kernel ---
 
 
@@ -444,6 +322,16 @@ def test_auto_takes_few_for_a_step_banded_for_a_narrow_band_and_sdpa_otherwise(q
     assert torch.equal(out, attend(q, k, v, mask=mask, kernel=taken))
     want = attend(q, k, v, mask=mask, kernel="reference")
     torch.testing.assert_close(out, want, rtol=SINGLE, atol=SINGLE)
+
+
+@pytest.mark.parametrize("mask", [None, Causal(), Window(3)], ids=str)
+def test_derivatives_forwards_are_those_backwards_whatever_the_size(mask):
+    q, k, v, along = (torch.randn(1, 2, 60, 16, dtype=torch.float64) for _ in range(4))
+    _, forwards = torch.func.jvp(lambda x: attend(x, k, v, mask=mask), (q,), (along,))
+    probe = torch.randn_like(forwards)
+    leaf = q.clone().requires_grad_()
+    (backwards,) = torch.autograd.grad((attend(leaf, k, v, mask=mask) * probe).sum(), leaf)
+    torch.testing.assert_close((forwards * probe).sum(), (backwards * along).sum())
 
 
 def test_an_unknown_kernel_is_refused_with_the_allowed_ones():
@@ -545,180 +433,6 @@ def test_grouped_heads_equal_explicit_repetition(kernel, groups):
     torch.testing.assert_close(out, want, rtol=0, atol=EXACT)
 
 
-# --- dropout ---
-
-
-def dropped(kernel: str, seed: int | None, rate: float = 0.3, **sizes) -> Tensor:
-    q, k, v = (x.detach() for x in fixed_qkv(**sizes))
-    generator = None if seed is None else torch.Generator().manual_seed(seed)
-    return attend(q, k, v, mask=Window(6), dropout=rate, generator=generator, kernel=kernel)
-
-
-def fixed_qkv(**sizes) -> tuple[Tensor, Tensor, Tensor]:
-    stream = torch.Generator().manual_seed(5)
-    return qkv(**sizes, generator=stream)
-
-
-@pytest.mark.parametrize("kernel", WITH_GRADIENT)
-def test_dropout_is_bitwise_repeatable_from_a_seed(kernel):
-    assert torch.equal(dropped(kernel, seed=1), dropped(kernel, seed=1))
-    assert not torch.equal(dropped(kernel, seed=1), dropped(kernel, seed=2))
-
-
-@pytest.mark.parametrize("kernel", WITH_GRADIENT)
-def test_dropout_draws_on_from_its_generator(kernel):
-    q, k, v = fixed_qkv()
-    stream = torch.Generator().manual_seed(1)
-    first, second = (attend(q, k, v, mask=Window(6), dropout=0.3, generator=stream, kernel=kernel) for _ in range(2))
-    assert not torch.equal(first, second)
-
-
-@pytest.mark.parametrize("kernel", WITH_GRADIENT)
-def test_dropout_with_a_generator_leaves_the_global_stream_alone(kernel):
-    before = torch.get_rng_state()
-    dropped(kernel, seed=1)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-@pytest.mark.parametrize("kernel", WITH_GRADIENT)
-def test_dropout_without_a_generator_follows_the_global_seed(kernel):
-    torch.manual_seed(3)
-    once = dropped(kernel, seed=None)
-    torch.manual_seed(3)
-    assert torch.equal(once, dropped(kernel, seed=None))
-    assert not torch.equal(once, dropped(kernel, seed=None))
-
-
-def test_the_global_stream_is_given_back_when_sdpa_fails(monkeypatch):
-    def broken(*arguments, **options):
-        torch.rand(3)
-        raise RuntimeError("boom")
-
-    monkeypatch.setattr(F, "scaled_dot_product_attention", broken)
-    before = torch.get_rng_state()
-    with pytest.raises(RuntimeError, match="boom"):
-        dropped("sdpa", seed=1)
-    assert torch.equal(before, torch.get_rng_state())
-
-
-@pytest.mark.parametrize("kernel", WITH_GRADIENT)
-def test_dropout_keeps_the_mean(kernel):
-    q, k, v = fixed_qkv(rows=1)
-    rows = 4000  # many draws at once: one per row
-    generator = torch.Generator().manual_seed(1)
-    q, k, v = (x.expand(rows, -1, -1, -1) for x in (q, k, v))
-    out = attend(q, k, v, mask=Window(6), dropout=0.3, generator=generator, kernel=kernel)
-    want = attend(q[:1], k[:1], v[:1], mask=Window(6), kernel="reference")
-    standard_error = out.std(0) / rows**0.5
-    assert ((out.mean(0) - want[0]).abs() <= 5 * standard_error).all()
-
-
-@pytest.mark.parametrize("kernel", WITH_GRADIENT)
-def test_dropout_zeroes_weights_at_its_rate_and_enlarges_the_rest(kernel):
-    q, k, _ = fixed_qkv(rows=8, queries=16, keys=16)
-    eye = torch.eye(16).expand(8, HEADS, 16, 16)  # with these values the output is the weights
-    stream = torch.Generator().manual_seed(1)
-    got = attend(q, k, eye, mask=Window(15), dropout=0.3, generator=stream, kernel=kernel)
-    want = attention_weights(q, k) / 0.7
-    lost = got == 0
-    rate, spread = lost.double().mean().item(), math.sqrt(0.3 * 0.7 / lost.numel())
-    assert abs(rate - 0.3) < 5 * spread
-    torch.testing.assert_close(got[~lost], want[~lost])
-
-
-# --- shapes at the door ---
-
-q_, k_, v_ = (torch.zeros(shape) for shape in ((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 3)))
-marks = torch.zeros(2, 7, dtype=torch.bool)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"q": q_[0]}, "q has 3 dimensions (4, 5, 8), expected 4: (B H T E)"),
-        ({"k": k_[0]}, "k has 3 dimensions (2, 7, 8), expected 4: (B G S E)"),
-        ({"v": v_[None]}, "v has 5 dimensions (1, 2, 2, 7, 3), expected 4: (B G S W)"),
-        ({"k": k_[:1]}, "k has B=1 in shape (1, 2, 7, 8), expected B=2 (B G S E)"),
-        ({"v": v_[:1]}, "v has B=1 in shape (1, 2, 7, 3), expected B=2 (B G S W)"),
-        ({"k": k_[..., :6]}, "k has E=6 in shape (2, 2, 7, 6), expected E=8 (B G S E)"),
-        ({"v": v_[:, :, :6]}, "v has S=6 in shape (2, 2, 6, 3), expected S=7 (B G S W)"),
-        ({"v": v_[:, :1]}, "v has G=1 in shape (2, 1, 7, 3), expected G=2 (B G S W)"),
-        ({"q": q_[:, :3]}, "q has H=3 heads, k and v have G=2: G must divide H"),
-        ({"k": k_[:, :0], "v": v_[:, :0]}, "q has H=4 heads, k and v have G=0: G must divide H"),
-        (
-            {"v": v_.double()},
-            "q, k and v must share one dtype, got torch.float32, torch.float32, torch.float64",
-        ),
-        ({"dropout": 1.0}, "dropout=1.0, allowed: at least 0 and below 1"),
-        ({"dropout": -0.1}, "dropout=-0.1, allowed: at least 0 and below 1"),
-        ({"dropout": math.nan}, "dropout=nan, allowed: at least 0 and below 1"),
-        ({"scale": torch.ones(3)}, "scale has shape (3,), allowed: a number, () or (H=4,)"),
-        ({"mask": Lengths(torch.ones(3))}, "mask Lengths has shape (3,), the batch needs (2,)"),
-        ({"mask": Causal() & Lengths(torch.ones(3))}, "mask Lengths has shape (3,), the batch needs (2,)"),
-        ({"mask": Causal(offset=torch.ones(3))}, "Causal.offset has shape (3,), expected a number or (2,)"),
-        (
-            {"mask": Window(1, offset=torch.ones(2, 1))},
-            "Window.offset has shape (2, 1), expected a number or (2,)",
-        ),
-        ({"mask": NotSelf(offset=torch.ones(1))}, "NotSelf.offset has shape (1,), expected a number or (2,)"),
-        ({"mask": Prefix(torch.ones(3))}, "mask Prefix.length has shape (3,), the batch needs (2,)"),
-        ({"mask": Packed(marks[:, :6])}, "mask Packed has shape (2, 6), the call needs (2, 7)"),
-        ({"mask": Causal() | Global(marks[:1])}, "mask Global has shape (1, 7), the call needs (2, 7)"),
-        (
-            {"mask": Packed(marks, offset=3)},
-            "mask Packed labels 7 keys, but the last query stands at position 7",
-        ),
-        ({"bias": Alibi(torch.ones(3))}, "Alibi.slopes has shape (3,), expected (H=4,)"),
-        (
-            {"bias": Relative(torch.ones(1, 3, 1, 5))},
-            "Relative.table has shape (1, 3, 1, 5), expected (2 or 1, 4 or 1, 5 or 1, an odd number)",
-        ),
-        (
-            {"bias": Relative(torch.ones(1, 4, 1, 6))},
-            "Relative.table has shape (1, 4, 1, 6), expected (2 or 1, 4 or 1, 5 or 1, an odd number)",
-        ),
-        (
-            {"bias": Relative(torch.ones(4, 1, 5))},
-            "Relative.table has shape (4, 1, 5), expected (2 or 1, 4 or 1, 5 or 1, an odd number)",
-        ),
-        (
-            {"bias": Relative(torch.ones(2, 4, 6, 5))},
-            "Relative.table has shape (2, 4, 6, 5), expected (2 or 1, 4 or 1, 5 or 1, an odd number)",
-        ),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-@pytest.mark.parametrize("kernel", ["auto", "reference"])
-def test_what_does_not_fit_is_refused_at_the_door(kernel, arguments, message):
-    with pytest.raises(ShapeError) as refusal:
-        attend(**{"q": q_, "k": k_, "v": v_, "kernel": kernel} | arguments)
-    assert str(refusal.value) == message
-
-
-@pytest.mark.parametrize(
-    "bias",
-    [
-        Alibi(torch.ones(4), offset=torch.zeros(3, dtype=torch.long)),
-        Relative(torch.ones(1, 4, 1, 3), offset=torch.zeros(3, dtype=torch.long)),
-    ],
-    ids=["alibi", "relative"],
-)
-def test_a_bias_offset_for_another_batch_is_refused_at_the_door(bias):
-    with pytest.raises(ShapeError, match=r"offset has shape \(3,\), expected a number or \(2,\)"):
-        attend(q_, k_, v_, bias=bias)
-
-
-@pytest.mark.parametrize("kind", [Packed, Global])
-def test_a_label_mask_refuses_queries_before_the_first_key(kind):
-    with pytest.raises(ShapeError, match=r"position -1"):
-        attend(q_, k_, v_, mask=kind(marks, offset=-1))
-
-
-def test_global_marks_that_are_not_boolean_are_refused_at_the_door():
-    with pytest.raises(ShapeError, match="Global"):
-        attend(q_, k_, v_, mask=Global(marks.long()))
-
-
 # --- weights ---
 
 
@@ -804,23 +518,6 @@ def test_sdpa_is_never_shown_a_row_without_a_key():
     assert alive[0, 0].tolist() == [[False], [True], [True]]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"mask": torch.ones(3, 3, dtype=torch.bool)}, "mask is a Tensor, expected a headway Mask"),
-        ({"bias": torch.zeros(3, 3)}, "bias is a Tensor, expected a headway Bias"),
-    ],
-)
-def test_a_bare_tensor_for_a_mask_or_bias_is_refused_by_name(settings, message):
-    q = torch.zeros(1, 2, 3, 4)
-    with pytest.raises(ShapeError, match=message):
-        attend(q, q, q, **settings)
-    with pytest.raises(ShapeError, match="expected floating point"):
-        attend(q.long(), q.long(), q.long())
-    with pytest.raises(ShapeError, match="cannot be joined with a Tensor"):
-        _ = Causal() & torch.ones(3, 3)
-
-
 @pytest.mark.parametrize("groups", [1, 2])
 def test_few_queries_meet_long_texts_whose_heads_lie_side_by_side(groups):
     length = few.LONG
@@ -829,13 +526,3 @@ def test_few_queries_meet_long_texts_whose_heads_lie_side_by_side(groups):
     mask = Lengths(torch.tensor([length, 5, 1000]))
     want = attend(q, k, v, mask=mask, kernel="reference")
     torch.testing.assert_close(attend(q, k, v, mask=mask, kernel="few"), want)
-
-
-@pytest.mark.parametrize("mask", [None, Causal(), Window(3)], ids=str)
-def test_derivatives_forwards_are_those_backwards_whatever_the_size(mask):
-    q, k, v, along = (torch.randn(1, 2, 60, 16, dtype=torch.float64) for _ in range(4))
-    _, forwards = torch.func.jvp(lambda x: attend(x, k, v, mask=mask), (q,), (along,))
-    probe = torch.randn_like(forwards)
-    leaf = q.clone().requires_grad_()
-    (backwards,) = torch.autograd.grad((attend(leaf, k, v, mask=mask) * probe).sum(), leaf)
-    torch.testing.assert_close((forwards * probe).sum(), (backwards * along).sum())

@@ -1,0 +1,113 @@
+"""FlexAttention: compiled it is the reference, what it cannot do it says, and its block masks are made once."""
+
+import pytest
+import torch
+from torch._inductor.exc import InductorError
+
+from headway.errors import AdviceWarning, KernelError
+from headway.ops import Alibi, Causal, Global, Lengths, Relative, Window, alibi_slopes, attend
+from headway.ops.kernels import flex
+from tests.ops.cases import HEADS, SINGLE, call_of, qkv
+
+COMPILED = {
+    "causal, alibi, grouped": (
+        {"queries": 33, "keys": 40, "groups": 2, "width": 16, "value_width": 16},
+        Causal(offset=7),
+        Alibi(alibi_slopes(HEADS), offset=7),
+    ),
+    "lengths with an empty row, relative": (
+        {"queries": 130, "keys": 130, "groups": 4, "width": 16, "value_width": 16},
+        Lengths(torch.tensor([0, 77])) & Causal(),
+        Relative(torch.linspace(-1, 1, HEADS * 9).view(1, HEADS, 1, 9)),
+    ),
+    "window or global, narrow values": (
+        {"queries": 150, "keys": 150, "groups": 1, "width": 16, "value_width": 8},
+        Window(9) | Global(torch.arange(300).view(2, 150) % 61 == 0),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if n == 0 else pytest.param(name, marks=pytest.mark.slow) for n, name in enumerate(COMPILED)],
+)
+def test_flex_compiled_is_the_reference(name):
+    sizes, mask, bias = COMPILED[name]
+    q, k, v = qkv(**sizes)
+    if reason := flex.compiler_missing("cpu"):
+        pytest.skip(reason)
+    out = attend(q, k, v, mask=mask, bias=bias, kernel="flex")
+    want = attend(q, k, v, mask=mask, bias=bias, kernel="reference")
+    torch.testing.assert_close(out, want, rtol=SINGLE, atol=SINGLE)
+
+
+def test_flex_refuses_dropout_and_says_what_to_use():
+    with pytest.raises(KernelError, match=r"kernel='flex' cannot do this call: flex has no dropout; use kernel='sdpa'"):
+        attend(*qkv(), dropout=0.1, kernel="flex")
+
+
+@pytest.mark.parametrize("which", ["q", "k", "v", "bias", "scale"])
+def test_flex_refuses_gradients_on_a_cpu_for_any_tensor_that_wants_them(which):
+    q, k, v = qkv()
+    table, scale = torch.randn(1, HEADS, 1, 3), torch.ones(HEADS)
+    {"q": q, "k": k, "v": v, "bias": table, "scale": scale}[which].requires_grad_()
+    with pytest.raises(KernelError, match="no backward pass on a CPU; use kernel='sdpa' or 'banded'"):
+        attend(q, k, v, bias=Relative(table), scale=scale, kernel="flex")
+    with torch.no_grad():
+        assert flex.refuses(call_of(q, k, v, bias=Relative(table))) is None
+
+
+def test_flex_steps_aside_with_one_line_where_there_is_no_compiler(monkeypatch):
+    flex._advise.cache_clear()
+    monkeypatch.setattr(flex, "compiler_missing", lambda device: f"no compiler for {device}")
+    q, k, v = qkv()
+    with pytest.warns(AdviceWarning) as heard:
+        out = attend(q, k, v, mask=Causal(offset=2), kernel="flex")
+    (warning,) = heard
+    line = "flex steps aside for sdpa: no compiler for cpu; install it, or ask for kernel='sdpa' to silence this"
+    assert str(warning.message) == line
+    assert torch.equal(out, attend(q, k, v, mask=Causal(offset=2), kernel="sdpa"))
+    again = attend(
+        q, k, v, mask=Causal(offset=2), kernel="flex"
+    )  # a second warning would be an error: see pyproject.toml
+    assert torch.equal(again, out)
+    flex._advise.cache_clear()
+
+
+def test_flex_steps_aside_where_compiling_fails(monkeypatch):
+    def broken(*arguments, **options):
+        raise InductorError(RuntimeError("boom\nand more"), None)
+
+    flex._advise.cache_clear()
+    monkeypatch.setattr(flex, "_compiled", lambda: broken)
+    monkeypatch.setattr(flex, "compiler_missing", lambda device: None)
+    q, k, v = qkv()
+    with pytest.warns(AdviceWarning, match=r"compiling it failed \(RuntimeError: boom\)") as heard:
+        out = attend(q, k, v, kernel="flex")
+    assert len(heard) == 1
+    assert "\n" not in str(heard[0].message)
+    assert torch.equal(out, attend(q, k, v, kernel="sdpa"))
+    flex._advise.cache_clear()
+
+
+def test_flex_makes_one_block_mask_for_every_mask_of_the_same_structure():
+    q, k, v = qkv()
+    one, other = (flex.block_mask(call_of(q, k, v, Window(3) & Causal(offset=2))) for _ in range(2))
+    assert one is other
+    assert one is not flex.block_mask(call_of(q, k, v, Window(3) & Causal(offset=1)))
+
+
+def test_flex_makes_the_block_mask_of_a_mask_with_tensors_once():
+    q, k, v = qkv()
+    mask = Lengths(torch.tensor([2, 5]))
+    one, other = (flex.block_mask(call_of(q, k, v, mask)) for _ in range(2))
+    assert one is other
+    assert one is not flex.block_mask(call_of(q, k, v, Lengths(torch.tensor([2, 5]))))
+
+
+def test_flex_block_mask_of_a_0d_offset_fits_every_batch_size():
+    mask = Causal(offset=torch.tensor(3))
+    for rows in (2, 3):
+        block = flex.block_mask(call_of(*qkv(rows=rows), mask))
+        assert block.shape[0] in (1, rows)
