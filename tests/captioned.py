@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from headway.data.shapes import captions
+from headway.data.synthetic.shapes import captions
 
 
 def write_pictures(folder: Path, count: int, *, size: int = 20) -> Path:

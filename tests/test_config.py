@@ -5,10 +5,10 @@ import pytest
 from headway.config import kind, override, parse, plain
 from headway.errors import ConfigError
 from headway.models import GptConfig, RnnSeq2SeqConfig
-from headway.nn.alignment import AlignmentConfig
 from headway.nn.norms import RMSNorm
 from headway.nn.positions import T5, Alibi, Learned, Rotary, SinusoidalHalves, SinusoidalTensor2Tensor
 from headway.nn.recurrent import RecurrentConfig
+from headway.nn.rnn_attention import AlignmentConfig
 
 GPT = GptConfig(vocab=10, context=8, width=8, layers=1, heads=2)
 GRU = RecurrentConfig(hidden=4)

@@ -26,10 +26,10 @@ from PIL import Image
 import headway
 from headway.bench import BENCHES
 from headway.cli import EPILOG, _parser, main, overrides_of
-from headway.cli.lab import LABS
-from headway.cli.train import resolve
+from headway.cli.commands.lab import LABS
+from headway.cli.commands.train import resolve
 from headway.config import override
-from headway.data.tones import tones
+from headway.data.synthetic.tones import tones
 from headway.data.wav import write_wav
 from headway.errors import ConfigError
 from headway.presets import PRESETS

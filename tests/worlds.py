@@ -6,9 +6,9 @@ import gymnasium
 import numpy as np
 
 from headway.models import WorldConfig, build_model
-from headway.models.observing import Numbers, Tokens
-from headway.tasks.rounds import Round
-from headway.tasks.world import WorldModel, WorldTask
+from headway.models.observation import Numbers, Tokens
+from headway.tasks.world_model.schedule import Round
+from headway.tasks.world_model.training import WorldModel, WorldTask
 from headway.training.config import TrainConfig
 from headway.training.trainer import Trainer
 from tests.training.small import Silent

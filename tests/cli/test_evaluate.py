@@ -11,9 +11,9 @@ import pytest
 
 import headway
 from headway.cli import main
-from headway.cli.evaluate import _strict
+from headway.cli.commands.evaluate import _strict
 from headway.cli.report import MARK, running_lines, sentence_lines
-from headway.tasks.translation import TranslationTask
+from headway.tasks.translation.training import TranslationTask
 from tests.cli.test_commands import QUICK, parallel, train_words
 
 POSITIONS = {"forced_accuracy", "free_accuracy", "mean_divergence"}

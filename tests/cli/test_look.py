@@ -6,11 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from headway.cli.look import payload
+from headway.cli.commands.look import payload
 from headway.errors import ConfigError, DataError
 from headway.inspection.page.masked import text_ids
 from headway.models import ConvnetConfig, build_model
-from headway.tasks.classification import Classification
+from headway.tasks.image_classification.training import Classification
 from tests.inspection.page.subjects import words
 
 

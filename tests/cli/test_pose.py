@@ -12,9 +12,10 @@ from PIL import Image
 
 import headway
 from headway.cli import main
-from headway.data import poses, sounds
-from headway.data.figures import KEYPOINTS, figures
-from headway.data.tones import KINDS, tones
+from headway.data import poses
+from headway.data.synthetic import tone_images as sounds
+from headway.data.synthetic.stick_figures import KEYPOINTS, figures
+from headway.data.synthetic.tones import KINDS, tones
 from headway.data.wav import write_wav
 
 QUICK = [

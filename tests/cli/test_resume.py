@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import headway.cli.train  # noqa: F401  # before a fork, not in every child
+import headway.cli.commands.train  # noqa: F401  # before a fork, not in every child
 from headway.cli import main
 from tests.cli.test_commands import QUICK, parallel, train_words
 
@@ -98,7 +98,7 @@ def test_a_run_that_kept_no_record_of_its_data_goes_on_with_a_note(tmp_path, cac
 
 
 def test_a_split_is_read_for_its_digest_once_a_start(tmp_path, cache, monkeypatch):
-    from headway.data import reading
+    from headway.data import text_files as reading
 
     digested = []
     plain = reading._digest

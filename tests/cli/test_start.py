@@ -13,15 +13,16 @@ import headway
 from headway import models
 from headway.models import EncoderDecoderConfig
 from headway.runs import load
-from headway.training.run_config import TaskConfig
+from headway.runs.config import TaskConfig
 from tests.interop.runs import write_run
 
 HEAVY = (
     "PIL", "gymnasium", "lxml", "matplotlib", "pyarrow", "rich", "sacrebleu", "sympy", "torch._dynamo",
-    "torch._inductor", "triton", "headway.data.builtin", "headway.evaluation", "headway.models.vit",
-    "headway.ops.gelu", "headway.decoding.guard",
-    "headway.ops.kernels.flash_launch", "headway.ops.kernels.short_launch", "headway.tasks.captioning",
-    "headway.tasks.language", "headway.training.trainer",
+    "torch._inductor", "triton", "headway.data.datasets", "headway.metrics", "headway.models.vit",
+    "headway.ops.fused_gelu", "headway.decoding.constraint_state",
+    "headway.ops.kernels.triton_flash.launch", "headway.ops.kernels.triton_small.launch",
+    "headway.tasks.captioning.training",
+    "headway.tasks.language_modelling.training", "headway.training.trainer",
 )  # fmt: skip
 START = """
 import json, sys
@@ -45,7 +46,7 @@ def test_a_translation_in_eight_bits_starts_without_what_it_does_not_use(tmp_pat
 
 def test_an_eight_bit_copy_can_be_made_ready_before_attention_is_imported():
     """Packing its weights takes a thread as long as the rest of the imports take; it must have begun before them."""
-    ask = "import sys, headway.training.int8_copy; print('headway.ops' in sys.modules)"
+    ask = "import sys, headway.runs.int8_copy; print('headway.ops' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

@@ -11,7 +11,7 @@ import pytest
 import headway
 from headway.cli import main
 from headway.decoding.trace import replay
-from headway.decoding.trace_format import read_traces, to_json
+from headway.decoding.trace.format import read_traces, to_json
 from tests.cli.test_commands import parallel, train_words
 
 LINES = ["the cat number 3 sleeps", "", "cat the the", "the cat number 5 sleeps"]
@@ -141,7 +141,7 @@ def test_a_job_that_fails_leaves_the_old_trace_and_no_litter(translator, file, c
         yield "the cat"
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("headway.cli.translate.stdin_lines", broken)
+    monkeypatch.setattr("headway.cli.commands.translate.stdin_lines", broken)
     assert main(["translate", str(translator), "--trace", str(file)]) == 130
     assert file.read_text() == before
     assert [path.name for path in file.parent.iterdir()] == [file.name]

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 import headway
 from headway.cli import main
-from headway.cli.generate import before_stop, decoded
+from headway.cli.commands.generate import before_stop, decoded
+from headway.cli.commands.translate import LINES_AT_ONCE
 from headway.cli.lines import blocks
-from headway.cli.translate import LINES_AT_ONCE
 from headway.data.tokenizers import Bpe, ByteBpe, Characters, Tokenizer, Unigram, Word
 from headway.decoding.constraints import Constraints
 from headway.errors import ConfigError, DataError
-from headway.tasks.translating import text_constraints
+from headway.tasks.translation.translator import text_constraints
 from tests.cli.test_commands import QUICK, parallel, train_words
 
 SIZES = ["--model.width", "16", "--model.layers", "1", "--model.heads", "2"]

@@ -10,7 +10,7 @@ from PIL import Image
 
 from headway import ops
 from headway.cli import main
-from headway.ops.kernels.call import Kernel
+from headway.ops.kernels.base import Kernel
 from tests.interop.runs import write_run
 from tests.models import tiny
 

@@ -9,7 +9,7 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from headway.data.augment import Augmentation, augmented, constants, draw, erased, shares, shifted
 from headway.data.autoaugment import CODES, OPERATIONS, POLICY, RANGES, AutoAugment, amount, operate, policy_tables
-from headway.data.shapes import scenes
+from headway.data.synthetic.shapes import scenes
 from headway.errors import ConfigError
 
 KNOWN = constants((0.5, 0.5, 0.5), (0.5, 0.5, 0.5), torch.device("cpu"))

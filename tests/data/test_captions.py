@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from headway.data import shapes
-from headway.data.builtin import load_captions
 from headway.data.caption_files import find_captions
+from headway.data.datasets import load_captions
 from headway.data.images import ImageReading
+from headway.data.synthetic import shapes
 from headway.errors import DataError
 from tests.captioned import write_pictures
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headway.data.builtin import load_poses
+from headway.data.datasets import load_poses
 from headway.errors import DataError
 
 

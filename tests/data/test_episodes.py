@@ -10,7 +10,7 @@ pytest.importorskip("gymnasium")
 from headway.data.environments import Environment, Plain
 from headway.data.episodes import TENSORS, Windows, joined, play, read_episodes, write_episodes
 from headway.errors import DataError
-from headway.tasks.acting import HALF, at_random, fresh_seeds, seeds_to_learn
+from headway.tasks.world_model.policy import HALF, at_random, fresh_seeds, seeds_to_learn
 from tests.worlds import Odd
 
 LAKE = partial(Environment, "FrozenLake-v1", Plain())

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from headway.data.image_decoding import LARGEST, Picture, decode
 from headway.data.images import ImageReading, ImageStore, held_out, load_images, part_of
-from headway.data.pictures import LARGEST, Picture, decode
 from headway.errors import DataError
 
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from headway.data.needle import CLASSES, COUNTS, PRICES, PURSES, ROUND, SENTENCE, WORDS, Needle, text
+from headway.data.synthetic.needle import CLASSES, COUNTS, PRICES, PURSES, ROUND, SENTENCE, WORDS, Needle, text
 from headway.errors import DataError
 
 

@@ -5,10 +5,10 @@ import pytest
 import torch
 from torch import nn
 
-from headway.data.drawing import SHAPES, Objects, coverage
-from headway.data.figures import KEYPOINTS, figures
 from headway.data.images import ImageStore
-from headway.data.shapes import COLOURS, COUNTS, NAMES, RELATIONS, captions, is_unseen, load_shapes, scenes
+from headway.data.synthetic.drawing import SHAPES, Objects, coverage
+from headway.data.synthetic.shapes import COLOURS, COUNTS, NAMES, RELATIONS, captions, is_unseen, load_shapes, scenes
+from headway.data.synthetic.stick_figures import KEYPOINTS, figures
 from headway.errors import DataError
 
 PALETTE = np.array(list(COLOURS.values())) * 255
@@ -101,11 +101,11 @@ def test_keypoints_lie_on_the_figure():
 
 
 def test_the_built_in_set_is_drawn_once_and_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("headway.data.shapes.COUNTS", dict.fromkeys(COUNTS, 30))
+    monkeypatch.setattr("headway.data.synthetic.shapes.COUNTS", dict.fromkeys(COUNTS, 30))
     made = load_shapes(16, tmp_path, lambda what, done, total: None)
     assert made.classes == SHAPES
     assert set(made.splits) == {"train", "val", "test", "unseen"}
-    monkeypatch.setattr("headway.data.shapes.scenes", None)
+    monkeypatch.setattr("headway.data.synthetic.shapes.scenes", None)
     again = load_shapes(16, tmp_path, lambda what, done, total: None)
     assert again.contents == made.contents
     assert isinstance(again.splits["val"], ImageStore)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headway.data.pictures import Picture
+from headway.data.image_decoding import Picture
 from headway.data.spectrograms import Spectrogram, fitted
 from headway.data.wav import write_wav
 from headway.errors import ConfigError, DataError

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.config import kind
-from headway.data.pieces import PIECE
+from headway.data.chunks import PIECE
 from headway.data.tokenizers import SPECIALS, Bpe, ByteBpe, Characters, Tokenizer, Unigram, Word
 from headway.errors import DataError
 from tests.data.test_vocabularies import LINES

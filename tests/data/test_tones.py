@@ -5,7 +5,7 @@ import struct
 import numpy as np
 import pytest
 
-from headway.data.tones import KINDS, tones
+from headway.data.synthetic.tones import KINDS, tones
 from headway.data.wav import read_wav, resample, write_wav
 from headway.errors import DataError
 

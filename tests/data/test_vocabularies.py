@@ -6,7 +6,7 @@ import random
 import pytest
 
 from headway.config import parse, plain
-from headway.data.builtin import DECK_SENTENCES
+from headway.data.datasets import DECK_SENTENCES
 from headway.data.tokenizers import SPECIALS, Bpe, ByteBpe, Characters, Tokenizer, Unigram, Word
 from headway.errors import ConfigError, DataError
 

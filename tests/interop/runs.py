@@ -13,7 +13,6 @@ from headway.cli.verify_subject import subject_of
 from headway.config import plain
 from headway.data.config import DataConfig
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
-from headway.interop.verify import Finding, ground, verify
 from headway.models import (
     BertPretrainingConfig,
     CaptionerRnnConfig,
@@ -32,20 +31,21 @@ from headway.models import (
     VitConfig,
     build_model,
 )
-from headway.nn.local_attention import Windows
+from headway.nn.longformer_attention import Windows
 from headway.nn.patches import Hybrid
 from headway.runs import CONFIG
-from headway.storage import commit_file
-from headway.tasks.captioning import Captioning
-from headway.tasks.classification import Classification
-from headway.tasks.language import Language
-from headway.tasks.masked import Masked
-from headway.tasks.pose import PoseEstimation
-from headway.tasks.text_classification import TextClassification
-from headway.tasks.translation import Translation
+from headway.runs.config import ONE, RunConfig, TaskConfig
+from headway.storage.commit import commit_file
+from headway.tasks.captioning.training import Captioning
+from headway.tasks.image_classification.training import Classification
+from headway.tasks.language_modelling.training import Language
+from headway.tasks.masked_lm.training import Masked
+from headway.tasks.pose.training import PoseEstimation
+from headway.tasks.text_classification.training import TextClassification
+from headway.tasks.translation.training import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
-from headway.training.run_config import ONE, RunConfig, TaskConfig
+from headway.verification.verify import Finding, ground, verify
 
 WORDS = "a man is sleeping on the couch and two dogs run to one lake under big red sky while cats jump over it"
 

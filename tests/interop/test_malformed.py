@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from headway.cli import main
 from headway.interop.families import FAMILIES
 from headway.interop.family import taken
-from headway.interop.folder import ModelFolder
+from headway.interop.model_folder import ModelFolder
 from headway.training.checkpoints import Checkpoints
 from tests.interop.folders import CONFIG, characters, write_gpt2
 

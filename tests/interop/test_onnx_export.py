@@ -14,17 +14,17 @@ import torch
 import headway
 from headway.cli import main
 from headway.errors import ConfigError, VerificationError
-from headway.interop import exporting
-from headway.interop.exporting import Exporting, Pixels, export
+from headway.interop import exporter as exporting
+from headway.interop.exporter import Exporting, Pixels, export
 from headway.interop.onnx_export import OnnxProof, expect_onnx
 from headway.interop.tokenizer_export import AnyTask
 from headway.models import BertPretrainingConfig, ModelConfig, VitConfig
-from headway.nn.local_attention import Windows
+from headway.nn.longformer_attention import Windows
 from headway.nn.positions import Rotary
-from headway.tasks.embedding import Embedding
+from headway.tasks.sentence_embedding.embed import Embedding
 from tests.interop import runs
-from tests.interop import test_exporting as exported
-from tests.interop.test_exporting import GPT, MASKED, MASKING, unsettled
+from tests.interop import test_exporter as exported
+from tests.interop.test_exporter import GPT, MASKED, MASKING, unsettled
 
 runtime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")

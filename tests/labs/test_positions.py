@@ -6,10 +6,10 @@ import pytest
 
 from headway.cli import main
 from headway.errors import ConfigError
-from headway.evaluation.language import LanguageReport
-from headway.evaluation.lengths import LengthReport, LengthRow
 from headway.labs import positions
 from headway.labs.positions import Comparison, Mean, Trained
+from headway.metrics.language import LanguageReport
+from headway.metrics.loss_by_length import LengthReport, LengthRow
 
 
 def trained(*losses: float | None, validation: dict[int, float]) -> Trained:

@@ -7,7 +7,7 @@ import torch
 
 from headway.errors import DataError
 from headway.models import MODELS, DecisionConfig, PoseConfig, Source, TextClassifierConfig, WorldConfig, build_model
-from headway.storage import load_weights, save_weights
+from headway.storage.commit import load_weights, save_weights
 from tests.models.tiny import ALL, CAPTIONING, ENCODER, GENERATING, LANGUAGE, VISION, VOCAB, Text, build, outputs, text
 
 everything = pytest.mark.parametrize("name", ALL)

@@ -23,7 +23,7 @@ from headway.models import (
     LongformerMaskedConfig,
     build_model,
 )
-from headway.nn.local_attention import Windows
+from headway.nn.longformer_attention import Windows
 from headway.presets import PRESETS
 from tests.models.test_transformers_parity import unsettle
 

@@ -10,7 +10,7 @@ import torch
 from headway.config import parse, plain
 from headway.errors import ConfigError
 from headway.models import BertConfig, LongformerConfig, ModelConfig, TextClassifierConfig, build_model
-from headway.nn.local_attention import Windows
+from headway.nn.longformer_attention import Windows
 
 LONG = LongformerConfig(vocab=20, windows=Windows(radius=2), context=64, width=16, layers=2, heads=2, inner=16)
 BERT = BertConfig(vocab=20, context=64, width=16, layers=1, heads=2, inner=16)

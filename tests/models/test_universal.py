@@ -10,12 +10,12 @@ import torch
 from headway.errors import ConfigError
 from headway.models import Source, UniversalConfig, build_model
 from headway.models.universal import Offsets
-from headway.nn.act import Adaptive, Fixed
+from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.feedforward import FeedForwardConfig
-from headway.nn.loop import LoopConfig, listening
 from headway.nn.stack import StackConfig
+from headway.nn.universal_stack import LoopConfig, listening
 from headway.ops import Causal, Lengths, Window, sinusoids
 from tests.models.tiny import UNIVERSAL, UNIVERSAL_BERT, VOCAB, build, text
 

@@ -10,7 +10,7 @@ import torch
 from headway.config import parse, plain
 from headway.errors import ShapeError
 from headway.models import build_model
-from headway.storage import load_weights, save_weights
+from headway.storage.commit import load_weights, save_weights
 from tests.models.tiny import VISION, build
 
 everything = pytest.mark.parametrize("name", VISION)

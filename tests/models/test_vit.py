@@ -12,7 +12,7 @@ from headway.models.vit import fit_positions
 from headway.nn.patches import Shifted
 from headway.ops import NotSelf
 from headway.ops.attend import choose
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.base import Call
 from headway.ops.kernels.sdpa import dense
 from headway.presets import build as build_preset
 from tests.models.tiny import VIT, build

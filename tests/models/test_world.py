@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from headway.models import DecisionConfig, WorldConfig, build_model
-from headway.models.observing import Codes, Numbers, Tokens
+from headway.models.observation import Codes, Numbers, Tokens
 
 LAKE = WorldConfig(observation=Tokens(levels=5), actions=3, width=16, layers=2, heads=2, inner=16, window=3, clock=9)
 POLE = replace(LAKE, observation=Numbers(size=4))

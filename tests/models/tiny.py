@@ -31,10 +31,9 @@ from headway.models import (
     build_model,
 )
 from headway.models.universal import Offsets
-from headway.nn.act import Adaptive, Fixed
-from headway.nn.alignment import AlignmentConfig
+from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.dropout import StochasticDepth
-from headway.nn.local_attention import Windows
+from headway.nn.longformer_attention import Windows
 from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.patches import Hybrid, Shifted
 from headway.nn.positions import (
@@ -53,6 +52,7 @@ from headway.nn.positions import (
     SinusoidalTensor2Tensor,
 )
 from headway.nn.recurrent import RecurrentConfig
+from headway.nn.rnn_attention import AlignmentConfig
 
 VOCAB = 23
 GPT = GptConfig(vocab=VOCAB, context=32, width=16, layers=2, heads=4)

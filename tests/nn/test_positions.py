@@ -10,7 +10,6 @@ from torch import Tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
 from headway.errors import ConfigError, DataError
-from headway.nn.alignment import AlignmentConfig
 from headway.nn.attention import CrossAttention
 from headway.nn.feedforward import FeedForwardConfig
 from headway.nn.positions import (
@@ -31,6 +30,7 @@ from headway.nn.positions import (
     t5_buckets,
 )
 from headway.nn.recurrent import RecurrentConfig
+from headway.nn.rnn_attention import AlignmentConfig
 from headway.nn.stack import Stack, StackConfig
 from headway.ops import Causal, Lengths, Packed, alibi_slopes
 from tests.nn.tiny import (

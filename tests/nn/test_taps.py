@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from headway.nn import taps
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
-from headway.nn.local_attention import GlobalAttentionConfig
+from headway.nn.longformer_attention import GlobalAttentionConfig
 from headway.nn.positions import EncoderPosition
 from headway.nn.stack import Stack
 from headway.nn.taps import Tap

@@ -32,7 +32,7 @@ from headway.ops import (
     attend,
 )
 from headway.ops.kernels import flex
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.base import Call
 
 HEADS = 4
 SINGLE = 1e-5  # float32

@@ -26,8 +26,9 @@ from headway.ops import (
     masked_softmax,
 )
 from headway.ops.attend import choose
-from headway.ops.kernels import few, flex, reference, sdpa
-from headway.ops.kernels.call import Call
+from headway.ops.kernels import decode as few
+from headway.ops.kernels import flex, reference, sdpa
+from headway.ops.kernels.base import Call
 from tests.ops.cases import (
     BIASES,
     BOUNDED,

@@ -17,9 +17,9 @@ from torch.nn.attention.flex_attention import create_block_mask
 from headway.errors import KernelError, ShapeError
 from headway.ops import Alibi, Causal, Global, Lengths, Mask, Packed, Window, alibi_slopes, attend
 from headway.ops.attend import choose
-from headway.ops.bands import NOTHING, Band, Marked, band, globals_of, of_marked, shape
 from headway.ops.kernels import banded, blocks
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.base import Call
+from headway.ops.mask_structure import NOTHING, Band, Marked, band, globals_of, of_marked, shape
 from tests.ops.cases import unfused
 
 HEADS = 3

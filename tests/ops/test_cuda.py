@@ -7,10 +7,10 @@ import torch
 
 from headway import ops
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
-from headway.ops import gelu
+from headway.ops import fused_gelu as gelu
 from headway.ops.attend import KERNELS, choose
-from headway.ops.kernels import flash_settings
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.base import Call
+from headway.ops.kernels.triton_flash import tuning as flash_settings
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 

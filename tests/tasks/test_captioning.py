@@ -8,14 +8,14 @@ import torch
 
 from headway.data.augment import Augmentation
 from headway.data.captions import Captioned
-from headway.data.shapes import captions
+from headway.data.synthetic.shapes import captions
 from headway.data.tokenizers import Tokenizer, Word
 from headway.errors import ConfigError, DataError
-from headway.evaluation.captions import caption_report
+from headway.metrics.captions import caption_report
 from headway.models import CaptionerRnnConfig, build_model
-from headway.nn.alignment import AlignmentConfig
 from headway.nn.recurrent import RecurrentConfig
-from headway.tasks.captioning import Captioning, CaptioningTask
+from headway.nn.rnn_attention import AlignmentConfig
+from headway.tasks.captioning.training import Captioning, CaptioningTask
 
 CPU = torch.device("cpu")
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from headway.models import build_model
-from headway.tasks.imagination import Start, acting, actor_critic, drawn, dream, greedy, lambda_returns
+from headway.tasks.world_model.imagination import Start, acting, actor_critic, drawn, dream, greedy, lambda_returns
 from tests.worlds import LAKE
 
 

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from headway.data.figures import figures
 from headway.data.heatmaps import heatmaps
 from headway.data.poses import PoseStore
+from headway.data.synthetic.stick_figures import figures
 from headway.errors import ConfigError, DataError
 from headway.models import PoseConfig, build_model
 from headway.models.pose import ClassicHead
-from headway.tasks import pose as module
-from headway.tasks.pose import PoseEstimation, PoseTask
+from headway.tasks.pose import training as module
+from headway.tasks.pose.training import PoseEstimation, PoseTask
 
 CPU = torch.device("cpu")
 

@@ -12,8 +12,8 @@ from headway.data.config import DataConfig
 from headway.data.tokenizers import Characters, Word
 from headway.errors import ConfigError, DataError
 from headway.models import BertConfig, TextClassifierConfig, build_model
-from headway.tasks import text_classification
-from headway.tasks.text_classification import TextClassification, prepare_text_classification
+from headway.tasks.text_classification import training as text_classification
+from headway.tasks.text_classification.training import TextClassification, prepare_text_classification
 
 CPU = torch.device("cpu")
 GOOD, BAD = ["a fine film", "fine and good", "good good film"], ["a poor film it was", "poor and bad", "bad bad"]

@@ -10,8 +10,8 @@ from headway.data.tokenizers import Marks, Word
 from headway.errors import DataError
 from headway.models import EncoderDecoderConfig, build_model
 from headway.tasks.prepare import prepare_translation
-from headway.tasks.task import cross_entropy
-from headway.tasks.translation import Translation, TranslationTask
+from headway.tasks.training_task import cross_entropy
+from headway.tasks.translation.training import Translation, TranslationTask
 
 CPU = torch.device("cpu")
 PAIRS = {

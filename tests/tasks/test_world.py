@@ -13,11 +13,11 @@ pytest.importorskip("gymnasium")
 from headway.data.environments import Environment, Rendered
 from headway.data.episodes import Part
 from headway.errors import ConfigError, DataError
-from headway.models.observing import Codes
-from headway.storage import discard
-from headway.tasks.fitting import prepare_world
-from headway.tasks.judging import open_loop, report
-from headway.tasks.rounds import Round
+from headway.models.observation import Codes
+from headway.storage.commit import discard
+from headway.tasks.world_model.evaluation import open_loop, report
+from headway.tasks.world_model.prepare import prepare_world
+from headway.tasks.world_model.schedule import Round
 from tests.training.small import state_hash
 from tests.worlds import LAKE, POLE, TASK, TRAIN, task, trainer
 

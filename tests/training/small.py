@@ -12,7 +12,7 @@ from torch import nn
 
 from headway.data.batching import Blocks, Indices
 from headway.models import GptConfig, build_model
-from headway.tasks.task import Batch, Term, cross_entropy, next_token_loss
+from headway.tasks.training_task import Batch, Term, cross_entropy, next_token_loss
 from headway.training.config import TrainConfig
 from headway.training.schedules import Cosine
 from headway.training.trainer import LOG, Trainer, read_log

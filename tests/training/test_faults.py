@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import pytest
 
-from headway import storage
 from headway.errors import ConfigError, NonFiniteError, NoRunError, StorageError
-from headway.manifests import problems
-from headway.storage import Disk, committing, locked
+from headway.storage import commit as storage
+from headway.storage.commit import Disk, committing, locked
+from headway.storage.manifest import problems
 from headway.training.checkpoints import Checkpoints, mean_of
 from tests.training.small import TRAIN, CountingTask, losses, state_hash, trainer
 

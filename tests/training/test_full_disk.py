@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from headway import storage
 from headway.cli import main
 from headway.errors import StorageError
-from headway.manifests import problems
-from headway.storage import Appending, Disk, growing
+from headway.storage import commit as storage
+from headway.storage.commit import Appending, Disk, growing
+from headway.storage.manifest import problems
 from headway.training.checkpoints import Checkpoints
 from headway.training.trainer import Trainer
 from tests.training import small

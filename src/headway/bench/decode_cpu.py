@@ -12,15 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from headway.bench.peers import peer
+from headway.bench.processes import Calls, Side, in_turns
 from headway.bench.result import Options, Report, Result
-from headway.bench.sides import Calls, Side, in_turns
 from headway.decoding.beam import beam_search
 from headway.interop.families import FAMILIES
 from headway.interop.family import taken
 from headway.models import EncoderDecoderConfig, GptConfig, Source, build_model
 from headway.nn.int8 import Int8Linear, quantise
 from headway.nn.positions import SinusoidalHalves
-from headway.storage import set_weights
+from headway.storage.commit import set_weights
 
 ROUNDS = 5
 SENTENCES, READ, WRITTEN = 32, 20, 24  # of a translation

@@ -13,12 +13,12 @@ from torch import Tensor
 
 from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result
-from headway.decoding.graphs import GraphDecoder
+from headway.decoding.cuda_graph import GraphDecoder
 from headway.errors import ConfigError
 from headway.interop.families import FAMILIES
 from headway.interop.family import taken
 from headway.models import Gpt, GptConfig, build_model
-from headway.storage import set_weights
+from headway.storage.commit import set_weights
 
 PROMPT, GOES_ON, ROUNDS = 16, 240, 5
 

@@ -19,7 +19,7 @@ from headway import ops
 from headway.bench.result import Options, Report, Result
 from headway.errors import ConfigError
 from headway.ops.kernels import flex
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.base import Call
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 HEADS, TOKENS = 16, 16384  # tokens in all: shorter texts come in larger batches

@@ -7,7 +7,7 @@ import torch
 from headway.bench.result import Options, Report, compare
 from headway.models.world import World
 from headway.presets import build
-from headway.tasks.imagination import Start, acting, drawn, dream
+from headway.tasks.world_model.imagination import Start, acting, drawn, dream
 
 DREAMS, HORIZON, ROUNDS = 512, 16, 7
 

@@ -14,12 +14,12 @@ import torch
 from tokenizers import Tokenizer, models
 
 from headway.bench.result import Options, Report, compare
-from headway.imports import import_folder
 from headway.interop.families import FAMILIES
 from headway.interop.family import Tokens
-from headway.interop.folder import CONFIG, WEIGHTS
+from headway.interop.model_folder import CONFIG, WEIGHTS
 from headway.interop.safetensors_writer import chunks_of
 from headway.models import GptConfig
+from headway.runs.import_folder import import_folder
 
 MODEL = GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12)
 ROUNDS = 5

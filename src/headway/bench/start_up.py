@@ -26,11 +26,11 @@ from headway.data.tokenizers import SPECIALS, Tokenizer, Word
 from headway.errors import ConfigError
 from headway.models import EncoderDecoderConfig, build_model
 from headway.runs import CONFIG
-from headway.storage import commit_file
-from headway.tasks.translation import Translation
+from headway.runs.config import ONE, RunConfig
+from headway.storage.commit import commit_file
+from headway.tasks.translation.training import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
-from headway.training.run_config import ONE, RunConfig
 
 ROUNDS = 7
 MODEL = EncoderDecoderConfig(vocab=VOCAB, dropout=0.0)  # the base model, as in decode-cpu

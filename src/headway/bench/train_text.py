@@ -18,13 +18,13 @@ from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result
 from headway.config import override
 from headway.data.batching import Bucketed
-from headway.data.store import TokenStore
+from headway.data.token_store import TokenStore
 from headway.models import EncoderDecoderConfig, build_model
 from headway.presets import PRESETS
+from headway.runs.config import RunConfig
 from headway.tasks.prepare import prepare_translation
-from headway.tasks.task import IGNORED, Batch
-from headway.tasks.translation import Pairs, Translation, TranslationTask
-from headway.training.run_config import RunConfig
+from headway.tasks.training_task import IGNORED, Batch
+from headway.tasks.translation.training import Pairs, Translation, TranslationTask
 from headway.training.trainer import Trainer
 
 STEPS = 2  # of each side in a round

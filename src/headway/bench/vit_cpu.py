@@ -17,8 +17,8 @@ from headway.interop.families import FAMILIES
 from headway.interop.family import taken
 from headway.models import Vit, VitConfig
 from headway.nn.int8 import pack, quantise
-from headway.storage import set_weights
-from headway.training.weights import pick_precision
+from headway.runs.weights import pick_precision
+from headway.storage.commit import set_weights
 
 BATCHES = (1, 8)
 ROUNDS = 5

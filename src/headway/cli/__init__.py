@@ -347,7 +347,7 @@ def _checked_ahead(arguments: argparse.Namespace) -> contextlib.AbstractContextM
     """Check the 8-bit copy of a run, if it will be used, while torch is being imported."""
     if getattr(arguments, "precision", None) not in ("int8", "auto"):
         return contextlib.nullcontext()
-    from headway.manifests import INT8, ahead  # whose threads `headway --help` can do without
+    from headway.storage.manifest import INT8, ahead  # whose threads `headway --help` can do without
 
     return ahead(Path(arguments.run) / INT8)
 
@@ -357,7 +357,7 @@ def _command(name: str) -> Any:
     gc.disable()
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # other makers' devices: not ours, and slow to look for
     try:
-        return importlib.import_module(f"headway.cli.{name}")
+        return importlib.import_module(f"headway.cli.commands.{name}")
     finally:
         gc.freeze()
         gc.enable()

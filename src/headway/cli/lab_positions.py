@@ -11,12 +11,12 @@ from rich.markup import escape
 
 from headway.cli import overrides_of
 from headway.cli import report as show
-from headway.cli.train import train_and_draw
+from headway.cli.commands.train import train_and_draw
 from headway.errors import ConfigError
 from headway.labs import positions
 from headway.labs.positions import Comparison
 from headway.runs import CONFIG
-from headway.storage import commit_file
+from headway.storage.commit import commit_file
 
 STEPS = 2000
 OWN = {"data.spec": "data", "train.steps": "steps", "train.seed": "seed", "model.position": "kinds"}

@@ -8,13 +8,13 @@ from rich.console import RenderableType
 
 from headway.cli import report as show
 from headway.cli.outcome import Outcome
-from headway.evaluation.language import LanguageReport
-from headway.evaluation.lengths import LengthReport, LengthRow
-from headway.evaluation.plots import plot_by_length
+from headway.metrics.language import LanguageReport
+from headway.metrics.loss_by_length import LengthReport, LengthRow
+from headway.plots.curves import plot_by_length
 from headway.runs import Run
-from headway.tasks.language import LanguageTask
-from headway.tasks.lengths import by_length
-from headway.tasks.masked import MaskedTask
+from headway.tasks.language_modelling.training import LanguageTask
+from headway.tasks.length_extrapolation import by_length
+from headway.tasks.masked_lm.training import MaskedTask
 
 RUNNING = (
     "Blocks do not overlap: their first tokens have little before them, in short blocks more of them. Sliding windows "

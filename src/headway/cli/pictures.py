@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from headway.errors import ConfigError
-from headway.storage import commit_file
+from headway.storage.commit import commit_file
 
 
 def expect_png(flag: str, path: str | None) -> None:

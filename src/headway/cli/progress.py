@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from headway.training.watching import Watcher
+from headway.training.callbacks import Watcher
 
 
 class TrainingBar:

@@ -9,11 +9,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from headway.evaluation.classification import ClassificationReport
-from headway.evaluation.keypoints import KeypointReport
-from headway.evaluation.positions import PositionReport, first_divergence
-from headway.evaluation.translation import TranslationReport
-from headway.evaluation.world import WorldReport, calibration_error
+from headway.metrics.accuracy_by_position import PositionReport, first_divergence
+from headway.metrics.classification import ClassificationReport
+from headway.metrics.keypoints import KeypointReport
+from headway.metrics.translation import TranslationReport
+from headway.metrics.world import WorldReport, calibration_error
 
 MARK = "‖"  # where two lines part; it shows without colours too
 NONE = "–"

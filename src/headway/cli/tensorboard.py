@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.errors import ConfigError, StorageError
-from headway.storage import storage_errors
+from headway.storage.commit import storage_errors
 
 FLUSH = 5  # seconds until what was said is on disk: what a kill may cost, and log.jsonl still has
 

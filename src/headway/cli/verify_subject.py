@@ -9,26 +9,26 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from headway.data.builtin import a_few_images, load_parallel, load_text
 from headway.data.captions import a_few_described
+from headway.data.datasets import a_few_images, load_parallel, load_text
 from headway.data.files import read_bytes
-from headway.data.pictures import Picture, Pixels, decoded
+from headway.data.image_decoding import Picture, Pixels, decoded
 from headway.errors import ConfigError, HeadwayError
-from headway.interop.checks import Subject
-from headway.interop.exporting import round_trip
-from headway.interop.image_kinds import CaptionKind, HeatMapKind, ImageKind
-from headway.interop.inputs import MOST, Room, continued, described, made, noise, seen, written
-from headway.interop.kinds import KINDS, Example, Kind, TextKind
-from headway.interop.reference import REFERENCE
+from headway.interop.exporter import round_trip
+from headway.interop.hf_reference import REFERENCE
 from headway.models import PoseConfig, VitConfig
 from headway.runs import Run, load
-from headway.tasks.captioning import Captioning
-from headway.tasks.classification import Classification
-from headway.tasks.deciding import Deciding
-from headway.tasks.pose import MEAN, STD, PoseEstimation
-from headway.tasks.text_classification import TextClassification
-from headway.tasks.translation import Translation
-from headway.tasks.world import WorldModel
+from headway.tasks.captioning.training import Captioning
+from headway.tasks.decision_transformer.training import Deciding
+from headway.tasks.image_classification.training import Classification
+from headway.tasks.pose.training import MEAN, STD, PoseEstimation
+from headway.tasks.text_classification.training import TextClassification
+from headway.tasks.translation.training import Translation
+from headway.tasks.world_model.training import WorldModel
+from headway.verification.checks import Subject
+from headway.verification.image_kinds import CaptionKind, HeatMapKind, ImageKind
+from headway.verification.inputs import MOST, Room, continued, described, made, noise, seen, written
+from headway.verification.kinds import KINDS, Example, Kind, TextKind
 
 Looking = Classification | Captioning | PoseEstimation
 OWN = 2  # lines or images of the run's validation data

@@ -10,16 +10,16 @@ from pathlib import Path
 
 import numpy as np
 
-from headway.data import shapes
 from headway.data.caption_files import Described, find_captions
 from headway.data.files import read_bytes
+from headway.data.image_decoding import RULE, Picture, Pixels, decoded
 from headway.data.image_files import ClassFolders
 from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, held_out, open_store, store_pictures
-from headway.data.pictures import RULE, Picture, Pixels, decoded
-from headway.data.store import fingerprint
+from headway.data.synthetic import shapes
+from headway.data.token_store import fingerprint
 from headway.errors import DataError
-from headway.manifests import problems
-from headway.storage import committing, discard
+from headway.storage.commit import committing, discard
+from headway.storage.manifest import problems
 
 TEXTS = "captions.json"
 Sentences = tuple[str, ...]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from headway.data.figures import KEYPOINTS
 from headway.data.files import listing, names, read_bytes
+from headway.data.image_decoding import Pixels, opened
 from headway.data.images import Progress
-from headway.data.pictures import Pixels, opened
 from headway.data.poses import Floats, Poses, PoseStore, digest
+from headway.data.synthetic.stick_figures import KEYPOINTS
 from headway.errors import DataError
 
 SPLITS = ("train", "val", "test")

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
 from headway.errors import DataError
-from headway.manifests import problems
-from headway.storage import committing, read_tensors
+from headway.storage.commit import committing, read_tensors
+from headway.storage.manifest import problems
 
 Policy = Callable[[Observation], NDArray[np.int64]]  # observations (B, …) -> actions (B,)
 TENSORS, FACTS = "episodes.safetensors", "facts.json"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headway.compiling import triton_missing
+from headway._compile import triton_missing
 
 LEVELS = 256
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from headway.data.files import listing, names, read_bytes, read_lines, without_gz
 from headway.data.idx import read_idx
-from headway.data.pictures import ENDINGS, Picture
+from headway.data.image_decoding import ENDINGS, Picture
 from headway.data.tables import open_parquet
 from headway.errors import DataError
 

@@ -11,14 +11,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.data import pictures, spectrograms
+from headway.data import image_decoding as pictures
+from headway.data import spectrograms
+from headway.data.image_decoding import RULE, Picture, Pixels, decode_all
 from headway.data.image_files import Split, find_splits
-from headway.data.pictures import RULE, Picture, Pixels, decode_all
 from headway.data.spectrograms import Spectrogram
-from headway.data.store import fingerprint
+from headway.data.token_store import fingerprint
 from headway.errors import DataError
-from headway.manifests import problems
-from headway.storage import committing, discard
+from headway.storage.commit import committing, discard
+from headway.storage.manifest import problems
 
 Labels = NDArray[np.int64]
 Progress = Callable[[str, int, int], None]  # what is done, how many are, of how many

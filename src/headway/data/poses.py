@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from headway.data.figures import figures
+from headway.data.image_decoding import Pixels
 from headway.data.images import Progress
-from headway.data.pictures import Pixels
+from headway.data.synthetic.stick_figures import figures
 from headway.errors import DataError
-from headway.manifests import problems
-from headway.storage import committing, discard
+from headway.storage.commit import committing, discard
+from headway.storage.manifest import problems
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 COUNTS = {"train": 6_000, "val": 1_000, "test": 1_000}

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.config import positive
-from headway.data.pictures import Picture, Pixels
+from headway.data.image_decoding import Picture, Pixels
 from headway.data.wav import Wave, decode_wav
 from headway.errors import ConfigError
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import tokenizers
 
-from headway.data.marks import Marks
-from headway.data.pieces import PIECE, pieces, shortened
+from headway.data.chunks import PIECE, pieces, shortened
+from headway.data.special_tokens import Marks
 from headway.data.vocabularies import (
     PAD,
     SPECIALS,

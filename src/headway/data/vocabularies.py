@@ -15,7 +15,7 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from headway.data.pieces import pieces, shortened
+from headway.data.chunks import pieces, shortened
 from headway.errors import ConfigError, DataError
 
 PAD, UNK, START, STOP = SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")

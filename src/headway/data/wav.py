@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from headway.data.files import read_bytes
 from headway.errors import DataError
-from headway.storage import commit_file
+from headway.storage.commit import commit_file
 
 Wave = NDArray[np.float32]
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import torch
 from torch import Tensor
 
-from headway.decoding.candidates import Candidates, candidates
-from headway.decoding.chosen import tell_chosen
+from headway.decoding.beam_topk import Candidates, candidates
 from headway.decoding.constraints import Constraints
-from headway.decoding.side_by_side import parts, side_by_side
+from headway.decoding.events import tell_chosen
+from headway.decoding.parallel import parts, side_by_side
 from headway.errors import ConfigError
 from headway.models.stepper import Source, Stepper
 
 if TYPE_CHECKING:
-    from headway.decoding.guard import Guard
+    from headway.decoding.constraint_state import Guard
 
 Penalty = Literal["gnmt", "mean"]
 StopRule = Literal["first", "best"]
@@ -225,7 +225,7 @@ class _Search:
 
     def _guarded(self, words_NV: Tensor, constraints: Constraints) -> Tensor:
         if self.guard is None:
-            from headway.decoding.guard import Guard  # which few searches need
+            from headway.decoding.constraint_state import Guard  # which few searches need
 
             self.guard = Guard(constraints, words_NV.shape[1], stop=self.stop, device=words_NV.device)
             self.guard.begin(len(words_NV), int(self.limits.min()))

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.decoding.chosen import tell_chosen
+from headway.decoding.constraint_state import Guard
 from headway.decoding.constraints import Constraints
-from headway.decoding.guard import Guard
-from headway.decoding.randomness import Uniforms
+from headway.decoding.events import tell_chosen
+from headway.decoding.rng import Uniforms
 from headway.errors import ConfigError
 from headway.models.stepper import Source, Stepper
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from headway.errors import ConfigError
 from headway.inspection.patching import patch
-from headway.inspection.points import TapPoint, taps
+from headway.inspection.tap_names import TapPoint, taps
 
 Instead = Literal["zero", "mean"]
 

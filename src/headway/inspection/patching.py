@@ -14,9 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError, ShapeError
-from headway.inspection.points import LAYER, TapPoint, taps
-from headway.inspection.seen import axis_of
-from headway.nn.alignment import Alignment
+from headway.inspection.capture_result import axis_of
+from headway.inspection.tap_names import LAYER, TapPoint, taps
+from headway.nn.rnn_attention import Alignment
 
 Change = Callable[[Tensor], Tensor]
 IN_ATTENTION = ("q", "k", "v", "weights", "heads")  # taps of an attention that take another value

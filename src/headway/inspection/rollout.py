@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
-from headway.inspection.points import taps
+from headway.inspection.tap_names import taps
 from headway.nn.patches import Grid
 
 

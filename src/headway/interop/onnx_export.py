@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError, VerificationError
-from headway.interop.sides import Questions, pooled_by
+from headway.interop.compare import Questions, pooled_by
 from headway.models import (
     BertConfig,
     BertPretrainingConfig,
@@ -27,7 +27,7 @@ from headway.models import (
     build_model,
 )
 from headway.models.bert import PretrainingLogits
-from headway.tasks.embedding import Embedding, pooled
+from headway.tasks.sentence_embedding.embed import Embedding, pooled
 
 GRAPH = "model.onnx"
 RELATIVE = 1e-4  # of the largest logit, or of 1 if that is more: other kernels add in another order

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from headway.errors import BadModelError
-from headway.interop.bounded import parse_json, shown
+from headway.interop.untrusted_json import parse_json, shown
 
 DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,

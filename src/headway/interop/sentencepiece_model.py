@@ -11,7 +11,7 @@ from typing import Literal
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from headway.errors import BadModelError
-from headway.interop.bounded import shown
+from headway.interop.untrusted_json import shown
 
 SPACE = "\u2581"  # the mark that stands for a space in front of a word
 PLAIN, UNKNOWN, CONTROL, USER, UNUSED = 1, 2, 3, 4, 5  # kinds of pieces

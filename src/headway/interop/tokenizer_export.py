@@ -13,10 +13,10 @@ from headway.data.tokenizers import Tokenizer
 from headway.data.vocabularies import PAD, START, STOP, UNK
 from headway.errors import DataError
 from headway.interop.family import Tokens
-from headway.tasks.embedding import Embedding
-from headway.tasks.language import Language
-from headway.tasks.masked import Masked
-from headway.tasks.translation import Translation
+from headway.tasks.language_modelling.training import Language
+from headway.tasks.masked_lm.training import Masked
+from headway.tasks.sentence_embedding.embed import Embedding
+from headway.tasks.translation.training import Translation
 
 AnyTask = Language | Masked | Translation | Embedding
 

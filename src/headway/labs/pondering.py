@@ -15,12 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway.data.builtin import load_parallel
-from headway.nn.act import Adaptive
+from headway.data.datasets import load_parallel
+from headway.nn.adaptive_computation import Adaptive
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.feedforward import FeedForwardConfig
-from headway.nn.loop import LoopConfig, listening
+from headway.nn.universal_stack import LoopConfig, listening
 from headway.ops import Window
 
 COLUMNS = 6  # sums of five digits

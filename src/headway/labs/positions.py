@@ -14,14 +14,14 @@ from typing import Any
 
 from headway.config import override
 from headway.errors import ConfigError
-from headway.evaluation.lengths import LengthReport
-from headway.evaluation.plots import plot_by_length
+from headway.metrics.loss_by_length import LengthReport
+from headway.plots.curves import plot_by_length
 from headway.presets import preset
 from headway.runs import Run, load
-from headway.tasks.language import Language, LanguageTask
-from headway.tasks.lengths import by_length
-from headway.tasks.task import usual_split
-from headway.training.run_config import RunConfig
+from headway.runs.config import RunConfig
+from headway.tasks.language_modelling.training import Language, LanguageTask
+from headway.tasks.length_extrapolation import by_length
+from headway.tasks.training_task import usual_split
 from headway.training.trainer import LOG, read_log
 
 KINDS = ("learned", "sinusoidal", "rotary", "alibi", "none")

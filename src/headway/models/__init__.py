@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 from torch import nn
 
+from headway._lazy import on_demand
 from headway.config import Choice
 from headway.errors import ConfigError
 from headway.models.stepper import Source, Stepper
-from headway.names import on_demand
 
 if TYPE_CHECKING:
     from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretrainingConfig
     from headway.models.captioner_rnn import CaptionerRnn, CaptionerRnnConfig
     from headway.models.captioner_vit import CaptionerVit, CaptionerVitConfig
     from headway.models.convnet import Convnet, ConvnetConfig
-    from headway.models.decision import Decision, DecisionConfig
+    from headway.models.decision_transformer import Decision, DecisionConfig
     from headway.models.deck import Deck, DeckConfig
     from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
     from headway.models.gpt import Gpt, GptConfig
@@ -43,7 +43,7 @@ _FILES = {
     "headway.models.captioner_rnn": ("CaptionerRnn", "CaptionerRnnConfig"),
     "headway.models.captioner_vit": ("CaptionerVit", "CaptionerVitConfig"),
     "headway.models.convnet": ("Convnet", "ConvnetConfig"),
-    "headway.models.decision": ("Decision", "DecisionConfig"),
+    "headway.models.decision_transformer": ("Decision", "DecisionConfig"),
     "headway.models.deck": ("Deck", "DeckConfig"),
     "headway.models.encoder_decoder": ("EncoderDecoder", "EncoderDecoderConfig"),
     "headway.models.gpt": ("Gpt", "GptConfig"),

@@ -14,10 +14,10 @@ from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig, activation_function
 from headway.nn.linear import normal_init
-from headway.nn.loop import LoopConfig
 from headway.nn.norms import LayerNorm, Norm
 from headway.nn.positions import EncoderPosition, Learned
 from headway.nn.stack import StackConfig
+from headway.nn.universal_stack import LoopConfig
 from headway.ops import Lengths
 
 

@@ -11,12 +11,12 @@ from headway.config import positive, probability
 from headway.errors import ConfigError, DataError
 from headway.models.rnn_lm import select_hidden
 from headway.models.stepper import Source, images_of
-from headway.nn.alignment import Aligned, Alignment, AlignmentConfig
 from headway.nn.convolutions import channels_last, halving
 from headway.nn.dropout import Dropout
 from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.patches import check_images
 from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig
+from headway.nn.rnn_attention import Aligned, Alignment, AlignmentConfig
 from headway.nn.taps import Tap
 
 

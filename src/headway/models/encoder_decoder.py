@@ -16,11 +16,11 @@ from headway.nn.cache import Cache
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
-from headway.nn.loop import LoopConfig
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.positions import CausalPosition, Sinusoidal
 from headway.nn.stack import Memory, StackConfig
 from headway.nn.taps import Tap
+from headway.nn.universal_stack import LoopConfig
 from headway.ops import Causal, Lengths, Mask, Offset
 
 

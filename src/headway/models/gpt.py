@@ -15,7 +15,7 @@ from headway.nn.cache import Cache
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import normal_init
-from headway.nn.local_attention import Windows
+from headway.nn.longformer_attention import Windows
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.positions import CausalPosition, Learned
 from headway.nn.stack import Stack, StackConfig

@@ -12,12 +12,12 @@ from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig, activation_function
 from headway.nn.linear import normal_init
-from headway.nn.local_attention import GlobalAttention, GlobalAttentionConfig, Windows
+from headway.nn.longformer_attention import GlobalAttention, GlobalAttentionConfig, Windows
 from headway.nn.norms import LayerNorm
 from headway.nn.positions import Learned
 from headway.nn.stack import Stack, StackConfig
 from headway.ops import Global, Lengths, Mask
-from headway.ops.bands import globals_of, marked_keys, one_way
+from headway.ops.mask_structure import globals_of, marked_keys, one_way
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,10 @@ from headway.config import probability
 from headway.errors import ConfigError
 from headway.models.rnn_lm import select_hidden
 from headway.models.stepper import Source
-from headway.nn.alignment import Aligned, Alignment, AlignmentConfig
 from headway.nn.dropout import Dropout
 from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig, RecurrentLayer, reverse_padded
+from headway.nn.rnn_attention import Aligned, Alignment, AlignmentConfig
 from headway.nn.taps import Tap
 
 ContextUse = Literal["readout", "next_layer", "input"]

@@ -15,14 +15,14 @@ from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.models.encoder_decoder import EncoderDecoder
 from headway.models.stepper import Source
-from headway.nn.act import Adaptive, Fixed
+from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
-from headway.nn.loop import LoopConfig, listening
 from headway.nn.norms import FeatureNorm, LayerNorm, Norm
 from headway.nn.stack import Memory
+from headway.nn.universal_stack import LoopConfig, listening
 from headway.ops import Lengths, Mask, Offset, Window
 
 Sides = Literal["together", "apart"]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.config import positive
-from headway.models.observing import CodeReader, NumberReader, Observing, TokenReader
+from headway.models.observation import CodeReader, NumberReader, Observing, TokenReader
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.cache import Cache

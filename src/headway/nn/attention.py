@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from headway import ops
 from headway.config import positive, probability
 from headway.errors import ConfigError
+from headway.nn.attention_record import Kind, Look, Watch
+from headway.nn.beam_cache import Lines, gathered
 from headway.nn.cache import LayerCache
 from headway.nn.linear import FusedLinear
-from headway.nn.lines import Lines, gathered
-from headway.nn.look import Kind, Look, Watch
 from headway.nn.positions import Geometry, Shaw
 from headway.nn.taps import Tap
 from headway.ops import Bias, Causal, Lengths, Mask, Offset

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from headway.errors import ShapeError
-from headway.nn.lines import Lines, sources
+from headway.nn.beam_cache import Lines, sources
 from headway.ops import Offset
-from headway.ops.kernels import listed
+from headway.ops.kernels import gathered as listed
 
 
 @dataclass(slots=True)

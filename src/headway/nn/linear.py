@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules import module
 
-from headway.compiling import constant
+from headway._compile import constant
 
 
 class FusedLinear(nn.Linear):
@@ -44,7 +44,7 @@ class FusedLinear(nn.Linear):
 
     def gelu(self, x: Tensor) -> Tensor:
         """gelu(forward(x)), in fewer passes where that pays and nobody listens to what `forward` gives."""
-        from headway.ops import gelu  # here: an 8-bit copy is loaded while the rest is still imported
+        from headway.ops import fused_gelu as gelu
 
         if self.bias is not None and gelu.pays(x, self.bias) and self.alone():
             return gelu.linear_gelu(x, self.weight, self.bias)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from headway import ops
 from headway.errors import ConfigError, TooLongError
-from headway.nn.lines import Lines
+from headway.nn.beam_cache import Lines
 from headway.ops import Offset
 
 # --- joined to the input -------------------------------------------------------------------------------------------

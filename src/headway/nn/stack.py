@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from headway.config import positive, probability
 from headway.errors import ConfigError
-from headway.nn import scripted
+from headway.nn.beam_cache import sources
 from headway.nn.block import Block, BlockConfig
 from headway.nn.cache import Cache
 from headway.nn.dropout import Dropout, StochasticDepth
-from headway.nn.lines import sources
+from headway.nn.int8 import torchscript_step as scripted
 from headway.nn.norms import BatchNorm
 from headway.nn.positions import (
     T5,

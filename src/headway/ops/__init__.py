@@ -2,13 +2,13 @@
 
 from headway.ops.alibi import alibi_slopes
 from headway.ops.attend import KERNELS, attend, attention_weights
+from headway.ops.attention_weights import bias_of, scores_of, weights_of
 from headway.ops.biases import Alibi, Bias, Relative
+from headway.ops.check import expect
 from headway.ops.kernels.reference import masked_softmax
 from headway.ops.linear_cross_entropy import linear_cross_entropy
 from headway.ops.masks import Causal, Global, Lengths, Listed, Mask, NotSelf, Offset, Packed, Prefix, Table, Window
-from headway.ops.recompute import bias_of, scores_of, weights_of
 from headway.ops.rotary import rotary_angles, rotate
-from headway.ops.shapes import expect
 from headway.ops.sinusoids import sinusoids
 
 __all__ = [

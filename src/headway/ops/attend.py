@@ -6,15 +6,19 @@ import torch
 from torch import Tensor
 
 from headway.errors import KernelError, ShapeError
-from headway.ops.auto import choose
 from headway.ops.biases import Bias
-from headway.ops.kernels import banded, cudnn, few, flash, flex, reference, sdpa, short, tiled
-from headway.ops.kernels.call import Call, Kernel
+from headway.ops.check import expect
+from headway.ops.kernels import banded, cudnn, flex, reference, sdpa
+from headway.ops.kernels import decode as few
+from headway.ops.kernels import flash_torch as tiled
+from headway.ops.kernels import triton_flash as flash
+from headway.ops.kernels import triton_small as short
+from headway.ops.kernels.base import Call, Kernel
+from headway.ops.kernels.select import choose
 from headway.ops.masks import Mask
-from headway.ops.shapes import expect
 
 if torch.version.cuda is not None:  # a compiler had better not meet operators that are still to be registered
-    from headway.ops.kernels import flash_launch, short_launch  # noqa: F401
+    pass
 
 KERNELS: dict[str, Kernel] = {
     "reference": Kernel(reference.run, reference.refuses),

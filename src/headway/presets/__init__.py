@@ -11,8 +11,8 @@ from torch import nn
 from headway.config import override
 from headway.errors import ConfigError
 from headway.models import build_model
+from headway.presets.audio_and_pose import SENSES
 from headway.presets.preset import Preset
-from headway.presets.senses import SENSES
 from headway.presets.text import TEXT
 from headway.presets.universal import UNIVERSAL
 from headway.presets.vision import VISION

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headway.errors import ConfigError
 from headway.models import ModelConfig
-from headway.training.run_config import RunConfig
+from headway.runs.config import RunConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,13 +16,13 @@ from headway.models import (
     UniversalBertConfig,
     UniversalBertPretrainingConfig,
 )
-from headway.tasks.language import Language
-from headway.tasks.masked import Masked
-from headway.tasks.text_classification import TextClassification
-from headway.tasks.translation import Translation
+from headway.runs.config import RunConfig
+from headway.tasks.language_modelling.training import Language
+from headway.tasks.masked_lm.training import Masked
+from headway.tasks.text_classification.training import TextClassification
+from headway.tasks.translation.training import Translation
 from headway.training.config import TrainConfig
 from headway.training.optimisers import Adam, AdamW, Sgd
-from headway.training.run_config import RunConfig
 from headway.training.schedules import Constant, Cosine, InverseSqrt, Linear, Noam
 
 

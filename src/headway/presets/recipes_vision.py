@@ -7,11 +7,11 @@ from headway.data.autoaugment import AutoAugment
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Word
 from headway.models import ModelConfig, VitConfig
-from headway.tasks.captioning import Captioning
-from headway.tasks.classification import Classification
+from headway.runs.config import RunConfig
+from headway.tasks.captioning.training import Captioning
+from headway.tasks.image_classification.training import Classification
 from headway.training.config import TrainConfig
 from headway.training.optimisers import AdamW, Muon, Optimiser, Sgd
-from headway.training.run_config import RunConfig
 from headway.training.schedules import Cosine
 
 EPOCH = 1171  # updates: three passes over CIFAR-10's 50,000 images in batches of 128

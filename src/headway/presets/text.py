@@ -12,11 +12,11 @@ from headway.models import (
     RnnSeq2SeqConfig,
     TextClassifierConfig,
 )
-from headway.nn.alignment import AlignmentConfig
-from headway.nn.local_attention import Windows
+from headway.nn.longformer_attention import Windows
 from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.positions import Rotary
 from headway.nn.recurrent import RecurrentConfig
+from headway.nn.rnn_attention import AlignmentConfig
 from headway.presets import recipes
 from headway.presets.preset import Preset
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.models import EncoderDecoderConfig, UniversalBertConfig, UniversalConfig
 from headway.models.universal import Offsets
-from headway.nn.act import Adaptive, Fixed
+from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.presets import recipes
 from headway.presets.preset import Preset
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 
 from headway.models import CaptionerRnnConfig, CaptionerVitConfig, ConvnetConfig, VitConfig
-from headway.nn.alignment import AlignmentConfig
 from headway.nn.dropout import StochasticDepth
 from headway.nn.norms import LayerNorm
 from headway.nn.patches import Hybrid, Patches, Shifted
 from headway.nn.recurrent import RecurrentConfig
+from headway.nn.rnn_attention import AlignmentConfig
 from headway.presets import recipes_vision as recipes
 from headway.presets.preset import Preset
 from headway.training.optimisers import AdamW, Muon

@@ -5,14 +5,14 @@ from __future__ import annotations
 from headway.data.config import DataConfig
 from headway.data.environments import Grid, Rendered
 from headway.models import DecisionConfig, ModelConfig, WorldConfig
-from headway.models.observing import Codes, Numbers, Tokens
+from headway.models.observation import Codes, Numbers, Tokens
 from headway.presets.preset import Preset
-from headway.tasks.deciding import Deciding
-from headway.tasks.rounds import Round
-from headway.tasks.world import WorldModel
+from headway.runs.config import RunConfig
+from headway.tasks.decision_transformer.training import Deciding
+from headway.tasks.world_model.schedule import Round
+from headway.tasks.world_model.training import WorldModel
 from headway.training.config import TrainConfig
 from headway.training.optimisers import AdamW
-from headway.training.run_config import RunConfig
 from headway.training.schedules import Cosine
 
 

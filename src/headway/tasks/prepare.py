@@ -7,16 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
 
-from headway.data.builtin import load_parallel, load_text
 from headway.data.config import DataConfig
-from headway.data.contents import contents
-from headway.data.reading import ParallelText, PlainText
-from headway.data.store import TokenStore, fingerprint, stored
+from headway.data.datasets import load_parallel, load_text
+from headway.data.digests import contents
+from headway.data.text_files import ParallelText, PlainText
+from headway.data.token_store import TokenStore, fingerprint, stored
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
 from headway.errors import DataError
-from headway.tasks.language import Language, LanguageTask
-from headway.tasks.masked import Masked, MaskedTask
-from headway.tasks.translation import Pairs, Translation, TranslationTask, before_source
+from headway.tasks.language_modelling.training import Language, LanguageTask
+from headway.tasks.masked_lm.training import Masked, MaskedTask
+from headway.tasks.translation.training import Pairs, Translation, TranslationTask, before_source
 
 LONG_LINE = 200  # characters: a longer line is taken for a paragraph and divided at its sentence ends
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")

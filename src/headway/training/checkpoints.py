@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from headway.errors import NoRunError
-from headway.manifests import MANIFEST, problems
-from headway.storage import commit_file, committing, discard, read_tensors, set_aside, size_of
+from headway.storage.commit import commit_file, committing, discard, read_tensors, set_aside, size_of
+from headway.storage.manifest import MANIFEST, problems
 
 SMALL_FILES = 1024  # bytes: the facts and the manifest, about
 Note = Callable[[str], None]

@@ -15,15 +15,15 @@ from torch import Tensor, nn
 
 from headway.data.batching import Cursor
 from headway.errors import NonFiniteError
-from headway.storage import Appending, commit_file, set_weights, sweep
-from headway.tasks.task import Batch, Capturable, Phase, Phased, Task, Validated
-from headway.training.captured import RUN, Captured, forbidden
+from headway.storage.commit import Appending, commit_file, set_weights, sweep
+from headway.tasks.training_task import Batch, Capturable, Phase, Phased, Task, Validated
+from headway.training.callbacks import Watcher
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
+from headway.training.cuda_graph import RUN, Captured, forbidden
 from headway.training.devices import compile_features, pick_device, seed_dropout
 from headway.training.optimisers import build_optimisers
 from headway.training.signals import Asked, Interrupted
-from headway.training.watching import Watcher
 
 LOG = "log.jsonl"
 

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
-from headway.inspection.page.assembly import Subject
 from headway.inspection.page.captioning import caption_page
 from headway.inspection.page.language import language_page
 from headway.inspection.page.masked import masked_page
+from headway.inspection.page.payload import Subject
 from headway.inspection.page.translation import translation_page
 from headway.inspection.page.vision import vision_page
 from headway.models import (
@@ -32,17 +32,17 @@ from headway.models import (
     VitConfig,
     build_model,
 )
-from headway.nn.act import Adaptive
-from headway.nn.alignment import AlignmentConfig
-from headway.nn.local_attention import Windows
+from headway.nn.adaptive_computation import Adaptive
+from headway.nn.longformer_attention import Windows
 from headway.nn.patches import Shifted
 from headway.nn.positions import T5, Alibi, Learned, Rotary, Shaw
 from headway.nn.recurrent import RecurrentConfig
-from headway.tasks.captioning import Captioning, CaptioningTask
-from headway.tasks.classification import Classification
-from headway.tasks.tracing import Readers
-from headway.tasks.translating import Translator
-from headway.tasks.translation import Decoding, Translation, TranslationTask
+from headway.nn.rnn_attention import AlignmentConfig
+from headway.tasks.captioning.training import Captioning, CaptioningTask
+from headway.tasks.image_classification.training import Classification
+from headway.tasks.translation.traces import Readers
+from headway.tasks.translation.training import Decoding, Translation, TranslationTask
+from headway.tasks.translation.translator import Translator
 
 LINE = "the small cat sees a red house near the garden"
 Payload = dict[str, Any]

@@ -50,7 +50,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(scheme, show):
 
 
 def test_sixteen_bits_stay_within_their_bound(show, monkeypatch):
-    monkeypatch.setattr("headway.inspection.page.assembly.EXACT", 0)
+    monkeypatch.setattr("headway.inspection.page.payload.EXACT", 0)
     payload = language()
     assert payload["precision"] == "int16"
     assert 0 < show(payload).difference() <= BOUNDS["int16"]

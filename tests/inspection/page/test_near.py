@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from headway.data.tokenizers import SPECIALS, Tokenizer, Word
-from headway.inspection.page.near import Table, Words, near_entry
+from headway.inspection.page.neighbours import Table, Words, near_entry
 
 PLACES = {"special": (1.0, 0.0), "extraordinary": (0.9, 0.1), "bread": (0.0, 1.0), "loaf": (0.1, 0.9), "it": (1.0, 0.0)}
 

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from headway.data.tokenizers import Characters, Tokenizer
-from headway.inspection.page.assembly import Output, Subject
-from headway.inspection.page.heads import checked_rows, mask_words
+from headway.inspection.page.attention import checked_rows, mask_words
+from headway.inspection.page.head_ablation import ablation_entry
 from headway.inspection.page.language import language_page
 from headway.inspection.page.masked import text_ids
 from headway.inspection.page.outputs import output_entry
-from headway.inspection.page.switching import ablation_entry
+from headway.inspection.page.payload import Output, Subject
 from headway.inspection.page.tensors import Tensors
 from headway.models import GptConfig, build_model
 from headway.ops import Causal, Lengths, NotSelf, Window

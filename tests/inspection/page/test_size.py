@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from headway.data.tokenizers import Characters, Tokenizer
-from headway.inspection.page.assembly import Subject
 from headway.inspection.page.html import document
 from headway.inspection.page.language import language_page
+from headway.inspection.page.payload import Subject
 from headway.inspection.page.tensors import fitting
 from headway.models import GptConfig, build_model
 from headway.nn.positions import Rotary

@@ -9,17 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headway.data.pictures import Pixels
+from headway.data.image_decoding import Pixels
 from headway.decoding.trace import lines
-from headway.inspection.page.assembly import Output, Subject, assembled
-from headway.inspection.page.heads import Reads
+from headway.inspection.page.attention import Reads
+from headway.inspection.page.payload import Output, Subject, assembled
 from headway.inspection.page.pictures import PATCHES, patch_sequence, picture_entry
 from headway.inspection.page.tracing import Search, searched, trace_entry
 from headway.models import CaptionerRnn, CaptionerVit
 from headway.models.stepper import Source
 from headway.nn.patches import Grid, patch_grid
-from headway.tasks.captioning import CaptioningTask
-from headway.tasks.training_images import normalised
+from headway.tasks.captioning.training import CaptioningTask
+from headway.tasks.image_batches import normalised
 
 WORDS = "words"
 

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.trace import lines
-from headway.inspection.page.assembly import Output, Subject, assembled
-from headway.inspection.page.heads import Reads
-from headway.inspection.page.near import Table
+from headway.inspection.page.attention import Reads
+from headway.inspection.page.neighbours import Table
+from headway.inspection.page.payload import Output, Subject, assembled
 from headway.inspection.page.tracing import Search, searched, trace_entry
-from headway.tasks.translation import positions_end
+from headway.tasks.translation.training import positions_end
 
 TEXT = "text"
 FURTHER = 12  # tokens that a search goes beyond the text

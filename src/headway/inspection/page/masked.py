@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from headway.data.tokenizers import MASK, Tokenizer
 from headway.errors import DataError
-from headway.inspection.page.assembly import Output, Subject, assembled
-from headway.inspection.page.heads import Reads
-from headway.inspection.page.near import Embed, Table, Words
+from headway.inspection.page.attention import Reads
+from headway.inspection.page.neighbours import Embed, Table, Words
+from headway.inspection.page.payload import Output, Subject, assembled
 from headway.models import BertPretraining, Deck, LongformerMasked
 from headway.models.bert import PretrainingLogits
 from headway.nn.embedding import TokenEmbedding
-from headway.tasks.embedding import around
+from headway.tasks.sentence_embedding.embed import around
 
 TEXT = "text"
 HIDDEN = re.compile(r"(?:<mask>|\[MASK\])")

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from headway.data.pictures import Pixels
+from headway.data.image_decoding import Pixels
 from headway.inspection.page.tensors import Tensors
 from headway.nn.patches import Grid, PatchEmbedding
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.beam import Penalty, beam_search
-from headway.decoding.recording import TraceRecorder
 from headway.decoding.trace import Trace, alignment, finished, tree
+from headway.decoding.trace.recorder import TraceRecorder
 from headway.errors import DataError
 from headway.inspection.page.tensors import Tensors
 from headway.models.stepper import Source, Stepper

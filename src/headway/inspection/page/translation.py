@@ -10,13 +10,13 @@ from torch import nn
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.trace import Trace, lines
 from headway.errors import DataError
-from headway.inspection.page.assembly import Output, Subject, assembled
-from headway.inspection.page.heads import Reads
-from headway.inspection.page.near import Table
+from headway.inspection.page.attention import Reads
+from headway.inspection.page.neighbours import Table
+from headway.inspection.page.payload import Output, Subject, assembled
 from headway.inspection.page.tracing import trace_entry
 from headway.models import RnnSeq2Seq
-from headway.tasks.tracing import Readers
-from headway.tasks.translation import before_source
+from headway.tasks.translation.traces import Readers
+from headway.tasks.translation.training import before_source
 
 SOURCE, TARGET = "source", "target"
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from headway.data.pictures import Pixels
-from headway.inspection.page.assembly import Output, Subject, assembled
-from headway.inspection.page.heads import Reads
+from headway.data.image_decoding import Pixels
+from headway.inspection.page.attention import Reads
+from headway.inspection.page.payload import Output, Subject, assembled
 from headway.inspection.page.pictures import PATCHES, patch_sequence, picture_entry
 from headway.inspection.rollout import rollout
 from headway.models import Vit
 from headway.nn.patches import patch_grid
-from headway.tasks.classification import Classification, logits_of
+from headway.tasks.image_classification.training import Classification, logits_of
 
 
 @torch.no_grad()

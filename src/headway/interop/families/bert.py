@@ -12,7 +12,7 @@ from headway.interop.fields import ACTIVATIONS, FILE, Fields, expect, written_ac
 from headway.models import BertConfig, BertPretrainingConfig, ModelConfig
 from headway.nn.norms import LayerNorm
 from headway.nn.positions import EncoderPosition, Learned
-from headway.tasks.masked import Masked
+from headway.tasks.masked_lm.training import Masked
 
 _LAYER = "encoder.layer.{i}."
 ENCODER: Names = {

@@ -12,7 +12,7 @@ from headway.interop.fields import ACTIVATIONS, Fields, expect, written_activati
 from headway.models import GptConfig, ModelConfig
 from headway.nn.norms import LayerNorm
 from headway.nn.positions import Learned
-from headway.tasks.language import Language
+from headway.tasks.language_modelling.training import Language
 
 NAMES: Names = {
     "embedding": ("transformer.wte",),

@@ -15,7 +15,7 @@ from headway.interop.fields import FILE, Fields, expect
 from headway.models import GptConfig, ModelConfig
 from headway.nn.norms import RMSNorm
 from headway.nn.positions import Rotary
-from headway.tasks.language import Language
+from headway.tasks.language_modelling.training import Language
 
 NAMES: Names = {
     "embedding": ("model.embed_tokens",),

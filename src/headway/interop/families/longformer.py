@@ -11,7 +11,7 @@ from headway.interop.families.bert import ENCODER, spelled
 from headway.interop.family import Family, Imported, Names, Part, Shape, Tokens, parts_of
 from headway.interop.fields import ACTIVATIONS, FILE, Fields, expect, written_activation
 from headway.models import LongformerConfig, LongformerMaskedConfig, ModelConfig
-from headway.nn.local_attention import Windows
+from headway.nn.longformer_attention import Windows
 from headway.nn.norms import LayerNorm
 
 PREFIX = "longformer."

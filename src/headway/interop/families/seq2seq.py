@@ -10,7 +10,7 @@ from headway.interop.family import Names, Part, Tokens, parts_of
 from headway.interop.fields import ACTIVATIONS, FILE, Fields, expect, written_activation
 from headway.models import EncoderDecoderConfig, ModelConfig
 from headway.nn.norms import LayerNorm
-from headway.tasks.translation import Translation
+from headway.tasks.translation.training import Translation
 
 EPS = 1e-5  # of every norm; no field says so
 ENCODER, DECODER = "model.encoder.embed_tokens", "model.decoder.embed_tokens"

@@ -16,10 +16,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headway.ops.bands import Band, Marked, Picked, PickedBias, marked_keys, marked_queries, shape
-from headway.ops.kernels import few, sdpa
-from headway.ops.kernels.call import Call
+from headway.ops.kernels import decode as few
+from headway.ops.kernels import sdpa
+from headway.ops.kernels.base import Call
 from headway.ops.kernels.reference import drop
+from headway.ops.mask_structure import Band, Marked, Picked, PickedBias, marked_keys, marked_queries, shape
 from headway.ops.masks import Global
 
 SCORES = {"cpu": 2**21, "cuda": 2**27}  # in memory at a time; on a CPU no more than its caches hold

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask
 
-from headway.ops.bands import Shape, shape
+from headway.ops.mask_structure import Shape, shape
 from headway.ops.masks import Mask
 
 SIZE = 128

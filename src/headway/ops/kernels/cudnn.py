@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from headway.ops.kernels import sdpa
-from headway.ops.kernels.call import Call, capability
+from headway.ops.kernels.base import Call, capability
 
 STEP = 128  # it makes a plan for each shape it meets, at some expense: lengths that come back are multiples of this
 SHORTEST = 2048

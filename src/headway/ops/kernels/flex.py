@@ -13,9 +13,9 @@ from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from headway.errors import AdviceWarning
-from headway.ops.bands import shape
 from headway.ops.kernels import blocks, sdpa
-from headway.ops.kernels.call import Call, derives_forwards
+from headway.ops.kernels.base import Call, derives_forwards
+from headway.ops.mask_structure import shape
 from headway.ops.masks import Mask
 
 

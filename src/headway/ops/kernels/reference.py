@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.base import Call
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headway.ops.kernels.call import Call
+from headway.ops.kernels.base import Call
 from headway.ops.masks import Causal, Mask, NotSelf
 
 

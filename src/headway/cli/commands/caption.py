@@ -1,0 +1,35 @@
+"""`headway caption`."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from pathlib import Path
+
+from headway.cli.pictures import expect_png, write_picture
+from headway.plots.attention import DRAWN, plot_attention
+from headway.plots.images import SHEET, plot_captions
+from headway.runs import load
+
+
+def run(arguments: Namespace) -> None:
+    """A line for each image: its file and its caption, a tab between."""
+    for flag in ("out", "attention"):
+        expect_png(flag, getattr(arguments, flag))
+    found = load(arguments.run, device=arguments.device, precision=arguments.precision)
+    made = found.caption(arguments.image, beam=arguments.beam)
+    if arguments.json:
+        rows = [{"image": each.image, "caption": each.text, "log_probability": each.log_probability} for each in made]
+        print(json.dumps({"images": len(made), "captions": rows}))
+    else:
+        for each in made:
+            print(f"{each.image}\t{each.text}")
+    pixels, names = [each.pixels for each in made], [Path(each.image).name for each in made]
+    if arguments.out is not None:
+        picture = plot_captions(pixels, names, [each.text for each in made])
+        write_picture(arguments.out, picture, count=len(made), most=SHEET)
+    if arguments.attention is not None:
+        seen = found.looks(made[:DRAWN])
+        said, weights = [each.words for each in seen], [each.weights for each in seen]
+        picture = plot_attention(pixels[:DRAWN], names[:DRAWN], said, weights)
+        write_picture(arguments.attention, picture, count=len(made), most=DRAWN)

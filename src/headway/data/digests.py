@@ -1,0 +1,28 @@
+"""What a run was trained on, by content: files may be copied, moved or zipped, what they say must not change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headway.data.text_files import ParallelText, PlainText
+from headway.errors import ConfigError
+
+TRAINED_ON = ("train", "val")  # what decides a run's weights; other splits are only ever looked at
+SHOWN = 12  # characters of a digest in a message
+
+
+def contents(text: ParallelText | PlainText, expected: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The digest of each split. Raises ConfigError naming a split that is not what `expected` says."""
+    found = {split: text.fingerprint(split)[0] for split in text.splits}
+    expect_contents(found, expected)
+    return found
+
+
+def expect_contents(found: Mapping[str, str], expected: Mapping[str, str] | None) -> None:
+    """Raise ConfigError naming a split that is not what a run was trained on; None allows everything."""
+    if expected is not None:
+        for split in TRAINED_ON:
+            before, now = expected.get(split, "missing"), found.get(split, "missing")
+            if before != now:
+                got = f"--resume with data whose {split} split is {now[:SHOWN]}"
+                raise ConfigError(f"{got}, the run was trained on {before[:SHOWN]}")

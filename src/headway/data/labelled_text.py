@@ -1,0 +1,122 @@
+"""Texts with a class each, as tokens: a user's own, kept on disk, or `needle`, made as it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.data.config import DataConfig
+from headway.data.datasets import load_labelled
+from headway.data.digests import contents
+from headway.data.synthetic.needle import CLASSES, COUNTS, WORDS, Needle
+from headway.data.token_store import TokenStore, fingerprint, stored
+from headway.data.tokenizers import Tokenizer, Word
+from headway.errors import ConfigError, DataError
+
+Tokens = NDArray[np.int64]
+NEEDLE = "needle"
+
+
+class Texts(Protocol):
+    """A split: the class of each text, how many tokens it has, and the tokens themselves."""
+
+    @property
+    def labels(self) -> NDArray[np.int64]:
+        """(N,)."""
+        ...
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(N,)."""
+        ...
+
+    def tokens(self, number: int) -> Tokens:
+        """Those of one text, nothing added."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTexts:
+    """Texts that were tokenised once."""
+
+    store: TokenStore
+    labels: NDArray[np.int64]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(N,)."""
+        return self.store.lengths
+
+    def tokens(self, number: int) -> Tokens:
+        """Those of one text."""
+        return self.store[number].astype(np.int64)
+
+
+class NeedleTexts:
+    """Documents of `needle`; `ids` has the token of each of its words."""
+
+    def __init__(self, split: Needle, ids: NDArray[np.int64]) -> None:
+        self.split, self.ids = split, ids
+        self.labels, self.lengths = split.labels, split.lengths
+
+    def tokens(self, number: int) -> Tokens:
+        """Those of one document."""
+        return self.ids[self.split.document(number, int(self.lengths[number]))]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Documents:
+    """Texts by split with the names of their classes, their tokenizer, and a digest of each split."""
+
+    classes: tuple[str, ...]
+    splits: Mapping[str, Texts]
+    tokenizer: Tokenizer
+    contents: dict[str, str]
+
+
+def load_documents(data: DataConfig, tokenizer: Tokenizer | None, *, room: int) -> Documents:
+    """The texts a run is told to read; `room` is how many tokens of one can be read, and how long `needle` makes them.
+
+    Raises DataError for a class that training never sees, or what cannot be read.
+    """
+    if data.spec == NEEDLE:
+        return _needle(data, tokenizer, room)
+    text = load_labelled(data.spec, errors=data.errors)
+    found = contents(text)
+    labels = {split: [label for label, _ in text.pairs(split)] for split in text.splits}
+    classes = data.classes or tuple(sorted(set(labels["train"])))
+    numbers = {name: number for number, name in enumerate(classes)}
+    for split, names in labels.items():
+        if unknown := sorted(set(names) - set(classes)):
+            hint = "; rows sorted by class need a val file of their own" if split == "val" else ""
+            raise DataError(f"{text.name}: class {unknown[0]!r} of split {split} is not in train{hint}")
+    if tokenizer is None:
+        tokenizer = Tokenizer.train(data.tokenizer, (line for _, line in text.pairs("train")))
+    cache = Path(data.cache).expanduser()
+    splits = {}
+    for split, names in labels.items():
+        key = fingerprint([found[split], "texts", tokenizer.content_hash])
+        lines = tokenizer.encode_lines(line for _, line in text.pairs(split))
+        splits[split] = StoredTexts(stored(cache / f"texts-{key}", lines), np.asarray([numbers[n] for n in names]))
+    return Documents(classes=classes, splits=splits, tokenizer=tokenizer, contents=found)
+
+
+def _needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> Documents:
+    if not isinstance(data.tokenizer, Word):
+        kind = type(data.tokenizer).__name__.lower()
+        raise ConfigError(f"data.tokenizer={kind}, allowed for needle: word")
+    if tokenizer is None:
+        tokenizer = Tokenizer.train(data.tokenizer, [" ".join(WORDS)])
+    ids = np.asarray([tokenizer.encode(word)[0] for word in WORDS])
+    made = {split: Needle(split, room) for split in COUNTS}
+    return Documents(
+        classes=CLASSES,
+        splits={split: NeedleTexts(each, ids) for split, each in made.items()},
+        tokenizer=tokenizer,
+        contents={split: each.content for split, each in made.items()},
+    )

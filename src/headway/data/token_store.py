@@ -1,0 +1,78 @@
+"""Token ids on disk, memory-mapped: a corpus is tokenised once and never held in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.storage.commit import committing, discard
+from headway.storage.manifest import problems
+
+Ids = NDArray[np.uint32]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStore:
+    """Sequences of token ids end to end: `ids[starts[n]:starts[n + 1]]` is sequence n."""
+
+    ids: Ids
+    starts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def __getitem__(self, n: int) -> Ids:
+        return self.ids[self.starts[n] : self.starts[n + 1]]
+
+    def padded(self, rows: NDArray[np.int64], *, stop: int, pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """These sequences side by side (B, T), each with `stop` at its end, and their lengths (B,) with it."""
+        begins = np.asarray(self.starts[rows])
+        lengths = np.asarray(self.starts[rows + 1]) - begins
+        places = np.arange(int(lengths.max()) + 1)
+        real = places < lengths[:, None]
+        out = np.full(real.shape, pad, np.int64)
+        out[real] = self.ids[(begins[:, None] + places)[real]]
+        out[np.arange(len(rows)), lengths] = stop
+        return out, lengths + 1
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens in each sequence."""
+        return np.diff(self.starts)
+
+
+def stored(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:
+    """The store in this folder; if there is none yet, or a damaged one, it is made from the sequences as they come."""
+    if not folder.exists() or problems(folder):
+        discard(folder)
+        with committing(folder, shared=True) as draft:
+            starts: list[int] = [0]
+
+            def fill(path: Path) -> None:
+                with path.open("wb") as file:
+                    for sequence in sequences:
+                        file.write(np.asarray(sequence, dtype=np.uint32).tobytes())
+                        starts.append(starts[-1] + len(sequence))
+
+            draft.write("ids.u32", fill)
+            draft.write("starts.i64", lambda path: np.asarray(starts, dtype=np.int64).tofile(path))
+    ids = folder / "ids.u32"
+    empty = ids.stat().st_size == 0  # an empty file cannot be mapped
+    return TokenStore(
+        np.zeros(0, np.uint32) if empty else np.memmap(ids, dtype=np.uint32, mode="r"),
+        np.memmap(folder / "starts.i64", dtype=np.int64, mode="r"),
+    )
+
+
+def fingerprint(parts: Iterable[str | bytes]) -> str:
+    """A short name for content: the same parts give the same name."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))
+        digest.update(b"\0")
+    return digest.hexdigest()[:20]

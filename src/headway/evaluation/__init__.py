@@ -1,1 +1,0 @@
-"""The metrics: what a model's outputs are worth, on plain strings, ids and arrays."""

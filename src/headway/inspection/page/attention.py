@@ -1,0 +1,154 @@
+"""Attentions as the page reads them: queries, keys and values to compute with, some of PyTorch's rows to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headway import ops
+from headway.inspection.page.record import Recording
+from headway.inspection.page.tensors import Tensors, fitting
+from headway.nn.attention import SelfAttention
+from headway.nn.attention_record import Look
+from headway.nn.positions import AttentionPositions, Rotary
+from headway.nn.rnn_attention import Alignment
+from headway.ops import Causal, Global, Lengths, Mask, NotSelf, Packed, Prefix, Window
+from headway.ops.masks import And
+
+ROOM = 9_500_000  # bytes of queries, keys and values in one page
+MASKS = {
+    Causal: "itself and what came before",
+    NotSelf: "everything but itself",
+    Lengths: "what is no padding",
+    Packed: "its own document",
+    Prefix: "the prefix, and what came before",
+    Global: "global tokens, which see everything",
+}
+CHECKED = 16  # rows of each head that are kept as PyTorch gave them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What a stack, or an attention without one, is called and which texts of the page it works on."""
+
+    label: str
+    sequence: str
+    memory: str | None = None  # what its cross-attention looks at
+    positions: Tensor | None = None  # (T, D) learned ones that were added before the stack
+
+
+def attention_entries(recording: Recording, tensors: Tensors, reads: Mapping[str, Reads]) -> list[dict[str, Any]]:
+    """Every attention that was seen, stack by stack and layer by layer; of a large model or text, as many as fit."""
+    sites = list(recording.looks)
+    costs = [tensors.bytes * sum(map(numbers_in, recording.looks[site])) for site in sites]
+    entries = []
+    for site in (sites[n] for n in fitting(costs, ROOM)):
+        looks, point = recording.looks[site], recording.points[site]
+        told = reads[point.stack]
+        crossing = point.attention == "cross"
+        entry = {
+            "name": site,
+            "tap": recording.taps[site],
+            "unit": "step" if recording.taps[site] != site else "layer",
+            "stack": point.stack,
+            "label": told.label,
+            "layer": point.layer,
+            "kind": point.attention,
+            "queries": told.sequence,
+            "keys": (told.memory or told.sequence) if crossing else told.sequence,
+        }
+        module = recording.model.get_submodule(point.module)
+        shared = None
+        if isinstance(module, SelfAttention):
+            shared = getattr(recording.holder(point.stack), "attention_positions", None)
+        entries.append(entry | _numbers(looks, tensors) | _module(module, looks[0], shared, tensors))
+    return entries
+
+
+def numbers_in(look: Look) -> int:
+    """In the queries, keys and values of a look."""
+    return look.q.numel() + look.k.numel() + look.v.numel()
+
+
+def _numbers(looks: Sequence[Look], tensors: Tensors) -> dict[str, Any]:
+    """Queries (H, T, E), keys and values (G, S, E), the mask, and the rows to compare."""
+    first = looks[0]
+    q = torch.cat([look.q[0] for look in looks], 1)
+    heads, queries, keys = q.shape[0], q.shape[1], first.k.shape[2]
+    rows = checked_rows(queries)
+    scale = first.scale.tolist() if isinstance(first.scale, Tensor) else first.scale
+    entry: dict[str, Any] = {
+        "heads": heads,
+        "groups": first.k.shape[1],
+        "scale": scale if isinstance(scale, list) else [scale] * heads,
+        "q": tensors.exact(q),
+        "k": tensors.exact(first.k[0]),
+        "v": tensors.exact(first.v[0]),
+        "rows": rows,
+        "weights": tensors.exact(_rows(looks, rows, "weights")),
+        "out": tensors.exact(_rows(looks, rows, "found")),
+        "mask": None,
+        "mask_words": "everything",
+        "others": None,
+    }
+    if first.mask is not None:
+        allowed = first.mask.dense(queries, keys, q.device)[0]
+        entry |= {"mask": tensors.bits(allowed), "mask_words": mask_words(first.mask)}
+    if first.far is not None:  # Longformer's global tokens look through projections of their own
+        parts = {part: tensors.exact(getattr(first.far, part)[0]) for part in "qkv"}
+        entry["others"] = {"rows": first.far.marked.index[0].tolist(), **parts}
+    return entry
+
+
+def _rows(looks: Sequence[Look], rows: list[int], what: str) -> Tensor:
+    """(H, rows, …) of what PyTorch gave, whether in one look or in many."""
+    if len(looks) > 1:
+        return torch.cat([getattr(look, what)()[0] for look in looks], 1)[:, rows]
+    part: Tensor = getattr(looks[0], what)(queries=torch.tensor(rows, device=looks[0].q.device))[0]
+    return part
+
+
+def checked_rows(queries: int) -> list[int]:
+    """Which rows are kept for comparison: all, or evenly spread ones with the first and the last."""
+    if queries <= CHECKED:
+        return list(range(queries))
+    return sorted({round(n * (queries - 1) / (CHECKED - 1)) for n in range(CHECKED)})
+
+
+def _module(module: object, look: Look, shared: object, tensors: Tensors) -> dict[str, Any]:
+    """What the score is made of beside products: an energy, and what a distance does, in a form to compute with."""
+    entry: dict[str, Any] = {"energy": None, "hard": False, "position": None}
+    if isinstance(module, Alignment):
+        energy = None if module.energy is None else tensors.exact(module.energy)
+        return entry | {"energy": energy, "hard": module.hard}
+    if not isinstance(module, SelfAttention):
+        return entry
+    if module.shaw is not None:
+        values = None if module.shaw.values is None else tensors.exact(module.shaw.values)
+        return entry | {"position": {"kind": "shaw", "keys": tensors.exact(module.shaw.keys), "values": values}}
+    if isinstance(look.bias, ops.Alibi):
+        return entry | {"position": {"kind": "alibi", "slopes": look.bias.slopes.tolist()}}
+    if isinstance(look.bias, ops.Relative):
+        return entry | {"position": {"kind": "t5", "table": tensors.full(look.bias.table[0, :, 0])}}
+    position = shared.position if isinstance(shared, AttentionPositions) else None
+    if isinstance(position, Rotary):
+        return entry | {"position": {"kind": "rotary", "base": position.base, "layout": position.layout}}
+    return entry
+
+
+def mask_words(mask: Mask) -> str:
+    """What a token may look at, in words."""
+    parts = getattr(mask, "parts", None)
+    if parts is not None:
+        return (" and " if isinstance(mask, And) else " or ").join(mask_words(part) for part in parts)
+    words = MASKS.get(type(mask), type(mask).__name__.lower())
+    if isinstance(mask, Window):
+        ahead = mask.left if mask.right is None else mask.right
+        words = f"{mask.left} tokens back and {ahead} ahead" + (
+            f", steps of {mask.dilation}" if mask.dilation != 1 else ""
+        )
+    return words

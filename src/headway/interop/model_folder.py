@@ -1,0 +1,186 @@
+"""A model folder as others publish it, opened without trust: nothing in it is run, nothing outside it is read."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from headway.errors import BadModelError
+from headway.interop.safetensors_header import DTYPES, MOST_TENSORS, Entry, read_header
+from headway.interop.untrusted_json import parse_json, shown
+
+CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+CONVERT = "where you trust it, transformers' AutoModel.from_pretrained(DIR).save_pretrained(NEW) writes safetensors"
+MOST_CONFIG, MOST_INDEX, MOST_TOKENIZER = 1_000_000, 8_000_000, 32_000_000  # bytes
+MOST_SHARDS = 1_000
+CODE_KEYS = ("auto_map", "custom_pipelines", "trust_remote_code", "custom_generate")
+SETTINGS = ("generation_config.json", "tokenizer_config.json", "preprocessor_config.json", "processor_config.json")
+TOKENIZER_FILES = (
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+    "merges.txt", "encoder.json", "vocab.bpe", "vocab.txt", "source.spm", "target.spm", "spiece.model",
+    "sentencepiece.bpe.model", "tokenizer.model", "generation_config.json", "modules.json",
+)  # fmt: skip
+
+
+class ModelFolder:
+    """A folder with config.json and safetensors: its config, and its tensors one at a time.
+
+    Whatever could run code or reach outside the folder is refused here, as are headers that do not fit their file.
+    Raises BadModelError naming the file and the field or tensor.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_dir():
+            raise BadModelError(f"{path}: no such folder")
+        self.path, self.root = path, path.resolve()
+        self.config = self.settings(CONFIG)
+        if self.config is None:
+            raise BadModelError(f"{path}: no {CONFIG}")
+        if "quantization_config" in self.config:
+            raise BadModelError(f"{self.named(CONFIG)}: quantization_config: quantised weights are not read")
+        self.files = tuple(name for name in TOKENIZER_FILES if self.has(name))
+        for name in SETTINGS:
+            self.settings(name)  # for what it refuses
+        self.tensors = self._tensors()
+
+    def named(self, name: str) -> str:
+        """A file of the folder as errors call it."""
+        return str(self.path / name)
+
+    def has(self, name: str) -> bool:
+        """Whether the folder has something of this name."""
+        return os.path.lexists(self.path / name)
+
+    def place(self, name: str) -> Path:
+        """Where a file of this name really lies. Raises BadModelError unless it is a plain file inside the folder."""
+        path = self.path / name
+        try:
+            real = path.resolve(strict=True)
+            inside, plain = real.is_relative_to(self.root), stat.S_ISREG(real.stat().st_mode)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise BadModelError(f"{self.named(name)}: missing or unreadable ({type(error).__name__})") from None
+        if not inside:
+            raise BadModelError(f"{self.named(name)}: a link out of the folder; `cp -rL` makes a folder of real files")
+        if not plain:
+            raise BadModelError(f"{self.named(name)}: not a plain file")
+        return real
+
+    def data(self, name: str, most: int) -> bytes:
+        """The bytes of a file of at most so many. Raises BadModelError."""
+        path = self.place(name)
+        try:
+            with path.open("rb") as file:
+                found = file.read(most + 1)
+        except OSError as error:
+            raise BadModelError(f"{self.named(name)}: unreadable ({type(error).__name__})") from None
+        if len(found) > most:
+            raise BadModelError(f"{self.named(name)}: more than {most:,} bytes")
+        return found
+
+    def json(self, name: str, most: int = MOST_CONFIG) -> Any:
+        """The content of a JSON file. Raises BadModelError."""
+        return parse_json(self.data(name, most), self.named(name))
+
+    def settings(self, name: str) -> Any:
+        """A JSON file of settings, None where there is none. Raises BadModelError for one that names code to run."""
+        if not self.has(name):
+            return None
+        found = self.json(name)
+        if not isinstance(found, dict):
+            raise BadModelError(f"{self.named(name)}: expected an object, got {type(found).__name__}")
+        for key, value in _leaves(found, ""):
+            if key.split(".")[-1] in CODE_KEYS and value not in (None, False):
+                raise BadModelError(
+                    f"{self.named(name)}: {shown(key)} asks for code from the folder, which is never run"
+                )
+            if isinstance(value, str) and value.endswith(".py"):
+                raise BadModelError(f"{self.named(name)}: {shown(key)} names code ({shown(value)}), which is never run")
+        kind = found.get("tokenizer_class")
+        if kind is not None and not (isinstance(kind, str) and kind.isidentifier()):
+            raise BadModelError(
+                f"{self.named(name)}: tokenizer_class {shown(kind)}, allowed: the name of a known class"
+            )
+        return found
+
+    def read(self, name: str) -> Tensor:
+        """One tensor as it is stored, mapped from the file: nothing is read before it is used, or kept once it is not.
+
+        Raises BadModelError where the file has become shorter meanwhile.
+        """
+        entry = self.tensors[name]
+        if not entry.nbytes:
+            return torch.empty(entry.shape, dtype=DTYPES[entry.dtype])
+        first = entry.begin - entry.begin % mmap.ALLOCATIONGRANULARITY
+        with self.place(entry.file).open("rb") as file:
+            if os.fstat(file.fileno()).st_size < entry.end:
+                raise BadModelError(f"{self.named(entry.file)}: ends within tensor {shown(name)}")
+            # A private copy, of which no page is ever written: torch wants memory that it could write to.
+            mapped = mmap.mmap(file.fileno(), entry.end - first, access=mmap.ACCESS_COPY, offset=first)
+        data = torch.frombuffer(mapped, dtype=torch.uint8, count=entry.nbytes, offset=entry.begin - first)
+        if entry.begin % DTYPES[entry.dtype].itemsize:  # a header of odd length
+            data = data.clone()
+        return data.view(DTYPES[entry.dtype]).view(entry.shape)
+
+    def _tensors(self) -> dict[str, Entry]:
+        if self.has(WEIGHTS):
+            return self._header(WEIGHTS)
+        if self.has(INDEX):
+            return self._sharded()
+        found = sorted(name for name in os.listdir(self.path) if name.endswith(PICKLES))
+        if found:
+            raise BadModelError(f"{self.named(found[0])}: pickle can run code and is never read; {CONVERT}")
+        raise BadModelError(f"{self.path}: no weights, expected {WEIGHTS} or {INDEX}")
+
+    def _header(self, name: str) -> dict[str, Entry]:
+        try:
+            found = read_header(self.place(name), name)
+        except OSError as error:
+            raise BadModelError(f"{self.named(name)}: unreadable ({type(error).__name__})") from None
+        if not found:
+            raise BadModelError(f"{self.named(name)}: holds no tensor")
+        return found
+
+    def _sharded(self) -> dict[str, Entry]:
+        """The tensors of every shard the index names; index and shards must tell the same."""
+        wanted = self._index()
+        found: dict[str, Entry] = {}
+        for shard in sorted(set(wanted.values())):
+            for name, entry in self._header(shard).items():
+                if wanted.get(name) != shard:
+                    raise BadModelError(f"{self.named(shard)}: tensor {shown(name)} is not there by {INDEX}")
+                found[name] = entry
+        lost = next((name for name in wanted if name not in found), None)
+        if lost is not None:
+            raise BadModelError(f"{self.named(INDEX)}: tensor {shown(lost)} is not in {shown(wanted[lost])}")
+        return found
+
+    def _index(self) -> dict[str, str]:
+        index = self.json(INDEX, MOST_INDEX)
+        wanted = index.get("weight_map") if isinstance(index, dict) else None
+        if not isinstance(wanted, dict) or not wanted or len(wanted) > MOST_TENSORS:
+            raise BadModelError(f"{self.named(INDEX)}: weight_map, expected tensors with their files")
+        for name, shard in wanted.items():
+            # A plain name: with no separator of any system in it, it cannot lead elsewhere.
+            if not isinstance(shard, str) or not shard.endswith(".safetensors") or set(shard) & set("/\\:\0"):
+                given = f"weight_map of {shown(name)} is {shown(shard)}"
+                raise BadModelError(f"{self.named(INDEX)}: {given}, allowed: a file of this folder, *.safetensors")
+        if len(set(wanted.values())) > MOST_SHARDS:
+            raise BadModelError(f"{self.named(INDEX)}: {len(set(wanted.values())):,} files, allowed: {MOST_SHARDS:,}")
+        return wanted
+
+
+def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every key with its value, and every element of a list; what holds others comes before them."""
+    parts = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in parts:
+        below = f"{path}.{key}" if path else str(key)
+        yield below, value
+        yield from _leaves(value, below)

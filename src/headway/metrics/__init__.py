@@ -1,0 +1,1 @@
+"""Metrics: BLEU, perplexity, accuracy, CIDEr, object keypoint similarity, returns."""

@@ -1,0 +1,201 @@
+"""Longformer's attention: each token sees a window, a few global tokens see, and are seen by, all (FACTS §17)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway import ops
+from headway.config import positive
+from headway.errors import ConfigError
+from headway.nn.attention import GAIN, AttentionConfig, SelfAttention, split_heads
+from headway.nn.attention_record import Far, Look
+from headway.nn.cache import LayerCache
+from headway.nn.linear import FusedLinear
+from headway.nn.positions import Geometry
+from headway.nn.taps import Tap
+from headway.ops import Lengths, Mask, Window
+from headway.ops import absorbed_attention as absorbed
+from headway.ops.mask_structure import Marked, Picked, globals_of, marked_queries, of_marked, one_way
+
+Heads = tuple[Tensor, Tensor, Tensor]  # queries, keys and values, (B, H, …, E)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Windows:
+    """How far each layer sees. A radius is one-sided: Hugging Face's `attention_window` is twice as much."""
+
+    radius: int | tuple[int, ...]  # tokens on each side (a causal model: back), of all layers or one a layer
+    dilation: int | tuple[int, ...] = 1  # steps between the tokens seen, of all layers or one a layer
+    dilated_heads: int | None = None  # how many heads, the last ones, take those steps; None: all
+
+    def check(self, layers: int, heads: int) -> None:
+        """Raise ConfigError unless this fits a model of these sizes."""
+        for name, value in (("radius", self.radius), ("dilation", self.dilation)):
+            for each in value if isinstance(value, tuple) else (value,):
+                positive(f"windows.{name}", each)
+            if isinstance(value, tuple) and len(value) != layers:
+                raise ConfigError(
+                    f"windows.{name} has {len(value)} values for {layers} layers: one for all or one each"
+                )
+        if self.dilated_heads is not None and not 0 <= self.dilated_heads <= heads:
+            raise ConfigError(f"windows.dilated_heads={self.dilated_heads}, allowed: 0 to {heads}, or none for all")
+
+    def masks(self, layers: int, heads: int, *, causal: bool = False) -> tuple[Window, ...]:
+        """A mask a layer; layers that see equally far share one, and with it what kernels keep there."""
+        radii = self.radius if isinstance(self.radius, tuple) else (self.radius,) * layers
+        steps = self.dilation if isinstance(self.dilation, tuple) else (self.dilation,) * layers
+        windows = [
+            Window(radius, 0 if causal else None, self._by_head(step, heads))
+            for radius, step in zip(radii, steps, strict=True)
+        ]
+        shared = {window: window for window in windows}
+        return tuple(shared[window] for window in windows)
+
+    def _by_head(self, step: int, heads: int) -> int | tuple[int, ...]:
+        if self.dilated_heads is None or step == 1:
+            return step
+        return (*[1] * (heads - self.dilated_heads), *[step] * self.dilated_heads)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GlobalAttentionConfig(AttentionConfig):
+    """Self-attention in which tokens that a `Global` mask marks have queries, keys and values of their own."""
+
+    def __post_init__(self) -> None:
+        AttentionConfig.__post_init__(self)
+        if self.kv_heads is not None or self.shaw is not None:
+            raise ConfigError("attention with global tokens takes neither kv_heads nor relative positions (shaw)")
+
+    def build(self) -> GlobalAttention:
+        """The attention of these sizes."""
+        return GlobalAttention(self)
+
+
+class GlobalAttention(SelfAttention):
+    """Local tokens look through `qkv`, at global tokens too; a global token looks at everything through `global_*`.
+
+    The mask says who is global and who sees whom: `(Window(w) | Global(marks)) & Lengths(lengths)`. A causal model has
+    no global tokens: what sees everything would tell the past of the future.
+    """
+
+    def __init__(self, config: GlobalAttentionConfig) -> None:
+        super().__init__(config)
+        width = config.width
+        self.global_q = FusedLinear(width, (width,), bias=config.bias, gain=GAIN)
+        self.global_kv = FusedLinear(width, (width, width), bias=config.bias, gain=GAIN)
+        self.tap_global_q, self.tap_global_k, self.tap_global_v = Tap(), Tap(), Tap()
+
+    @torch.no_grad()
+    def copy_local(self) -> None:
+        """Let the global projections start where the local ones are, as the paper does."""
+        width = self.global_q.out_features
+        for kind in ("weight", "bias"):
+            local = cast(nn.Parameter | None, getattr(self.qkv, kind))
+            if local is not None:
+                getattr(self.global_q, kind).copy_(local[:width])
+                getattr(self.global_kv, kind).copy_(local[width:])
+
+    def forward(
+        self,
+        x_BTD: Tensor,
+        *,
+        mask: Mask | None = None,
+        geometry: Geometry | None = None,
+        cache: LayerCache | None = None,
+        used: int = 0,
+        first: int | None = None,
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        tokens = () if mask is None else globals_of(one_way(mask))
+        placed = geometry is not None and (geometry.angles or geometry.bias is not None)
+        if placed or cache is not None or first is not None:
+            raise ConfigError("attention with global tokens reads whole texts, with positions joined to the input")
+        if mask is None or not tokens:
+            return super().forward(x_BTD, mask=mask, geometry=geometry)
+        if len(tokens) > 1:
+            raise ConfigError(f"a mask with {len(tokens)} Global parts, allowed: one, with the marks of all")
+        marked = marked_queries(tokens[0], x_BTD.shape[1])
+        q, k, v = (split_heads(part, self.heads) for part in self.qkv.split(self.qkv(x_BTD)))
+        q, k, v = self.tap_q(q), self.tap_k(k), self.tap_v(v)
+        if not marked.count:
+            return self._join(self._mix(q, k, v, mask, None, 0))
+        return self._join(self._two_passes((q, k, v), x_BTD, mask, marked))
+
+    def _two_passes(self, local: Heads, x_BTD: Tensor, mask: Mask, marked: Marked) -> Tensor:
+        """(B, H, T, E): what every token sees, and for global ones, instead, what they see through `global_*`."""
+        picked_BND = x_BTD.gather(1, marked.index.unsqueeze(-1).expand(-1, -1, x_BTD.shape[2]))
+        own_q = self.tap_global_q(split_heads(self.global_q(picked_BND), self.heads))
+        own, lean = self._own(own_q, x_BTD, mask)
+        dropout = self.dropout if self.training else 0.0
+        if self.tap_weights.listening:
+            assert own is not None
+            near = ops.attention_weights(*local[:2], mask=mask, scale=self.scale)
+            far = ops.attention_weights(*own[:2], mask=Picked(mask, marked.index), scale=self.scale)
+            weights = marked.put(near, far)
+            seen, changed = self.tap_weights.passed(weights)
+            if changed:
+                dropped = F.dropout(seen, dropout).to(local[2].dtype)
+                x = marked.put(dropped @ local[2], marked.pick(dropped) @ own[2])
+                return self._told(x, local, own, mask, marked, known=seen)
+        # Global tokens' own rows are thrown away here: they need not look far.
+        near = ops.attend(*local, mask=one_way(mask), scale=self.scale, dropout=dropout, kernel=self.kernel)
+        if lean:
+            far = self._absorbed(own_q, x_BTD, mask)
+        else:  # few queries: any kernel will do
+            assert own is not None
+            far = ops.attend(*own, mask=Picked(mask, marked.index), scale=self.scale, dropout=dropout)
+        return self._told(marked.put_into(near, far), local, own, mask, marked)
+
+    def _own(self, own_q: Tensor, x_BTD: Tensor, mask: Mask) -> tuple[Heads | None, bool]:
+        """What global tokens look with, where it is needed, and whether keys and values may be absorbed all the same.
+
+        They may where nobody changes them and the softmax gets all of its weights; whoever only looks changes nothing.
+        """
+        sight = of_marked(mask)
+        lean = (
+            (sight is None or isinstance(sight, Lengths))
+            and absorbed.pays(own_q.shape[2], self.heads, x_BTD.shape[2])
+            and isinstance(self.scale, float)
+            and not (self.training and self.dropout)
+            and isinstance(self.global_kv, FusedLinear)  # in 8 bits there is no matrix to absorb
+            and self.global_kv.alone()
+        )
+        listening = any(tap.listening for tap in (self.tap_weights, self.tap_global_k, self.tap_global_v))
+        if lean and not listening and self.watch is None:
+            return None, True
+        k, v = (split_heads(part, self.heads) for part in self.global_kv.split(self.global_kv(x_BTD)))
+        (k, other_k), (v, other_v) = self.tap_global_k.passed(k), self.tap_global_v.passed(v)
+        return (own_q, k, v), lean and not (other_k or other_v)
+
+    def _absorbed(self, own_q: Tensor, x_BTD: Tensor, mask: Mask) -> Tensor:
+        """(B, H, N, E): what global tokens see, without making keys and values of all tokens for them."""
+        keys_DD, values_DD = self.global_kv.weight.chunk(2)
+        bias = None if self.global_kv.bias is None else self.global_kv.bias.chunk(2)[1]
+        sight = of_marked(mask)
+        assert isinstance(self.scale, float)
+        assert sight is None or isinstance(sight, Lengths)
+        return absorbed.attend(own_q, x_BTD, keys_DD, values_DD, bias, mask=sight, scale=self.scale)
+
+    def _told(
+        self,
+        x_BHTE: Tensor,
+        local: Heads,
+        own: Heads | None,
+        mask: Mask,
+        marked: Marked,
+        known: Tensor | None = None,
+    ) -> Tensor:
+        """x, of which whoever watches has been told."""
+        if self.watch is not None:
+            assert own is not None
+            far = Far(*own, Picked(mask, marked.index), marked)
+            q, k, v = local
+            self.watch(
+                Look(kind="self", q=q, k=k, v=v, mixed=x_BHTE, mask=mask, scale=self.scale, far=far, known=known)
+            )
+        return x_BHTE

@@ -1,0 +1,1 @@
+"""Writing and checking files: atomic commits, manifests, tensors."""

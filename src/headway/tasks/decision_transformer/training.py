@@ -1,0 +1,289 @@
+"""Deciding: a Decision Transformer on logged episodes, asked for returns. No world model: it knows no dynamics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from headway.config import positive
+from headway.data.batching import Indices, Shuffled
+from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation, Plain, View
+from headway.data.episodes import FACTS, Episodes, Part, Policy, held_out, joined, play, read_episodes, write_episodes
+from headway.errors import ConfigError, DataError
+from headway.metrics.world import Returns, rank_correlation
+from headway.models.decision_transformer import Decision, DecisionConfig
+from headway.models.observation import Codes
+from headway.tasks.training_task import IGNORED, Batch, Phase, Term, cross_entropy
+from headway.tasks.world_model.policy import fresh_seeds, seeds_to_learn
+from headway.tasks.world_model.prepare import fitted
+from headway.tasks.world_model.training import EPISODES
+
+LOG = "log"  # the folder of a run's logged episodes
+EVALUATED = 256  # windows in one forward pass of an evaluation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deciding:
+    """What is logged where there is no log yet, and which returns a finished run is asked for."""
+
+    view: View = Plain()
+    log: int = 30000  # environment steps, each episode by another policy drawn at random
+    noise: float = 0.3  # an episode's actions are chance up to this share
+    targets: tuple[float, ...] = (25.0, 75.0, 150.0, 300.0, 500.0)
+
+    def __post_init__(self) -> None:
+        positive("task.log", self.log)
+        if len(self.targets) < 2:
+            raise ConfigError(f"task.targets={self.targets}, allowed: two or more returns")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What came of asking for returns."""
+
+    targets: tuple[float, ...]
+    found: list[Returns]
+    logged: Returns
+    taken: int
+
+    @property
+    def correlation(self) -> float:
+        """Of the ranks of what was asked for and what came."""
+        return rank_correlation(np.asarray(self.targets), np.asarray([each.mean for each in self.found]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Flat values; the score is the one of the largest return asked for."""
+        most = max(range(len(self.targets)), key=lambda n: self.targets[n])
+        asked = {f"return_asked_{target:g}": each.mean for target, each in zip(self.targets, self.found, strict=True)}
+        return {
+            "mean_return": self.found[most].mean,
+            "return_error": self.found[most].error,
+            "episodes": self.found[most].episodes,
+            "environment_steps": self.taken,
+            "logged_return": self.logged.mean,
+            "rank_correlation": self.correlation,
+            **asked,
+        }
+
+
+class DecidingTask:
+    """Windows of logged episodes with the returns that were still to come, and the actions taken there."""
+
+    fixed_shapes = False
+
+    def __init__(
+        self, config: Deciding, name: str, episodes: Episodes, *, length: int, batch_tokens: int, seed: int
+    ) -> None:
+        self.config, self.name, self.length, self.seed = config, name, length, seed
+        self.make = partial(Environment, name, config.view)
+        self.episodes = episodes
+        train, val = held_out(episodes)
+        self.splits = {"train": Part.of(train, length), "val": Part.of(val, length)}
+        self.to_go = {split: part.episodes.returns_to_go() for split, part in self.splits.items()}
+        self.order = Shuffled(len(self.splits["train"].windows), max(batch_tokens // (3 * length), 1), seed)
+
+    def phase(self, model: nn.Module, step: int, device: torch.device) -> Phase:
+        """There is one; before its first step the log is measured."""
+        assert isinstance(model, Decision)
+        if not step:
+            seen = self.splits["train"].episodes.observations
+            if model.numbers is not None:
+                model.mean.copy_(torch.from_numpy(seen.mean(0)))
+                model.std.copy_(torch.from_numpy(seen.std(0).clip(1e-6)))
+            model.scale.fill_(max(float(np.abs(self.to_go["train"]).max()), 1e-3))
+        return Phase("decide", 1.0)
+
+    def batch(self, indices: Indices) -> Batch:
+        """Of the training split."""
+        return self._batch("train", indices)
+
+    def _batch(self, split: str, indices: Indices) -> Batch:
+        """Returns to go (B, T), observations (B, T, …), actions (B, T); what was done is what is to be guessed."""
+        part = self.splits[split]
+        begins, lengths = part.windows.begins[indices], part.windows.lengths[indices]
+        steps = np.arange(int(lengths.max()))
+        rows = begins[:, None] + np.minimum(steps, lengths[:, None] - 1)
+        done = part.episodes.actions[rows]
+        guessed = np.where(steps < lengths[:, None], done, IGNORED)
+        inputs = (self.to_go[split][rows].astype(np.float32), part.episodes.observations[rows], done)
+        return Batch(tuple(map(torch.from_numpy, inputs)), torch.from_numpy(guessed), int(lengths.sum()))
+
+    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
+        """Cross-entropy of the actions."""
+        return {"action": Term(cross_entropy(model(*batch.inputs), batch.targets, smoothing), batch.count)}
+
+    @torch.no_grad()
+    def validate(self, model: nn.Module, device: torch.device) -> float:
+        """Nats an action, on held-out episodes."""
+        return self.evaluate(model, device, "val")
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module, device: torch.device, split: str) -> float:
+        """Nats an action, over windows spread through a split."""
+        windows, total, count = self.splits[split].windows, 0.0, 0
+        picked = np.unique(np.linspace(0, len(windows) - 1, min(len(windows), 4 * EVALUATED)).astype(np.int64))
+        for at in range(0, len(picked), EVALUATED):
+            batch = self._batch(split, picked[at : at + EVALUATED]).to(device)
+            total += float(cross_entropy(model(*batch.inputs), batch.targets))
+            count += batch.count
+        return total / count
+
+    def samples(self, model: nn.Module, device: torch.device) -> list[str]:
+        """What the log holds."""
+        returns = self.episodes.returns
+        low, mid, high = np.quantile(returns, [0.1, 0.5, 0.9])
+        return [
+            f"a log of {self.episodes.steps:,} environment steps, {len(returns):,} episodes; "
+            f"a tenth return below {low:.1f}, half below {mid:.1f}, a tenth above {high:.1f}"
+        ]
+
+    def asked(self, model: nn.Module, device: torch.device, *, episodes: int, seed: int) -> Asked:
+        """Ask for each return in fresh episodes."""
+        assert isinstance(model, Decision)
+        found = []
+        for target in self.config.targets:
+            returns = follow(model, self.make, device, target, list(fresh_seeds(episodes, seed)), seed=seed)
+            found.append(Returns.of(returns))
+        return Asked(self.config.targets, found, Returns.of(self.episodes.returns), self.episodes.taken)
+
+
+@torch.no_grad()
+def follow(
+    model: Decision,
+    make: Maker,
+    device: torch.device,
+    target: float,
+    seeds: list[int],
+    *,
+    seed: int,
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """The returns of an episode a seed, each asked for `target`; actions are drawn. Raises DataError if all break.
+
+    What is asked for goes down by each reward that comes.
+    """
+    random = np.random.default_rng([seed, round(1000 * target)])
+    playing = [_Asked(make(), target, each) for each in seeds]
+    while under_way := [each for each in playing if each.goes_on]:
+        length = min(max(len(each.seen) for each in under_way), model.context)
+        inputs = [_padded([each.window(n, length) for each in under_way]) for n in range(3)]
+        at = torch.tensor([min(len(each.seen), length) - 1 for each in under_way])
+        logits = model(*(torch.from_numpy(x).to(device) for x in inputs)).cpu()[torch.arange(len(at)), at]
+        chosen = (logits.double().numpy() + random.gumbel(size=logits.shape)).argmax(-1)
+        for each, action in zip(under_way, chosen.tolist(), strict=True):
+            each.step(action)
+    returns = [each.total for each in playing if not each.broke]
+    if not returns:
+        raise DataError("not one episode was played to its end")
+    return np.asarray(returns, np.float64)
+
+
+class _Asked:
+    """One episode that is asked for a return."""
+
+    def __init__(self, environment: Environment, target: float, seed: int) -> None:
+        self.environment, self.asked, self.total = environment, [target], 0.0
+        self.goes_on, self.broke = True, False
+        self.actions = [0]  # the last one is yet to come, and not looked at
+        self.seen: list[Observation] = []
+        self._try(lambda: self.seen.append(environment.reset(seed)))
+
+    def _try(self, what: Callable[[], None]) -> None:
+        try:
+            what()
+        except BrokenEpisodeError:
+            self.goes_on, self.broke = False, True
+
+    def window(self, which: int, length: int) -> np.ndarray[Any, np.dtype[Any]]:
+        """The last steps of the returns asked for, the observations, or the actions."""
+        part: list[Any] = (self.asked, self.seen, self.actions)[which][-length:]
+        return np.asarray(part, (np.float32, self.seen[0].dtype, np.int64)[which])
+
+    def step(self, action: int) -> None:
+        """Act, and ask for what is left."""
+
+        def act() -> None:
+            observation, reward, ended, cut = self.environment.step(action)
+            self.actions[-1:] = [action, 0]
+            self.seen.append(observation)
+            self.asked.append(self.asked[-1] - reward)
+            self.total += reward
+            self.goes_on = not (ended or cut)
+
+        self._try(act)
+
+
+def _padded(parts: list[np.ndarray[Any, np.dtype[Any]]]) -> np.ndarray[Any, np.dtype[Any]]:
+    """Side by side, filled up on the right, where nothing looks."""
+    out = np.zeros((len(parts), max(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
+    for row, part in zip(out, parts, strict=True):
+        row[: len(part)] = part
+    return out
+
+
+def logged(config: Deciding, make: Maker, seed: int) -> Episodes:
+    """A log of episodes, each by another policy drawn at random: few are any good, which is what a log is like."""
+    seeds, random, parts, taken = seeds_to_learn(seed), np.random.default_rng([seed, 1]), [], 0
+    actions = make().actions
+    while taken < config.log:
+        policy = _drawn_policy(actions, config.noise, random)
+        parts.append(play(make, policy, iter([next(seeds)]), budget=config.log - taken, together=1))
+        taken += parts[-1].taken
+    return joined(parts)
+
+
+def _drawn_policy(actions: int, noise: float, random: np.random.Generator) -> Policy:
+    """The best action by random weights of the observation, save for a random share of chance."""
+    weights: dict[int, Any] = {}
+    chance = noise * random.random()
+
+    def act(observations: Observation) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        flat = observations.reshape(len(observations), -1)
+        if observations.dtype == np.float32:
+            table = weights.setdefault(0, random.normal(size=(flat.shape[1], actions)))
+            best = (flat @ table).argmax(-1)
+        else:
+            best = np.asarray([weights.setdefault(hash(row.tobytes()), random.integers(actions)) for row in flat])
+        return np.where(random.random(len(flat)) < chance, random.integers(actions, size=len(flat)), best)
+
+    return act
+
+
+def prepare_deciding(
+    config: Deciding, model: DecisionConfig, spec: str, folder: Path, *, batch_tokens: int, seed: int
+) -> tuple[DecidingTask, DecisionConfig]:
+    """The task on a run's log, made where there is none yet, and the model at its sizes.
+
+    `spec` is an environment, or a run whose episodes are the log.
+    """
+    kept = folder / EPISODES / LOG
+    if Path(spec).is_dir():
+        parts, name = _of_run(Path(spec))
+    else:
+        name = spec
+        if not kept.exists():
+            found = logged(config, partial(Environment, name, config.view), seed)
+            write_episodes(kept, found, {"environment": name, "seed": seed})
+        parts = [read_episodes(kept)]
+    environment = Environment(name, config.view)
+    observation = fitted(model.observation, environment.shape)
+    if isinstance(observation, Codes):
+        raise ConfigError(f"{name} shows pictures, allowed for a decision transformer: tokens, numbers")
+    task = DecidingTask(config, name, joined(parts), length=model.context, batch_tokens=batch_tokens, seed=seed)
+    return task, replace(model, observation=observation, actions=environment.actions)
+
+
+def _of_run(run: Path) -> tuple[list[Episodes], str]:
+    """The episodes a run collected, and their environment. Raises DataError if there are none."""
+    folders = sorted((run / EPISODES).glob("*"))
+    if not folders:
+        raise DataError(f"{run}: no episodes there; allowed: an environment's name, or a run that collected some")
+    name = str(json.loads((folders[0] / FACTS).read_text())["environment"])
+    return [read_episodes(each) for each in folders], name

@@ -1,0 +1,161 @@
+"""Language modelling: the next token of a text, cut into blocks of the model's context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from headway.data.batching import Blocks, Indices
+from headway.data.token_store import TokenStore
+from headway.data.tokenizers import Tokenizer
+from headway.decoding.sampling import GREEDY, Sampling, sample
+from headway.errors import ConfigError, DataError
+from headway.metrics.accuracy_by_position import PositionReport, position_report
+from headway.metrics.language import LanguageReport
+from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
+from headway.tasks.translation.scheduled_sampling import ScheduledSampling
+
+EVALUATION_TOKENS = 16384  # in one forward pass of an evaluation
+CONTINUED = 64  # blocks of a split that are continued freely
+
+Ids = np.ndarray[tuple[int], np.dtype[np.uint32]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Language:
+    """A text as one stream of tokens."""
+
+    context: int = 64  # targets in a block; a transformer's own context is the natural choice
+    scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
+
+
+@dataclass(frozen=True, slots=True)
+class Continuations:
+    """Prompts and what follows each: in the text, as guessed after the text so far, and in the model's own words."""
+
+    prompts: list[list[int]]
+    gold: list[list[int]]
+    forced: list[list[int]]
+    free: list[list[int]]
+
+    @property
+    def report(self) -> PositionReport:
+        """Accuracy at each position after the prompt."""
+        return position_report(self.gold, self.forced, self.free)
+
+
+class LanguageTask:
+    """Blocks of a token stream, and how well a model predicts it."""
+
+    fixed_shapes = False
+
+    def __init__(
+        self, config: Language, tokenizer: Tokenizer, splits: dict[str, TokenStore], *, batch_tokens: int, seed: int
+    ) -> None:
+        self.config, self.tokenizer, self.splits = config, tokenizer, splits
+        rows = max(batch_tokens // config.context, 1)
+        self.order = Blocks(len(splits["train"].ids), config.context, rows, seed)
+
+    def batch(self, indices: Indices) -> Batch:
+        """Blocks that begin at these places (B, T)."""
+        window = np.asarray(indices)[:, None] + np.arange(self.config.context + 1)
+        ids = torch.from_numpy(self.splits["train"].ids[window].astype(np.int64))
+        return Batch((ids[:, :-1],), ids[:, 1:].contiguous(), ids[:, 1:].numel())
+
+    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
+        """Next-token cross-entropy."""
+        if self.config.scheduled is not None:
+            (tokens,) = batch.inputs
+            assert tokens is not None
+            batch = replace(batch, inputs=(self.config.scheduled.mixed(model, None, tokens, None, step=step),))
+        return {"next_token": Term(next_token_loss(model, batch, smoothing), batch.count)}
+
+    def validate(self, model: nn.Module, device: torch.device) -> float:
+        """Nats per token over the whole validation text."""
+        return self.evaluate(model, device, "val").loss
+
+    @torch.no_grad()
+    def evaluate(
+        self,
+        model: nn.Module,
+        device: torch.device,
+        split: str,
+        *,
+        context: int | None = None,
+        stride: int | None = None,
+    ) -> LanguageReport:
+        """Every token of a split but its first, once, in windows of `context` tokens (the task's) moved by `stride`.
+
+        Without a stride the windows do not overlap. With one, every token after the first window has at least
+        context - stride tokens before it. Raises ConfigError for a stride that would leave tokens out.
+        """
+        context = self.config.context if context is None else context
+        stride = context if stride is None else stride
+        if not 1 <= stride <= context:
+            raise ConfigError(f"context={context}, stride={stride}: expected 1 <= stride <= context")
+        ids = self.ids(split)
+        batches = windows(ids, context, stride)
+        nats = sum(float(cross_entropy(model(x.to(device)), y.to(device))) for x, y in batches)
+        text = self.tokenizer.decode(ids[1:].tolist())
+        return LanguageReport(nats, len(ids) - 1, len(text.encode()))
+
+    @torch.no_grad()
+    def continuations(
+        self, model: nn.Module, device: torch.device, split: str, *, context: int | None = None
+    ) -> Continuations:
+        """The second half of some blocks of a split, evenly spaced, guessed after the text and continued greedily."""
+        ids = self.ids(split)
+        context = min(self.config.context if context is None else context, len(ids) - 1)
+        known = max(context // 2, 1)
+        blocks = (len(ids) - 1) // context
+        starts = context * np.unique(np.linspace(0, blocks - 1, min(blocks, CONTINUED)).astype(np.int64))
+        found = Continuations([], [], [], [])
+        rows = max(EVALUATION_TOKENS // context, 1)
+        for first in range(0, len(starts), rows):
+            at_BT = starts[first : first + rows, None] + np.arange(context + 1)
+            block = torch.from_numpy(ids[at_BT].astype(np.int64)).to(device)
+            prompt, gold = block[:, :known], block[:, known:]
+            found.prompts.extend(prompt.tolist())
+            found.gold.extend(gold.tolist())
+            found.forced.extend(model(block[:, :-1])[:, known - 1 :].argmax(-1).tolist())
+            length = gold.shape[1]
+            found.free.extend(sample(model, prompt, stop=-1, max_tokens=length, sampling=GREEDY))  # type: ignore[arg-type]
+        return found
+
+    def ids(self, name: str) -> Ids:
+        """The tokens of a split, at least two. Raises DataError."""
+        if name not in self.splits:
+            raise DataError(f"no split {name!r}, there are {', '.join(self.splits)}")
+        if len(self.splits[name].ids) < 2:
+            raise DataError(f"split {name!r} has {len(self.splits[name].ids)} tokens, evaluating needs at least 2")
+        return self.splits[name].ids
+
+    def samples(self, model: nn.Module, device: torch.device) -> list[str]:
+        """A line the model makes up after the first token of the validation text."""
+        prompt = torch.from_numpy(self.ids("val")[:1].astype(np.int64)).view(1, 1).to(device)
+        room = min(self.config.context - 1, 60)
+        drawn = sample(model, prompt, stop=-1, max_tokens=room, sampling=Sampling(temperature=0.8))  # type: ignore[arg-type]
+        return [self.tokenizer.decode(drawn[0])]
+
+
+def windows(ids: Ids, context: int, stride: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Inputs and targets (B, T) of windows of `context` tokens, each `stride` after the one before.
+
+    Of the first window all targets count, of the others the last `stride`; the rest, and what lies past the end of the
+    text, is IGNORED.
+    """
+    last = len(ids) - 1  # the final token is a target only
+    count = 1 + max(-(-(last - context) // stride), 0)
+    rows = max(EVALUATION_TOKENS // context, 1)
+    for first in range(0, count, rows):
+        starts_B = stride * np.arange(first, min(first + rows, count))
+        at_BT = starts_B[:, None] + np.arange(context)
+        fresh_B = starts_B + np.where(starts_B == 0, 0, context - stride)  # from here on targets are new
+        known_BT, counted_BT = at_BT < last, (at_BT < last) & (at_BT >= fresh_B[:, None])
+        inputs = np.where(known_BT, ids[np.minimum(at_BT, last)].astype(np.int64), 0)
+        targets = np.where(counted_BT, ids[np.minimum(at_BT + 1, last)].astype(np.int64), IGNORED)
+        yield torch.from_numpy(inputs), torch.from_numpy(targets)

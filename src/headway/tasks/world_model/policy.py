@@ -1,0 +1,62 @@
+"""Acting in a real environment: policies over observations, and the seeds that episodes are played with."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from headway.data.environments import Observation
+from headway.data.episodes import Policy
+from headway.models.world import World
+from headway.tasks.world_model.imagination import greedy
+
+HALF = 2**30  # seeds to learn with lie below, fresh ones at or above: no episode is ever met twice
+
+
+def seeds_to_learn(*stream: int) -> Iterator[int]:
+    """Seeds for ever, of a stream of their own."""
+    random = np.random.default_rng(stream)
+    while True:
+        yield int(random.integers(HALF))
+
+
+def fresh_seeds(count: int, seed: int) -> Iterator[int]:
+    """So many seeds that were never learned with."""
+    random = np.random.default_rng([HALF, seed])
+    return itertools.islice(iter(lambda: HALF + int(random.integers(HALF)), -1), count)
+
+
+def at_random(actions: int, *stream: int) -> Policy:
+    """Every action as likely as any other."""
+    random = np.random.default_rng(stream)
+    return lambda observations: random.integers(actions, size=len(observations))
+
+
+def learned(model: World, device: torch.device) -> Policy:
+    """The likeliest action."""
+
+    def act(observations: Observation) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return greedy(_logits(model, device, observations)).cpu().numpy()
+
+    return act
+
+
+def exploring(model: World, device: torch.device, *stream: int) -> Policy:
+    """Actions as likely as the actor says, drawn from a stream of their own."""
+    random = np.random.default_rng(stream)
+
+    def act(observations: Observation) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        logits = _logits(model, device, observations).cpu().double().numpy()
+        return np.asarray((logits + random.gumbel(size=logits.shape)).argmax(-1), np.int64)
+
+    return act
+
+
+@torch.no_grad()
+def _logits(model: World, device: torch.device, observations: Observation) -> torch.Tensor:
+    state = model.reader.state(torch.from_numpy(observations).to(device))
+    logits: torch.Tensor = model.actor(model.reader.normal(state))
+    return logits

@@ -1,0 +1,284 @@
+"""World models: collect episodes, learn the world from them, learn to act in imagination alone, and once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway.config import positive, probability
+from headway.data.batching import Indices
+from headway.data.environments import Environment, Plain, View
+from headway.data.episodes import Episodes, Part, held_out, joined, play, read_episodes, write_episodes
+from headway.errors import ConfigError, DataError
+from headway.models.world import World
+from headway.tasks.training_task import Batch, Phase, Term
+from headway.tasks.world_model.imagination import Start, acting, actor_critic, drawn, dream
+from headway.tasks.world_model.policy import at_random, exploring, seeds_to_learn
+from headway.tasks.world_model.schedule import PhaseName, Round, Rounds, cooling
+
+EPISODES = "episodes"  # of a run: a folder a round
+EVALUATED = 256  # windows in one forward pass of an evaluation
+REVIVED = 50  # steps of a code phase between looks for codes that nothing uses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldModel:
+    """What is collected and how, how a round is spent, and how dreams go."""
+
+    view: View = Plain()
+    collect: tuple[int, ...] = (5000, 5000)  # environment steps of each round, at random in the first
+    round: Round = Round()
+    length: int = 16  # steps of a training window
+    dreams: int = 512  # side by side
+    horizon: int = 15  # steps of a dream
+    context: int = 2  # real steps before one, at most
+    discount: float = 0.99
+    trace: float = 0.95  # λ
+    entropy: float = 0.003
+    rare: float = 1.0  # how much more an end counts than a step that was none
+    act_rate: float = 1.0  # the learning rate of actor and critic, as a share of the world's
+
+    def __post_init__(self) -> None:
+        for name in ("length", "dreams", "horizon"):
+            positive(f"task.{name}", getattr(self, name))
+        if not self.collect or min(self.collect) < 1:
+            raise ConfigError(f"task.collect={self.collect}, allowed: one or more whole numbers from 1")
+        for name in ("discount", "trace"):
+            probability(f"task.{name}", getattr(self, name))
+
+
+class WorldTask:
+    """Batches of windows for the world, of starts for dreams; the environment is touched when a round begins only."""
+
+    fixed_shapes = False
+
+    def __init__(
+        self,
+        config: WorldModel,
+        name: str,
+        folder: Path,
+        *,
+        batch_tokens: int,
+        seed: int,
+        note: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.config, self.name, self.folder, self.seed, self.note = config, name, folder, seed, note
+        self.make = partial(Environment, name, config.view)
+        self.collected: list[Episodes] = []
+        self.splits: dict[str, Part] = {}
+        frames = max(batch_tokens // 8, 1)
+        rows: dict[PhaseName, int] = {
+            "code": frames, "world": max(batch_tokens // config.length, 1), "act": config.dreams,
+        }  # fmt: skip
+        self.order = Rounds(config.round, rows, self._total, seed)
+        self.now: PhaseName = "world"
+        while len(self.collected) < len(config.collect) and self._place(len(self.collected)).exists():
+            self.collected.append(read_episodes(self._place(len(self.collected))))
+        if self.collected:
+            self._divide()
+
+    # --- collecting ------------------------------------------------------------------------------------------------
+
+    def phase(self, model: nn.Module, step: int, device: torch.device) -> Phase:
+        """What this step is for. The first one of a round collects, as far as that was not done before."""
+        number, name, at, steps = self.config.round.at(step)
+        assert isinstance(model, World)
+        fresh = step % self.config.round.steps == 0
+        if fresh:
+            self._begin(model, number, device)
+        elif len(self.collected) <= min(number, len(self.config.collect) - 1):
+            raise DataError(f"{self._place(len(self.collected))}: the episodes of a round that is under way are gone")
+        else:
+            self._forget_after(number)
+        if name == "code" and number == 0 and at % REVIVED == 0 and at < steps // 2:
+            self._revive(model, at, device)
+        self.now = name
+        share = self.config.act_rate if name == "act" else 1.0
+        return Phase(name, share * cooling(at, steps))
+
+    def _begin(self, model: World, number: int, device: torch.device) -> None:
+        """Collect for a round, and measure what there is now."""
+        self._forget_after(number)
+        if number < len(self.config.collect) and len(self.collected) <= number:
+            kept = self._place(number)  # from a sitting that came as far as this: the same episodes again
+            self.collected.append(read_episodes(kept) if kept.exists() else self._collect(model, number, device))
+        self._divide()
+        train = self.splits["train"]
+        episodes, rows = train.episodes, train.rows
+        if episodes.observations.dtype == np.float32:
+            states = torch.from_numpy(episodes.observations)
+            model.renormalise(states.to(device), (states[rows + 1] - states[rows]).to(device))
+        largest = np.abs(episodes.returns_to_go(self.config.discount)).max()
+        model.scale.fill_(max(float(largest), 1e-3))
+
+    def _forget_after(self, number: int) -> None:
+        """A run that goes on from an older checkpoint finds rounds that are yet to come: not to be known now."""
+        if len(self.collected) > number + 1:
+            self.collected = self.collected[: number + 1]
+            self._divide()
+
+    def _collect(self, model: World, number: int, device: torch.device) -> Episodes:
+        stream = (self.seed, number)
+        actions = self.make().actions
+        policy = at_random(actions, *stream) if not number else exploring(model, device, *stream)
+        found = play(self.make, policy, seeds_to_learn(*stream), budget=self.config.collect[number])
+        write_episodes(self._place(number), found, {"environment": self.name, "round": number, "seed": self.seed})
+        lost = f", {found.dropped:,} broke and were dropped" if found.dropped else ""
+        self.note(
+            f"round {number}: {found.taken:,} environment steps by {'chance' if not number else 'the policy'}, "
+            f"{len(found):,} episodes, mean return {found.returns.mean():.3f}{lost}"
+        )
+        return found
+
+    def _place(self, number: int) -> Path:
+        return self.folder / EPISODES / f"round-{number:03d}"
+
+    def _divide(self) -> None:
+        """Every tenth episode of all that is there is held out."""
+        train, val = held_out(joined(self.collected))
+        self.splits = {"train": Part.of(train, self.config.length), "val": Part.of(val, self.config.length)}
+
+    def _revive(self, model: World, at: int, device: torch.device) -> None:
+        pictures = self.splits["train"].episodes.observations
+        random = np.random.default_rng([self.seed, at])
+        chosen = pictures[random.integers(len(pictures), size=min(256, len(pictures)))]
+        if model.codes is not None:
+            model.codes.revive(torch.from_numpy(chosen).to(device))
+
+    @property
+    def taken(self) -> int:
+        """Environment steps that were used so far."""
+        return sum(part.taken for part in self.collected)
+
+    # --- batches and losses ----------------------------------------------------------------------------------------
+
+    def _total(self, phase: PhaseName) -> int:
+        train = self.splits["train"]
+        if phase == "code":
+            return len(train.episodes.actions)
+        return len(train.windows) if phase == "world" else len(train.rows)
+
+    def batch(self, indices: Indices) -> Batch:
+        """Pictures, windows or starts: what the phase at hand learns from."""
+        if self.now == "code":
+            pictures = torch.from_numpy(self.splits["train"].episodes.observations[indices])
+            return Batch((pictures,), torch.zeros(0), len(indices))
+        if self.now == "world":
+            return self.windows("train", indices)
+        context = int(indices[0]) % (self.config.context + 1)
+        start = self.starts("train", indices, context)
+        return Batch((start.states, start.actions, start.ages), torch.zeros(0), len(indices) * self.config.horizon)
+
+    def windows(self, split: str, indices: Indices) -> Batch:
+        """Observations (B, T + 1, …), actions (B, T), ages (B, T), reward and end (B, T, 2), which count (B, T)."""
+        part = self.splits[split]
+        begins, lengths = part.windows.begins[indices], part.windows.lengths[indices]
+        steps = np.arange(int(lengths.max()))
+        counted = steps < lengths[:, None]
+        rows = begins[:, None] + np.minimum(steps, lengths[:, None] - 1)
+        every = part.episodes
+        seen = every.observations[np.concatenate([rows, rows[:, -1:] + 1], 1)]
+        # Past its last step a window repeats it: what follows the last step is the row after it, wherever that stands.
+        seen[np.arange(len(rows)), lengths] = every.observations[begins + lengths]
+        outcome = np.stack([every.rewards[rows], every.ends[rows].astype(np.float32)], -1)
+        inputs = (seen, every.actions[rows], part.ages[rows], counted)
+        return Batch(tuple(map(torch.from_numpy, inputs)), torch.from_numpy(outcome), int(lengths.sum()))
+
+    def starts(self, split: str, indices: Indices, context: int) -> Start:
+        """Where dreams may begin: rows (B,) of a split with `context` real steps before each.
+
+        Rows too near the start of their episode are moved on to where there are enough, or left out.
+        """
+        part = self.splits[split]
+        rows = part.rows[indices]
+        wanted = np.maximum(part.ages[rows], context)
+        moved = np.minimum(rows + wanted - part.ages[rows], len(part.ages) - 1)
+        kept = moved[(part.ages[moved] == wanted) & part.goes_on[moved]]
+        if not len(kept):
+            kept, context = rows, 0
+        back = kept[:, None] - np.arange(context, -1, -1)
+        seen = torch.from_numpy(part.episodes.observations[back])
+        actions = torch.from_numpy(part.episodes.actions[back[:, :-1]])
+        return Start(seen, actions, torch.from_numpy(part.ages[back]))
+
+    def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
+        """Of the phase at hand."""
+        assert isinstance(model, World)
+        if self.now == "code":
+            assert model.codes is not None, "only pictures have a code to learn"
+            (pictures,) = batch.inputs
+            assert pictures is not None
+            return {name: Term(x.sum(), batch.count) for name, x in model.codes.autoencoded(pictures).items()}
+        if self.now == "world":
+            nats, reward, end = world_loss(model, batch, rare=self.config.rare)
+            return {name: Term(x, batch.count) for name, x in (("observation", nats), ("reward", reward), ("end", end))}
+        config, (states, actions, ages) = self.config, batch.inputs
+        assert states is not None
+        assert actions is not None
+        assert ages is not None
+        start = Start(model.reader.state(states), actions, ages)
+        dreamt = dream(model, start, config.horizon, acting(model, drawn))
+        parts = actor_critic(model, dreamt, discount=config.discount, trace=config.trace, entropy=config.entropy)
+        return {name: Term(x, batch.count) for name, x in zip(("policy", "variety", "value"), parts, strict=True)}
+
+    # --- evaluation ------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def validate(self, model: nn.Module, device: torch.device) -> float:
+        """-log p of what comes next and of the end, with the reward's squared error, a step; on held-out episodes."""
+        assert isinstance(model, World)
+        total = count = 0.0
+        windows = self.splits["val"].windows
+        picked = np.unique(np.linspace(0, len(windows) - 1, min(len(windows), 4 * EVALUATED)).astype(np.int64))
+        for at in range(0, len(picked), EVALUATED):
+            batch = self.windows("val", picked[at : at + EVALUATED]).to(device)
+            total += float(sum(world_loss(model, batch, exact=True)))
+            count += batch.count
+        return total / count
+
+    def samples(self, model: nn.Module, device: torch.device) -> list[str]:
+        """How long the policy's dreams go on, and what they bring."""
+        assert isinstance(model, World)
+        val = self.splits["val"]
+        start = self.starts("val", np.arange(min(len(val.rows), 64)), 0)
+        states = model.reader.state(start.states.to(device))
+        dreamt = dream(
+            model,
+            Start(states, start.actions.to(device), start.ages.to(device)),
+            2 * self.config.horizon,
+            acting(model, drawn),
+        )
+        alive = float(dreamt.alive.float().sum(0).mean())
+        return [
+            f"{self.taken:,} environment steps; dreams of {2 * self.config.horizon} steps last {alive:.1f}, "
+            f"their return is {float(dreamt.returns.mean()):.3f}"
+        ]
+
+
+def world_loss(model: World, batch: Batch, *, rare: float = 1.0, exact: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """Summed over steps: of the next observation, of the reward (-log p of any, and its squared error), of the end.
+
+    `exact` gives the likelihood where something steadier is minimised.
+    """
+    observations, actions, ages, counted = batch.inputs
+    assert observations is not None
+    assert actions is not None
+    assert ages is not None
+    assert counted is not None
+    states = model.reader.state(observations)
+    before, after = states[:, :-1], states[:, 1:]
+    h = model(before, actions, ages)
+    nats = (model.reader.score if exact else model.reader.nats)(h, before, after)
+    any_reward, reward, end = model.outcomes(h, after)
+    rewards, ended = batch.targets.unbind(-1)
+    given = (rewards != 0).float()
+    ends = F.binary_cross_entropy_with_logits(end, ended, reduction="none") * (1 + (rare - 1) * ended)
+    off = F.binary_cross_entropy_with_logits(any_reward, given, reduction="none") + given * (reward - rewards).square()
+    return (nats * counted).sum(), (off * counted).sum(), (ends * counted).sum()

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import warnings
+
+import pytest
+import torch
+from torch import Tensor
+
+from headway.errors import ShapeError
+from headway.ops import Causal, Lengths, Listed, Mask, attend
+from headway.ops.attend import checked
+from headway.ops.kernels import gathered as listed
+
+pytestmark = pytest.mark.skipif(not listed.works(), reason="torch lacks one of the two operations")
+
+ROWS, HEADS, KEYS, WIDTH = 8, 4, 21, 8
+
+
+def cached(order: str, keys: int = KEYS) -> tuple[Tensor, Tensor]:
+    """Keys and values in a cache with room for more: NaN, which nobody may read."""
+    generator = torch.Generator().manual_seed(keys)
+    found = []
+    for _ in range(2):
+        sizes = (ROWS, HEADS, keys + 5, WIDTH) if order == "heads" else (ROWS, keys + 5, HEADS, WIDTH)
+        buffer = torch.full(sizes, torch.nan)
+        x = (buffer if order == "heads" else buffer.transpose(1, 2)).narrow(2, 0, keys)
+        found.append(x.copy_(torch.randn(x.shape, generator=generator)))
+    return found[0], found[1]
+
+
+def queries(count: int) -> Tensor:
+    return torch.randn(ROWS, HEADS, count, WIDTH, generator=torch.Generator().manual_seed(count))
+
+
+def some_keys(count: int, each: int) -> Tensor:
+    generator = torch.Generator().manual_seed(each)
+    return torch.rand(ROWS, count, KEYS, generator=generator).argsort(-1)[..., :each]
+
+
+@pytest.mark.parametrize("order", ["heads", "positions"])
+@pytest.mark.parametrize("count", [3, 4, 16])
+@pytest.mark.parametrize("each", [1, 7, 16, KEYS])
+@torch.inference_mode()
+def test_queries_with_lists_meet_the_reference(order, count, each):
+    q, (k, v), mask = queries(count), cached(order), Listed(some_keys(count, each))
+    assert listed.pays(checked(q, k, v, mask, None, None, 0.0, None))
+    torch.testing.assert_close(attend(q, k, v, mask=mask), attend(q, k, v, mask=mask, kernel="reference"))
+
+
+@pytest.mark.parametrize("order", ["heads", "positions"])
+@pytest.mark.parametrize("count", [3, 16])
+@pytest.mark.parametrize("mask", [None, Lengths(torch.tensor([21, 1, 0, 5, 20, 2, 16, 15]))])
+@torch.inference_mode()
+def test_queries_that_share_their_keys_meet_the_reference(order, count, mask):
+    q, (k, v) = queries(count), cached(order)
+    assert listed.pays(checked(q, k, v, mask, None, None, 0.0, None))
+    torch.testing.assert_close(attend(q, k, v, mask=mask), attend(q, k, v, mask=mask, kernel="reference"))
+
+
+@pytest.mark.parametrize("keys", [1, 2, 15, 16, 40])
+@torch.inference_mode()
+def test_a_step_looks_at_the_whole_cache(keys):
+    (k, v), rows = cached("heads", keys), 3  # three times as many rows, so that there are enough
+    q, k, v = queries(1).repeat(rows, 1, 1, 1), k.repeat(rows, 1, 1, 1), v.repeat(rows, 1, 1, 1)
+    mask = Causal(offset=keys - 1)
+    assert listed.pays(checked(q, k, v, mask, None, None, 0.0, None))
+    torch.testing.assert_close(attend(q, k, v, mask=mask), attend(q, k, v, mask=mask, kernel="reference"))
+
+
+@torch.inference_mode()
+def test_a_line_beside_others_gets_what_it_gets_alone_to_the_bit():
+    keys = some_keys(4, 9)
+    q, (k, v) = queries(4), cached("positions")
+    together = attend(q, k, v, mask=Listed(keys))
+    rows = torch.arange(ROWS).unsqueeze(1)
+    for line in range(4):
+        own_k, own_v = (x.transpose(1, 2)[rows, keys[:, line]].transpose(1, 2).repeat(3, 1, 1, 1) for x in (k, v))
+        alone = attend(q[:, :, line : line + 1].repeat(3, 1, 1, 1), own_k, own_v)
+        assert torch.equal(alone[:ROWS], together[:, :, line : line + 1])
+
+
+def pays(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None = None) -> bool:
+    return listed.pays(checked(q, k, v, mask, None, None, 0.0, None))
+
+
+def test_who_is_not_served():
+    q, (k, v) = queries(4), cached("heads")
+    assert not pays(q, k, v)  # somebody may ask for gradients
+    with torch.inference_mode():
+        assert pays(q, k, v)
+        assert not pays(q[:1], k[:1], v[:1])  # too few
+        assert not pays(q.double(), k.double(), v.double())
+        assert not pays(q, k[:, :2], v[:, :2])  # heads that share keys
+        assert not pays(q, k, v.clone())  # they lie in another way
+        assert not pays(q, k, v, Causal(offset=3))
+        empty = Listed(torch.zeros(ROWS, 4, 0, dtype=torch.long))
+        assert not pays(q, k, v, empty)
+        assert torch.equal(attend(q, k, v, mask=empty), torch.zeros_like(q))
+
+
+def test_a_list_as_a_mask():
+    mask = Listed(torch.tensor([[[0, 2], [3, 1]]]))
+    assert mask.show(2, 4) == "■ · ■ ·\n· ■ · ■"
+    with pytest.raises(ShapeError, match=r"\(1, 2, 2\), the call needs \(8, 4, any number\)"):
+        attend(queries(4), *cached("heads"), mask=mask)
+
+
+def test_nobody_is_warned_of_sparse_tensors():
+    listed.works.cache_clear()
+    with warnings.catch_warnings(), torch.inference_mode():
+        warnings.simplefilter("error")
+        assert attend(queries(4), *cached("heads")).isfinite().all()

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("gymnasium")
+
+from headway.errors import ConfigError, DataError
+from headway.models import DecisionConfig, build_model
+from headway.models.observation import Numbers
+from headway.tasks.decision_transformer.training import Deciding, prepare_deciding
+from headway.tasks.training_task import IGNORED
+from headway.training.trainer import Trainer
+from tests.training.small import Silent
+from tests.worlds import TRAIN, trainer
+
+MODEL = DecisionConfig(observation=Numbers(size=1), actions=2, context=4, width=16, layers=1, heads=2)
+TASK = Deciding(log=300, targets=(10.0, 40.0))
+
+
+def prepared(folder, spec="CartPole-v1"):
+    return prepare_deciding(TASK, MODEL, spec, folder, batch_tokens=96, seed=0)
+
+
+def test_the_log_is_made_once_and_kept(tmp_path):
+    task, model = prepared(tmp_path)
+    assert model.observation == Numbers(size=4)
+    assert task.episodes.taken == 300
+    again, _ = prepared(tmp_path)
+    np.testing.assert_array_equal(task.episodes.observations, again.episodes.observations)
+    assert len(set(task.episodes.returns.tolist())) > 3  # another policy each time
+
+
+def test_a_batch_holds_what_was_still_to_come(tmp_path):
+    task, _ = prepared(tmp_path)
+    batch = task.batch(np.arange(len(task.splits["train"].windows)))
+    to_go, states, actions = batch.inputs
+    counted = batch.targets != IGNORED
+    assert batch.count == int(counted.sum())
+    assert (batch.targets[counted] == actions[counted]).all()
+    both = counted[:, 1:]
+    assert (to_go.diff(dim=1)[both] == -1).all()  # CartPole gives one a step
+    assert states.shape == (*actions.shape, 4)
+
+
+def test_it_trains_and_is_asked_for_returns(tmp_path):
+    task, model = prepared(tmp_path)
+    made = Trainer(build_model(model), task, replace(TRAIN, steps=6, evaluate_every=6), tmp_path, Silent())
+    made.train()
+    assert made.model.scale == pytest.approx(task.to_go["train"].max())
+    made.model.eval()
+    found = task.asked(made.model, made.device, episodes=3, seed=0)
+    assert found.to_json() == task.asked(made.model, made.device, episodes=3, seed=0).to_json()
+    values = found.to_json()
+    assert {"return_asked_10", "return_asked_40", "rank_correlation", "mean_return"} <= set(values)
+    assert values["episodes"] == 3
+    assert values["environment_steps"] == 300
+
+
+def test_the_episodes_of_a_world_run_are_a_log(tmp_path):
+    world = trainer(tmp_path / "world")
+    world.advance()
+    task, model = prepared(tmp_path / "run", str(tmp_path / "world"))
+    assert task.name == "FrozenLake-v1"
+    assert task.episodes.taken == world.task.taken
+    assert torch.isfinite(build_model(model)(*task.batch(np.arange(3)).inputs)).all()
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(DataError, match="no episodes there"):
+        prepared(tmp_path / "run", str(tmp_path / "empty"))
+
+
+def test_one_target_is_nothing_to_rank():
+    with pytest.raises(ConfigError, match="two or more"):
+        Deciding(targets=(1.0,))
