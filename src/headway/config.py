@@ -15,9 +15,12 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from headway.errors import ConfigError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 C = TypeVar("C")
 TAG = "type"
@@ -36,33 +39,64 @@ def probability(name: str, value: float) -> None:
 
 
 def kind(config: type) -> str:
-    """The name a choice goes by."""
-    return _kind(config.__name__)
+    """The name a choice goes by: its class variable `name`, else its class name in small letters with dashes."""
+    own = vars(config).get("name")
+    return own if isinstance(own, str) else _kind(config.__name__)
 
 
 def _kind(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", name.removesuffix("Config")).lower()
 
 
-class Choice(Mapping[str, type]):
-    """Dataclasses by the names they go by, each imported when it is looked up: a union for the reader of a config.
+def names(config: type) -> tuple[str, ...]:
+    """The name a choice is written with, and the older ones it is still read by (its class variable `aliases`)."""
+    return (kind(config), *vars(config).get("aliases", ()))
 
-    `homes` has, for each class, its module. A type checker is shown the union itself instead.
+
+class Choice(Mapping[str, type]):
+    """A registry of dataclasses by name, each imported when it is looked up: a union for the reader of a config.
+
+    `homes` has, for each name, "module:Class". Installed packages add to it through the entry points of `group`, which
+    are searched only for a name that is not built in. A config can name what is registered here, never a module.
     """
 
-    def __init__(self, homes: Mapping[str, str]) -> None:
-        self.homes = {_kind(name): (module, name) for name, module in homes.items()}
+    def __init__(
+        self, homes: Mapping[str, str], *, aliases: Mapping[str, str] | None = None, group: str | None = None
+    ) -> None:
+        self.homes, self.aliases, self.group = dict(homes), dict(aliases or {}), group
 
     def __getitem__(self, name: str) -> type:
-        module, wanted = self.homes[name]
-        found: type = getattr(import_module(module), wanted)
-        return found
+        name = self.aliases.get(name, name)
+        if name in self.homes:
+            module, _, wanted = self.homes[name].partition(":")
+            found: type = getattr(import_module(module), wanted)
+            return found
+        return loaded(self.group, name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.homes)
+        yield from self.homes
+        yield from (name for name in plugins(self.group) if name not in self.homes)
 
     def __len__(self) -> int:
-        return len(self.homes)
+        return sum(1 for _ in self)
+
+
+@cache
+def plugins(group: str | None) -> dict[str, EntryPoint]:
+    """What installed packages register under an entry point group, by name."""
+    from importlib.metadata import entry_points  # a tenth of a second, which few commands need
+
+    return {} if group is None else {each.name: each for each in entry_points(group=group)}
+
+
+def loaded(group: str | None, name: str) -> Any:
+    """The object a plugin registered under this name. Raises KeyError if there is none, ConfigError if it fails."""
+    point = plugins(group)[name]
+    try:
+        return point.load()
+    except Exception as error:  # a plugin may raise anything while it is imported
+        reason = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"plugin {name!r} ({point.value}) of group {group} cannot be loaded: {reason}") from error
 
 
 def plain(value: Any) -> Any:
@@ -111,7 +145,8 @@ def _unknown(what: str, got: str, allowed: Iterable[str]) -> str:
 def _read(wanted: Any, value: Any, path: str) -> Any:
     if get_origin(wanted) in (Union, types.UnionType):
         options = get_args(wanted)
-        classes = {kind(each): each for each in options if isinstance(each, type) and dataclasses.is_dataclass(each)}
+        options_by_name = [each for each in options if isinstance(each, type) and dataclasses.is_dataclass(each)]
+        classes = {name: each for each in options_by_name for name in names(each)}
         return _read_choice(classes, [each for each in options if each not in classes.values()], value, path)
     if isinstance(wanted, Choice):
         return _read_choice(wanted, [], value, path)
@@ -158,7 +193,7 @@ def _read_dataclass(wanted: Any, value: Any, path: str) -> Any:
     if not isinstance(value, Mapping):
         raise ConfigError(f"{path or kind(wanted)}={value!r}, expected settings of {kind(wanted)}")
     hints = {field.name: _hints(wanted)[field.name] for field in dataclasses.fields(wanted)}
-    if value.get(TAG, kind(wanted)) != kind(wanted):
+    if value.get(TAG, kind(wanted)) not in names(wanted):
         raise ConfigError(f"{path or TAG}={value[TAG]!r}, allowed: {kind(wanted)}")
     given: dict[str, Any] = {}
     for key, part in value.items():

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from headway._lazy import on_demand
-from headway.config import Choice
+from headway.config import Choice, _kind
 from headway.errors import ConfigError
 from headway.models.stepper import Source, Stepper
 
@@ -111,7 +111,10 @@ if TYPE_CHECKING:
     )
 else:
     __getattr__ = _named  # unseen by a type checker, to which it would promise every name
-    ModelConfig = Choice({name: file for file, names in _FILES.items() for name in names if name in MODELS})
+    ModelConfig = Choice(
+        {_kind(name): f"{file}:{name}" for file, names in _FILES.items() for name in names if name in MODELS},
+        group="headway.models",
+    )
 
 
 def build_model(config: ModelConfig, *, seed: int = 0, device: torch.device | str = "cpu") -> nn.Module:

@@ -37,17 +37,18 @@ if TYPE_CHECKING:
 else:  # a run has one of them, and waits for no other
     TaskConfig = Choice(
         {
-            "Captioning": "headway.tasks.captioning.training",
-            "Classification": "headway.tasks.image_classification.training",
-            "Deciding": "headway.tasks.decision_transformer.training",
-            "Embedding": "headway.tasks.sentence_embedding.embed",
-            "Language": "headway.tasks.language_modelling.training",
-            "Masked": "headway.tasks.masked_lm.training",
-            "PoseEstimation": "headway.tasks.pose.training",
-            "TextClassification": "headway.tasks.text_classification.training",
-            "Translation": "headway.tasks.translation.training",
-            "WorldModel": "headway.tasks.world_model.training",
-        }
+            "captioning": "headway.tasks.captioning.training:Captioning",
+            "classification": "headway.tasks.image_classification.training:Classification",
+            "deciding": "headway.tasks.decision_transformer.training:Deciding",
+            "embedding": "headway.tasks.sentence_embedding.embed:Embedding",
+            "language": "headway.tasks.language_modelling.training:Language",
+            "masked": "headway.tasks.masked_lm.training:Masked",
+            "pose-estimation": "headway.tasks.pose.training:PoseEstimation",
+            "text-classification": "headway.tasks.text_classification.training:TextClassification",
+            "translation": "headway.tasks.translation.training:Translation",
+            "world-model": "headway.tasks.world_model.training:WorldModel",
+        },
+        group="headway.tasks",
     )
 
 ONE = "tokenizer.json"  # where source and target share a vocabulary, or there is only one text
