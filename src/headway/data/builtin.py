@@ -1,4 +1,4 @@
-"""Data sets that need no files: generated here, or part of Python. A built-in name wins over a path of that name."""
+"""Built-in data sets: generated, or part of headway or Python. A built-in name wins over a path of that name."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from headway.data.sequences import addition, copy, copy_digits, copy_long, rever
 from headway.data.shapes import load_shapes, scenes
 from headway.data.sounds import load_tones
 from headway.data.spectrograms import Spectrogram
+from headway.data.synthetic.phrases import phrases as read_phrases
 from headway.data.tables import Pair
 from headway.errors import DataError
 
@@ -113,9 +114,7 @@ def a_few_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size
 @cache
 def phrases() -> ParallelText:
     """English and French from a grammar, with a split `unseen` of words never seen together."""
-    from headway.data.phrases import phrases as generated  # takes a moment, which other sets need not wait for
-
-    return ParallelText(name="phrases", source="en", target="fr", splits=generated())
+    return ParallelText(name="phrases", source="en", target="fr", splits=read_phrases())
 
 
 def deck_sentences() -> PlainText:

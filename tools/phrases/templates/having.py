@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.data.phrases import words
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import Clause, Negation, Nominal, Phrase, Tense, ask, noun_phrase, say, stop, word
-from headway.data.phrases.words import BE, HAVE, Noun, Verb
+from tools.phrases import words
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import Clause, Negation, Nominal, Phrase, Tense, ask, noun_phrase, say, stop, word
+from tools.phrases.words import BE, HAVE, Noun, Verb
 
 NOW = words.Word("now", "maintenant", kind="time")
 NEED = Verb("need", "avoir besoin", "needed", "needed", kind="verb")

@@ -8,9 +8,9 @@ from functools import cache
 from random import Random
 from typing import TypeVar
 
-from headway.data.phrases import lexicon, words
-from headway.data.phrases.grammar import EMPTY, PRONOUNS, Nominal, Phrase, Pronoun, noun_phrase, say, word
-from headway.data.phrases.words import ABSOLUTE, Adjective, Adverb, Noun, Verb, Word
+from tools.phrases import lexicon, words
+from tools.phrases.grammar import EMPTY, PRONOUNS, Nominal, Phrase, Pronoun, noun_phrase, say, word
+from tools.phrases.words import ABSOLUTE, Adjective, Adverb, Noun, Verb, Word
 
 W = TypeVar("W", bound=Word)
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from headway.data.phrases.grammar import Link
-from headway.data.phrases.pairs import HERALD, Pair, generate, words
-from headway.data.phrases.words import ADJECTIVES
+from tools.phrases.grammar import Link
+from tools.phrases.pairs import HERALD, Pair, generate, words
+from tools.phrases.words import ADJECTIVES
 
 SEED = 2018
 HELD_OUT = 1000  # pairs in each of val, test and unseen

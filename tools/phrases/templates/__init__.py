@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import Phrase
-from headway.data.phrases.templates import action, compound, copular, having, nominal
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import Phrase
+from tools.phrases.templates import action, compound, copular, having, nominal
 
 Template = Callable[[Draw], Phrase | None]
 

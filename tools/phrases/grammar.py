@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from headway.data.phrases import english, french, lexicon
-from headway.data.phrases.words import BE, HAVE, MEILLEUR, MODALS, PIRE, Adjective, Adverb, Noun, Verb, Word
+from tools.phrases import english, french, lexicon
+from tools.phrases.words import BE, HAVE, MEILLEUR, MODALS, PIRE, Adjective, Adverb, Noun, Verb, Word
 
 Tense = Literal["present", "progressive", "past", "perfect", "future"]
 Negation = Literal["", "not", "never"]

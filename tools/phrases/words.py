@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
-from headway.data.phrases import english, french, lexicon, verbs
+from tools.phrases import english, french, lexicon, verbs
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.data.phrases import french, lexicon, words
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import (
+from tools.phrases import french, lexicon, words
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import (
     EMPTY,
     Clause,
     Negation,
@@ -22,8 +22,8 @@ from headway.data.phrases.grammar import (
     stop,
     word,
 )
-from headway.data.phrases.templates.action import ACTIVE, HUMAN, INVOLUNTARY, PEOPLE, PERSONAL_ACTIVE, PLAIN
-from headway.data.phrases.words import BE, CONTROL, INTRANSITIVE, MODALS, MOTION, TRANSITIVE, Verb
+from tools.phrases.templates.action import ACTIVE, HUMAN, INVOLUNTARY, PEOPLE, PERSONAL_ACTIVE, PLAIN
+from tools.phrases.words import BE, CONTROL, INTRANSITIVE, MODALS, MOTION, TRANSITIVE, Verb
 
 DENIED = tuple(verb for verb in CONTROL if verb.en in ("want", "like", "try", "forget"))
 VOLUNTARY = tuple(verb for verb in (*ACTIVE, *PLAIN) if verb.en not in INVOLUNTARY)

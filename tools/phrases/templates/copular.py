@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.data.phrases import french, lexicon, words
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import (
+from tools.phrases import french, lexicon, words
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import (
     EMPTY,
     Clause,
     Negation,
@@ -21,7 +21,7 @@ from headway.data.phrases.grammar import (
     stop,
     word,
 )
-from headway.data.phrases.words import BE, NOUNS, Adjective, Noun
+from tools.phrases.words import BE, NOUNS, Adjective, Noun
 
 CONTRARY = ({"long", "short"}, {"old", "modern"}, {"small", "tall"}, {"bad", "delicious"}, {"bad", "excellent"})
 DESCRIBED = ("people", "pet", "beast", "fruit", "dish", "food", "drink", "goods", "place", "event", "speech", "nature")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.data.phrases import words
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import (
+from tools.phrases import words
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import (
     EMPTY,
     Clause,
     Negation,
@@ -19,7 +19,7 @@ from headway.data.phrases.grammar import (
     stop,
     word,
 )
-from headway.data.phrases.words import DATIVE, INTRANSITIVE, MOTION, PLAY, PREPOSITIONAL, TRANSITIVE, Verb
+from tools.phrases.words import DATIVE, INTRANSITIVE, MOTION, PLAY, PREPOSITIONAL, TRANSITIVE, Verb
 
 ACTIVE = tuple(verb for verb in TRANSITIVE if not verb.stative)
 CLEAR_PAST = tuple(verb for verb in ACTIVE if verb.en_past != verb.en)  # not `they read the book`

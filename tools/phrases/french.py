@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from headway.data.phrases.verbs import IMPERFECT, IRREGULAR, WITH_ETRE
+from tools.phrases.verbs import IMPERFECT, IRREGULAR, WITH_ETRE
 
 ASPIRATE = "*"  # before an h that allows no elision, and before huit and onze; `join` takes it away
 VOWELS = tuple("aeiouyhàâéèêëîïôûœ")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from headway.data.phrases import english, french
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import Link, Phrase, noun_phrase
-from headway.data.phrases.templates import TEMPLATES
-from headway.data.phrases.words import ADJECTIVES, NOUNS
+from tools.phrases import english, french
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import Link, Phrase, noun_phrase
+from tools.phrases.templates import TEMPLATES
+from tools.phrases.words import ADJECTIVES, NOUNS
 
 SEED = 2017
 PER_TEMPLATE = 445

@@ -1,0 +1,1 @@
+"""Data sets that headway generates or ships."""
