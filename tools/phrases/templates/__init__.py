@@ -1,4 +1,4 @@
-"""The templates: each draws words and says one phrase, or nothing when the words do not go together."""
+"""The templates: each draws words and returns a phrase, or None when the words do not fit together."""
 
 from __future__ import annotations
 
