@@ -153,6 +153,16 @@ class BertPretrainingConfig:
     def text(self) -> TextSizes:
         return self.bert.text.under("bert")
 
+    def check_rows(self, rows: str) -> None:
+        """Raise ConfigError for rows of a masked task that the heads cannot be trained on."""
+        check_rows(rows, follows=self.follows)
+
+
+def check_rows(rows: str, *, follows: bool) -> None:
+    """Raise ConfigError for rows without a second sentence where a model predicts whether it follows."""
+    if rows != "pairs" and follows:
+        raise ConfigError(f"task.rows={rows} with this model, allowed: pairs, or model.follows=false")
+
 
 class WithHeads(Protocol):
     """What a masked model is built of."""
@@ -199,6 +209,11 @@ class BertPretraining(Model):
             keep_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < lengths_B.unsqueeze(-1)
         follows = None if self.follows is None else self.follows(self.bert.pool(hidden_BTD))
         return self._transformed(hidden_BTD, keep_BT), follows
+
+    @property
+    def encoder(self) -> Bert:
+        """The model without its heads."""
+        return self.bert
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) as the stack gives it -> logits of the token head (B, T, V)."""

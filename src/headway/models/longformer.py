@@ -153,6 +153,13 @@ class LongformerMaskedConfig:
     def text(self) -> TextSizes:
         return self.longformer.text.under("longformer")
 
+    def check_rows(self, rows: str) -> None:
+        """Raise ConfigError for rows of a masked task that the model cannot be trained on."""
+        if rows != "running" and self.longformer.segments < 2:
+            raise ConfigError(
+                f"task.rows={rows} with this model, allowed: running, or a model.longformer.segments of 2"
+            )
+
 
 class LongformerMasked(Model):
     """Tokens -> logits for each token (RoBERTa's head: linear, activation, norm, tied matrix with a bias)."""
@@ -180,6 +187,11 @@ class LongformerMasked(Model):
         x_BTD = self.features(tokens_BT, lengths_B, segments_BT=segments_BT, global_BT=global_BT)
         logits: Tensor = self.token_head(x_BTD, self.longformer.embedding.weight)
         return logits
+
+    @property
+    def encoder(self) -> Longformer:
+        """The model without its head."""
+        return self.longformer
 
     def features(
         self,

@@ -106,6 +106,10 @@ class TokenReader(nn.Module):
         x: Tensor = self.next(h)
         return x.view(*x.shape[:-1], self.parts, self.levels)
 
+    def next_logits(self, h: Tensor) -> Tensor | None:
+        """(…, D) -> logits of the next state (…, levels) where a state is one symbol; None where it has several."""
+        return self.logits(h).squeeze(-2) if self.parts == 1 else None
+
     def nats(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
         """-log p of the next state, and what is minimised, which is the same: (…)."""
         nats: Tensor = F.cross_entropy(self.logits(h).movedim(-1, 1), after.long(), reduction="none")
@@ -183,6 +187,10 @@ class NumberReader(nn.Module):
         """The mean and the logarithm of the spread of each move (…, N), in units of how far moves go."""
         mean, spread = self.next(h).chunk(2, -1)
         return mean, NARROWEST + (WIDEST - NARROWEST) * torch.sigmoid(spread)
+
+    def next_logits(self, h: Tensor) -> Tensor | None:
+        """None: numbers have no list of next states."""
+        return None
 
     def nats(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
         """What is minimised (…): the mean by its squared error, the spread by its likelihood around that mean.

@@ -255,3 +255,9 @@ class UniversalBertPretrainingConfig:
     @property
     def text(self) -> TextSizes:
         return self.bert.text.under("bert")
+
+    def check_rows(self, rows: str) -> None:
+        """Raise ConfigError for rows of a masked task that the heads cannot be trained on."""
+        from headway.models.bert import check_rows
+
+        check_rows(rows, follows=self.follows)
