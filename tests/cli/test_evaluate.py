@@ -11,7 +11,7 @@ import pytest
 
 import headway
 from headway.cli import main
-from headway.cli.commands.evaluate import _strict
+from headway.cli.evaluation import _strict
 from headway.cli.report import MARK, running_lines, sentence_lines
 from headway.tasks.translation.training import TranslationTask
 from tests.cli.test_commands import QUICK, parallel, train_words

@@ -61,7 +61,8 @@ def test_every_name_a_package_offers_is_there(package):
 
 def test_every_config_goes_by_the_name_of_its_class():
     for choice in (models.ModelConfig, TaskConfig):
-        assert {choice[name].__name__ for name in choice} == {name for _, name in choice.homes.values()}
-    assert {name for _, name in models.ModelConfig.homes.values()} == set(models.MODELS)
-    for module, name in TaskConfig.homes.values():
-        assert getattr(import_module(module), name).__module__ == module
+        assert {choice[name].__name__ for name in choice} == {home.partition(":")[2] for home in choice.homes.values()}
+        for home in choice.homes.values():
+            module, _, name = home.partition(":")
+            assert getattr(import_module(module), name).__module__ == module
+    assert {home.partition(":")[2] for home in models.ModelConfig.homes.values()} == set(models.MODELS)

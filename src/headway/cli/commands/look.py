@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from headway.data.files import read_bytes
-from headway.data.image_decoding import Picture, Pixels, decoded
-from headway.decoding.trace import lines
+from headway.cli import options
 from headway.errors import ConfigError
-from headway.inspection.page.captioning import caption_page
-from headway.inspection.page.html import document
-from headway.inspection.page.language import language_page
-from headway.inspection.page.masked import masked_page
-from headway.inspection.page.payload import Subject
-from headway.inspection.page.translation import translation_page
-from headway.inspection.page.vision import vision_page
-from headway.models import Vit
-from headway.runs import Run, load
-from headway.storage.commit import commit_file
-from headway.tasks.captioning.training import Captioning, CaptioningTask
-from headway.tasks.image_classification.training import Classification
-from headway.tasks.language_modelling.training import Language
-from headway.tasks.masked_lm.training import Masked
-from headway.tasks.sentence_embedding.embed import Embedding
-from headway.tasks.translation.traces import Readers
-from headway.tasks.translation.training import Translation
+
+if TYPE_CHECKING:
+    from headway.data.image_decoding import Pixels
+    from headway.runs import Run
+    from headway.tasks.captioning.training import Captioning
+    from headway.tasks.image_classification.training import Classification
+
+HELP = "one offline HTML file: what the model did with this input"
+EXAMPLES = ("headway look runs/demo 'a cute puppy' -o page.html",)
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which input, and where the page goes."""
+    options.add_run(parser)
+    parser.add_argument("input", metavar="INPUT", help="a text, or an image file for a run that reads images")
+    parser.add_argument("-o", "--out", metavar="FILE.html", default="page.html", help="default: %(default)s")
+
+
+def execute(arguments: Namespace) -> None:
     """Write one page about what the run does with this input."""
+    from headway.runs import load
+
     out = Path(arguments.out)
     write_page(load(arguments.run, device=arguments.device), arguments.input, out)
     print(f"{out}: open it in a browser; it needs no network")
@@ -40,11 +37,32 @@ def run(arguments: Namespace) -> None:
 
 def write_page(found: Run, given: str, out: Path) -> None:
     """One HTML file about what a run does with an input."""
+    from headway.inspection.page.html import document
+    from headway.storage.commit import commit_file
+
     commit_file(out, document(payload(found, given)))
 
 
 def payload(found: Run, given: str) -> dict[str, Any]:
     """What the page of this input holds. Raises ConfigError for a run that has no page."""
+    import torch
+
+    from headway.decoding.trace import lines
+    from headway.inspection.page.captioning import caption_page
+    from headway.inspection.page.language import language_page
+    from headway.inspection.page.masked import masked_page
+    from headway.inspection.page.payload import Subject
+    from headway.inspection.page.translation import translation_page
+    from headway.inspection.page.vision import vision_page
+    from headway.models import Vit
+    from headway.tasks.captioning.training import Captioning, CaptioningTask
+    from headway.tasks.image_classification.training import Classification
+    from headway.tasks.language_modelling.training import Language
+    from headway.tasks.masked_lm.training import Masked
+    from headway.tasks.sentence_embedding.embed import Embedding
+    from headway.tasks.translation.traces import Readers
+    from headway.tasks.translation.training import Translation
+
     task, model = found.config.task, found.model
     name, steps = str(found.folder), tuple(found.steps)
     if isinstance(task, Language):
@@ -73,6 +91,10 @@ def payload(found: Run, given: str) -> dict[str, Any]:
 
 
 def _pixels(given: str, task: Classification | Captioning) -> Pixels:
+    from headway.data.files import read_bytes
+    from headway.data.image_decoding import Picture, decoded
+    from headway.tasks.image_classification.training import Classification
+
     path = Path(given)
     sound = task.sound if isinstance(task, Classification) else None
     (pixels,) = decoded([Picture(given, 0, read_bytes(path))], task.size, None if sound is None else sound.decode)

@@ -4,27 +4,58 @@ from __future__ import annotations
 
 import json
 import math
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-
-from headway.cli import report as show
+from headway.cli import options
 from headway.errors import ConfigError
-from headway.plots.worlds import Frame, film, strip
-from headway.runs import Run, load
-from headway.storage.commit import commit_file
-from headway.tasks.decision_transformer.training import Asked
-from headway.tasks.world_model.play import Played
-from headway.tasks.world_model.render import dreamt_frames, real_frames
 
-DRAWN = {".gif": film, ".png": strip}
+if TYPE_CHECKING:
+    from headway.plots.worlds import Frame
+    from headway.runs import Run
+    from headway.tasks.decision_transformer.training import Asked
+    from headway.tasks.world_model.play import Played
+
+HELP = "act in the real environment with a policy learned in a world model's imagination"
+EXAMPLES = (
+    "headway play runs/world-cartpole --episodes 100",
+    "headway play runs/world-cartpole --render both.gif    the real episode beside the imagined one",
+)
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """How many episodes, from which seed, and what to draw."""
+    options.add_run(parser)
+    parser.add_argument(
+        "--episodes",
+        type=options.positive,
+        default=100,
+        metavar="N",
+        help="how many, with fresh seeds (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of those seeds (default: %(default)s)")
+    parser.add_argument(
+        "--render", metavar="FILE.gif", help="the first real episode beside the imagined one, .gif or .png"
+    )
+    options.add_json(parser)
+
+
+def execute(arguments: Namespace) -> None:
     """The score in the real environment, with what it cost and what stands beside it."""
+    from rich.console import Console
+
+    from headway.cli import report as show
+    from headway.plots.worlds import film, strip
+    from headway.runs import load
+    from headway.storage.commit import commit_file
+    from headway.tasks.decision_transformer.training import Asked
+    from headway.tasks.world_model.play import Played
+
+    drawn = {".gif": film, ".png": strip}
+
     suffix = None if arguments.render is None else Path(arguments.render).suffix.lower()
-    if suffix is not None and suffix not in DRAWN:
+    if suffix is not None and suffix not in drawn:
         raise ConfigError(f"--render {arguments.render}, allowed: a name that ends in .gif or .png")
     found = load(arguments.run, device=arguments.device)
     done = found.play(episodes=arguments.episodes, seed=arguments.seed)
@@ -32,7 +63,7 @@ def run(arguments: Namespace) -> None:
         raise ConfigError(f"--render: {arguments.run} is a decision transformer, which imagines nothing to show")
     if suffix is not None and isinstance(done, Played):
         real, dream = _frames(found, done)
-        commit_file(Path(arguments.render), DRAWN[suffix](real, dream))
+        commit_file(Path(arguments.render), drawn[suffix](real, dream))
     if arguments.json:
         values = done.to_json()
         print(json.dumps({key: None if _none(value) else value for key, value in values.items()}, allow_nan=False))
@@ -71,5 +102,7 @@ def _asked(found: Run, done: Asked) -> dict[str, str]:
 
 
 def _frames(found: Run, done: Played) -> tuple[list[Frame], list[Frame]]:
+    from headway.tasks.world_model.render import dreamt_frames, real_frames
+
     model, task = found.world()
     return real_frames(task, done.episodes), dreamt_frames(model, task, done.dreamt)
