@@ -58,7 +58,7 @@ ONE = "tokenizer.json"  # where source and target share a vocabulary, or there i
 class RunConfig:
     """Everything `headway train` needs, and what it writes into the run's config.yaml."""
 
-    task: TaskConfig
-    data: DataConfig
-    model: ModelConfig
-    train: TrainConfig
+    task: TaskConfig  # what the run learns to do
+    data: DataConfig  # what it reads, and how text becomes tokens
+    model: ModelConfig  # the model, with its sizes and parts
+    train: TrainConfig  # how it is trained

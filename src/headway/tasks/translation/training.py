@@ -39,9 +39,9 @@ class Translation:
     """How pairs are read, and how a finished model decodes unless told otherwise."""
 
     max_length: int = 256  # longer training pairs are left out, and counted
-    beam: int = 4
-    length_penalty: float = 0.6
-    penalty: Penalty = "gnmt"
+    beam: int = 4  # hypotheses kept in beam search; 1 is greedy
+    length_penalty: float = 0.6  # α: 0 ranks by log-probability alone, larger values favour longer translations
+    penalty: Penalty = "gnmt"  # what a log-probability is divided by: gnmt ((5 + n)/6)^α, mean n^α
     max_extra: int = 50  # a translation may be this much longer than its source
     scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
 
