@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeGuard, Union, get_args, get_origin, get_type_hints
 
 from headway.config import Choice, kind
 
@@ -61,7 +61,7 @@ def reachable(config: type) -> list[type]:
 
     def visit(hint: Any) -> None:
         for each in options(hint):
-            if dataclasses.is_dataclass(each) and each not in found:
+            if _is_config(each) and each not in found:
                 found[each] = None
                 for field in dataclasses.fields(each):
                     visit(_hints(each)[field.name])
@@ -98,7 +98,7 @@ def type_name(hint: Any) -> str:
         return "none"
     if hint is bool:
         return "true | false"
-    return kind(hint) if dataclasses.is_dataclass(hint) else str(hint.__name__)
+    return kind(hint) if _is_config(hint) else str(hint.__name__)
 
 
 def shown(value: object) -> str:
@@ -112,6 +112,10 @@ def shown(value: object) -> str:
     if isinstance(value, str):
         return value or '""'
     return kind(type(value)) if dataclasses.is_dataclass(value) else str(value)
+
+
+def _is_config(hint: Any) -> TypeGuard[type[Any]]:
+    return isinstance(hint, type) and dataclasses.is_dataclass(hint)
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
