@@ -53,7 +53,7 @@ def test_the_real_episode_is_shown_beside_the_imagined_one(lake, tmp_path, capsy
 
 
 def test_evaluate_tells_how_far_dreams_stray(lake, capsys, monkeypatch):
-    monkeypatch.setattr("headway.cli.evaluation.EPISODES", 3)
+    monkeypatch.setattr("headway.cli.commands.evaluate.EPISODES", 3)
     assert main(["evaluate", str(lake), "--json"]) == 0
     values = json.loads(capsys.readouterr().out)
     assert {"error_1", "repeat_error_1", "end_calibration_error", "table_distance"} <= set(values)

@@ -74,7 +74,7 @@ def _import_torch() -> None:
     gc.disable()
     os.environ.setdefault("TORCH_DEVICE_BACKEND_AUTOLOAD", "0")  # other vendors' devices: not used, slow to search for
     try:
-        import_module("headway.runs")
+        import_module("headway.runs.run")
     finally:
         gc.freeze()
         gc.enable()

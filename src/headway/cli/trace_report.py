@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli import report as show
+from headway.cli import render as show
 from headway.decoding.trace import Node, Trace, Tree, alignment, tree
 from headway.plots.beam import BeamPicture
 from headway.plots.beam_layout import shown, visible

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli import report as show
+from headway.cli import render as show
 from headway.runs import Run
 from headway.verification.checks import PRECISIONS, Subject
 from headway.verification.kinds import Named

@@ -11,9 +11,9 @@ from typing import Any
 from headway import config as configs
 from headway.errors import ConfigError, NoRunError
 from headway.models import build_model
-from headway.runs import CONFIG, DATA, read_config, read_tokenizers
 from headway.runs.capabilities import capabilities
 from headway.runs.config import RunConfig
+from headway.runs.folder import CONFIG, DATA, read_config, read_tokenizers
 from headway.storage.manifest import INT8
 from headway.training.checkpoints import Checkpoints
 from headway.training.trainer import LOG
@@ -49,7 +49,7 @@ def _identity(config: RunConfig) -> dict[str, Any]:
     model = build_model(config.model, device="meta")
     return {
         "task": task,
-        "task_title": getattr(config.task, "title", task.replace("-", " ")),
+        "task_title": config.task.title,
         "model": configs.kind(type(config.model)),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
     }

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.tasks.training_task import Batch, Capturable, Task
+from headway.tasks.training_task import Batch, Capturable, TrainingTask
 from headway.training.config import TrainConfig
 
 RUN = 64  # steps, at most, between two looks at their losses
@@ -23,7 +23,7 @@ Gradients = Callable[[Sequence[Batch], int], tuple[Tensor, Tensor]]
 
 
 def forbidden(
-    task: Task, config: TrainConfig, optimisers: Sequence[torch.optim.Optimizer], device: torch.device
+    task: TrainingTask, config: TrainConfig, optimisers: Sequence[torch.optim.Optimizer], device: torch.device
 ) -> str | None:
     """Why the steps of a run cannot be recorded; None where they can."""
     if device.type != "cuda":

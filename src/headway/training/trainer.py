@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from headway.data.batching import Cursor
 from headway.errors import NonFiniteError
 from headway.storage.commit import Appending, commit_file, set_weights, sweep
-from headway.tasks.training_task import Batch, Capturable, Phase, Phased, Task, Validated
+from headway.tasks.training_task import Batch, Capturable, Phase, Phased, TrainingTask, Validated
 from headway.training.callbacks import Watcher
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
@@ -31,7 +31,7 @@ LOG = "log.jsonl"
 class Trainer:
     """Trains one model on one task into one run folder."""
 
-    def __init__(self, model: nn.Module, task: Task, config: TrainConfig, run: Path, watcher: Watcher) -> None:
+    def __init__(self, model: nn.Module, task: TrainingTask, config: TrainConfig, run: Path, watcher: Watcher) -> None:
         self.config, self.task, self.run, self.watcher = config, task, run, watcher
         self.device = pick_device(config.device)
         self.model = model.to(self.device)

@@ -37,8 +37,6 @@ def execute(arguments: Namespace) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    from headway.cli.commands.look import write_page
-    from headway.cli.evaluation import translate_split
     from headway.cli.training import train_and_draw
     from headway.config import override
     from headway.presets.recipes import demo
@@ -56,12 +54,12 @@ def execute(arguments: Namespace) -> None:
     console.print(f"Trained in {time.perf_counter() - started:.0f} s, into {escape(str(folder))}.\n")
     run = load(folder)
     for split, what in (("test", "sentences never seen"), ("unseen", "words never seen together")):
-        report = translate_split(run, split).report
-        console.print(f"{split:7} ({what}): BLEU {report.bleu:.1f}, {report.exact_match:.1%} exactly right")
+        values = run.evaluate(split=split).values
+        console.print(f"{split:7} ({what}): BLEU {values['bleu']:.1f}, {values['exact_match']:.1%} exactly right")
     console.print()
     for line, translation in zip(SENTENCES, run.translate(SENTENCES), strict=True):
         console.print(f"  {line}\n    [bold]{escape(translation)}[/bold]")
     page = folder / "page.html"
-    write_page(run, SENTENCES[0], page)
+    run.look(SENTENCES[0], page)
     console.print(f"\nWhat it did with '{SENTENCES[0]}', to open in a browser: {escape(str(page))}")
     console.print(f"Yours to try: headway translate {escape(str(folder))} 'the small cat sleeps.'")

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import math
+import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from headway.cli import options
+from headway.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headway.tasks.report import Report
 
 HELP = "the metrics of the run's task on a split"
 EXAMPLES = (
@@ -44,6 +54,58 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Print the metrics of a split."""
-    from headway.cli.evaluation import evaluate
+    from rich.console import Console
 
-    evaluate(arguments)
+    from headway.cli import render
+    from headway.metrics.loss_by_length import parse_lengths
+    from headway.runs import load
+    from headway.runs.evaluate import check_options, evaluate
+
+    lengths = None if arguments.lengths is None else parse_lengths(arguments.lengths)
+    if arguments.plot is not None and Path(arguments.plot).suffix.lower() != ".png":
+        raise ConfigError(f"--plot {arguments.plot}, allowed: a name that ends in .png")
+    found = load(arguments.run, device=arguments.device, average=arguments.average, precision=arguments.precision)
+    files = [name for name in ("out", "plot") if getattr(arguments, name) is not None]
+    if lengths is not None:  # loss by length can be drawn whatever the task
+        files = [name for name in files if name != "plot"]
+    check_options(found.pipeline, files)
+    report = evaluate(
+        found,
+        data=arguments.data,
+        split=arguments.split,
+        beam=arguments.beam,
+        stride=arguments.stride,
+        lengths=lengths,
+        compare=arguments.compare,
+        average=arguments.average,
+    )
+    _write(report, arguments, title=f"{Path(arguments.run).name}, {report.split}")
+    steps = ",".join(map(str, found.steps))
+    if arguments.json:
+        print(json.dumps(_strict({"split": report.split, "steps": steps, **report.values}), allow_nan=False))
+        return
+    mean = f"the mean of steps {steps}" if len(found.steps) > 1 else f"step {steps}"
+    console = Console(highlight=False)
+    about = {"run": f"{arguments.run} ({found.task.title})", "split": report.split, "checkpoint": mean}
+    console.print(render.facts(about))
+    console.print(*render.rendered(report.sections), sep="\n")
+
+
+def _write(report: Report, arguments: Namespace, *, title: str) -> None:
+    """The files that were asked for; what was written is said on stderr."""
+    from headway.storage.commit import commit_file
+
+    if arguments.out is not None:
+        # splitlines knows more line ends than a scorer does; each output must stay one line for all of them.
+        commit_file(Path(arguments.out), "".join(" ".join(line.splitlines()) + "\n" for line in report.outputs))
+        print(f"headway: {len(report.outputs):,} lines in {arguments.out}", file=sys.stderr)
+    if arguments.plot is not None and report.plot is not None:
+        commit_file(Path(arguments.plot), report.plot(title))
+        print(f"headway: a picture in {arguments.plot}", file=sys.stderr)
+
+
+def _strict(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with null for what JSON has no number for."""
+    return {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in values.items()
+    }

@@ -30,7 +30,7 @@ def execute(arguments: Namespace) -> None:
     import torch
     from rich.console import Console
 
-    from headway.cli import report as show
+    from headway.cli import render as show
     from headway.cli.progress import lab_bar
     from headway.labs import pondering
     from headway.storage.commit import commit_file

@@ -41,7 +41,7 @@ def execute(arguments: Namespace) -> None:
     """Train what is not trained yet, then compare."""
     from headway.cli.training import train_and_draw
     from headway.labs import positions
-    from headway.runs import CONFIG
+    from headway.runs.folder import CONFIG
 
     kinds = tuple(dict.fromkeys(part.strip() for part in arguments.kinds.split(",")))
     seeds = range(arguments.seed, arguments.seed + arguments.seeds)
@@ -73,7 +73,7 @@ def _report(found: Comparison, folder: Path, *, seeds: int) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    from headway.cli import report as show
+    from headway.cli import render as show
     from headway.storage.commit import commit_file
 
     console = Console(highlight=False)
