@@ -34,10 +34,10 @@ EVALUATED = 256  # windows in one forward pass of an evaluation
 class Deciding:
     """What is logged where there is no log yet, and which returns a finished run is asked for."""
 
-    view: View = Plain()  # how the environment is observed
+    view: View = Plain()
     log: int = 30000  # environment steps, each episode by another policy drawn at random
     noise: float = 0.3  # an episode's actions are chance up to this share
-    targets: tuple[float, ...] = (25.0, 75.0, 150.0, 300.0, 500.0)  # returns that a finished run is asked to reach
+    targets: tuple[float, ...] = (25.0, 75.0, 150.0, 300.0, 500.0)
 
     def __post_init__(self) -> None:
         positive("task.log", self.log)

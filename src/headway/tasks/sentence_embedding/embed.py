@@ -24,7 +24,7 @@ Pooling = Literal["mean", "cls", "max"]
 class Embedding:
     """How token vectors become the vector of a text; longer texts are cut."""
 
-    pooling: Pooling = "mean"  # the mean over tokens, the first token (cls), or the maximum
+    pooling: Pooling = "mean"
     normalise: bool = False  # to length 1
     max_length: int = 512  # tokens, the special ones included
 

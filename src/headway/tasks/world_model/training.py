@@ -32,16 +32,16 @@ REVIVED = 50  # steps of a code phase between looks for codes that nothing uses
 class WorldModel:
     """What is collected and how, how a round is spent, and how dreams go."""
 
-    view: View = Plain()  # how the environment is observed
+    view: View = Plain()
     collect: tuple[int, ...] = (5000, 5000)  # environment steps of each round, at random in the first
-    round: Round = Round()  # training steps of each phase of a round
+    round: Round = Round()
     length: int = 16  # steps of a training window
     dreams: int = 512  # side by side
     horizon: int = 15  # steps of a dream
     context: int = 2  # real steps before one, at most
-    discount: float = 0.99  # γ: what a reward is worth one step later, at most 1
+    discount: float = 0.99
     trace: float = 0.95  # λ
-    entropy: float = 0.003  # weight of the policy's entropy in the actor's loss
+    entropy: float = 0.003
     rare: float = 1.0  # how much more an end counts than a step that was none
     act_rate: float = 1.0  # the learning rate of actor and critic, as a share of the world's
 
