@@ -63,8 +63,9 @@ def reachable(config: type) -> list[type]:
         for each in options(hint):
             if _is_config(each) and each not in found:
                 found[each] = None
+                hints = get_type_hints(each)
                 for field in dataclasses.fields(each):
-                    visit(_hints(each)[field.name])
+                    visit(hints[field.name])
 
     visit(config)
     return list(found)
