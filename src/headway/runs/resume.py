@@ -11,10 +11,18 @@ if TYPE_CHECKING:
     from headway.runs.config import RunConfig
 
 # What may change between two sittings of one run: how long, how often, where. All else would make it another run.
-FREE_TO_CHANGE = tuple(
-    f"train.{key}"
-    for key in ("steps", "evaluate_every", "save_every", "keep", "device", "patience", "non_finite", "compile")
-) + ("data.classes", "data.cache")
+FREE_TO_CHANGE = (
+    "train.steps",
+    "train.evaluate_every",
+    "train.save_every",
+    "train.keep",
+    "train.device",
+    "train.patience",
+    "train.non_finite",
+    "train.compile",
+    "data.classes",
+    "data.cache",
+)
 
 
 def expect_same(old: RunConfig, new: RunConfig) -> None:

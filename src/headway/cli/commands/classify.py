@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from headway.cli.pictures import expect_png, write_picture
+from headway.cli import options
 from headway.errors import ConfigError
-from headway.models import VitConfig
-from headway.plots.attention import plot_patches
-from headway.plots.images import SHEET, plot_predictions
-from headway.runs import load
-from headway.tasks.captioning.attention_maps import cut
-from headway.tasks.image_classification.training import Classification
+
+HELP = "the likeliest classes of each image or sound"
+EXAMPLES = ("headway classify runs/shapes photo.png --top 3 --out said.png",)
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which inputs, how many classes, and what to draw."""
+    options.add_run(parser)
+    parser.add_argument("image", nargs="+", metavar="IMAGE", help="what Pillow reads: PNG, JPEG, …; or WAV files")
+    parser.add_argument(
+        "--top", type=options.positive, default=5, metavar="K", help="classes of each (default: %(default)s)"
+    )
+    options.add_precision(parser)
+    parser.add_argument("--out", metavar="FILE.png", help="the images with their classes drawn below")
+    parser.add_argument("--patches", metavar="FILE.png", help="the first image as the patches the model reads")
+    options.add_json(parser, "one object on stdout")
+
+
+def execute(arguments: Namespace) -> None:
     """A line for each image: its file, then its likeliest classes with their probabilities, tabs between."""
+    from headway.cli.pictures import expect_png, write_picture
+    from headway.models import VitConfig
+    from headway.plots.attention import plot_patches
+    from headway.plots.images import SHEET, plot_predictions
+    from headway.runs import load
+    from headway.tasks.captioning.attention_maps import cut
+    from headway.tasks.image_classification.training import Classification
+
     for flag in ("out", "patches"):
         expect_png(flag, getattr(arguments, flag))
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)

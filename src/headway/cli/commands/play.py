@@ -4,21 +4,46 @@ from __future__ import annotations
 
 import json
 import math
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from rich.console import Console
-
-from headway.cli import render
+from headway.cli import options
 from headway.errors import ConfigError
-from headway.runs import load
-from headway.storage.commit import commit_file
 
 RENDERED = (".gif", ".png")
 
+HELP = "act in the real environment with a policy learned in a world model's imagination"
+EXAMPLES = (
+    "headway play runs/world-cartpole --episodes 100",
+    "headway play runs/world-cartpole --render both.gif    the real episode beside the imagined one",
+)
 
-def run(arguments: Namespace) -> None:
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """How many episodes, from which seed, and what to draw."""
+    options.add_run(parser)
+    parser.add_argument(
+        "--episodes",
+        type=options.positive,
+        default=100,
+        metavar="N",
+        help="how many, with fresh seeds (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of those seeds (default: %(default)s)")
+    parser.add_argument(
+        "--render", metavar="FILE.gif", help="the first real episode beside the imagined one, .gif or .png"
+    )
+    options.add_json(parser)
+
+
+def execute(arguments: Namespace) -> None:
     """The score in the real environment, with what it cost and what stands beside it."""
+    from rich.console import Console
+
+    from headway.cli import render
+    from headway.runs import load
+    from headway.storage.commit import commit_file
+
     suffix = None if arguments.render is None else Path(arguments.render).suffix.lower()
     if suffix is not None and suffix not in RENDERED:
         raise ConfigError(f"--render {arguments.render}, allowed: a name that ends in .gif or .png")

@@ -46,7 +46,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
         self.config, self.classes = task, parts.data.classes
 
     def token_ids(self, text: str) -> list[int]:
-        """A text as the model reads it: special tokens around it, cut to the task's length. Raises DataError if empty."""
+        """A text as the model reads it, with special tokens, cut to the task's length. Raises DataError if empty."""
         before, after = around(self.tokenizer)
         ids = self.tokenizer.encode(text)
         if not ids:
