@@ -5,8 +5,8 @@ import pytest
 
 from headway.data.image_decoding import Picture
 from headway.data.spectrograms import Spectrogram, fitted
-from headway.data.wav import write_wav
 from headway.errors import ConfigError, DataError
+from tests.sounds import write_wav
 
 RATE = 8000
 SOUND = Spectrogram(rate=RATE, seconds=0.5, window=512, lowest=100)

@@ -10,10 +10,9 @@ from dataclasses import replace
 
 import pytest
 
-from headway.errors import ConfigError, NonFiniteError, NoRunError, StorageError
+from headway.errors import NonFiniteError, NoRunError, StorageError
 from headway.storage import commit as storage
-from headway.storage.commit import Disk, committing, locked
-from headway.storage.manifest import problems
+from headway.storage.commit import Disk
 from headway.training.checkpoints import Checkpoints, mean_of
 from tests.training.small import TRAIN, CountingTask, losses, state_hash, trainer
 
@@ -112,7 +111,7 @@ def test_a_failed_save_leaves_the_checkpoint_before_it(tmp_path, number, monkeyp
             made.save()
         assert caught.value.exit_code == 5
         monkeypatch.setattr(storage, "DISK", Disk())
-        storage.sweep(tmp_path / "checkpoints")
+        storage.remove_stale_drafts(tmp_path / "checkpoints")
         assert Checkpoints(tmp_path).newest_sound() in (2, 3)
         if Checkpoints(tmp_path).newest_sound() == 3:
             break
@@ -187,25 +186,7 @@ def test_only_the_newest_are_kept_and_the_best_always(tmp_path):
     assert json.loads((tmp_path / "latest.json").read_text())["step"] == 12
 
 
-def test_two_trainers_on_one_folder_the_second_refuses(tmp_path):
-    with locked(tmp_path), pytest.raises(ConfigError, match="in use by process"):
-        locked(tmp_path).__enter__()
-    with locked(tmp_path):
-        assert (tmp_path / ".lock").exists()
-
-
-def test_a_folder_is_committed_whole_or_not_at_all(tmp_path):
-    with pytest.raises(ZeroDivisionError), committing(tmp_path / "x") as draft:
-        draft.write("a.txt", lambda path: path.write_text(str(1 / 0)))
-    assert not (tmp_path / "x").exists()
-    with committing(tmp_path / "x") as draft:
-        draft.text("a.txt", "a")
-    assert problems(tmp_path / "x") == []
-    with pytest.raises(ConfigError, match="exists already"):
-        committing(tmp_path / "x").__enter__()
-
-
-# --- numbers that are none -----------------------------------------------------------------------------------------
+# --- NaN and infinite values ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("batch", [0, 3, 9])

@@ -20,7 +20,7 @@ from headway.interop.family import taken
 from headway.models import EncoderDecoderConfig, GptConfig, Source, build_model
 from headway.nn.int8 import Int8Linear, quantise
 from headway.nn.positions import SinusoidalHalves
-from headway.storage.commit import set_weights
+from headway.storage.tensors import set_weights
 
 ROUNDS = 5
 SENTENCES, READ, WRITTEN = 32, 20, 24  # of a translation

@@ -18,7 +18,7 @@ from headway.errors import ConfigError
 from headway.interop.families import FAMILIES
 from headway.interop.family import taken
 from headway.models import Gpt, GptConfig, build_model
-from headway.storage.commit import set_weights
+from headway.storage.tensors import set_weights
 
 PROMPT, GOES_ON, ROUNDS = 16, 240, 5
 

@@ -21,7 +21,7 @@ from headway.bench.result import Options, Report, Result, compare
 from headway.interop.families.longformer import LONGFORMER, UNUSED
 from headway.interop.family import taken
 from headway.models import LongformerConfig, LongformerMasked, LongformerMaskedConfig, build_model
-from headway.storage.commit import set_weights
+from headway.storage.tensors import set_weights
 
 LENGTHS = (4096, 8192, 16384, 32768, 65536)  # of the slopes, on a CPU
 RADIUS, HEADS, HEAD_WIDTH = 256, 2, 64

@@ -18,7 +18,7 @@ from headway.interop.family import taken
 from headway.models import Vit, VitConfig
 from headway.nn.int8 import pack, quantise
 from headway.runs.weights import pick_precision
-from headway.storage.commit import set_weights
+from headway.storage.tensors import set_weights
 
 BATCHES = (1, 8)
 ROUNDS = 5

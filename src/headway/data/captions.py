@@ -18,7 +18,7 @@ from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, h
 from headway.data.synthetic import shapes
 from headway.data.token_store import fingerprint
 from headway.errors import DataError
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 TEXTS = "captions.json"
@@ -76,7 +76,7 @@ def _draw(folder: Path, split: int, count: int, size: int, *, unseen: bool) -> N
                 file.write(pixels.tobytes())
                 texts.extend(said)
 
-    with committing(folder, shared=True) as draft:
+    with commit_folder(folder, shared=True) as draft:
         draft.write(PIXELS, fill)
         draft.write(LABELS, np.arange(count, dtype=np.int64).tofile)
         draft.json(TEXTS, texts)

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
 from headway.errors import DataError
-from headway.storage.commit import committing, read_tensors
+from headway.storage.commit import commit_folder
 from headway.storage.manifest import problems
+from headway.storage.tensors import read_tensors
 
 Policy = Callable[[Observation], NDArray[np.int64]]  # observations (B, …) -> actions (B,)
 TENSORS, FACTS = "episodes.safetensors", "facts.json"
@@ -194,7 +195,7 @@ def _flat(episodes: list[_Playing], taken: int, dropped: int) -> Episodes:
 
 def write_episodes(folder: Path, episodes: Episodes, facts: dict[str, Any]) -> None:
     """Keep episodes as a folder of data files, whole or not at all."""
-    with committing(folder) as draft:
+    with commit_folder(folder) as draft:
         draft.tensors(TENSORS, {name: torch.from_numpy(np.array(getattr(episodes, name))) for name in COLUMNS})
         counts = {"episodes": len(episodes), "taken": episodes.taken, "dropped": episodes.dropped}
         draft.json(FACTS, {**facts, **counts})

@@ -18,7 +18,7 @@ from headway.data.image_files import Split, find_splits
 from headway.data.spectrograms import Spectrogram
 from headway.data.token_store import fingerprint
 from headway.errors import DataError
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 Labels = NDArray[np.int64]
@@ -200,7 +200,7 @@ def store_pictures(
     """The store in this folder, made first where there is none, and what was wrong with pictures left out of it."""
     if not folder.exists() or problems(folder):
         discard(folder)
-        with committing(folder, shared=True) as draft:
+        with commit_folder(folder, shared=True) as draft:
             labels: list[int] = []
             bad: list[str] = []
             total = len(split)  # type: ignore[arg-type]

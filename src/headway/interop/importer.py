@@ -24,7 +24,7 @@ from headway.interop.sentence_transformers import sentence_task
 from headway.interop.tokenizer_import import TokenizerFiles, read_tokenizer
 from headway.interop.untrusted_json import one_line, shown
 from headway.models import ModelConfig, VitConfig
-from headway.storage.commit import Draft
+from headway.storage.commit import StagedFolder
 from headway.tasks.image_classification.training import Classification
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
@@ -92,7 +92,7 @@ class Import:
         """What a user should know."""
         return [] if self.tokenizers is None else self.tokenizers.notes
 
-    def write(self, draft: Draft, name: str, told: Told = lambda count: None) -> None:
+    def write(self, draft: StagedFolder, name: str, told: Told = lambda count: None) -> None:
         """Stream the weights into a file, hashed on the way. Raises BadModelError for numbers that are none."""
         self._expect_copies()
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.metrics.accuracy_by_position import PositionReport
+from headway.storage.commit import commit_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -224,8 +225,6 @@ def png(figure: Figure, target: str | os.PathLike[str] | BinaryIO | None = None)
     figure.savefig(buffer, format="png", metadata={"Software": None})  # no version: equal runs are equal files
     data = buffer.getvalue()
     if isinstance(target, str | os.PathLike):
-        from headway.storage.commit import commit_file  # brings torch, which bytes alone do not need
-
         commit_file(Path(target), data)
     elif target is not None:
         target.write(data)

@@ -10,7 +10,7 @@ from torch import nn
 from headway.errors import ConfigError
 from headway.models import VitConfig
 from headway.models.vit import fit_positions
-from headway.storage.commit import set_weights
+from headway.storage.tensors import set_weights
 from headway.tasks.image_classification.training import Classification
 from headway.training.checkpoints import Checkpoints
 from headway.runs.config import RunConfig

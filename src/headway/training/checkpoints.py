@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from headway.errors import NoRunError
-from headway.storage.commit import commit_file, committing, discard, read_tensors, set_aside, size_of
+from headway.storage.commit import commit_file, commit_folder, discard, quarantine
 from headway.storage.manifest import MANIFEST, problems
+from headway.storage.tensors import file_size, read_tensors
 
 SMALL_FILES = 1024  # bytes: the facts and the manifest, about
 Note = Callable[[str], None]
@@ -36,7 +37,7 @@ class Checkpoints:
     def save(self, step: int, model: dict[str, Tensor], trainer: dict[str, Tensor], facts: dict[str, Any]) -> None:
         """Commit a checkpoint; one that is there already stays as it is."""
         if not self.path(step).exists():
-            with committing(self.path(step), needs=size_of(model) + size_of(trainer) + SMALL_FILES) as draft:
+            with commit_folder(self.path(step), needs=file_size(model) + file_size(trainer) + SMALL_FILES) as draft:
                 draft.tensors("model.safetensors", model)
                 draft.tensors("trainer.safetensors", trainer)
                 draft.json("trainer.json", facts)
@@ -70,7 +71,7 @@ class Checkpoints:
             if not wrong:
                 return step
             aside = self.path(step).with_name(f"damaged-{self.path(step).name}")
-            set_aside(self.path(step), aside)
+            quarantine(self.path(step), aside)
             self.note(f"{self.path(step)} is damaged ({'; '.join(wrong)}); set aside as {aside.name}")
         return None
 

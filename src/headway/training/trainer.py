@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from headway.data.batching import Cursor
 from headway.errors import NonFiniteError
-from headway.storage.commit import Appending, commit_file, set_weights, sweep
+from headway.storage.commit import AppendLog, commit_file, remove_stale_drafts
+from headway.storage.tensors import set_weights
 from headway.tasks.training_task import Batch, Capturable, Phase, Phased, Task, Validated
 from headway.training.callbacks import Watcher
 from headway.training.checkpoints import Checkpoints
@@ -56,10 +57,10 @@ class Trainer:
 
     def train(self) -> None:
         """Go on to the last step, validating and saving. Raises Interrupted, NonFiniteError, StorageError."""
-        sweep(self.run)
-        sweep(self.checkpoints.folder)
+        remove_stale_drafts(self.run)
+        remove_stale_drafts(self.checkpoints.folder)
         self._trim_log()
-        with self.asked.listening(), Appending(self.run / LOG) as log:
+        with self.asked.listening(), AppendLog(self.run / LOG) as log:
             while self.step < self.config.steps and not self._out_of_patience():
                 for entry in self.go_on():
                     log.line(json.dumps(entry))

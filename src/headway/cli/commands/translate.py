@@ -13,7 +13,7 @@ from headway.cli.lines import LineCounter, blocks, is_terminal, stdin_lines, wri
 from headway.errors import ConfigError
 from headway.models import Stepper
 from headway.runs import Run, load
-from headway.storage.commit import growing
+from headway.storage.commit import commit_stream
 
 if TYPE_CHECKING:
     from headway.decoding.trace import Trace
@@ -49,7 +49,7 @@ def _trace(arguments: Namespace) -> Iterator[Callable[[Trace], None] | None]:
         return
     from headway.decoding.trace.format import to_json
 
-    with growing(Path(arguments.trace)) as file:
+    with commit_stream(Path(arguments.trace)) as file:
         yield lambda trace: file.line(to_json(trace))
 
 
