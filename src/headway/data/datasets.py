@@ -1,4 +1,4 @@
-"""Data sets that need no files: generated here, or part of Python. A built-in name wins over a path of that name."""
+"""Built-in data sets: generated, or part of headway or Python. A built-in name wins over a path of that name."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from headway.data.image_files import find_splits
 from headway.data.images import ImageReading, Images, Progress
 from headway.data.poses import Poses, load_figures
 from headway.data.spectrograms import Spectrogram
+from headway.data.synthetic.phrases import phrases as read_phrases
 from headway.data.synthetic.sequences import (
     addition,
     copy,
@@ -122,9 +123,7 @@ def a_few_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size
 @cache
 def phrases() -> ParallelText:
     """English and French from a grammar, with a split `unseen` of words never seen together."""
-    from headway.data.phrases import phrases as generated  # takes a moment, which other sets need not wait for
-
-    return ParallelText(name="phrases", source="en", target="fr", splits=generated())
+    return ParallelText(name="phrases", source="en", target="fr", splits=read_phrases())
 
 
 def deck_sentences() -> PlainText:

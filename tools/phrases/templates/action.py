@@ -1,12 +1,12 @@
-"""Templates of one verb: who sleeps, eats, goes and gives, in each tense, asked and denied."""
+"""Templates with one verb, in every tense, as statements, questions and negations."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.data.phrases import words
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import (
+from tools.phrases import words
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import (
     EMPTY,
     Clause,
     Negation,
@@ -19,7 +19,7 @@ from headway.data.phrases.grammar import (
     stop,
     word,
 )
-from headway.data.phrases.words import DATIVE, INTRANSITIVE, MOTION, PLAY, PREPOSITIONAL, TRANSITIVE, Verb
+from tools.phrases.words import DATIVE, INTRANSITIVE, MOTION, PLAY, PREPOSITIONAL, TRANSITIVE, Verb
 
 ACTIVE = tuple(verb for verb in TRANSITIVE if not verb.stative)
 CLEAR_PAST = tuple(verb for verb in ACTIVE if verb.en_past != verb.en)  # not `they read the book`
@@ -76,7 +76,7 @@ def _taking(
 
 
 def _going(draw: Draw, tense: Tense = "present", *, pronouns: float = 0.3) -> Clause:
-    """Someone on the way to or from a place."""
+    """A verb of motion with its place."""
     verb = draw.one(MOTION)
     noun = draw.one(verb.objects)
     place = noun_phrase(noun, draw.pick("the", "the", "the", "this"), adjective=draw.maybe(noun, 0.3))
@@ -86,7 +86,7 @@ def _going(draw: Draw, tense: Tense = "present", *, pronouns: float = 0.3) -> Cl
 
 
 def _about(draw: Draw, tense: Tense = "present", *, negation: Negation = "") -> Clause:
-    """A verb that reaches its object through a preposition."""
+    """A verb whose object takes a preposition."""
     verb = draw.one(PREPOSITIONAL if tense == "present" else TWO_PLACE)
     subject = draw.subject(verb.subjects, pronouns=0.0 if verb.en == "belong" else 0.25)
     other = draw.definite(draw.one(verb.objects), adjective=0.2)
@@ -94,7 +94,7 @@ def _about(draw: Draw, tense: Tense = "present", *, negation: Negation = "") -> 
 
 
 def _giving(draw: Draw, tense: Tense, *, negation: Negation = "") -> Clause:
-    """Someone who gives something to someone."""
+    """A ditransitive verb with its object and its recipient."""
     verb = draw.one(DATIVE)
     return Clause(
         subject=draw.subject(HUMAN, pronouns=0.3, adjective=0.1),
@@ -121,7 +121,7 @@ def _meeting(draw: Draw, tense: Tense = "present", *, negation: Negation = "") -
 
 
 def _never(clause: Clause, draw: Draw) -> Phrase:
-    """The clause with never, and then without `every day`."""
+    """The clause with never, without a time such as `every day`."""
     tail = draw.occasion() if clause.tail.lemmas & EVER else clause.tail
     return replace(clause, negation="never", tail=tail).statement()
 
@@ -329,7 +329,7 @@ def knows_her_not(draw: Draw) -> Phrase:
 
 
 def met_her(draw: Draw) -> Phrase:
-    """I saw them yesterday: the participle agrees with what stands before it."""
+    """I saw them yesterday: the participle agrees with the object before it."""
     return stop(_meeting(draw, "past", negation=draw.pick("", "", "not")).statement())
 
 
@@ -381,7 +381,7 @@ def goes_it(draw: Draw) -> Phrase:
 
 
 def went(draw: Draw) -> Phrase:
-    """She went to the market: with être the participle agrees with her."""
+    """She went to the market: with être the participle agrees with the subject."""
     return stop(_going(draw, "past").statement())
 
 

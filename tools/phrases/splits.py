@@ -1,4 +1,4 @@
-"""Train, val, test and unseen: the last one holds word combinations that occur in no other split."""
+"""Train, val, test and unseen: `unseen` has combinations of words that occur in no other split."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from functools import cache
 from random import Random
 
-from headway.data.phrases.grammar import Link
-from headway.data.phrases.pairs import HERALD, Pair, generate, words
-from headway.data.phrases.words import ADJECTIVES
+from tools.phrases.grammar import Link
+from tools.phrases.pairs import EXAMPLE, Pair, generate, words
+from tools.phrases.words import ADJECTIVES
 
 SEED = 2018
 HELD_OUT = 1000  # pairs in each of val, test and unseen
-MARGIN = 12  # a held-out word occurs this often in the whole data, so that train keeps enough of it
+MARGIN = 12  # least occurrences in all pairs of a word that val, test or unseen may contain: train keeps enough of them
 COMBINABLE = {"noun", "adj", "verb"}
-# Said in other senses too (he is cold, ten years old), where a held combination would show after all.
+# These also occur in other senses (he is cold, ten years old), where no link is recorded.
 ELSEWHERE = {ADJECTIVES[name].key for name in ("cold", "hot", "dark", "old")}
-LARGEST_SHARE = 0.1  # of a word's uses that one held combination may take: eyes are nearly always had
-MOST_PER_WORD = 4  # held combinations of one word: it must be learnt from the others
+LARGEST_SHARE = 0.1  # of a word's occurrences that one held combination may take
+MAX_PER_WORD = 4  # held combinations of one word: train needs its other combinations
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Splits:
 
 @cache
 def split() -> Splits:
-    """Hold out the combinations first, then draw val and test from what is left."""
+    """The splits: combinations for `unseen` are held out first, then val and test are drawn from the other pairs."""
     pairs = list(generate())
     random = Random(SEED)
     common = _common_words(pairs)
@@ -45,7 +45,7 @@ def split() -> Splits:
     rest = [pair for pair in pairs if not _together(pair, partners)]
     random.shuffle(rest)
     random.shuffle(unseen)
-    unseen.sort(key=lambda pair: pair.english != HERALD.en)  # stable: the library's own example comes first
+    unseen.sort(key=lambda pair: pair.english != EXAMPLE.en)  # a stable sort: the example comes first
     chosen = [pair for pair in rest if _within(pair, common)][: 2 * HELD_OUT]
     taken = {pair.english for pair in chosen}
     return Splits(
@@ -58,16 +58,16 @@ def split() -> Splits:
 
 
 def _held_links(pairs: list[Pair], random: Random) -> frozenset[Link]:
-    """Links to hold out, enough of them to fill `unseen`, a few for any one word."""
+    """Links to hold out: enough pairs to fill `unseen`, at most MAX_PER_WORD links for one word."""
     count = Counter(link for pair in pairs for link in sorted(pair.links) if _combinable(link))
     uses = Counter(key for pair in pairs for key in pair.lemmas)
     links = sorted(count)
     random.shuffle(links)
-    held, per_word, found = set(HERALD.links), Counter[str](), 0
+    held, per_word, found = set(EXAMPLE.links), Counter[str](), 0
     for link in links:
         if found >= 1.3 * HELD_OUT:
             break
-        if all(per_word[key] < MOST_PER_WORD and count[link] < LARGEST_SHARE * uses[key] for key in link):
+        if all(per_word[key] < MAX_PER_WORD and count[link] < LARGEST_SHARE * uses[key] for key in link):
             held.add(link)
             per_word.update(link)
             found += count[link]
@@ -86,7 +86,7 @@ def _partners(links: Iterable[Link]) -> dict[str, set[str]]:
 
 
 def _together(pair: Pair, partners: dict[str, set[str]]) -> bool:
-    """Whether two words of a held link occur in the pair, linked or not: not even that is trained on."""
+    """Whether both words of a held link occur in the pair, linked or not."""
     return any(not pair.lemmas.isdisjoint(partners[key]) for key in pair.lemmas if key in partners)
 
 

@@ -1,12 +1,12 @@
-"""Templates around be: what things are like, where they are and what there is."""
+"""Templates with be: adjectives, comparisons, places, professions and `there is`."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.data.phrases import french, lexicon, words
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import (
+from tools.phrases import french, lexicon, words
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import (
     EMPTY,
     Clause,
     Negation,
@@ -21,14 +21,14 @@ from headway.data.phrases.grammar import (
     stop,
     word,
 )
-from headway.data.phrases.words import BE, NOUNS, Adjective, Noun
+from tools.phrases.words import BE, NOUNS, Adjective, Noun
 
 CONTRARY = ({"long", "short"}, {"old", "modern"}, {"small", "tall"}, {"bad", "delicious"}, {"bad", "excellent"})
 DESCRIBED = ("people", "pet", "beast", "fruit", "dish", "food", "drink", "goods", "place", "event", "speech", "nature")
 
 
 def _described(draw: Draw, *, plural: bool | None = None, graded: bool = False) -> tuple[Nominal, Adjective] | None:
-    """A definite subject and an adjective to say of it."""
+    """A definite subject and an adjective that suits it as a predicate."""
     noun = draw.noun(*DESCRIBED)
     adjective = draw.quality(noun, graded=graded)
     if adjective is None or (plural and not noun.en_plural):
@@ -41,7 +41,7 @@ def _is(subject: Nominal, complement: Phrase, *, tense: Tense = "present", negat
 
 
 def _person_quality(draw: Draw, subject: Nominal, *, graded: bool = False) -> Adjective:
-    """An adjective to say of a pronoun."""
+    """An adjective that suits a pronoun."""
     adjective = draw.quality(NOUNS["woman" if subject.feminine else "man"], graded=graded)
     assert adjective is not None
     return adjective
@@ -141,7 +141,7 @@ def will_be_so(draw: Draw) -> Phrase:
 
 
 def _rivals(draw: Draw) -> tuple[Nominal, Adjective, Nominal] | None:
-    """Two things of a kind and a graded adjective that suits them both."""
+    """Two nouns of one group and a gradable adjective that suits both."""
     noun = draw.noun(
         "people", "pet", "beast", "fruit", "goods", "building", "lake", "river", "mountain", "tree", "hill"
     )
@@ -245,7 +245,7 @@ def is_it_somewhere(draw: Draw) -> Phrase:
 
 
 def _found(draw: Draw) -> tuple[Noun, Phrase]:
-    """Something and a place where one may come across it."""
+    """A noun and a place that suits it."""
     if draw.chance(0.5):
         return draw.noun("portable", "fruit", "dish"), draw.place(words.THING_PLACES)
     if draw.chance(0.5):
@@ -335,7 +335,7 @@ def weather(draw: Draw) -> Phrase:
     return say("{w} in {p} {t}.", "{w} dans {p} {t}.", w=word(draw.one(words.WEATHER)), p=place, t=when)
 
 
-# Moods that come and go, to be said of anyone at a time.
+# Temporary moods, which go with a time.
 PASSING = tuple(words.ADJECTIVES[name] for name in lexicon.PASSING.split())
 
 TEMPLATES = (

@@ -1,12 +1,12 @@
-"""Templates of two verbs: wanting to do, saying that, those who do, and one thing after another."""
+"""Templates with two verbs: infinitives, relative clauses, subordinate clauses and coordination."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.data.phrases import french, lexicon, words
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import (
+from tools.phrases import french, lexicon, words
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import (
     EMPTY,
     Clause,
     Negation,
@@ -22,12 +22,12 @@ from headway.data.phrases.grammar import (
     stop,
     word,
 )
-from headway.data.phrases.templates.action import ACTIVE, HUMAN, INVOLUNTARY, PEOPLE, PERSONAL_ACTIVE, PLAIN
-from headway.data.phrases.words import BE, CONTROL, INTRANSITIVE, MODALS, MOTION, TRANSITIVE, Verb
+from tools.phrases.templates.action import ACTIVE, HUMAN, INVOLUNTARY, PEOPLE, PERSONAL_ACTIVE, PLAIN
+from tools.phrases.words import BE, CONTROL, INTRANSITIVE, MODALS, MOTION, TRANSITIVE, Verb
 
 DENIED = tuple(verb for verb in CONTROL if verb.en in ("want", "like", "try", "forget"))
 VOLUNTARY = tuple(verb for verb in (*ACTIVE, *PLAIN) if verb.en not in INVOLUNTARY)
-# What one does with a thing after getting it.
+# Verbs that may follow a verb with the same object.
 SEQUELS = {
     "buy": "eat wear read repair sell wash hide carry choose",
     "find": "read wear hide open sell wash",
@@ -66,7 +66,7 @@ def _control(draw: Draw, verb: Verb, tense: Tense = "present", *, negation: Nega
 
 
 def _denial(draw: Draw, verb: Verb) -> Negation:
-    """Not, for the verbs that people deny: nobody says `i do not hope to`."""
+    """Perhaps `not`, for verbs whose negation is idiomatic: not `i do not hope to`."""
     return draw.pick("", "not") if verb in DENIED or verb in MODALS else ""
 
 
@@ -138,7 +138,7 @@ def wants_to_rest(draw: Draw) -> Phrase:
 
 
 def _it(thing: Nominal) -> Pronoun:
-    """The pronoun for a thing just named; here alone does `it` have a gender to follow."""
+    """The pronoun for a thing named before: its French gender is known, so `it` is possible."""
     if thing.plural:
         return Pronoun("them", "les", person=5, feminine=thing.feminine, en_object="them", direct="les")
     direct = "la" if thing.feminine else "le"
@@ -248,7 +248,7 @@ def because(draw: Draw) -> Phrase:
 
 
 def _pronoun_for(subject: Nominal) -> Nominal:
-    """The pronoun that takes up a person: he, she or they."""
+    """The pronoun that refers to the subject: he, she or they."""
     if isinstance(subject, Pronoun):
         return subject
     if subject.plural:

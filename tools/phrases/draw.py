@@ -1,4 +1,4 @@
-"""Chance with a memory: words are drawn at random, those least used first, so that each occurs about as often."""
+"""Random choice of words that prefers the least used ones, so that all occur about equally often."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from functools import cache
 from random import Random
 from typing import TypeVar
 
-from headway.data.phrases import lexicon, words
-from headway.data.phrases.grammar import EMPTY, PRONOUNS, Nominal, Phrase, Pronoun, noun_phrase, say, word
-from headway.data.phrases.words import ABSOLUTE, Adjective, Adverb, Noun, Verb, Word
+from tools.phrases import lexicon, words
+from tools.phrases.grammar import EMPTY, PRONOUNS, Nominal, Phrase, Pronoun, noun_phrase, say, word
+from tools.phrases.words import ABSOLUTE, Adjective, Adverb, Noun, Verb, Word
 
 W = TypeVar("W", bound=Word)
 T = TypeVar("T")
 POSSESSIVES = ("my", "your", "his", "her", "our", "their")
 SAME_PERSON = {"i": ("i", "we"), "we": ("i", "we"), "you": ("you",)}
 SPOUSES = {noun: tuple(owners.split()) for noun, owners in lexicon.SPOUSES.items()}
-CANDIDATES = 4  # how many words compete to be the least used
+CANDIDATES = 4  # drawn for each choice; the least used of them is taken
 
 
 class Draw:
-    """A source of words for the templates."""
+    """The random choices of the templates, with a count of the words used so far."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
@@ -35,29 +35,29 @@ class Draw:
         return chosen
 
     def pick(self, *options: T) -> T:
-        """One of a few options, all as likely."""
+        """One of the options, all equally likely."""
         return options[int(self.random.random() * len(options))]
 
     def chance(self, probability: float) -> bool:
-        """True with a probability."""
+        """True with this probability."""
         return self.random.random() < probability
 
     def noun(self, *tokens: str) -> Noun:
-        """A noun of some groups."""
+        """A noun of these groups."""
         return self.one(words.nouns(*tokens))
 
     def adjective(self, noun: Noun, *, preposed: bool | None = None, graded: bool = False) -> Adjective | None:
-        """An adjective that suits the noun: with a place before or after it, or with degrees (very, more)."""
+        """An adjective that suits the noun: before or after it in French, or one with degrees (very, more)."""
         suited = _attributes(noun, preposed, graded)
         return self._rated(suited, graded)
 
     def quality(self, noun: Noun, *, graded: bool = False) -> Adjective | None:
-        """An adjective that can be said of the noun after `is`."""
+        """An adjective that suits the noun as a predicate, after `is`."""
         suited = _predicates(noun, graded)
         return self._rated(suited, graded)
 
     def _rated(self, suited: tuple[Adjective, ...], graded: bool) -> Adjective | None:
-        """One of the adjectives; good and bad a little more often, since their degrees are words of their own."""
+        """One of the adjectives; good and bad a little more often, since their degrees are irregular."""
         irregular = [adjective for adjective in suited if adjective.en in ("good", "bad")]
         if graded and irregular and self.chance(0.2):
             return self.one(irregular)
@@ -68,7 +68,7 @@ class Draw:
         return self.one(words.NUMBERS[:most])
 
     def maybe(self, noun: Noun, probability: float) -> Adjective | None:
-        """An adjective with some probability."""
+        """An adjective with this probability, else None."""
         return self.adjective(noun) if self.chance(probability) else None
 
     def definite(self, noun: Noun, *, plural: bool | None = None, adjective: float = 0.0) -> Nominal:
@@ -81,34 +81,34 @@ class Draw:
         return noun_phrase(noun, determiner, plural=plural, adjective=self.maybe(noun, adjective))
 
     def owner(self, noun: Noun) -> str:
-        """Whose it may be; `the` for what is nobody's."""
+        """A possessive that suits the noun; `the` for nouns that take none."""
         if noun in words.UNOWNED:
             return "the"
         return self.pick(*SPOUSES.get(noun.en, POSSESSIVES))
 
     def pronoun(self, *, besides: Nominal | None = None) -> Pronoun:
-        """A personal pronoun; besides a subject it must be someone else, so not `we see me`."""
+        """A personal pronoun of another person than the subject `besides`: not `we see me`."""
         taken = SAME_PERSON.get(besides.en, ()) if besides else ()
         return self.pick(*(pronoun for name, pronoun in PRONOUNS.items() if name not in taken))
 
     def subject(self, nouns: Sequence[Noun], *, pronouns: float = 0.0, adjective: float = 0.15) -> Nominal:
-        """Someone or something definite, or a pronoun with some probability."""
+        """A definite noun phrase, or a pronoun with a probability."""
         if nouns[0] in PEOPLE and self.chance(pronouns):  # an animal has no pronoun here: `it` would need a gender
             return self.pronoun()
         return self.definite(self.one(nouns), adjective=adjective)
 
     def known(self, verb: Verb, *, adjective: float = 0.0) -> Nominal:
-        """Something definite that the verb may take."""
+        """A definite object that the verb may take."""
         noun = self.one(verb.objects)
         return self.definite(noun, plural=True if "many" in verb.flags else None, adjective=adjective)
 
     def manner(self, verb: Verb, subject: Nominal) -> Adverb | None:
-        """How the subject may do it; one person does nothing together."""
+        """An adverb of manner that suits the verb; `together` needs a plural subject."""
         manners = [name for name in verb.manners if name != "together" or subject.plural]
         return words.MANNERS[self.pick(*manners)] if manners else None
 
     def object(self, verb: Verb, *, negative: bool = False, adjective: float = 0.4) -> Nominal:
-        """What the verb may take, with an article that goes with the verb and with negation."""
+        """An object that the verb may take, with a determiner that suits the verb and the negation."""
         noun = self.one(verb.objects)
         suited = self.maybe(noun, adjective)
         if noun.mass:
@@ -149,13 +149,13 @@ class Draw:
         return say("{p} {w}", "{p} {w}", p=word(preposition), w=where)
 
     def whereabouts(self, subject: Nominal, verb: Verb | None = None) -> Phrase:
-        """Where the subject may be, by what it does and what it is."""
+        """A place that suits the verb and the subject."""
         if verb and verb.en in words.VERB_PLACES:
             return self.place(words.VERB_PLACES[verb.en])
         return self.place(words.ANIMAL_PLACES if subject.head in ANIMALS else words.BEING_PLACES)
 
     def habit(self) -> Phrase:
-        """A time that comes again: every day, on mondays, in summer, in june."""
+        """A repeated time: every day, on mondays, in summer, in june."""
         return word(self.one(words.HABITS)) if self.chance(0.4) else self.occasion()
 
     def occasion(self) -> Phrase:
@@ -168,7 +168,7 @@ class Draw:
         return say("in {m}", "en {m}", m=word(self.one(words.MONTHS)))
 
     def past(self) -> Phrase:
-        """A time that is over: yesterday, last monday, two weeks ago."""
+        """A past time: yesterday, last monday, two weeks ago."""
         kind = self.pick("past", "past", "past", "day", "day", "unit")
         if kind == "past":
             return word(self.one(words.PASTS))
@@ -177,7 +177,7 @@ class Draw:
         return say("{u} ago", "il y a {u}", u=noun_phrase(self.one(words.UNITS), self.number(5)))
 
     def future(self) -> Phrase:
-        """A time to come: tomorrow, next monday, in two weeks."""
+        """A future time: tomorrow, next monday, in two weeks."""
         kind = self.pick("future", "future", "future", "day", "day", "unit")
         if kind == "future":
             return word(self.one(words.FUTURES))
@@ -186,7 +186,7 @@ class Draw:
         return say("in {u}", "dans {u}", u=noun_phrase(self.one(words.UNITS), self.number(5)))
 
     def sometimes(self, phrase: Phrase, probability: float) -> Phrase:
-        """The phrase, or nothing."""
+        """The phrase with this probability, else an empty one."""
         return phrase if self.chance(probability) else EMPTY
 
 

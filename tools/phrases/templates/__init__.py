@@ -1,12 +1,12 @@
-"""The templates: each draws words and says one phrase, or nothing when the words do not go together."""
+"""The templates: each draws words and returns a phrase, or None when the words do not fit together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import Phrase
-from headway.data.phrases.templates import action, compound, copular, having, nominal
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import Phrase
+from tools.phrases.templates import action, compound, copular, having, nominal
 
 Template = Callable[[Draw], Phrase | None]
 

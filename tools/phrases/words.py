@@ -1,4 +1,4 @@
-"""The lexicon's tables read into words that know their own forms."""
+"""The tables of the lexicon parsed into words with their inflected forms."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
-from headway.data.phrases import english, french, lexicon, verbs
+from tools.phrases import english, french, lexicon, verbs
 
 
 @dataclass(frozen=True, eq=False)
 class Word:
-    """One lemma: its key is what the splits and the tests count."""
+    """One lemma in both languages; splits and tests count lemmas by `key`."""
 
     en: str
     fr: str
@@ -30,7 +30,7 @@ class Word:
 
 @dataclass(frozen=True, eq=False)
 class Noun(Word):
-    """A noun with both plurals (empty: it has none) and its gender in French."""
+    """A noun with both plurals (empty where it has none) and its gender in French."""
 
     en_plural: str
     fr_plural: str
@@ -39,7 +39,7 @@ class Noun(Word):
 
     @property
     def mass(self) -> bool:
-        """Whether one says some of it (du pain) instead of a number of them."""
+        """Whether it is uncountable (du pain)."""
         return self.group in ("food", "drink")
 
     @cached_property
@@ -49,7 +49,7 @@ class Noun(Word):
 
 @dataclass(frozen=True, eq=False)
 class Adjective(Word):
-    """An adjective with its French forms, its place and the nouns that it suits."""
+    """An adjective with its French forms, its position and the nouns that it suits."""
 
     fr_feminine: str
     fr_liaison: str
@@ -86,7 +86,7 @@ class Adjective(Word):
 
 @dataclass(frozen=True, eq=False)
 class Verb(Word):
-    """A verb with its English past and participle, and what it may be said of."""
+    """A verb with its English past and participle, and the subjects and objects that suit it."""
 
     en_past: str
     en_participle: str
@@ -113,7 +113,7 @@ class Verb(Word):
 
     @property
     def stative(self) -> bool:
-        """Whether it makes no passé composé and no progressive that people say."""
+        """Whether the verb is used neither in the passé composé nor in the progressive."""
         return "state" in self.flags
 
     @cached_property
@@ -147,7 +147,7 @@ def _entries(table: str) -> Iterator[list[str]]:
 
 
 def _rows(table: str) -> Iterator[list[list[str]]]:
-    """The lines of a table with columns set apart by `|`, each column split into fields."""
+    """The lines of a table with columns separated by `|`, each column split into fields."""
     for line in table.strip().splitlines():
         yield [[field.replace("_", " ") for field in column.split()] for column in line.split("|")]
 
@@ -173,7 +173,7 @@ NOUNS = {noun.en: noun for group, table in lexicon.NOUNS.items() for noun in (_n
 
 @cache
 def nouns(*tokens: str) -> tuple[Noun, ...]:
-    """The nouns of some groups, in order; a token is a group, a group of groups or a noun."""
+    """The nouns of these tokens, in order; a token is a group, a group of groups or a noun."""
     found: dict[str, Noun] = {}
     for token in tokens:
         if token in lexicon.GROUPS:

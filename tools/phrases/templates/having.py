@@ -1,13 +1,13 @@
-"""Templates around have: what people have, and what English says with be and French with avoir."""
+"""Templates with have, and those with be in English and avoir in French."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from headway.data.phrases import words
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import Clause, Negation, Nominal, Phrase, Tense, ask, noun_phrase, say, stop, word
-from headway.data.phrases.words import BE, HAVE, Noun, Verb
+from tools.phrases import words
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import Clause, Negation, Nominal, Phrase, Tense, ask, noun_phrase, say, stop, word
+from tools.phrases.words import BE, HAVE, Noun, Verb
 
 NOW = words.Word("now", "maintenant", kind="time")
 NEED = Verb("need", "avoir besoin", "needed", "needed", kind="verb")
@@ -66,7 +66,7 @@ def _face(draw: Draw, noun: Noun, qualities: str) -> Phrase:
 
 
 def _crossed(subject: Nominal, en: Phrase, fr: str, *, asking: bool, tense: Tense, negation: Negation) -> Phrase:
-    """English says be where French says avoir: he is hungry, il a faim."""
+    """A clause with be in English and avoir in French: he is hungry, il a faim."""
     english = Clause(subject=subject, verb=BE, object=en, tense=tense, negation=negation)
     french = replace(english, verb=HAVE, object=replace(en, fr=fr))
     if asking:

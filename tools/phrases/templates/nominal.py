@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from headway.data.phrases import words
-from headway.data.phrases.draw import POSSESSIVES, Draw
-from headway.data.phrases.grammar import Nominal, Phrase, noun_phrase, say, superlative, word
-from headway.data.phrases.words import Noun
+from tools.phrases import words
+from tools.phrases.draw import POSSESSIVES, Draw
+from tools.phrases.grammar import Nominal, Phrase, noun_phrase, say, superlative, word
+from tools.phrases.words import Noun
 
 COUNTED = ("being", "fruit", "vegetable", "dish", "goods", "building", "nature")
 

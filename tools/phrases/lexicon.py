@@ -101,7 +101,7 @@ NOUNS = {
     """,
 }
 
-# A name for several groups; anywhere a group may stand, a single noun may stand too.
+# Names for several groups; wherever a group is allowed, a single noun is too.
 GROUPS = {
     "people": "kin person worker",
     "animal": "pet fowl insect beast",
@@ -221,16 +221,16 @@ SHORT_ADJECTIVES = """
     fast slow wild calm ripe sick
     noisy heavy light cheap clean dirty short wide narrow soft dry strange fresh sweet salty hot cold dark easy
 """
-# Not said after `is` (a new car is neuve there), and not said before a noun (un homme grand sounds odd).
+# Not used after `is` (a new car is neuve there), and not used before a noun (un homme grand is odd).
 ONLY_BEFORE = "new"
 ONLY_AFTER = "tall"
-# Said of no one's rank: no comparative, no superlative, no degree.
+# Not gradable: without comparative, superlative and degree.
 ABSOLUTE = """
     excellent broken empty full wooden round wet new cheap delicious red blue green yellow black white grey brown pink
     purple french english spanish italian german
 """
 
-# English says be, french says avoir.
+# be in English, avoir in French.
 STATES = "hungry faim; thirsty soif; cold froid; hot chaud; sleepy sommeil; right raison; wrong tort; afraid peur"
 # english masculine/feminine, for `she is a nurse`.
 PROFESSIONS = """
@@ -242,7 +242,7 @@ PROFESSIONS = """
     gardener jardinier/jardinière
 """
 
-# english french | nouns: where a thing may lie and where someone may be. `at` is à, and contracts.
+# english french | nouns: places of things, of people and of animals. `at` is à, which contracts.
 THING_PLACES = """
     on sur | table chair bed sofa desk shelf carpet armchair
     under sous | table chair bed sofa desk armchair tree
@@ -279,7 +279,7 @@ DESTINATIONS = """
     bakery pharmacy factory university church shop village park harbour
 """
 
-# english subject, object, possessive; french subject, direct, indirect, stressed; person; a feminine or plural mark.
+# english subject, object, possessive; french subject, direct, indirect, stressed; person; f feminine, p plural.
 PRONOUNS = """
     i me my je me me moi 0 -
     you you your vous vous vous vous 4 p
@@ -288,13 +288,13 @@ PRONOUNS = """
     we us our nous nous nous nous 3 p
     they them their ils les leur eux 5 p
 """
-# Those who are nobody's: not my wolf, not her mountain, not his actresses; and the owners a spouse may have.
+# Nouns without a possessive (not my wolf, her mountain, his actresses), and the possessives of a spouse.
 UNOWNED = """
     beast insect fowl nature spot person farmer waiter soldier engineer singer dancer painter writer actress musician
     airport station hospital museum church castle theatre cinema university pharmacy bus train plane taxi
 """
 SPOUSES = {"husband": "my your her", "wife": "my your his"}
-# Moods that come and go, and feelings with a reason, to be said of anyone.
+# Temporary moods, and feelings that have a reason; they suit all people.
 PASSING = "happy sad tired sick polite shy lazy serious calm proud jealous patient generous funny kind"
 FEELINGS = "happy sad tired proud"
 # english singular/plural, french masculine/feminine/plural.
@@ -333,7 +333,7 @@ ORDINALS = """
 """
 DEGREES = "very très; too trop; quite assez; really vraiment; so si; extremely extrêmement"
 FREQUENCIES = "often souvent; always toujours; sometimes parfois; rarely rarement"
-# `+` marks the french adverbs that stand before a participle or an infinitive.
+# `+` marks the French adverbs that precede a participle or an infinitive.
 MANNERS = """
     well +bien; badly +mal; a_lot +beaucoup; too_much +trop; quickly vite; slowly lentement; together ensemble
     loudly fort
@@ -362,7 +362,7 @@ FUTURES = """
     this_afternoon ce_après-midi
 """
 UNITS = "day jour m; week semaine f; month mois m; year an m"
-# english french | contents, counted: a cup of tea.
+# english french | contents: a cup of tea.
 MEASURES = """
     cup tasse f | tea coffee milk chocolate
     glass verre m | water milk wine beer lemonade
@@ -374,7 +374,7 @@ MEASURES = """
     kilo kilo m | fruit vegetable rice flour sugar meat
     plate assiette f | soup rice salad bean mushroom
 """
-# english french of the weather: il …
+# Weather, as whole clauses.
 WEATHER = """
     it_is_raining il_pleut; it_is_snowing il_neige; it_is_cold il_fait_froid; it_is_hot il_fait_chaud
     it_is_sunny il_fait_beau; it_is_windy il_y_a_du_vent; it_is_dark il_fait_nuit

@@ -1,6 +1,6 @@
-"""The verbs of the grammar, as tables; the marks are those of lexicon.py."""
+"""The verbs of the grammar, as tables; the notation is that of lexicon.py."""
 
-# french irregular presents (je tu il nous vous ils) and participle; the regular groups are rules in french.py.
+# French irregular presents (je tu il nous vous ils) and participle; the regular groups are rules in french.py.
 IRREGULAR = """
     être suis es est sommes êtes sont été
     avoir ai as a avons avez ont eu
@@ -45,8 +45,8 @@ WITH_ETRE = "aller venir retourner revenir arriver rester sortir entrer tomber m
 IMPERFECT = {"être": "étais étais était étions étiez étaient", "avoir": "avais avais avait avions aviez avaient"}
 
 # english[/past[/participle]] french | subjects | objects [| flags]. `state`: no past, no progressive; `generic`: one
-# likes cats as such (les chats) but sees some of them (des chats); `count`: may take a number of things; `some`: may
-# take some of them (des), or none (pas de); `the`: takes something that is known; `many`: takes several.
+# likes cats in general (les chats) but sees some of them (des chats); `count`: may take a number of things; `some`: may
+# take some of them (des), or none (pas de); `the`: takes a definite object; `many`: takes a plural.
 TRANSITIVE = """
     eat/ate/eaten manger | people pet | edible | count some
     drink/drank/drunk boire | people cat dog horse | drink | some
@@ -179,7 +179,7 @@ PREPOSITIONAL = """
     work travailler | for pour | people | king queen doctor baker farmer lawyer father uncle
     dance danser | with avec | people | people
 """
-# Verbs that give someone something: the receiver takes `to` and à.
+# Ditransitive verbs: the recipient takes `to` and à.
 DATIVE = """
     give/gave/given donner | snack text small toy clothes stationery
     send/sent envoyer | letter gift photo flower newspaper
@@ -207,7 +207,7 @@ CONTROL = """
 """
 MODALS = "can/could pouvoir; must/must devoir"
 
-# Verbs that are not done just anywhere: english | preposition | places.
+# Places of particular verbs: english | preposition | places.
 VERB_PLACES = """
     swim | in dans | lake river
     swim | at à | pool beach

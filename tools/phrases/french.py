@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from headway.data.phrases.verbs import IMPERFECT, IRREGULAR, WITH_ETRE
+from tools.phrases.verbs import IMPERFECT, IRREGULAR, WITH_ETRE
 
-ASPIRATE = "*"  # before an h that allows no elision, and before huit and onze; `join` takes it away
+ASPIRATE = "*"  # marks an aspirated h, huit and onze, before which nothing elides; `join` removes it
 VOWELS = tuple("aeiouyhàâéèêëîïôûœ")
 ELIDED = {"le", "la", "je", "ne", "me", "se", "de", "que"}
 BEFORE_VOWEL = {"ce": "cet", "ma": "mon", "sa": "son"}
@@ -19,7 +19,7 @@ _IRREGULAR = {line.split()[0]: line.split()[1:] for line in IRREGULAR.strip().sp
 
 
 def starts_with_vowel(word: str) -> bool:
-    """Whether the word makes the one before it elide."""
+    """Whether the word before this one elides."""
     return word.startswith(VOWELS)
 
 

@@ -1,26 +1,26 @@
-"""All the sentence pairs: as many from each template, every English source with one French target."""
+"""All sentence pairs: about the same number from each template, one French target for each English source."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
 
-from headway.data.phrases import english, french
-from headway.data.phrases.draw import Draw
-from headway.data.phrases.grammar import Link, Phrase, noun_phrase
-from headway.data.phrases.templates import TEMPLATES
-from headway.data.phrases.words import ADJECTIVES, NOUNS
+from tools.phrases import english, french
+from tools.phrases.draw import Draw
+from tools.phrases.grammar import Link, Phrase, noun_phrase
+from tools.phrases.templates import TEMPLATES
+from tools.phrases.words import ADJECTIVES, NOUNS
 
 SEED = 2017
 PER_TEMPLATE = 445
-ATTEMPTS = 4  # draws for each pair wanted, before a small template gives up
-LONGEST = 14
-HERALD = noun_phrase(NOUNS["puppy"], "a", adjective=ADJECTIVES["cute"])  # the library's own example is always there
+ATTEMPTS = 4  # draws per pair before a template with few distinct phrases stops short of PER_TEMPLATE
+MAX_WORDS = 14  # in a sentence, on either side
+EXAMPLE = noun_phrase(NOUNS["puppy"], "a", adjective=ADJECTIVES["cute"])  # always included
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A sentence in both languages, with the template, lemmas and links behind it."""
+    """A sentence in both languages, with its template, lemmas and links between lemmas."""
 
     english: str
     french: str
@@ -31,10 +31,13 @@ class Pair:
 
 @cache
 def generate() -> tuple[Pair, ...]:
-    """Every pair, template by template; the same ones each time."""
+    """Every pair, template by template; deterministic.
+
+    Raises AssertionError when two templates translate one English sentence differently.
+    """
     draw = Draw(SEED)
-    herald = _pair(HERALD, "nominal.indefinite")
-    found = {herald.english: herald}
+    example = _pair(EXAMPLE, "nominal.indefinite")
+    found = {example.english: example}
     for name, template in TEMPLATES.items():
         before = len(found)
         for _ in range(ATTEMPTS * PER_TEMPLATE):
@@ -55,10 +58,10 @@ def _pair(phrase: Phrase, template: str) -> Pair:
 
 
 def _fits(pair: Pair) -> bool:
-    """Whether both sides have two words at least, are not too long, and say no long word twice."""
+    """Whether both sides have 2 to MAX_WORDS words and no English word of six letters or more occurs twice."""
     english, french = words(pair.english), words(pair.french)
     long = [word for word in english if len(word) > 5]
-    return 2 <= len(english) <= LONGEST and 2 <= len(french) <= LONGEST and len(long) == len(set(long))
+    return 2 <= len(english) <= MAX_WORDS and 2 <= len(french) <= MAX_WORDS and len(long) == len(set(long))
 
 
 def words(text: str) -> list[str]:

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 DOUBLING = {"run", "swim", "cut", "begin", "forget", "get", "travel"}
 PUNCTUATION = re.compile(r" ([.,?])")
-AN_ANYWAY = {"honest"}  # a silent h
-NOT_AN = {"university", "useful"}  # a spoken y
+AN_BEFORE = {"honest"}  # a silent h
+A_BEFORE = {"university", "useful"}  # a spoken y
 
 
 def plural(noun: str) -> str:
@@ -53,7 +53,7 @@ def join(text: str) -> str:
     """Close up the spaces and choose between a and an."""
     words = text.split()
     for index, (word, after) in enumerate(pairwise(words)):
-        if word == "a" and after not in NOT_AN and (after in AN_ANYWAY or after[0] in "aeiou"):
+        if word == "a" and after not in A_BEFORE and (after in AN_BEFORE or after[0] in "aeiou"):
             words[index] = "an"
     return PUNCTUATION.sub(r"\1", " ".join(words))
 

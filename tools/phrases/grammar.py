@@ -1,4 +1,4 @@
-"""Phrases in two languages at once: noun phrases that agree and clauses that conjugate."""
+"""Phrases in both languages: noun phrases with agreement and clauses with conjugation."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Literal
 
-from headway.data.phrases import english, french, lexicon
-from headway.data.phrases.words import BE, HAVE, MEILLEUR, MODALS, PIRE, Adjective, Adverb, Noun, Verb, Word
+from tools.phrases import english, french, lexicon
+from tools.phrases.words import BE, HAVE, MEILLEUR, MODALS, PIRE, Adjective, Adverb, Noun, Verb, Word
 
 Tense = Literal["present", "progressive", "past", "perfect", "future"]
 Negation = Literal["", "not", "never"]
@@ -17,7 +17,7 @@ NE = {"": "", "not": "pas", "never": "jamais"}
 
 @dataclass(frozen=True)
 class Phrase:
-    """Words in both languages, not yet elided; the lemmas among them and the links between those lemmas."""
+    """Text in both languages before elision, with the keys of its lemmas and the links between them."""
 
     en: str
     fr: str
@@ -41,7 +41,7 @@ class Nominal(Phrase):
 
 @dataclass(frozen=True)
 class Pronoun(Nominal):
-    """A personal pronoun with its other cases."""
+    """A personal pronoun with its other forms: object, possessive and stressed."""
 
     en_object: str = ""
     en_possessive: str = ""
@@ -54,7 +54,7 @@ EMPTY = Phrase("", "")
 
 
 def word(entry: Word) -> Phrase:
-    """A word that never changes, as a phrase."""
+    """An invariable word as a phrase."""
     return Phrase(entry.en, entry.fr, frozenset({entry.key}))
 
 
@@ -74,7 +74,7 @@ def stop(clause: Phrase) -> Phrase:
 
 
 def ask(clause: Phrase) -> Phrase:
-    """The clause with a question mark, which French sets apart."""
+    """The clause with a question mark, which a space precedes in French."""
     return say("{c}?", "{c} ?", c=clause)
 
 
@@ -100,7 +100,7 @@ REFLEXIVE = ("me", "te", "se", "nous", "vous", "se")
 
 @cache
 def _determiner(name: str, feminine: bool, plural: bool) -> tuple[str, str, str]:
-    """The English and the French form, and the lemma's key (empty: French alone has a word)."""
+    """The English and the French form, and the lemma's key (empty where only French has a word)."""
     en, fr = (field.replace("_", " ").split("/") for field in lexicon.DETERMINERS[name].split(" "))
     lemma = next(form for form in fr if form != "-")
     key = f"determiner:{name.replace('_', ' ')}={lemma}" if name not in ("no", "any", "bare", "generic") else ""
@@ -171,14 +171,14 @@ def superlative(noun: Noun, adjective: Adjective) -> Nominal:
 
 
 def predicate(subject: Nominal, adjective: Adjective) -> Phrase:
-    """The adjective as it is said of the subject."""
+    """The adjective as a predicate of the subject."""
     links = frozenset({(adjective.key, subject.head)} if subject.head else ())
     agreed = adjective.agree(feminine=subject.feminine, plural=subject.plural)
     return Phrase(adjective.en, agreed, frozenset({adjective.key}), links)
 
 
 def comparison(subject: Nominal, adjective: Adjective) -> Phrase:
-    """The comparative as it is said of the subject: bigger than, plus grand que."""
+    """The comparative as a predicate of the subject: bigger than, plus grand que."""
     plain = predicate(subject, adjective)
     if adjective.en in ("good", "bad"):
         better = MEILLEUR if adjective.en == "good" else PIRE
@@ -220,7 +220,7 @@ class Clause:
         return replace(asked, fr=f"est-ce que {asked.fr}")
 
     def predicate(self) -> Phrase:
-        """The clause as a statement, without its subject: for a second verb after `and`."""
+        """The statement without its subject, for a second verb after `and`."""
         whole = self.statement()
         return replace(whole, en=whole.en.removeprefix(self.subject.en), fr=whole.fr.removeprefix(self.subject.fr))
 
@@ -311,7 +311,7 @@ class Clause:
         return auxiliary, self._participle()
 
     def _participle(self) -> str:
-        """With être it agrees with the subject, with avoir with an object that stands before it."""
+        """The participle: with être it agrees with the subject, with avoir with an object before the verb."""
         owner = self.subject if self.verb.with_etre else self.clitic
         participle = french.participle(self.verb.infinitive)
         if owner is None:
@@ -320,7 +320,7 @@ class Clause:
 
 
 def infinitive(verb: Verb, subject: Nominal, object: Phrase = EMPTY, clitic: Pronoun | None = None) -> Phrase:
-    """To do something: the verb with its object, as said of a subject."""
+    """The infinitive with its object; a reflexive pronoun agrees with the subject."""
     before = REFLEXIVE[subject.person] if verb.reflexive else clitic.direct if clitic else ""
     links = object.links
     if isinstance(object, Nominal) and object.head:
