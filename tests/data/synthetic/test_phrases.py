@@ -2,7 +2,7 @@ import re
 from hashlib import sha256
 
 import pytest
-from headway.data.builtin import load_parallel
+from headway.data.datasets import load_parallel
 
 from headway.data.synthetic.phrases import phrases
 
