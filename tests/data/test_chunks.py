@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.data import chunks as module
-from headway.data.chunks import pieces
+from headway.data.chunks import chunks
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def _small(monkeypatch):
 
 
 def cut(text, **options):
-    return list(pieces(text, **options))
+    return list(chunks(text, **options))
 
 
 def test_cut_between_words_where_there_is_such_a_place():

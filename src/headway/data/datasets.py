@@ -14,7 +14,7 @@ from headway.data import text_files as reading
 from headway.data.captions import Captions, load_shape_captions
 from headway.data.coco import load_coco
 from headway.data.files import Errors
-from headway.data.image_decoding import Pixels, decoded
+from headway.data.image_decoding import Pixels, decode_images
 from headway.data.image_files import find_splits
 from headway.data.images import ImageReading, Images, Progress
 from headway.data.poses import Poses, load_figures
@@ -107,7 +107,7 @@ def load_poses(spec: str | Path, size: int, cache: Path, progress: Progress) -> 
     return load_coco(Path(spec).expanduser(), size, progress)
 
 
-def a_few_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size: int) -> list[Pixels]:
+def sample_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size: int) -> list[Pixels]:
     """Some images (3, H, W) of a set, held out ones where it has such, without going through all of it.
 
     Raises DataError for what is no images, or an image that cannot be read.
@@ -117,7 +117,7 @@ def a_few_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size
     _must_exist(spec)
     splits, _ = find_splits(Path(spec).expanduser(), classes)
     chosen = next(splits[name] for name in ("val", "test", "train") if name in splits)
-    return decoded(islice(chosen, count), size)
+    return decode_images(islice(chosen, count), size)
 
 
 @cache

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from headway.data.config import DataConfig
 from headway.data.datasets import load_labelled
-from headway.data.digests import contents
+from headway.data.digests import split_digests
 from headway.data.synthetic.needle import CLASSES, COUNTS, WORDS, Needle
-from headway.data.token_store import TokenStore, fingerprint, stored
+from headway.data.token_store import TokenStore, fingerprint, store_tokens
 from headway.data.tokenizers import Tokenizer, Word
 from headway.errors import ConfigError, DataError
 
@@ -22,7 +22,7 @@ Tokens = NDArray[np.int64]
 NEEDLE = "needle"
 
 
-class Texts(Protocol):
+class TextSplit(Protocol):
     """A split: the class of each text, how many tokens it has, and the tokens themselves."""
 
     @property
@@ -70,16 +70,16 @@ class NeedleTexts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Documents:
+class LabelledTexts:
     """Texts by split with the names of their classes, their tokenizer, and a digest of each split."""
 
     classes: tuple[str, ...]
-    splits: Mapping[str, Texts]
+    splits: Mapping[str, TextSplit]
     tokenizer: Tokenizer
     contents: dict[str, str]
 
 
-def load_documents(data: DataConfig, tokenizer: Tokenizer | None, *, room: int) -> Documents:
+def load_labelled_texts(data: DataConfig, tokenizer: Tokenizer | None, *, room: int) -> LabelledTexts:
     """The texts a run is told to read; `room` is how many tokens of one can be read, and how long `needle` makes them.
 
     Raises DataError for a class that training never sees, or what cannot be read.
@@ -87,7 +87,7 @@ def load_documents(data: DataConfig, tokenizer: Tokenizer | None, *, room: int) 
     if data.spec == NEEDLE:
         return _needle(data, tokenizer, room)
     text = load_labelled(data.spec, errors=data.errors)
-    found = contents(text)
+    found = split_digests(text)
     labels = {split: [label for label, _ in text.pairs(split)] for split in text.splits}
     classes = data.classes or tuple(sorted(set(labels["train"])))
     numbers = {name: number for number, name in enumerate(classes)}
@@ -102,11 +102,13 @@ def load_documents(data: DataConfig, tokenizer: Tokenizer | None, *, room: int) 
     for split, names in labels.items():
         key = fingerprint([found[split], "texts", tokenizer.content_hash])
         lines = tokenizer.encode_lines(line for _, line in text.pairs(split))
-        splits[split] = StoredTexts(stored(cache / f"texts-{key}", lines), np.asarray([numbers[n] for n in names]))
-    return Documents(classes=classes, splits=splits, tokenizer=tokenizer, contents=found)
+        splits[split] = StoredTexts(
+            store_tokens(cache / f"texts-{key}", lines), np.asarray([numbers[n] for n in names])
+        )
+    return LabelledTexts(classes=classes, splits=splits, tokenizer=tokenizer, contents=found)
 
 
-def _needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> Documents:
+def _needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> LabelledTexts:
     if not isinstance(data.tokenizer, Word):
         kind = type(data.tokenizer).__name__.lower()
         raise ConfigError(f"data.tokenizer={kind}, allowed for needle: word")
@@ -114,7 +116,7 @@ def _needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> Documen
         tokenizer = Tokenizer.train(data.tokenizer, [" ".join(WORDS)])
     ids = np.asarray([tokenizer.encode(word)[0] for word in WORDS])
     made = {split: Needle(split, room) for split in COUNTS}
-    return Documents(
+    return LabelledTexts(
         classes=CLASSES,
         splits={split: NeedleTexts(each, ids) for split, each in made.items()},
         tokenizer=tokenizer,

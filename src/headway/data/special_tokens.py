@@ -1,20 +1,23 @@
-"""The special tokens of a vocabulary that was made elsewhere, by id instead of by name."""
+"""The special tokens of an imported vocabulary, by id instead of by name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
-    """Which ids steer a model, as its own config says; None or empty: it has no such token."""
+class SpecialTokens:
+    """The ids of special tokens; None or empty where the vocabulary has no such token."""
+
+    name: ClassVar[str] = "marks"  # its `type` in config.yaml
 
     pad: int | None = None
     unk: int | None = None
-    start: int | None = None  # what a decoder is given first; before a text of a masked model
-    stop: int | None = None  # after a source, and what ends a target
+    start: int | None = None  # the first input of a decoder; the first token of a masked LM's text
+    stop: int | None = None  # the last token of a source, and what ends a target
     stops: tuple[int, ...] = ()  # any of these ends a text
     mask: int | None = None
-    before: tuple[int, ...] = ()  # what is put in front of every text
-    after: tuple[int, ...] = ()  # and behind it, where it is read as a whole
-    banned: tuple[int, ...] = ()  # never written
+    before: tuple[int, ...] = ()  # added before every text
+    after: tuple[int, ...] = ()  # added after a text that is read as a whole
+    banned: tuple[int, ...] = ()  # never generated

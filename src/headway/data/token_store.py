@@ -46,7 +46,7 @@ class TokenStore:
         return np.diff(self.starts)
 
 
-def stored(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:
+def store_tokens(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:
     """The store in this folder; if there is none yet, or a damaged one, it is made from the sequences as they come."""
     if not folder.exists() or problems(folder):
         discard(folder)

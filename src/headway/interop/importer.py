@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from headway.data.special_tokens import Marks
+from headway.data.special_tokens import SpecialTokens
 from headway.errors import BadModelError, HeadwayError
 from headway.interop.families import FAMILIES
 from headway.interop.family import Imported, match
@@ -83,7 +83,7 @@ class Import:
         return self._reading.result()[0]
 
     @property
-    def marks(self) -> Marks | None:
+    def marks(self) -> SpecialTokens | None:
         """The special tokens of the text. Raises BadModelError."""
         return self._reading.result()[1]
 
@@ -194,7 +194,7 @@ class Import:
             return image_task(self.folder, model), class_names(self.folder, model.classes)
         return imported.task or sentence_task(self.folder, _context(model)), ()
 
-    def _tokenizers(self, imported: Imported) -> tuple[TokenizerFiles | None, Marks | None]:
+    def _tokenizers(self, imported: Imported) -> tuple[TokenizerFiles | None, SpecialTokens | None]:
         vocab = _vocab(imported.model)
         if vocab is None:
             return None, None  # a model of something else than text
@@ -205,7 +205,7 @@ class Import:
         whole = isinstance(self.task, Masked | Embedding)  # reads a text as a whole, between its marks
         start = next(iter(found.before), named.get("start")) if whole else tokens.start
         stop = next(iter(found.after[-1:]), named.get("stop")) if whole else next(iter(tokens.stop), None)
-        marks = Marks(
+        marks = SpecialTokens(
             pad=named.get("pad") if tokens.pad is None else tokens.pad,
             unk=named.get("unk"),
             start=start,
@@ -219,7 +219,7 @@ class Import:
         self._expect_ids(marks, vocab)
         return found, marks
 
-    def _expect_ids(self, marks: Marks, vocab: int) -> None:
+    def _expect_ids(self, marks: SpecialTokens, vocab: int) -> None:
         for key in ("before", "after"):
             wrong = next((index for index in getattr(marks, key) if index >= vocab), None)
             if wrong is not None:

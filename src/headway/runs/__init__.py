@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from headway.data.tokenizers import Marks, Tokenizer
+    from headway.data.tokenizers import SpecialTokens, Tokenizer
     from headway.decoding.constraints import Constraints
     from headway.decoding.trace import Trace
     from headway.models import World
@@ -177,7 +177,7 @@ def read_config(folder: Path) -> RunConfig:
         raise NoRunError(f"{path}: cannot be read ({type(error).__name__})") from error
 
 
-def read_tokenizers(folder: Path, marks: Marks | None) -> dict[str, Tokenizer]:
+def read_tokenizers(folder: Path, marks: SpecialTokens | None) -> dict[str, Tokenizer]:
     """The tokenizers of a run by file name; `marks` are the special tokens of an imported one."""
     from headway.data.tokenizers import Tokenizer
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from headway.data.config import DataConfig
 from headway.data.datasets import load_parallel, load_text
-from headway.data.digests import contents
+from headway.data.digests import split_digests
 from headway.data.text_files import ParallelText, PlainText
-from headway.data.token_store import TokenStore, fingerprint, stored
+from headway.data.token_store import TokenStore, fingerprint, store_tokens
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
 from headway.errors import DataError
 from headway.tasks.language_modelling.training import Language, LanguageTask
@@ -33,7 +33,7 @@ def prepare_language(
 ) -> tuple[LanguageTask, Tokenizer, dict[str, str]]:
     """A text as a language task, its tokenizer (the one given, else one trained on it) and its contents by split."""
     text = load_text(data.spec, errors=data.errors)
-    found = contents(text, expected)
+    found = split_digests(text, expected)
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=())
     cache = Path(data.cache).expanduser()
@@ -43,7 +43,7 @@ def prepare_language(
 
 def _stream(cache: Path, text: PlainText, split: str, tokenizer: Tokenizer, content: str) -> TokenStore:
     key = fingerprint([content, tokenizer.content_hash])
-    return stored(cache / f"text-{key}", (tokenizer.encode(chunk) for chunk in text.chunks(split)))
+    return store_tokens(cache / f"text-{key}", (tokenizer.encode(chunk) for chunk in text.chunks(split)))
 
 
 def prepare_masked(
@@ -57,7 +57,7 @@ def prepare_masked(
 ) -> tuple[MaskedTask, Tokenizer, dict[str, str]]:
     """A text as a masked task, its tokenizer (the one given, else one trained on it) and its contents by split."""
     text = load_text(data.spec, errors=data.errors)
-    found = contents(text, expected)
+    found = split_digests(text, expected)
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=(*SPECIALS, MASK))
     cache = Path(data.cache).expanduser()
@@ -65,7 +65,7 @@ def prepare_masked(
     for name in text.splits:
         key = fingerprint([found[name], config.documents, "spaced", tokenizer.content_hash])
         sentences = _in_sentences(text.documents(name), paragraphs=config.documents == "paragraphs")
-        splits[name] = stored(cache / f"sentences-{key}", tokenizer.encode_lines(sentences))
+        splits[name] = store_tokens(cache / f"sentences-{key}", tokenizer.encode_lines(sentences))
     return MaskedTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer, found
 
 
@@ -98,7 +98,7 @@ def prepare_translation(
 ) -> tuple[TranslationTask, dict[str, Tokenizer], dict[str, str]]:
     """Parallel text as a translation task, its tokenizers by file name and its contents by split."""
     text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
-    found = contents(text, expected)
+    found = split_digests(text, expected)
     tokenizers = tokenizers or _train(text, data)
     source = tokenizers.get("tokenizer-source.json") or tokenizers["tokenizer.json"]
     target = tokenizers.get("tokenizer-target.json") or tokenizers["tokenizer.json"]
@@ -139,4 +139,4 @@ def _sentences(
 ) -> TokenStore:
     key = fingerprint([content, str(side), tokenizer.content_hash, *map(str, before)])
     lines = tokenizer.encode_lines(pair[side] for pair in text.pairs(split))
-    return stored(cache / f"lines-{key}", ([*before, *line] for line in lines))
+    return store_tokens(cache / f"lines-{key}", ([*before, *line] for line in lines))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from headway.data.files import read_bytes
-from headway.data.image_decoding import Picture, Pixels, decoded
+from headway.data.image_decoding import EncodedImage, Pixels, decode_images
 from headway.decoding.trace import lines
 from headway.errors import ConfigError
 from headway.inspection.page.captioning import caption_page
@@ -75,5 +75,7 @@ def payload(found: Run, given: str) -> dict[str, Any]:
 def _pixels(given: str, task: Classification | Captioning) -> Pixels:
     path = Path(given)
     sound = task.sound if isinstance(task, Classification) else None
-    (pixels,) = decoded([Picture(given, 0, read_bytes(path))], task.size, None if sound is None else sound.decode)
+    (pixels,) = decode_images(
+        [EncodedImage(given, 0, read_bytes(path))], task.size, None if sound is None else sound.decode
+    )
     return pixels

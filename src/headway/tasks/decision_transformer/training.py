@@ -16,7 +16,17 @@ from torch import nn
 from headway.config import positive
 from headway.data.batching import Indices, Shuffled
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation, Plain, View
-from headway.data.episodes import FACTS, Episodes, Part, Policy, held_out, joined, play, read_episodes, write_episodes
+from headway.data.episodes import (
+    FACTS,
+    Episodes,
+    EpisodeSplit,
+    Policy,
+    concatenate,
+    play,
+    read_episodes,
+    split_episodes,
+    write_episodes,
+)
 from headway.errors import ConfigError, DataError
 from headway.metrics.world import Returns, rank_correlation
 from headway.models.decision_transformer import Decision, DecisionConfig
@@ -85,8 +95,8 @@ class DecidingTask:
         self.config, self.name, self.length, self.seed = config, name, length, seed
         self.make = partial(Environment, name, config.view)
         self.episodes = episodes
-        train, val = held_out(episodes)
-        self.splits = {"train": Part.of(train, length), "val": Part.of(val, length)}
+        train, val = split_episodes(episodes)
+        self.splits = {"train": EpisodeSplit.of(train, length), "val": EpisodeSplit.of(val, length)}
         self.to_go = {split: part.episodes.returns_to_go() for split, part in self.splits.items()}
         self.order = Shuffled(len(self.splits["train"].windows), max(batch_tokens // (3 * length), 1), seed)
 
@@ -236,7 +246,7 @@ def logged(config: Deciding, make: Maker, seed: int) -> Episodes:
         policy = _drawn_policy(actions, config.noise, random)
         parts.append(play(make, policy, iter([next(seeds)]), budget=config.log - taken, together=1))
         taken += parts[-1].taken
-    return joined(parts)
+    return concatenate(parts)
 
 
 def _drawn_policy(actions: int, noise: float, random: np.random.Generator) -> Policy:
@@ -276,7 +286,7 @@ def prepare_deciding(
     observation = fitted(model.observation, environment.shape)
     if isinstance(observation, Codes):
         raise ConfigError(f"{name} shows pictures, allowed for a decision transformer: tokens, numbers")
-    task = DecidingTask(config, name, joined(parts), length=model.context, batch_tokens=batch_tokens, seed=seed)
+    task = DecidingTask(config, name, concatenate(parts), length=model.context, batch_tokens=batch_tokens, seed=seed)
     return task, replace(model, observation=observation, actions=environment.actions)
 
 

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from headway.config import positive
 from headway.data.batching import Bucketed, Indices, padded
 from headway.data.config import DataConfig
-from headway.data.digests import expect_contents
-from headway.data.labelled_text import Documents, Texts, load_documents
+from headway.data.digests import check_digests
+from headway.data.labelled_text import LabelledTexts, TextSplit, load_labelled_texts
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
 from headway.tasks.classifier import Guesses, Judged
@@ -48,7 +48,7 @@ class TextClassificationTask(Judged):
         config: TextClassification,
         classes: tuple[str, ...],
         tokenizer: Tokenizer,
-        splits: Mapping[str, Texts],
+        splits: Mapping[str, TextSplit],
         *,
         batch_tokens: int,
         seed: int,
@@ -91,18 +91,18 @@ class TextClassificationTask(Judged):
             for n, label, each in zip(rows, batch.targets, logits, strict=True)
         ]
 
-    def _batch(self, texts: Texts, rows: Indices) -> Batch:
+    def _batch(self, texts: TextSplit, rows: Indices) -> Batch:
         room = self.config.length - len(self.before) - len(self.after)
         ids = [np.concatenate([self.before, texts.tokens(int(n))[:room], self.after]) for n in rows]
         tokens, lengths = (torch.from_numpy(part) for part in padded(ids, self.tokenizer.pad))
         labels: Tensor = torch.from_numpy(np.array(texts.labels)[rows])
         return Batch((tokens, lengths), labels, len(rows))
 
-    def _lengths(self, texts: Texts) -> Indices:
+    def _lengths(self, texts: TextSplit) -> Indices:
         """Tokens of each text as a batch has it (N,)."""
         return np.minimum(texts.lengths + len(self.before) + len(self.after), self.config.length)
 
-    def _split(self, name: str) -> Texts:
+    def _split(self, name: str) -> TextSplit:
         if name not in self.splits:
             raise DataError(f"no split {name!r}, there are {', '.join(self.splits)}")
         return self.splits[name]
@@ -125,10 +125,10 @@ def prepare_text_classification(
     batch_tokens: int,
     seed: int,
     expected: Mapping[str, str] | None = None,
-) -> tuple[TextClassificationTask, Documents]:
+) -> tuple[TextClassificationTask, LabelledTexts]:
     """Texts as a task, and the texts themselves with their classes, tokenizer and contents."""
-    found = load_documents(data, tokenizer, room=config.length - 2)
-    expect_contents(found.contents, expected)
+    found = load_labelled_texts(data, tokenizer, room=config.length - 2)
+    check_digests(found.contents, expected)
     task = TextClassificationTask(
         config, found.classes, found.tokenizer, found.splits, batch_tokens=batch_tokens, seed=seed
     )

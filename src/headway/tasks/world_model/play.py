@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from headway.data.environments import OPTIMUM
-from headway.data.episodes import Episodes, joined, play
+from headway.data.episodes import Episodes, concatenate, play
 from headway.metrics.world import Returns
 from headway.models.world import World
 from headway.tasks.world_model.evaluation import imagined
@@ -52,7 +52,7 @@ def played(model: World, task: WorldTask, device: torch.device, *, episodes: int
     limit, actions = task.make().limit, task.make().actions
     real = play(task.make, learned(model, device), fresh_seeds(episodes, seed))
     chance = play(task.make, at_random(actions, seed), fresh_seeds(episodes, seed))
-    rival = model_free(model, joined(task.collected), device, discount=task.config.discount, seed=task.seed)
+    rival = model_free(model, concatenate(task.collected), device, discount=task.config.discount, seed=task.seed)
     without = play(task.make, rival, fresh_seeds(episodes, seed))
     dreamt = imagined(model, real, device, limit)
     return Played(

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from headway.data.environments import Observation
-from headway.data.episodes import Episodes, Part, Policy
+from headway.data.episodes import Episodes, EpisodeSplit, Policy
 from headway.models.world import Judge, World
 
 UPDATES, ROWS, RATE = 4000, 256, 1e-3
@@ -21,7 +21,7 @@ def model_free(world: World, episodes: Episodes, device: torch.device, *, discou
 
     It reads states as the actor does (numbers normalised, pictures by their code); the rest of the model is unused.
     """
-    part, reader = Part.of(episodes, 1), world.reader
+    part, reader = EpisodeSplit.of(episodes, 1), world.reader
     states = reader.state(torch.from_numpy(episodes.observations).to(device))
     rewards = torch.from_numpy(episodes.rewards).to(device) / world.scale
     ends, actions = (torch.from_numpy(x).to(device) for x in (episodes.ends, episodes.actions))
