@@ -12,7 +12,7 @@ from headway.data.chunks import chunks
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(module, "PIECE", 8)
+    monkeypatch.setattr(module, "CHUNK", 8)
 
 
 def cut(text, **options):

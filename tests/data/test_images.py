@@ -190,7 +190,7 @@ def test_images_are_decoded_once(tmp_path, read, monkeypatch):
     first = read(path, progress=lambda what, done, total: seen.append((what, done, total)))
     assert ("reading train", 10, 10) in seen
     assert ("decoding val", 2, 2) in seen
-    monkeypatch.setattr("headway.data.images.decode_all", None)
+    monkeypatch.setattr("headway.data.images.decode_each", None)
     again = read(path)
     assert np.array_equal(first.splits["train"].pixels, again.splits["train"].pixels)
     assert first.contents == again.contents

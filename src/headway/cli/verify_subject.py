@@ -9,8 +9,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from headway.data.captions import sample_captioned_images
-from headway.data.datasets import load_parallel, load_text, sample_images
+from headway.data.datasets import load_parallel, load_text, sample_captioned_images, sample_images
 from headway.data.files import read_bytes
 from headway.data.image_decoding import EncodedImage, Pixels, decode_images
 from headway.errors import ConfigError, HeadwayError

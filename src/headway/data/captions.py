@@ -12,7 +12,7 @@ import numpy as np
 
 from headway.data.caption_files import CaptionedFile, find_captions
 from headway.data.files import read_bytes
-from headway.data.image_decoding import RULE, EncodedImage, Pixels, decode_images
+from headway.data.image_decoding import RULE, Pixels
 from headway.data.image_files import ClassFolders
 from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, held_out, open_store, store_images
 from headway.data.synthetic import shapes
@@ -116,18 +116,6 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
         if not len(split):
             raise DataError(f"{path}: no image of split {name} can be read, expected at least 1")
     return Captions(name=str(path), splits=splits, contents=contents, left_out=len(missing) + len(wrong))
-
-
-def sample_captioned_images(spec: str | Path, *, count: int, size: int) -> list[Pixels]:
-    """Some images (3, H, W) of a set with captions, held out ones where it has such, without going through all of it.
-
-    Raises DataError for what has no captions, or an image that cannot be read.
-    """
-    if str(spec) == "shapes":
-        return list(shapes.captions(count, size=size, seed=1)[0])
-    splits = find_captions(Path(spec).expanduser())
-    chosen = next(splits[name] for name in ("val", "test", "train") if name in splits)
-    return decode_images((EncodedImage(each.where, 0, read_bytes(each.file)) for each in chosen[:count]), size)
 
 
 def _bad(first: str, count: int, total: int, what: str) -> DataError:

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.data.config import DataConfig
-from headway.data.datasets import load_labelled
+from headway.data.datasets import find_dataset
 from headway.data.digests import split_digests
 from headway.data.synthetic.needle import CLASSES, COUNTS, WORDS, Needle
+from headway.data.text_files import ParallelText, load_parallel
 from headway.data.token_store import TokenStore, fingerprint, store_tokens
 from headway.data.tokenizers import Tokenizer, Word
 from headway.errors import ConfigError, DataError
 
 Tokens = NDArray[np.int64]
-NEEDLE = "needle"
 
 
 class TextSplit(Protocol):
@@ -80,13 +80,24 @@ class LabelledTexts:
 
 
 def load_labelled_texts(data: DataConfig, tokenizer: Tokenizer | None, *, room: int) -> LabelledTexts:
-    """The texts a run is told to read; `room` is how many tokens of one can be read, and how long `needle` makes them.
+    """Texts with classes by name, or by path: a table with columns `label` and `text`, or a folder of one per split.
 
-    Raises DataError for a class that training never sees, or what cannot be read.
+    `room` is the most tokens of a text that a model reads, and the length of `needle` documents. Raises DataError for
+    a class that train does not have, or what cannot be read.
     """
-    if data.spec == NEEDLE:
-        return _needle(data, tokenizer, room)
-    text = load_labelled(data.spec, errors=data.errors)
+    dataset = find_dataset(data.spec, "texts with classes")
+    if dataset is not None:
+        made: LabelledTexts = dataset.load(data, tokenizer, room)
+        return made
+    text = load_parallel(data.spec, "label", "text", errors=data.errors)
+    return tokenise(text, data, tokenizer)
+
+
+def tokenise(text: ParallelText, data: DataConfig, tokenizer: Tokenizer | None) -> LabelledTexts:
+    """Pairs of class and text, tokenised and stored; without a tokenizer one is trained on the training split.
+
+    Raises DataError for a class that train does not have.
+    """
     found = split_digests(text)
     labels = {split: [label for label, _ in text.pairs(split)] for split in text.splits}
     classes = data.classes or tuple(sorted(set(labels["train"])))
@@ -108,7 +119,8 @@ def load_labelled_texts(data: DataConfig, tokenizer: Tokenizer | None, *, room: 
     return LabelledTexts(classes=classes, splits=splits, tokenizer=tokenizer, contents=found)
 
 
-def _needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> LabelledTexts:
+def load_needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> LabelledTexts:
+    """The built-in documents, up to `room` words long. Raises ConfigError unless the tokenizer is by words."""
     if not isinstance(data.tokenizer, Word):
         kind = type(data.tokenizer).__name__.lower()
         raise ConfigError(f"data.tokenizer={kind}, allowed for needle: word")
