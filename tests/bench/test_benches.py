@@ -104,7 +104,7 @@ def test_a_step_of_the_trainer_and_what_loading_takes_of_it(tmp_path, monkeypatc
         monkeypatch.setattr(vit_gpu, name, value)
     sizes = {"model.image": 32, "task.size": 32, "model.layers": 1, "model.width": 16, "model.heads": 2}
     trainer = vit_gpu._trainer(override(PRESETS["vit-s16"].recipe(), sizes), tmp_path)
-    times = vit_gpu._in_turns({"trainer": lambda: len(trainer.go_on())})
+    times = vit_gpu._in_turns({"trainer": lambda: len(trainer.next_steps())})
     assert times["trainer"] > 0
     assert set(vit_gpu._shares(trainer, times["trainer"])) == {"loading_share_recipe", "loading_share_everything"}
 

@@ -60,7 +60,7 @@ def run(options: Options) -> Report:
     }
     with tempfile.TemporaryDirectory() as folder:
         trainer = _trainer(recipe, Path(folder))
-        bare["trainer"] = lambda: len(trainer.go_on())
+        bare["trainer"] = lambda: len(trainer.next_steps())
         times = _in_turns(bare)
         shares = _shares(trainer, times["trainer"])
     results = [

@@ -19,7 +19,7 @@ from headway.storage.commit import commit_file, locked
 from headway.training.checkpoints import Checkpoints
 from headway.training.devices import pick_device
 from headway.runs.int8_copy import Int8Copy, opened
-from headway.training.callbacks import Watcher
+from headway.training.callbacks import Callback
 from headway.runs.weights import Precision, load_model, pick_precision
 
 # A run has one task: what the others need is imported where one of them is asked for, and nobody else waits for it.
@@ -82,7 +82,7 @@ FREE_TO_CHANGE = ("steps", "evaluate_every", "save_every", "keep", "device", "pa
 
 
 def train_run(
-    config: RunConfig, folder: Path, watcher: Watcher, *, resume: bool = False, init: Path | None = None
+    config: RunConfig, folder: Path, watcher: Callback, *, resume: bool = False, init: Path | None = None
 ) -> Trainer:
     """Train into a folder, from the weights of the run `init` if given, or go on there.
 
@@ -123,7 +123,7 @@ def train_run(
         return trainer
 
 
-def _trained_on(folder: Path, watcher: Watcher) -> dict[str, str] | None:
+def _trained_on(folder: Path, watcher: Callback) -> dict[str, str] | None:
     """The digests of the data a run was begun with; None, and a note, where it keeps none."""
     try:
         return {split: str(digest) for split, digest in json.loads((folder / DATA).read_text()).items()}

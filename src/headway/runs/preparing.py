@@ -31,7 +31,7 @@ from headway.tasks.translation.training import Translation, TranslationTask
 from headway.tasks.world_model.training import WorldModel, WorldTask
 from headway.training.devices import pick_device
 from headway.runs.config import ONE, RunConfig
-from headway.training.callbacks import Watcher
+from headway.training.callbacks import Callback
 
 AnyTask = (
     LanguageTask
@@ -48,7 +48,7 @@ Prepared = tuple[RunConfig, AnyTask, dict[str, Tokenizer], dict[str, str]]
 
 
 def prepare(
-    config: RunConfig, tokenizers: dict[str, Tokenizer], expected: dict[str, str] | None, watcher: Watcher, folder: Path
+    config: RunConfig, tokenizers: dict[str, Tokenizer], expected: dict[str, str] | None, watcher: Callback, folder: Path
 ) -> Prepared:
     """The config with the sizes its data gave, the task with its data, the tokenizers, the contents."""
     if isinstance(config.task, Classification):
@@ -92,7 +92,7 @@ def prepare(
     return replace(config, model=configs.override(config.model, sizes)), translation, named, found
 
 
-def _images(config: RunConfig, task: Classification, expected: dict[str, str] | None, watcher: Watcher) -> Prepared:
+def _images(config: RunConfig, task: Classification, expected: dict[str, str] | None, watcher: Callback) -> Prepared:
     if isinstance(config.model, VitConfig) and config.model.size != (task.size, task.size):
         raise ConfigError(f"task.size={task.size}, model.image={config.model.image}: expected the same")
     if isinstance(config.model, VitConfig | ConvnetConfig) and config.model.channels != task.channels:
@@ -117,7 +117,7 @@ def _images(config: RunConfig, task: Classification, expected: dict[str, str] | 
 
 
 def _captions(
-    config: RunConfig, task: Captioning, tokenizer: Tokenizer | None, expected: dict[str, str] | None, watcher: Watcher
+    config: RunConfig, task: Captioning, tokenizer: Tokenizer | None, expected: dict[str, str] | None, watcher: Callback
 ) -> Prepared:
     image = getattr(config.model, "image", None)
     if image not in (task.size, (task.size, task.size)):
@@ -140,7 +140,7 @@ def _captions(
     return replace(config, model=model), made, {ONE: tokenizer}, captions.contents
 
 
-def _pose(config: RunConfig, task: PoseEstimation, expected: dict[str, str] | None, watcher: Watcher) -> Prepared:
+def _pose(config: RunConfig, task: PoseEstimation, expected: dict[str, str] | None, watcher: Callback) -> Prepared:
     if not isinstance(config.model, PoseConfig) or config.model.size != task.image:
         image = getattr(config.model, "image", None)
         raise ConfigError(f"task.size={task.size}, model.image={image}: expected the same, in a pose model")
@@ -153,7 +153,7 @@ def _pose(config: RunConfig, task: PoseEstimation, expected: dict[str, str] | No
     return config, made, {}, poses.contents
 
 
-def _world(config: RunConfig, task: WorldModel, folder: Path, watcher: Watcher) -> Prepared:
+def _world(config: RunConfig, task: WorldModel, folder: Path, watcher: Callback) -> Prepared:
     """Nothing is there yet but the environment: what is collected is kept in the run's folder, checked by itself."""
     if not isinstance(config.model, WorldConfig):
         raise ConfigError(f"model={configs.kind(type(config.model))}, allowed for a world: world")

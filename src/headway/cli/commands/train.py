@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from headway.cli import overrides_of
-from headway.cli.progress import Everyone, TrainingBar
+from headway.cli.progress import CallbackList, TrainingBar
 from headway.cli.tensorboard import Tensorboard
 from headway.config import override, plain
 from headway.errors import ConfigError, StorageError
@@ -62,7 +62,7 @@ def train_and_draw(
         events = [stack.enter_context(Tensorboard(folder / "tensorboard"))] if tensorboard else []
         bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit))
         try:
-            train_run(config, folder, Everyone(bar, *events), resume=resume, init=init)
+            train_run(config, folder, CallbackList(bar, *events), resume=resume, init=init)
         except BaseException:
             with contextlib.suppress(StorageError):  # why training ended is what the user must hear
                 _draw(folder, label)
