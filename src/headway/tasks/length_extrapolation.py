@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from headway.errors import TooLongError
-from headway.metrics.loss_by_length import LengthReport, LengthRow, expect_lengths
+from headway.metrics.loss_by_length import LengthReport, LengthRow, check_lengths
 from headway.tasks.language_modelling.training import LanguageTask
 from headway.tasks.masked_lm.training import MaskedTask
 
@@ -29,12 +29,12 @@ def by_length(
     """
     if isinstance(task, LanguageTask):
         tokens = len(task.ids(split))
-        expect_lengths(lengths, longest=tokens - 1, what=f"split {split!r} has {tokens:,} tokens")
+        check_lengths(lengths, longest=tokens - 1, what=f"split {split!r} has {tokens:,} tokens")
         rows = [_running(task, model, device, split, length, stride) for length in lengths]
         return LengthReport(rows=tuple(rows), trained=task.config.context)
     longest = task.longest(split)
     told = f"with the special tokens around it the longest document of split {split!r} has {longest:,}"
-    expect_lengths(lengths, longest=longest, what=told)
+    check_lengths(lengths, longest=longest, what=told)
     rows = [_hidden(task, model, device, split, length) for length in lengths]
     return LengthReport(rows=tuple(rows), trained=task.config.length)
 

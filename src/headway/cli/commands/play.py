@@ -11,14 +11,14 @@ from rich.console import Console
 
 from headway.cli import report as show
 from headway.errors import ConfigError
-from headway.plots.worlds import Frame, film, strip
+from headway.plots.worlds import Frame, comparison_gif, comparison_strip
 from headway.runs import Run, load
 from headway.storage.commit import commit_file
 from headway.tasks.decision_transformer.training import Asked
 from headway.tasks.world_model.play import Played
 from headway.tasks.world_model.render import dreamt_frames, real_frames
 
-DRAWN = {".gif": film, ".png": strip}
+DRAWN = {".gif": comparison_gif, ".png": comparison_strip}
 
 
 def run(arguments: Namespace) -> None:

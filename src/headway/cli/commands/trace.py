@@ -17,8 +17,7 @@ from headway.cli import report as show
 from headway.decoding.trace import Node, Trace, Tree, alignment, tree
 from headway.decoding.trace.format import read_traces
 from headway.errors import ConfigError, DataError
-from headway.plots.beam import BeamPicture, plot_beam
-from headway.plots.beam_layout import shown, visible
+from headway.plots.beam import BeamPicture, display_text, plot_beam, printable
 from headway.storage.commit import commit_file
 
 KINDS: dict[str, Literal["png", "svg"]] = {".png": "png", ".svg": "svg"}
@@ -122,7 +121,7 @@ def _shown(trace: Trace, found: Tree, alpha: float) -> list[RenderableType]:
 
 
 def _whole(text: str) -> str:
-    return visible(text, len(text) + 1)
+    return printable(text, len(text) + 1)
 
 
 def _steps(trace: Trace, found: Tree) -> Table:
@@ -144,7 +143,10 @@ def _steps(trace: Trace, found: Tree) -> Table:
 
 def _words(nodes: list[Node]) -> Text:
     each = (
-        Text(f"{node.slot + 1}:{shown(node.piece)}{MARKS[node.status]}({node.total:.2f})", style=STYLES[node.status])
+        Text(
+            f"{node.slot + 1}:{display_text(node.piece)}{MARKS[node.status]}({node.total:.2f})",
+            style=STYLES[node.status],
+        )
         for node in nodes
     )
     return Text("  ").join(each)
@@ -153,7 +155,7 @@ def _words(nodes: list[Node]) -> Text:
 def _picture(trace: Trace, found: Tree, alpha: float) -> BeamPicture:
     told = "on an edge the log-probability of its word, in a box rank and score; faint: pruned"
     return BeamPicture(
-        title=f"{visible(trace.source, 60)}  →  {visible(found.lines[0].text, 60)}",
+        title=f"{printable(trace.source, 60)}  →  {printable(found.lines[0].text, 60)}",
         subtitle=f"{_settings(trace, alpha)}; {told}",
         nodes=found.nodes,
         finished={line.nodes[-1]: (rank, line.score) for rank, line in enumerate(found.lines, 1)},

@@ -28,7 +28,7 @@ from headway.data.episodes import (
     write_episodes,
 )
 from headway.errors import ConfigError, DataError
-from headway.metrics.world import Returns, rank_correlation
+from headway.metrics.world import ReturnStatistics, rank_correlation
 from headway.models.decision_transformer import Decision, DecisionConfig
 from headway.models.observation import Codes
 from headway.tasks.training_task import IGNORED, Batch, Phase, Term, cross_entropy
@@ -60,8 +60,8 @@ class Asked:
     """What came of asking for returns."""
 
     targets: tuple[float, ...]
-    found: list[Returns]
-    logged: Returns
+    found: list[ReturnStatistics]
+    logged: ReturnStatistics
     taken: int
 
     @property
@@ -161,8 +161,8 @@ class DecidingTask:
         found = []
         for target in self.config.targets:
             returns = follow(model, self.make, device, target, list(fresh_seeds(episodes, seed)), seed=seed)
-            found.append(Returns.of(returns))
-        return Asked(self.config.targets, found, Returns.of(self.episodes.returns), self.episodes.taken)
+            found.append(ReturnStatistics.of(returns))
+        return Asked(self.config.targets, found, ReturnStatistics.of(self.episodes.returns), self.episodes.taken)
 
 
 @torch.no_grad()

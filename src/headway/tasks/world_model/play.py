@@ -10,7 +10,7 @@ import torch
 
 from headway.data.environments import OPTIMUM
 from headway.data.episodes import Episodes, concatenate, play
-from headway.metrics.world import Returns
+from headway.metrics.world import ReturnStatistics
 from headway.models.world import World
 from headway.tasks.world_model.evaluation import imagined
 from headway.tasks.world_model.imagination import Dream
@@ -26,10 +26,10 @@ class Played:
     episodes: Episodes  # real ones
     dreamt: Dream  # from their first observations
     taken: int  # environment steps that the policy was learned with
-    score: Returns
-    imagined: Returns
-    chance: Returns
-    without_model: Returns
+    score: ReturnStatistics
+    imagined: ReturnStatistics
+    chance: ReturnStatistics
+    without_model: ReturnStatistics
     optimum: float | None
 
     def to_json(self) -> dict[str, Any]:
@@ -59,9 +59,9 @@ def played(model: World, task: WorldTask, device: torch.device, *, episodes: int
         episodes=real,
         dreamt=dreamt,
         taken=task.taken,
-        score=Returns.of(real.returns),
-        imagined=Returns.of(dreamt.returns.cpu().numpy()),
-        chance=Returns.of(chance.returns),
-        without_model=Returns.of(without.returns),
+        score=ReturnStatistics.of(real.returns),
+        imagined=ReturnStatistics.of(dreamt.returns.cpu().numpy()),
+        chance=ReturnStatistics.of(chance.returns),
+        without_model=ReturnStatistics.of(without.returns),
         optimum=OPTIMUM.get(task.name),
     )
