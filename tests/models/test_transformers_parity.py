@@ -8,11 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway import models
 from headway.interop.families import FAMILIES
 from headway.interop.family import taken
 from headway.models import (
-    MODELS,
     BertConfig,
     BertPretraining,
     BertPretrainingConfig,
@@ -56,7 +54,7 @@ def named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 
 def load(config: ModelConfig, theirs: nn.Module, dtype: torch.dtype, std: float = 0.2) -> Any:
     """Unsettle their weights, copy them into a model of ours, and have both evaluate in `dtype`."""
-    ours = getattr(models, MODELS[type(config).__name__])(config)
+    ours: Any = config.build()
     unsettle(theirs, std)
     ours.load_state_dict(taken(FAMILIES[theirs.config.model_type], config, named_parameters(theirs)))
     for model in (ours, theirs):

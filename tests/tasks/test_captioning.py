@@ -15,7 +15,7 @@ from headway.metrics.captions import caption_report
 from headway.models import CaptionerRnnConfig, build_model
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.rnn_attention import AlignmentConfig
-from headway.tasks.captioning.training import Captioning, CaptioningTask
+from headway.tasks.captioning.training import Captioning, CaptioningTraining
 
 CPU = torch.device("cpu")
 
@@ -25,9 +25,9 @@ def drawn(count: int, seed: int) -> CaptionedImages:
     return CaptionedImages(pixels, tuple((text,) for text in said))
 
 
-def make(splits: dict[str, CaptionedImages], config: Captioning | None = None) -> CaptioningTask:
+def make(splits: dict[str, CaptionedImages], config: Captioning | None = None) -> CaptioningTraining:
     tokenizer = Tokenizer.train(Word(), (text for said in splits["train"].captions for text in said))
-    return CaptioningTask(config or Captioning(size=16), tokenizer, splits, batch_tokens=8, seed=0)
+    return CaptioningTraining(config or Captioning(size=16), tokenizer, splits, batch_tokens=8, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_shuffled_pairs_raise_the_loss(learned):
     task, model = learned
     scenes = task.splits["val"]
     wrong = CaptionedImages(scenes.pixels, (*scenes.captions[1:], scenes.captions[0]))
-    shuffled = CaptioningTask(task.config, task.tokenizer, {"val": wrong}, batch_tokens=8, seed=0)
+    shuffled = CaptioningTraining(task.config, task.tokenizer, {"val": wrong}, batch_tokens=8, seed=0)
     assert shuffled.forced(model, CPU, "val").loss > 10 * task.forced(model, CPU, "val").loss
 
 

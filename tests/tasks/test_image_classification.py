@@ -17,7 +17,7 @@ from headway.metrics.classification import ClassificationReport, confusion_matri
 from headway.models import ConvnetConfig, VitConfig, build_model
 from headway.tasks import image_batches as training_images
 from headway.tasks.image_classification import training as classification
-from headway.tasks.image_classification.training import Classification, ClassificationTask, prepare_classification
+from headway.tasks.image_classification.training import Classification, ClassificationTraining, prepare_classification
 from headway.training.config import TrainConfig
 from headway.training.trainer import Trainer
 from tests.training.small import Silent, state_hash
@@ -31,9 +31,9 @@ def store(count: int, seed: int) -> ImageStore:
     return ImageStore(drawn.pixels, drawn.shapes)
 
 
-def made(augment: Augmentation | None = None, *, batch: int = 8) -> ClassificationTask:
+def made(augment: Augmentation | None = None, *, batch: int = 8) -> ClassificationTraining:
     splits = {"train": store(40, 0), "val": store(20, 1)}
-    return ClassificationTask(Classification(size=16, augment=augment), SHAPES, splits, batch_tokens=batch, seed=3)
+    return ClassificationTraining(Classification(size=16, augment=augment), SHAPES, splits, batch_tokens=batch, seed=3)
 
 
 def vit(classes: int = len(SHAPES)) -> torch.nn.Module:

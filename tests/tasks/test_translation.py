@@ -11,7 +11,7 @@ from headway.errors import DataError
 from headway.models import EncoderDecoderConfig, build_model
 from headway.tasks.prepare import prepare_translation
 from headway.tasks.training_task import cross_entropy
-from headway.tasks.translation.training import Translation, TranslationTask
+from headway.tasks.translation.training import Translation, TranslationTraining
 
 CPU = torch.device("cpu")
 PAIRS = {
@@ -22,7 +22,7 @@ PAIRS = {
 
 
 @pytest.fixture
-def task(tmp_path) -> TranslationTask:
+def task(tmp_path) -> TranslationTraining:
     for split, pairs in PAIRS.items():
         for side, ending in enumerate(("en", "fr")):
             (tmp_path / f"{split}.{ending}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
@@ -30,7 +30,7 @@ def task(tmp_path) -> TranslationTask:
     return prepare_translation(Translation(max_extra=5), data, {}, batch_tokens=64, seed=0)[0]
 
 
-def trained(task: TranslationTask, steps: int = 30) -> torch.nn.Module:
+def trained(task: TranslationTraining, steps: int = 30) -> torch.nn.Module:
     sizes = {"width": 16, "inner": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
     model = build_model(EncoderDecoderConfig(vocab=task.target_tokenizer.size, **sizes), seed=0)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -42,7 +42,7 @@ def trained(task: TranslationTask, steps: int = 30) -> torch.nn.Module:
     return model.eval()
 
 
-def by_hand(task: TranslationTask, model: torch.nn.Module, split: str) -> tuple[float, list[list[int]]]:
+def by_hand(task: TranslationTraining, model: torch.nn.Module, split: str) -> tuple[float, list[list[int]]]:
     """One line at a time, without padding."""
     nats, guesses = 0.0, []
     pairs, tokenizer = task.splits[split], task.target_tokenizer

@@ -15,7 +15,7 @@ from headway.errors import NonFiniteError
 from headway.models import VitConfig, build_model
 from headway.nn.dropout import StochasticDepth
 from headway.nn.patches import Shifted
-from headway.tasks.image_classification.training import Classification, ClassificationTask
+from headway.tasks.image_classification.training import Classification, ClassificationTraining
 from headway.training import trainer as training
 from headway.training.config import TrainConfig
 from headway.training.cuda_graph import MAX_STEPS, WARMUP_STEPS, unsupported_reason
@@ -62,7 +62,7 @@ def made(folder, device: str, *, compile: bool, **settings) -> Trainer:
         | settings
     )  # fmt: skip
     splits = {"train": store(40, 0), "val": store(20, 1)}
-    task = ClassificationTask(Classification(size=16, augment=FULL), SHAPES, splits, batch_tokens=8, seed=3)
+    task = ClassificationTraining(Classification(size=16, augment=FULL), SHAPES, splits, batch_tokens=8, seed=3)
     model = build_model(
         VitConfig(
             classes=len(SHAPES), image=16, patch=4, patches=Shifted(), width=32, layers=2, heads=2, inner=64,

@@ -24,7 +24,7 @@ from headway.presets import PRESETS
 from headway.runs.config import RunConfig
 from headway.tasks.prepare import prepare_translation
 from headway.tasks.training_task import IGNORED, Batch
-from headway.tasks.translation.training import Pairs, Translation, TranslationTask
+from headway.tasks.translation.training import Pairs, Translation, TranslationTraining
 from headway.training.trainer import Trainer
 
 STEPS = 2  # of each side in a round
@@ -79,7 +79,7 @@ def run(options: Options) -> Report:
     return Report([*results, best], {"loading_share": round(max(shares), 4), "padding": round(padding(task.order), 4)})
 
 
-def _task(config: RunConfig, options: Options) -> TranslationTask:
+def _task(config: RunConfig, options: Options) -> TranslationTraining:
     settings = {"batch_tokens": config.train.batch_tokens, "seed": 0}
     assert isinstance(config.task, Translation)
     if options.data is not None:
@@ -91,7 +91,7 @@ def _task(config: RunConfig, options: Options) -> TranslationTask:
     sources = random.permutation(np.repeat(np.arange(4, 4 + len(SOURCES)), SOURCES))
     leads = random.choice(np.arange(-7, 10), pairs, p=np.asarray(LEADS) / sum(LEADS))
     sides = [_store(lengths, config.model.vocab, random) for lengths in (sources, np.maximum(sources + leads, 4))]
-    return TranslationTask(config.task, Marks(), Marks(), {"train": Pairs(*sides)}, **settings)  # type: ignore[arg-type]
+    return TranslationTraining(config.task, Marks(), Marks(), {"train": Pairs(*sides)}, **settings)  # type: ignore[arg-type]
 
 
 def _store(lengths: np.ndarray[Any, np.dtype[np.int64]], vocab: int, random: np.random.Generator) -> TokenStore:

@@ -29,7 +29,7 @@ from headway.data.images import ImageStore
 from headway.errors import ConfigError
 from headway.models import Vit, VitConfig, build_model
 from headway.presets import PRESETS
-from headway.tasks.image_classification.training import Classification, ClassificationTask
+from headway.tasks.image_classification.training import Classification, ClassificationTraining
 from headway.training.trainer import Trainer
 
 Steps = Callable[[], int]  # takes one step or some, and says how many
@@ -96,7 +96,7 @@ def _trainer(recipe: Any, folder: Path) -> Trainer:
     )
     assert isinstance(recipe.task, Classification)
     classes = tuple(map(str, range(recipe.model.classes)))
-    task = ClassificationTask(recipe.task, classes, {"train": store}, batch_tokens=BATCH, seed=0, compiled=True)
+    task = ClassificationTraining(recipe.task, classes, {"train": store}, batch_tokens=BATCH, seed=0, compiled=True)
     train = override(
         recipe.train,
         {
@@ -131,7 +131,7 @@ def _seconds(call: Steps) -> float:
 def _shares(trainer: Trainer, step: float) -> dict[str, float]:
     """What choosing, copying and augmenting a batch takes of a step, by the preset's recipe and with everything on."""
     task = trainer.task
-    assert isinstance(task, ClassificationTask)
+    assert isinstance(task, ClassificationTraining)
     indices, _ = next(trainer.batches)
     shares = {}
     for name, augment in (("recipe", task.config.augment), ("everything", EVERYTHING)):

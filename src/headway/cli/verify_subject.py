@@ -88,7 +88,7 @@ def _looked_at(found: Run, files: Sequence[str]) -> list[Tensor]:
         images = _pictures(found, task)
     if len(images) < 2 or not files:  # a batch of one has no other rows
         size = model.size if isinstance(model, VitConfig | PoseConfig) else (task.size, task.size)
-        images += noise(model.channels, size)  # type: ignore[union-attr]
+        images += noise(model.channels, size)  # type: ignore[attr-defined]
     return images
 
 

@@ -19,9 +19,9 @@ from headway.plots.curves import plot_by_length
 from headway.presets import preset
 from headway.runs import Run, load
 from headway.runs.config import RunConfig
-from headway.tasks.language_modelling.training import Language, LanguageTask
+from headway.tasks.base import split_of
+from headway.tasks.language_modelling.training import Language, LanguageTraining
 from headway.tasks.length_extrapolation import by_length
-from headway.tasks.training_task import usual_split
 from headway.training.trainer import LOG, read_log
 
 KINDS = ("learned", "sinusoidal", "rotary", "alibi", "none")
@@ -51,7 +51,7 @@ def measure(folder: Path, *, device: str = "auto") -> Trained:
     """What a run of this lab is worth; windows longer than the text are left out."""
     found = load(folder, device=device)
     task = _task(found)
-    split = usual_split(task.splits)
+    split = split_of(task.splits, None)
     wanted = {max(int(times * task.config.context), 1) for times in TIMES}
     lengths = sorted(length for length in wanted if length < len(task.ids(split)))
     report = by_length(task, found.model, found.device, split, lengths)
@@ -59,9 +59,9 @@ def measure(folder: Path, *, device: str = "auto") -> Trained:
     return Trained(report, {int(entry["step"]): float(entry["val_loss"]) for entry in entries})
 
 
-def _task(found: Run) -> LanguageTask:
+def _task(found: Run) -> LanguageTraining:
     task = found.task()
-    assert isinstance(task, LanguageTask)
+    assert isinstance(task, LanguageTraining)
     return task
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
@@ -60,6 +61,13 @@ class BertConfig:
             dropout=self.dropout,
         )
 
+    def build(self) -> Bert:
+        return Bert(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, context=self.context, segments=self.segments)
+
 
 class OneSide(Protocol):
     """What an encoder is built of, whatever it repeats."""
@@ -82,7 +90,7 @@ class OneSide(Protocol):
     def stack(self) -> StackConfig | LoopConfig: ...
 
 
-class Bert(nn.Module):
+class Bert(Model):
     """Tokens -> one vector a token; `pool` gives one a sequence."""
 
     def __init__(self, config: OneSide) -> None:
@@ -112,6 +120,12 @@ class Bert(nn.Module):
         pooled: Tensor = self.pooler(hidden_BTD[:, 0]).tanh()
         return pooled
 
+    reads = frozenset({"tokens", "lengths", "segments"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        tokens: Tensor = self(inputs.need("tokens"), inputs.lengths, segments_BT=inputs.segments)
+        return ModelOutputs(tokens=tokens, pooled=None if self.pooler is None else self.pool(tokens))
+
 
 class PretrainingLogits(NamedTuple):
     """What BERT is trained on: each token's identity (B, T, V), and whether B follows A (B, 2), if it was asked."""
@@ -132,6 +146,13 @@ class BertPretrainingConfig:
         if self.follows and not self.bert.pooler:
             raise ConfigError("next-sentence prediction reads the pooler: bert.pooler=False needs follows=False")
 
+    def build(self) -> BertPretraining:
+        return BertPretraining(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return self.bert.text.under("bert")
+
 
 class WithHeads(Protocol):
     """What a masked model is built of."""
@@ -144,7 +165,7 @@ class WithHeads(Protocol):
     def tied(self) -> bool: ...
 
 
-class BertPretraining(nn.Module):
+class BertPretraining(Model):
     """BERT with the masked-token head (with a bias) and, unless left out, the next-sentence head."""
 
     def __init__(self, config: WithHeads) -> None:
@@ -191,3 +212,9 @@ class BertPretraining(nn.Module):
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The token head's matrix (V, D) and bias."""
         return self.token_head.matrix(self.bert.embedding.weight), self.token_head.bias
+
+    reads = frozenset({"tokens", "lengths", "segments"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        found: PretrainingLogits = self(inputs.need("tokens"), inputs.lengths, segments_BT=inputs.segments)
+        return ModelOutputs(tokens=found.tokens, next_sentence=found.follows)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from headway.config import positive, probability
 from headway.errors import ConfigError, DataError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.rnn_lm import select_hidden
 from headway.models.stepper import Source, images_of
 from headway.nn.convolutions import channels_last, halving
@@ -56,6 +57,13 @@ class CaptionerRnnConfig:
             side = (side + 1) // 2
         return side * side
 
+    def build(self) -> CaptionerRnn:
+        return CaptionerRnn(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab)
+
 
 @dataclass(frozen=True, slots=True)
 class CaptionState:
@@ -65,7 +73,7 @@ class CaptionState:
     picture: Aligned | None
 
 
-class CaptionerRnn(nn.Module):
+class CaptionerRnn(Model):
     """Images and the words so far -> logits for each next word."""
 
     def __init__(self, config: CaptionerRnnConfig) -> None:
@@ -143,3 +151,8 @@ class CaptionerRnn(nn.Module):
         if self.attention is not None and self.combine is not None and state.picture is not None:
             top = self.combine(torch.cat([top, self.attention(top, state.picture)], -1)).tanh()
         return self.dropout(top), CaptionState(hidden, state.picture)
+
+    reads = frozenset({"images", "tokens", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(tokens=self(inputs.need("images"), inputs.need("tokens"), inputs.lengths))

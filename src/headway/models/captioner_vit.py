@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.models.encoder_decoder import DecoderState
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.stepper import Source, images_of
 from headway.models.vit import Vit, VitConfig
 from headway.nn.attention import AttentionConfig
@@ -89,8 +90,15 @@ class CaptionerVitConfig:
             dropout=self.dropout,
         )
 
+    def build(self) -> CaptionerVit:
+        return CaptionerVit(self)
 
-class CaptionerVit(nn.Module):
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, context=self.context)
+
+
+class CaptionerVit(Model):
     """Images and the words so far -> logits for each next word."""
 
     def __init__(self, config: CaptionerVitConfig) -> None:
@@ -151,3 +159,8 @@ class CaptionerVit(nn.Module):
     def select(self, state: DecoderState, rows_B: Tensor) -> DecoderState:
         """These rows, in this order."""
         return DecoderState(state.cache.select(rows_B), state.memory.select(rows_B))
+
+    reads = frozenset({"images", "tokens", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(tokens=self(inputs.need("images"), inputs.need("tokens"), inputs.lengths))

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.nn.convolutions import Residual, channels_last, convolution
 from headway.nn.patches import check_images
 
@@ -30,8 +31,15 @@ class ConvnetConfig:
         for width in self.widths:
             positive("widths", width)
 
+    def build(self) -> Convnet:
+        return Convnet(self)
 
-class Convnet(nn.Module):
+    @property
+    def text(self) -> None:
+        return None
+
+
+class Convnet(Model):
     """Images -> logits: a 3 x 3 stem, stages of residual blocks, the mean over places, a linear layer."""
 
     def __init__(self, config: ConvnetConfig) -> None:
@@ -56,3 +64,8 @@ class Convnet(nn.Module):
         check_images(images, self.channels)
         x: Tensor = self.blocks(self.stem(channels_last(images)).relu())
         return x.flatten(2).mT
+
+    reads = frozenset({"images"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(classes=self(inputs.need("images")))

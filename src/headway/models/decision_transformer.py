@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.config import positive
+from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.models.observation import Numbers, Tokens, TokenSum
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
@@ -43,8 +44,15 @@ class DecisionConfig:
         context = 3 * self.context
         return StackConfig(layers=self.layers, block=block, context=context, position=Learned(), causal=True)
 
+    def build(self) -> Decision:
+        return Decision(self)
 
-class Decision(nn.Module):
+    @property
+    def text(self) -> None:
+        return None
+
+
+class Decision(Model):
     """Returns to go, states and actions, interleaved -> logits of the action at each state."""
 
     mean: Tensor
@@ -80,3 +88,8 @@ class Decision(nn.Module):
         return logits
 
     features = forward
+
+    reads = frozenset({"returns", "states", "actions"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(actions=self(inputs.need("returns"), inputs.need("states"), inputs.need("actions")))

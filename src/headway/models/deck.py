@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
@@ -45,8 +46,15 @@ class DeckConfig:
             position=self.position,
         )
 
+    def build(self) -> Deck:
+        return Deck(self)
 
-class Deck(nn.Module):
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, context=self.context)
+
+
+class Deck(Model):
     """Tokens -> logits at every position, each position seeing all others."""
 
     def __init__(self, config: DeckConfig) -> None:
@@ -66,3 +74,8 @@ class Deck(nn.Module):
         """(B, T, D) as the stack gives it -> logits (B, T, V)."""
         logits: Tensor = self.head(hidden_BTD)
         return logits
+
+    reads = frozenset({"tokens", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(tokens=self(inputs.need("tokens"), inputs.lengths))

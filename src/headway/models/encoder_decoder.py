@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.stepper import Source
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig, Place
@@ -78,6 +79,13 @@ class EncoderDecoderConfig:
         encoder = self.encoder
         return replace(encoder, layers=self.decoder_layers, block=replace(encoder.block, cross=True), causal=True)
 
+    def build(self) -> EncoderDecoder:
+        return EncoderDecoder(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, source_vocab=self.source_vocab, context=self.context)
+
 
 class TwoSides(Protocol):
     """What an encoder-decoder is built of, whatever its two sides are."""
@@ -108,7 +116,7 @@ class DecoderState:
     memory: Memory
 
 
-class EncoderDecoder(nn.Module):
+class EncoderDecoder(Model):
     """Source and target prefix -> logits for each next target token."""
 
     def __init__(self, config: TwoSides) -> None:
@@ -201,3 +209,9 @@ class EncoderDecoder(nn.Module):
     def select(self, state: DecoderState, rows_B: Tensor) -> DecoderState:
         """These rows, in this order."""
         return DecoderState(state.cache.select(rows_B), state.memory.select(rows_B))
+
+    reads = frozenset({"source", "tokens", "source_lengths", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        source, target = inputs.need("source"), inputs.need("tokens")
+        return ModelOutputs(tokens=self(source, target, inputs.source_lengths, inputs.lengths))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.stepper import Source
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import Block, BlockConfig
@@ -76,8 +77,15 @@ class GptConfig:
             dropout=self.dropout,
         )
 
+    def build(self) -> Gpt:
+        return Gpt(self)
 
-class Gpt(nn.Module):
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, context=self.context)
+
+
+class Gpt(Model):
     """Tokens -> logits for each next token; a query sees itself and before."""
 
     def __init__(self, config: GptConfig) -> None:
@@ -151,3 +159,8 @@ class Gpt(nn.Module):
     def select(self, state: Cache, rows_B: Tensor) -> Cache:
         """These rows, in this order."""
         return state.select(rows_B)
+
+    reads = frozenset({"tokens", "lengths", "documents"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(tokens=self(inputs.need("tokens"), inputs.lengths, segments_BT=inputs.documents))

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError, ShapeError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig, activation_function
@@ -62,8 +63,15 @@ class LongformerConfig:
             dropout=self.dropout,
         )
 
+    def build(self) -> Longformer:
+        return Longformer(self)
 
-class Longformer(nn.Module):
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, context=self.context, segments=self.segments)
+
+
+class Longformer(Model):
     """Tokens -> one vector a token; `pool` gives one a sequence."""
 
     def __init__(self, config: LongformerConfig) -> None:
@@ -123,6 +131,14 @@ class Longformer(nn.Module):
         pooled: Tensor = self.pooler(hidden_BTD[:, 0]).tanh()
         return pooled
 
+    reads = frozenset({"tokens", "lengths", "segments", "global_tokens"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        tokens: Tensor = self(
+            inputs.need("tokens"), inputs.lengths, segments_BT=inputs.segments, global_BT=inputs.global_tokens
+        )
+        return ModelOutputs(tokens=tokens, pooled=None if self.pooler is None else self.pool(tokens))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongformerMaskedConfig:
@@ -130,8 +146,15 @@ class LongformerMaskedConfig:
 
     longformer: LongformerConfig
 
+    def build(self) -> LongformerMasked:
+        return LongformerMasked(self)
 
-class LongformerMasked(nn.Module):
+    @property
+    def text(self) -> TextSizes:
+        return self.longformer.text.under("longformer")
+
+
+class LongformerMasked(Model):
     """Tokens -> logits for each token (RoBERTa's head: linear, activation, norm, tied matrix with a bias)."""
 
     def __init__(self, config: LongformerMaskedConfig) -> None:
@@ -182,3 +205,11 @@ class LongformerMasked(nn.Module):
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The token head's matrix (V, D) and bias."""
         return self.token_head.matrix(self.longformer.embedding.weight), self.token_head.bias
+
+    reads = frozenset({"tokens", "lengths", "segments", "global_tokens"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        tokens: Tensor = self(
+            inputs.need("tokens"), inputs.lengths, segments_BT=inputs.segments, global_BT=inputs.global_tokens
+        )
+        return ModelOutputs(tokens=tokens)

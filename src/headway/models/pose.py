@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.config import positive
+from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.models.vit import Vit, VitConfig
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.patches import Grid
@@ -101,8 +102,15 @@ class PoseConfig:
         rows, columns = self.encoder.grid
         return FINER * rows, FINER * columns
 
+    def build(self) -> Pose:
+        return Pose(self)
 
-class Pose(nn.Module):
+    @property
+    def text(self) -> None:
+        return None
+
+
+class Pose(Model):
     """Images -> a heat map for each keypoint."""
 
     def __init__(self, config: PoseConfig) -> None:
@@ -118,6 +126,11 @@ class Pose(nn.Module):
         tokens: Tensor = self.encoder.features(images)
         maps: Tensor = self.head(tokens.mT.unflatten(2, self.grid))
         return maps
+
+    reads = frozenset({"images"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(heatmaps=self(inputs.need("images")))
 
 
 @torch.no_grad()

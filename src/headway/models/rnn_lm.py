@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from headway.config import probability
 from headway.errors import ConfigError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.stepper import Source
 from headway.nn.dropout import Dropout
 from headway.nn.embedding import Head, OneHot, TokenEmbedding, TokenEmbeddingConfig, TokenInput, check_lengths
@@ -38,6 +39,13 @@ class RnnLmConfig:
                 f"tied=True needs input='embedding' with width={self.width} equal to hidden={self.recurrent.hidden}"
             )
 
+    def build(self) -> RnnLm:
+        return RnnLm(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab)
+
 
 @dataclass(frozen=True, slots=True)
 class RnnState:
@@ -51,7 +59,7 @@ def select_hidden(hidden: tuple[Hidden, ...], rows_B: Tensor) -> tuple[Hidden, .
     return tuple(tuple(part[:, rows_B] for part in layer) for layer in hidden)
 
 
-class RnnLm(nn.Module):
+class RnnLm(Model):
     """Tokens -> logits for each next token."""
 
     def __init__(self, config: RnnLmConfig) -> None:
@@ -108,3 +116,8 @@ class RnnLm(nn.Module):
         hidden = self.recurrent.start(x, len(x)) if hidden is None else hidden
         x, hidden = self.recurrent(x, hidden, lengths_B)
         return self.dropout(x), hidden
+
+    reads = frozenset({"tokens", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(tokens=self(inputs.need("tokens"), inputs.lengths))

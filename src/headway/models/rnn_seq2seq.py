@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from headway.config import probability
 from headway.errors import ConfigError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.rnn_lm import select_hidden
 from headway.models.stepper import Source
 from headway.nn.dropout import Dropout
@@ -49,6 +50,13 @@ class RnnSeq2SeqConfig:
         if "next_layer" in self.context and self.attention and self.decoder.layers < 2:
             raise ConfigError(f"context use 'next_layer' needs decoder.layers >= 2, got {self.decoder.layers}")
 
+    def build(self) -> RnnSeq2Seq:
+        return RnnSeq2Seq(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, source_vocab=self.source_vocab)
+
 
 @dataclass(frozen=True, slots=True)
 class Seq2SeqState:
@@ -59,7 +67,7 @@ class Seq2SeqState:
     source: Aligned | None
 
 
-class RnnSeq2Seq(nn.Module):
+class RnnSeq2Seq(Model):
     """Source and target prefix -> logits for each next target token."""
 
     def __init__(self, config: RnnSeq2SeqConfig) -> None:
@@ -222,3 +230,9 @@ class RnnSeq2Seq(nn.Module):
                 context = torch.where(going.unsqueeze(-1), context, state.context)
             state = Seq2SeqState(hidden, context, state.source)
         return torch.cat(tops, 1), torch.cat(contexts, 1), state
+
+    reads = frozenset({"source", "tokens", "source_lengths", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        source, target = inputs.need("source"), inputs.need("tokens")
+        return ModelOutputs(tokens=self(source, target, inputs.source_lengths, inputs.lengths))

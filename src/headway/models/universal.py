@@ -6,7 +6,7 @@ Also BERT with such an encoder. What tokens take is data: `ponder` says how many
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch import Tensor
 from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.models.encoder_decoder import EncoderDecoder
+from headway.models.inputs import TextSizes
 from headway.models.stepper import Source
 from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.attention import AttentionConfig
@@ -24,6 +25,9 @@ from headway.nn.norms import FeatureNorm, LayerNorm, Norm
 from headway.nn.stack import Memory
 from headway.nn.universal_stack import LoopConfig, listening
 from headway.ops import Lengths, Mask, Offset, Window
+
+if TYPE_CHECKING:
+    from headway.models.bert import Bert, BertPretraining
 
 Sides = Literal["together", "apart"]
 Drawn = Literal["once", "every-step"]
@@ -118,6 +122,13 @@ class UniversalConfig:
         """The decoder's: the same with cross-attention, and no neighbours, of which half would be the future."""
         encoder = replace(self, neighbours=0).encoder
         return replace(encoder, block=replace(encoder.block, cross=True))
+
+    def build(self) -> Universal:
+        return Universal(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, source_vocab=self.source_vocab)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +225,15 @@ class UniversalBertConfig:
         block = BlockConfig(attention=attention, feedforward=feedforward, norm=self.norm, dropout=self.dropout)
         return LoopConfig(block=block, halting=self.halting, dropout=self.dropout)
 
+    def build(self) -> Bert:
+        from headway.models.bert import Bert
+
+        return Bert(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, segments=self.segments)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniversalBertPretrainingConfig:
@@ -226,3 +246,12 @@ class UniversalBertPretrainingConfig:
     def __post_init__(self) -> None:
         if self.follows and not self.bert.pooler:
             raise ConfigError("next-sentence prediction reads the pooler: bert.pooler=False needs follows=False")
+
+    def build(self) -> BertPretraining:
+        from headway.models.bert import BertPretraining
+
+        return BertPretraining(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return self.bert.text.under("bert")

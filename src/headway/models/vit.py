@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError, DataError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import Block, BlockConfig
 from headway.nn.dropout import StochasticDepth
@@ -99,8 +100,15 @@ class VitConfig:
             stochastic_depth=self.stochastic_depth,
         )
 
+    def build(self) -> Vit:
+        return Vit(self)
 
-class Vit(nn.Module):
+    @property
+    def text(self) -> None:
+        return None
+
+
+class Vit(Model):
     """Images -> logits; every patch is a token with a learned position."""
 
     def __init__(self, config: VitConfig) -> None:
@@ -152,6 +160,11 @@ class Vit(nn.Module):
     def summary(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, D): what the head reads."""
         return hidden_BTD.mean(1) if self.class_token is None else hidden_BTD[:, 0]
+
+    reads = frozenset({"images"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(classes=self(inputs.need("images")))
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.config import positive
+from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.models.observation import CodeReader, NumberReader, Observing, TokenReader
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
@@ -54,8 +55,15 @@ class WorldConfig:
         )
         return StackConfig(layers=self.layers, block=block, context=1, position=Rotary(), causal=True)
 
+    def build(self) -> World:
+        return World(self)
 
-class World(nn.Module):
+    @property
+    def text(self) -> None:
+        return None
+
+
+class World(Model):
     """(observation, action) step by step -> what the heads make next observation, reward and end of."""
 
     scale: Tensor
@@ -123,6 +131,11 @@ class World(nn.Module):
         if isinstance(self.reader, NumberReader):
             first = [judge.entrance for judge in (self.actor, self.critic)]
             self.reader.renormalise(states, moves, first)  # type: ignore[arg-type]
+
+    reads = frozenset({"states", "actions", "ages"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(features=self(inputs.need("states"), inputs.need("actions"), inputs.ages))
 
 
 class Judge(nn.Module):

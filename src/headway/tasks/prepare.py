@@ -14,9 +14,9 @@ from headway.data.text_files import ParallelText, PlainText
 from headway.data.token_store import TokenStore, fingerprint, store_tokens
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
 from headway.errors import DataError
-from headway.tasks.language_modelling.training import Language, LanguageTask
-from headway.tasks.masked_lm.training import Masked, MaskedTask
-from headway.tasks.translation.training import Pairs, Translation, TranslationTask, before_source
+from headway.tasks.language_modelling.training import Language, LanguageTraining
+from headway.tasks.masked_lm.training import Masked, MaskedTraining
+from headway.tasks.translation.training import Pairs, Translation, TranslationTraining, before_source
 
 LONG_LINE = 200  # characters: a longer line is taken for a paragraph and divided at its sentence ends
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -30,7 +30,7 @@ def prepare_language(
     batch_tokens: int,
     seed: int,
     expected: Mapping[str, str] | None = None,
-) -> tuple[LanguageTask, Tokenizer, dict[str, str]]:
+) -> tuple[LanguageTraining, Tokenizer, dict[str, str]]:
     """A text as a language task, its tokenizer (the one given, else one trained on it) and its contents by split."""
     text = load_text(data.spec, errors=data.errors)
     found = split_digests(text, expected)
@@ -38,7 +38,7 @@ def prepare_language(
         tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=())
     cache = Path(data.cache).expanduser()
     splits = {name: _stream(cache, text, name, tokenizer, found[name]) for name in text.splits}
-    return LanguageTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer, found
+    return LanguageTraining(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer, found
 
 
 def _stream(cache: Path, text: PlainText, split: str, tokenizer: Tokenizer, content: str) -> TokenStore:
@@ -54,7 +54,7 @@ def prepare_masked(
     batch_tokens: int,
     seed: int,
     expected: Mapping[str, str] | None = None,
-) -> tuple[MaskedTask, Tokenizer, dict[str, str]]:
+) -> tuple[MaskedTraining, Tokenizer, dict[str, str]]:
     """A text as a masked task, its tokenizer (the one given, else one trained on it) and its contents by split."""
     text = load_text(data.spec, errors=data.errors)
     found = split_digests(text, expected)
@@ -66,7 +66,7 @@ def prepare_masked(
         key = fingerprint([found[name], config.documents, "spaced", tokenizer.content_hash])
         sentences = _in_sentences(text.documents(name), paragraphs=config.documents == "paragraphs")
         splits[name] = store_tokens(cache / f"sentences-{key}", tokenizer.encode_lines(sentences))
-    return MaskedTask(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer, found
+    return MaskedTraining(config, tokenizer, splits, batch_tokens=batch_tokens, seed=seed), tokenizer, found
 
 
 def _in_sentences(documents: Iterable[Iterable[str]], *, paragraphs: bool) -> Iterator[str]:
@@ -95,7 +95,7 @@ def prepare_translation(
     batch_tokens: int,
     seed: int,
     expected: Mapping[str, str] | None = None,
-) -> tuple[TranslationTask, dict[str, Tokenizer], dict[str, str]]:
+) -> tuple[TranslationTraining, dict[str, Tokenizer], dict[str, str]]:
     """Parallel text as a translation task, its tokenizers by file name and its contents by split."""
     text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
     found = split_digests(text, expected)
@@ -112,7 +112,7 @@ def prepare_translation(
         if len(sides[0]) != len(sides[1]):
             raise DataError(f"{data.spec}, split {name}: {len(sides[0])} source and {len(sides[1])} target lines")
         splits[name] = Pairs(*sides)
-    task = TranslationTask(config, source, target, splits, batch_tokens=batch_tokens, seed=seed)
+    task = TranslationTraining(config, source, target, splits, batch_tokens=batch_tokens, seed=seed)
     return task, tokenizers, found
 
 

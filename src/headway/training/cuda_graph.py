@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.tasks.training_task import Batch, Capturable, Task
+from headway.tasks.training_task import Batch, Capturable, TrainingTask
 from headway.training.config import TrainConfig
 
 MAX_STEPS = 64  # at most, between two synchronisations, at which losses are read
@@ -23,7 +23,7 @@ Gradients = Callable[[Sequence[Batch], int], tuple[Tensor, Tensor]]
 
 
 def unsupported_reason(
-    task: Task, config: TrainConfig, optimisers: Sequence[torch.optim.Optimizer], device: torch.device
+    task: TrainingTask, config: TrainConfig, optimisers: Sequence[torch.optim.Optimizer], device: torch.device
 ) -> str | None:
     """Why the steps of a run cannot be recorded as a CUDA graph; None if they can."""
     if device.type != "cuda":

@@ -17,7 +17,7 @@ from headway.data.batching import Cursor
 from headway.errors import NonFiniteError
 from headway.storage.commit import AppendLog, commit_file, remove_stale_drafts
 from headway.storage.tensors import set_weights
-from headway.tasks.training_task import Batch, Capturable, Phase, Phased, Task, Validated
+from headway.tasks.training_task import Batch, Capturable, Phase, Phased, TrainingTask, Validated
 from headway.training.callbacks import Callback
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
@@ -32,7 +32,9 @@ LOG = "log.jsonl"
 class Trainer:
     """Trains one model on one task into one run folder."""
 
-    def __init__(self, model: nn.Module, task: Task, config: TrainConfig, run: Path, callback: Callback) -> None:
+    def __init__(
+        self, model: nn.Module, task: TrainingTask, config: TrainConfig, run: Path, callback: Callback
+    ) -> None:
         self.config, self.task, self.run, self.callback = config, task, run, callback
         self.device = pick_device(config.device)
         self.model = model.to(self.device)

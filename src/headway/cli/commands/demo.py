@@ -9,8 +9,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 
-from headway.cli.commands.evaluate import translate_split
-from headway.cli.commands.look import write_page
 from headway.cli.commands.train import train_and_draw
 from headway.config import override
 from headway.presets.recipes import demo
@@ -46,12 +44,12 @@ def run(arguments: Namespace) -> None:
     console.print(f"Trained in {time.perf_counter() - started:.0f} s, into {escape(str(folder))}.\n")
     found = load(folder)
     for split, what in (("test", "sentences never seen"), ("unseen", "words never seen together")):
-        report = translate_split(found, split).report
-        console.print(f"{split:7} ({what}): BLEU {report.bleu:.1f}, {report.exact_match:.1%} exactly right")
+        values = found.evaluate(split=split).values
+        console.print(f"{split:7} ({what}): BLEU {values['bleu']:.1f}, {values['exact_match']:.1%} exactly right")
     console.print()
     for line, said in zip(SENTENCES, found.translate(SENTENCES), strict=True):
         console.print(f"  {line}\n    [bold]{escape(said)}[/bold]")
     page = folder / "page.html"
-    write_page(found, SENTENCES[0], page)
+    found.look(SENTENCES[0], page)
     console.print(f"\nWhat it did with '{SENTENCES[0]}', to open in a browser: {escape(str(page))}")
     console.print(f"Yours to try: headway translate {escape(str(folder))} 'the small cat sleeps.'")

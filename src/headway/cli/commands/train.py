@@ -20,21 +20,7 @@ from headway.runs import read_config, train_run
 from headway.runs.config import RunConfig
 from headway.runs.finetune import fine_tuned
 from headway.storage.commit import commit_file
-from headway.tasks.decision_transformer.training import Deciding
-from headway.tasks.image_classification.training import Classification
-from headway.tasks.pose.training import PoseEstimation
-from headway.tasks.text_classification.training import TextClassification
-from headway.tasks.world_model.training import WorldModel
 from headway.training.trainer import LOG, read_log
-
-DRAWN = ("world", "decide")  # of the phases of a task, those whose loss says what is learned
-UNITS: dict[type, str] = {
-    Classification: "images",
-    PoseEstimation: "images",
-    TextClassification: "texts",
-    WorldModel: "steps",
-    Deciding: "steps",
-}
 
 
 def run(arguments: Namespace) -> None:
@@ -55,9 +41,8 @@ def train_and_draw(
     config: RunConfig, folder: Path, *, resume: bool, tensorboard: bool = False, init: Path | None = None
 ) -> None:
     """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
-    unit = UNITS.get(type(config.task), "tokens")
-    what = "squared error" if isinstance(config.task, PoseEstimation) else "nats"
-    label = f"loss ({what} per {unit.removesuffix('s')})"
+    unit = config.task.unit
+    label = f"loss ({config.task.loss_unit} per {unit.removesuffix('s')})"
     with contextlib.ExitStack() as stack:
         events = [stack.enter_context(Tensorboard(folder / "tensorboard"))] if tensorboard else []
         bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit))
@@ -65,15 +50,14 @@ def train_and_draw(
             train_run(config, folder, CallbackList(bar, *events), resume=resume, init=init)
         except BaseException:
             with contextlib.suppress(StorageError):  # why training ended is what the user must hear
-                _draw(folder, label)
+                _draw(folder, label, config.task.main_phase)
             raise
-        _draw(folder, label)
+        _draw(folder, label, config.task.main_phase)
 
 
-def _draw(folder: Path, label: str) -> None:
-    entries = read_log(folder / LOG)
-    learned = next((entry["phase"] for entry in entries if entry.get("phase") in DRAWN), None)
-    entries = [entry for entry in entries if entry.get("phase", learned) == learned]  # losses of one kind
+def _draw(folder: Path, label: str, phase: str | None) -> None:
+    """The curves of the run's log; of a task with phases, those of its main phase: losses of one kind."""
+    entries = [entry for entry in read_log(folder / LOG) if entry.get("phase", phase) == phase]
     if entries:
         commit_file(folder / "curves.png", plot_curves(entries, ylabel=label))
 

@@ -12,20 +12,20 @@ from torch import Tensor, nn
 from headway.data.image_decoding import Pixels
 from headway.decoding.trace import lines
 from headway.inspection.page.attention import Reads
+from headway.inspection.page.image import PATCHES, patch_sequence, picture_entry
 from headway.inspection.page.payload import Output, Subject, assembled
-from headway.inspection.page.pictures import PATCHES, patch_sequence, picture_entry
-from headway.inspection.page.tracing import Search, searched, trace_entry
+from headway.inspection.page.search import Search, searched, trace_entry
 from headway.models import CaptionerRnn, CaptionerVit
 from headway.models.stepper import Source
 from headway.nn.patches import Grid, patch_grid
-from headway.tasks.captioning.training import CaptioningTask
+from headway.tasks.captioning.training import CaptioningTraining
 from headway.tasks.image_batches import normalised
 
 WORDS = "words"
 
 
 @torch.no_grad()
-def caption_page(model: nn.Module, task: CaptioningTask, pixels: Pixels, subject: Subject) -> dict[str, Any]:
+def caption_page(model: nn.Module, task: CaptioningTraining, pixels: Pixels, subject: Subject) -> dict[str, Any]:
     """The payload of an image (3, H, W) and the best line the search finds for it; `subject` gets what was said."""
     tokenizer, device = task.tokenizer, next(model.parameters()).device
     dtype = next(p.dtype for p in model.parameters() if p.is_floating_point())

@@ -9,8 +9,8 @@ import torch
 
 from headway.data.image_decoding import Pixels
 from headway.inspection.page.attention import Reads
+from headway.inspection.page.image import PATCHES, patch_sequence, picture_entry
 from headway.inspection.page.payload import Output, Subject, assembled
-from headway.inspection.page.pictures import PATCHES, patch_sequence, picture_entry
 from headway.inspection.rollout import rollout
 from headway.models import Vit
 from headway.nn.patches import patch_grid

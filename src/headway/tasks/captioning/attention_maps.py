@@ -18,7 +18,7 @@ from headway.models import VitConfig
 from headway.nn.patches import Shifted, patchify, shift_diagonally
 from headway.nn.taps import Tap
 from headway.tasks.captioning.describe import Caption
-from headway.tasks.captioning.training import CaptioningTask
+from headway.tasks.captioning.training import CaptioningTraining
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def cut(model: VitConfig, pixels: Pixels, mean: Sequence[float]) -> Cut:
 
 
 @torch.no_grad()
-def looks(task: CaptioningTask, model: nn.Module, device: torch.device, captions: Sequence[Caption]) -> list[Look]:
+def looks(task: CaptioningTraining, model: nn.Module, device: torch.device, captions: Sequence[Caption]) -> list[Look]:
     """Where the model looked for each word of its captions. Raises ConfigError for one without attention."""
     tap: Tap | None = getattr(model, "source_tap", None)
     if tap is None:

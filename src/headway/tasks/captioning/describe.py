@@ -12,7 +12,7 @@ from torch import nn
 
 from headway.data.files import read_bytes
 from headway.data.image_decoding import EncodedImage, Pixels, decode_images
-from headway.tasks.captioning.training import CaptioningTask
+from headway.tasks.captioning.training import CaptioningTraining
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Caption:
 
 
 def describe(
-    task: CaptioningTask,
+    task: CaptioningTraining,
     model: nn.Module,
     device: torch.device,
     images: Iterable[str | Path],

@@ -64,7 +64,7 @@ class _Pairs:
     images: Indices
 
 
-class CaptioningTask:
+class CaptioningTraining:
     """Batches of images with a caption each, and what a model says of images."""
 
     fixed_shapes = False
@@ -201,7 +201,7 @@ def prepare_captioning(
     to_train: bool = True,
     expected: Mapping[str, str] | None = None,
     progress: Progress = lambda what, done, total: None,
-) -> tuple[CaptioningTask, Tokenizer, Captions]:
+) -> tuple[CaptioningTraining, Tokenizer, Captions]:
     """Images with captions as a task, its tokenizer (the one given, else one trained on them) and the captions."""
     reading = ImageReading(
         size=config.size,
@@ -214,5 +214,7 @@ def prepare_captioning(
     check_digests(captions.contents, expected)
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, chain.from_iterable(captions.splits["train"].captions))
-    task = CaptioningTask(config, tokenizer, captions.splits, batch_tokens=batch_tokens, seed=seed, compiled=compiled)
+    task = CaptioningTraining(
+        config, tokenizer, captions.splits, batch_tokens=batch_tokens, seed=seed, compiled=compiled
+    )
     return task, tokenizer, captions

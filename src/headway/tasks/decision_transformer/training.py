@@ -84,7 +84,7 @@ class Asked:
         }
 
 
-class DecidingTask:
+class DecisionTraining:
     """Windows of logged episodes with the returns that were still to come, and the actions taken there."""
 
     fixed_shapes = False
@@ -268,7 +268,7 @@ def _drawn_policy(actions: int, noise: float, random: np.random.Generator) -> Po
 
 def prepare_deciding(
     config: Deciding, model: DecisionConfig, spec: str, folder: Path, *, batch_tokens: int, seed: int
-) -> tuple[DecidingTask, DecisionConfig]:
+) -> tuple[DecisionTraining, DecisionConfig]:
     """The task on a run's log, made where there is none yet, and the model at its sizes.
 
     `spec` is an environment, or a run whose episodes are the log.
@@ -286,7 +286,9 @@ def prepare_deciding(
     observation = fitted(model.observation, environment.shape)
     if isinstance(observation, Codes):
         raise ConfigError(f"{name} shows pictures, allowed for a decision transformer: tokens, numbers")
-    task = DecidingTask(config, name, concatenate(parts), length=model.context, batch_tokens=batch_tokens, seed=seed)
+    task = DecisionTraining(
+        config, name, concatenate(parts), length=model.context, batch_tokens=batch_tokens, seed=seed
+    )
     return task, replace(model, observation=observation, actions=environment.actions)
 
 

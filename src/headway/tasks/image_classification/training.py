@@ -49,7 +49,7 @@ class Classification:
         return 3 if self.sound is None else 1
 
 
-class ClassificationTask(Judged):
+class ClassificationTraining(Judged):
     """Batches of images, and how often a model names their class."""
 
     fixed_shapes = True
@@ -164,13 +164,13 @@ def prepare_classification(
     to_train: bool = True,
     expected: Mapping[str, str] | None = None,
     progress: Progress = lambda what, done, total: None,
-) -> tuple[ClassificationTask, Images]:
+) -> tuple[ClassificationTraining, Images]:
     """Images as a task, and the images themselves with their classes and contents."""
     images = read_images(config, data, progress, to_train=to_train)
     check_digests(images.contents, expected)
     if to_train and data.share < 1.0:
         images = replace(images, splits={**images.splits, "train": class_subset(images.splits["train"], data.share)})
-    task = ClassificationTask(
+    task = ClassificationTraining(
         config, images.classes, images.splits, batch_tokens=batch_tokens, seed=seed, compiled=compiled
     )
     return task, images

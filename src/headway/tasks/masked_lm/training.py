@@ -95,7 +95,7 @@ class Row(NamedTuple):
     segments: NDArray[np.int64] | None  # None: all of it is one text
 
 
-class MaskedTask:
+class MaskedTraining:
     """Rows `<s>` A `</s>` B `</s>`, or `<s>` A `</s>`, with some tokens hidden, and how well a model guesses them."""
 
     fixed_shapes = False
@@ -246,7 +246,7 @@ class MaskedTask:
     def scored(self, model: nn.Module, device: torch.device, split: str, *, length: int) -> LanguageReport:
         """The hidden tokens of a split in rows of up to `length`, instead of the task's own."""
         held = {split: self.splits[split]}
-        other = MaskedTask(replace(self.config, length=length), self.tokenizer, held, batch_tokens=1, seed=0)
+        other = MaskedTraining(replace(self.config, length=length), self.tokenizer, held, batch_tokens=1, seed=0)
         loss, tokens, _ = other._score(model, device, split)
         return LanguageReport(loss * tokens, tokens)
 

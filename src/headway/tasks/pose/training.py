@@ -66,7 +66,7 @@ class Figure:
     keypoints: NDArray[np.float32]
 
 
-class PoseTask:
+class PoseTraining:
     """Batches of pictures with heat maps, and how near a model comes to their keypoints."""
 
     fixed_shapes = True
@@ -178,8 +178,8 @@ def prepare_pose(
     seed: int,
     expected: Mapping[str, str] | None = None,
     progress: Progress = lambda what, done, total: None,
-) -> tuple[PoseTask, Poses]:
+) -> tuple[PoseTraining, Poses]:
     """People as a task, and the people themselves."""
     poses = load_poses(data.spec, config.size, Path(data.cache).expanduser(), progress)
     check_digests(poses.contents, expected)
-    return PoseTask(config, poses.splits, batch_tokens=batch_tokens, seed=seed), poses
+    return PoseTraining(config, poses.splits, batch_tokens=batch_tokens, seed=seed), poses

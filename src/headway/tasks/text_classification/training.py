@@ -37,7 +37,7 @@ class TextClassification:
         positive("task.length", self.length, least=3)
 
 
-class TextClassificationTask(Judged):
+class TextClassificationTraining(Judged):
     """Batches of texts `<s>` … `</s>`, those of like length together, and how often a model names their class."""
 
     fixed_shapes = False
@@ -125,11 +125,11 @@ def prepare_text_classification(
     batch_tokens: int,
     seed: int,
     expected: Mapping[str, str] | None = None,
-) -> tuple[TextClassificationTask, LabelledTexts]:
+) -> tuple[TextClassificationTraining, LabelledTexts]:
     """Texts as a task, and the texts themselves with their classes, tokenizer and contents."""
     found = load_labelled_texts(data, tokenizer, room=config.length - 2)
     check_digests(found.contents, expected)
-    task = TextClassificationTask(
+    task = TextClassificationTraining(
         config, found.classes, found.tokenizer, found.splits, batch_tokens=batch_tokens, seed=seed
     )
     return task, found

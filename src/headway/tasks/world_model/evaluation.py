@@ -21,7 +21,7 @@ from headway.models.observation import TokenReader
 from headway.models.world import World
 from headway.tasks.world_model.imagination import Dream, Start, acting, dream, greedy
 from headway.tasks.world_model.policy import fresh_seeds, learned
-from headway.tasks.world_model.training import WorldTask
+from headway.tasks.world_model.training import WorldTraining
 
 FARTHEST = 10  # steps of an open-loop dream
 STARTS = 512  # of them
@@ -29,7 +29,9 @@ DRAWS = 16  # next states drawn to learn how likely an end is
 OFTEN = 1000  # visits from which on a pair of state and action must be known well
 
 
-def report(model: World, task: WorldTask, split: str, device: torch.device, *, episodes: int, seed: int) -> WorldReport:
+def report(
+    model: World, task: WorldTraining, split: str, device: torch.device, *, episodes: int, seed: int
+) -> WorldReport:
     """Everything `headway evaluate` tells of a world model; the real episodes have fresh seeds."""
     ends, rewards = calibrations(model, task, split, device)
     real = play(task.make, learned(model, device), fresh_seeds(episodes, seed))
@@ -45,7 +47,7 @@ def report(model: World, task: WorldTask, split: str, device: torch.device, *, e
     )
 
 
-def open_loop(model: World, task: WorldTask, split: str, device: torch.device) -> list[HorizonError]:
+def open_loop(model: World, task: WorldTraining, split: str, device: torch.device) -> list[HorizonError]:
     """Dreams from real starts on the actions that were really taken, beside repeating the last observation.
 
     Tokens: the share that is wrong; numbers: squared error over variance; pictures: squared error of pixels, 0 to 1.
@@ -83,7 +85,7 @@ def _errors(
 
 @torch.no_grad()
 def calibrations(
-    model: World, task: WorldTask, split: str, device: torch.device
+    model: World, task: WorldTraining, split: str, device: torch.device
 ) -> tuple[list[CalibrationBin], list[CalibrationBin]]:
     """How likely an end was said to be one step ahead, and how large the reward, beside what came."""
     windows = task.splits[split].windows
@@ -117,7 +119,7 @@ def imagined(model: World, real: Episodes, device: torch.device, limit: int, *, 
 
 
 @torch.no_grad()
-def table_distances(model: World, task: WorldTask, device: torch.device) -> dict[str, float]:
+def table_distances(model: World, task: WorldTraining, device: torch.device) -> dict[str, float]:
     """Total variation between the learned and the true transition table, where the environment shows one.
 
     As the mean weighted by visits, and at worst over pairs of state and action that were often met.
@@ -137,7 +139,7 @@ def table_distances(model: World, task: WorldTask, device: torch.device) -> dict
     return {**found, "table_distance_worst": float(away[often].max())} if often.any() else found
 
 
-def _true_table(task: WorldTask) -> NDArray[np.float64] | None:
+def _true_table(task: WorldTraining) -> NDArray[np.float64] | None:
     """P(next | state, action) as gymnasium's toy worlds keep it: (S, A, S)."""
     environment = task.make()
     chances = getattr(environment.env.unwrapped, "P", None)

@@ -16,7 +16,7 @@ from headway.tasks.world_model.evaluation import imagined
 from headway.tasks.world_model.imagination import Dream
 from headway.tasks.world_model.policy import at_random, fresh_seeds, learned
 from headway.tasks.world_model.q_learning import model_free
-from headway.tasks.world_model.training import WorldTask
+from headway.tasks.world_model.training import WorldTraining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +47,7 @@ class Played:
         }
 
 
-def played(model: World, task: WorldTask, device: torch.device, *, episodes: int, seed: int) -> Played:
+def played(model: World, task: WorldTraining, device: torch.device, *, episodes: int, seed: int) -> Played:
     """Play episodes with fresh seeds, the same ones for all who play."""
     limit, actions = task.make().limit, task.make().actions
     real = play(task.make, learned(model, device), fresh_seeds(episodes, seed))

@@ -10,7 +10,7 @@ from headway.data.environments import Environment, Shape, Symbols, Vector
 from headway.errors import ConfigError
 from headway.models.observation import Codes, Numbers, Observing, Tokens
 from headway.models.world import WorldConfig
-from headway.tasks.world_model.training import WorldModel, WorldTask
+from headway.tasks.world_model.training import WorldModel, WorldTraining
 
 
 def fitted(observing: Observing, shape: Shape) -> Observing:
@@ -32,14 +32,14 @@ def prepare_world(
     batch_tokens: int,
     seed: int,
     note: Callable[[str], None] = lambda text: None,
-) -> tuple[WorldTask, WorldConfig]:
+) -> tuple[WorldTraining, WorldConfig]:
     """The task in its run folder, and the model at the sizes of its environment. Raises ConfigError."""
     environment = Environment(name, config.view)
     observation = fitted(model.observation, environment.shape)
     if isinstance(observation, Codes) != bool(config.round.code):
         allowed = "from 1: pictures need a code" if isinstance(observation, Codes) else "0: there are no pictures"
         raise ConfigError(f"task.round.code={config.round.code}, allowed for {name}: {allowed}")
-    task = WorldTask(config, name, folder, batch_tokens=batch_tokens, seed=seed, note=note)
+    task = WorldTraining(config, name, folder, batch_tokens=batch_tokens, seed=seed, note=note)
     sized = replace(model, observation=observation, actions=environment.actions)
     environment.close()
     return task, sized

@@ -19,17 +19,17 @@ from headway.data.episodes import Episodes
 from headway.models.world import World
 from headway.plots.worlds import Frame, bars_frame, table_frame
 from headway.tasks.world_model.imagination import Dream
-from headway.tasks.world_model.training import WorldTask
+from headway.tasks.world_model.training import WorldTraining
 
 
-def real_frames(task: WorldTask, episodes: Episodes, number: int = 0) -> list[Frame]:
+def real_frames(task: WorldTraining, episodes: Episodes, number: int = 0) -> list[Frame]:
     """The frames of one real episode."""
     draw = _drawing(task)
     return [draw(each) for each in episodes.observations[episodes.rows(number)]]
 
 
 @torch.no_grad()
-def dreamt_frames(model: World, task: WorldTask, dreamt: Dream, number: int = 0) -> list[Frame]:
+def dreamt_frames(model: World, task: WorldTraining, dreamt: Dream, number: int = 0) -> list[Frame]:
     """The frames of one dream, to its end."""
     draw = _drawing(task)
     states = dreamt.states[: int(dreamt.alive[:, number].sum()) + 1, number]
@@ -40,7 +40,7 @@ def dreamt_frames(model: World, task: WorldTask, dreamt: Dream, number: int = 0)
     return [draw(each) for each in seen]
 
 
-def _drawing(task: WorldTask) -> Callable[[Observation], Frame]:
+def _drawing(task: WorldTraining) -> Callable[[Observation], Frame]:
     """How an observation is drawn: by the environment where it can be put there, else as cells or bars."""
     environment = task.make()
     if isinstance(environment.shape, ImageObservation):

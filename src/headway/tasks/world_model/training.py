@@ -62,7 +62,7 @@ class WorldModel:
             probability(f"task.{name}", getattr(self, name))
 
 
-class WorldTask:
+class WorldTraining:
     """Batches of windows for the world, of starts for dreams; the environment is touched when a round begins only."""
 
     fixed_shapes = False

@@ -33,7 +33,7 @@ def call(mask: str, bias: str, kernel: str):
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("bias", BIASES)
 def test_weights_times_values_are_what_the_kernel_gave(kernel, mask, bias, monkeypatch):
-    monkeypatch.setattr("headway.ops.attention_weights.BLOCK", 100)  # several blocks, also of so little
+    monkeypatch.setattr("headway.ops.attention_scores.BLOCK", 100)  # several blocks, also of so little
     made = call(mask, bias, kernel)
     if made is None:
         assert kernel not in ("reference", "sdpa", "few", "flex")  # these do everything

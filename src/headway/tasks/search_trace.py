@@ -1,4 +1,4 @@
-"""A search as the page shows it: the tree, every finished line to be ranked anew, and what each line looked at."""
+"""A beam search from a prompt, recorded as a trace that can be read without the model."""
 
 from __future__ import annotations
 
@@ -6,23 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.beam import Penalty, beam_search
-from headway.decoding.trace import Trace, alignment, finished, tree
+from headway.decoding.trace import Trace, finished
 from headway.decoding.trace.recorder import TraceRecorder
 from headway.errors import DataError
-from headway.inspection.page.tensors import Tensors
 from headway.models.stepper import Source, Stepper
-
-LOOKED = 32  # finished lines whose look at the source is kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """How wide a search is, how far it goes and what its lines are divided by."""
+class SearchSettings:
+    """How wide a search is, how far it goes and its length penalty."""
 
     beam: int
     max_tokens: int
@@ -30,12 +26,12 @@ class Search:
     penalty: Penalty = "gnmt"
 
 
-def searched(
+def search_trace(
     model: nn.Module,
     source: Source | None,
     prompt_1T: Tensor,
     tokenizer: Tokenizer,
-    search: Search,
+    search: SearchSettings,
     pieces: Sequence[str] = (),
 ) -> Trace:
     """The search for what follows a prompt, `pieces` being what the source's places are called."""
@@ -72,26 +68,3 @@ def _stop(tokenizer: Tokenizer) -> int:
         return tokenizer.stop
     except DataError:
         return -1
-
-
-def trace_entry(trace: Trace, tensors: Tensors) -> dict[str, Any]:
-    """Nodes, finished lines in the order of their rank, and the settings that made them."""
-    found = tree(trace)
-    looks = [alignment(trace, line) for line in found.lines[:LOOKED]]
-    return {
-        "alpha": trace.alpha,
-        "penalty": trace.penalty,
-        "beam": trace.beam,
-        "source": list(trace.source_pieces),
-        "nodes": [
-            {"parent": node.parent, "step": node.step, "piece": node.piece, "nats": node.nats, "total": node.total,
-             "status": node.status}
-            for node in found.nodes
-        ],
-        "lines": [
-            {"text": line.text, "nodes": list(line.nodes), "length": line.length,
-             "log_probability": line.log_probability, "stopped": line.stopped}
-            for line in found.lines
-        ],
-        "looks": [None if look is None else tensors.full(torch.from_numpy(look)) for look in looks],
-    }  # fmt: skip
