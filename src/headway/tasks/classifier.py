@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from headway.metrics.classification import ClassificationReport, confusion
+from headway.metrics.classification import ClassificationReport, confusion_matrix
 from headway.tasks.training_task import Validated
 
 
@@ -47,7 +47,7 @@ class Judged:
 
     def report(self, guesses: Guesses) -> ClassificationReport:
         """What guesses are worth."""
-        counted = confusion(guesses.labels.numpy(), guesses.predicted.numpy(), len(self.classes))
+        counted = confusion_matrix(guesses.labels.numpy(), guesses.predicted.numpy(), len(self.classes))
         return ClassificationReport(classes=self.classes, confusion=counted, nats=guesses.nats, unit=self.unit)
 
     def said(self, label: int, logits: Tensor) -> str:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from headway.data.files import read_bytes
-from headway.data.image_decoding import Picture, Pixels, decoded
+from headway.data.image_decoding import EncodedImage, Pixels, decode_images
 from headway.tasks.captioning.training import CaptioningTraining
 
 
@@ -36,7 +36,7 @@ def describe(
 ) -> list[Caption]:
     """A caption for each file. Raises DataError naming a file that cannot be read as an image."""
     files = [Path(image) for image in images]
-    pixels = decoded((Picture(str(path), 0, read_bytes(path)) for path in files), task.config.size)
+    pixels = decode_images((EncodedImage(str(path), 0, read_bytes(path)) for path in files), task.config.size)
     if not files:
         return []
     found = task.search(model, device, np.stack(pixels), beam=beam)

@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from headway.config import positive
 from headway.data.augment import Augmentation
 from headway.data.batching import Indices, Shuffled
-from headway.data.captions import Captioned, Captions
+from headway.data.captions import CaptionedImages, Captions
 from headway.data.config import DataConfig
 from headway.data.datasets import load_captions
-from headway.data.digests import expect_contents
+from headway.data.digests import check_digests
 from headway.data.image_decoding import Pixels
 from headway.data.images import ImageReading, Progress
 from headway.data.token_store import TokenStore
@@ -73,7 +73,7 @@ class CaptioningTraining:
         self,
         config: Captioning,
         tokenizer: Tokenizer,
-        splits: Mapping[str, Captioned],
+        splits: Mapping[str, CaptionedImages],
         *,
         batch_tokens: int,
         seed: int,
@@ -211,7 +211,7 @@ def prepare_captioning(
         cache=Path(data.cache).expanduser(),
     )
     captions = load_captions(data.spec, reading, progress)
-    expect_contents(captions.contents, expected)
+    check_digests(captions.contents, expected)
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, chain.from_iterable(captions.splits["train"].captions))
     task = CaptioningTraining(

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from headway.data.files import read_bytes
-from headway.data.image_decoding import Picture, Pixels, decoded
+from headway.data.image_decoding import EncodedImage, Pixels, decode_images
 from headway.tasks.image_classification.training import EVALUATED, Classification, logits_of
 
 
@@ -37,7 +37,7 @@ def classify(
     """The `top` likeliest classes of each file. Raises DataError naming a file that cannot be read."""
     files = [Path(image) for image in images]
     how = None if config.sound is None else config.sound.decode
-    pixels = decoded((Picture(str(path), 0, read_bytes(path)) for path in files), config.size, how)
+    pixels = decode_images((EncodedImage(str(path), 0, read_bytes(path)) for path in files), config.size, how)
     made: list[Prediction] = []
     for at in range(0, len(files), EVALUATED):
         block = torch.from_numpy(np.stack(pixels[at : at + EVALUATED]))

@@ -15,8 +15,8 @@ from headway.data.augment import Augmentation, constants
 from headway.data.batching import Indices, Shuffled
 from headway.data.config import DataConfig
 from headway.data.datasets import load_images
-from headway.data.digests import expect_contents
-from headway.data.images import ImageReading, Images, ImageStore, Progress, part_of
+from headway.data.digests import check_digests
+from headway.data.images import ImageReading, Images, ImageStore, Progress, class_subset
 from headway.data.spectrograms import Spectrogram
 from headway.errors import ConfigError, DataError
 from headway.models import Vit
@@ -167,9 +167,9 @@ def prepare_classification(
 ) -> tuple[ClassificationTraining, Images]:
     """Images as a task, and the images themselves with their classes and contents."""
     images = read_images(config, data, progress, to_train=to_train)
-    expect_contents(images.contents, expected)
+    check_digests(images.contents, expected)
     if to_train and data.share < 1.0:
-        images = replace(images, splits={**images.splits, "train": part_of(images.splits["train"], data.share)})
+        images = replace(images, splits={**images.splits, "train": class_subset(images.splits["train"], data.share)})
     task = ClassificationTraining(
         config, images.classes, images.splits, batch_tokens=batch_tokens, seed=seed, compiled=compiled
     )

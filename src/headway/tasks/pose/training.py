@@ -16,10 +16,10 @@ from headway.data.augment import constants
 from headway.data.batching import Indices, Shuffled
 from headway.data.config import DataConfig
 from headway.data.datasets import load_poses
-from headway.data.digests import expect_contents
+from headway.data.digests import check_digests
 from headway.data.files import read_bytes
-from headway.data.heatmaps import heatmaps, places_of
-from headway.data.image_decoding import Picture, Pixels, decode_all
+from headway.data.heatmaps import heatmaps, keypoints_of
+from headway.data.image_decoding import EncodedImage, Pixels, decode_each
 from headway.data.images import Progress
 from headway.data.poses import Poses, PoseStore
 from headway.errors import ConfigError, DataError
@@ -119,7 +119,7 @@ class PoseTraining:
             rows = slice(at, at + EVALUATED)
             maps = maps_of(model, device, torch.from_numpy(np.array(store.pixels[rows])))
             loss += self._errors(maps, torch.from_numpy(store.keypoints[rows]).to(device)).sum()
-            for into, found in zip((places, heights), places_of(maps, image=self.config.image), strict=True):
+            for into, found in zip((places, heights), keypoints_of(maps, image=self.config.image), strict=True):
                 into.append(found.cpu())
         return Posed(torch.cat(places), torch.cat(heights), float(loss))
 
@@ -159,12 +159,12 @@ def _normalised(images: Tensor) -> Tensor:
 def pose(model: nn.Module, device: torch.device, config: PoseEstimation, images: Iterable[str | Path]) -> list[Figure]:
     """The keypoints of the person in each file. Raises DataError naming a file that cannot be read as an image."""
     made: list[Figure] = []
-    pictures = (Picture(str(path), 0, read_bytes(Path(path))) for path in images)
-    for picture, pixels in decode_all(pictures, config.size):
+    pictures = (EncodedImage(str(path), 0, read_bytes(Path(path))) for path in images)
+    for picture, pixels in decode_each(pictures, config.size):
         if isinstance(pixels, DataError):
             raise pixels
         maps = maps_of(model, device, torch.from_numpy(pixels.copy())[None])
-        places, heights = places_of(maps, image=config.image)
+        places, heights = keypoints_of(maps, image=config.image)
         found = torch.cat([places[0], heights[0, :, None]], 1).cpu().numpy()
         made.append(Figure(picture.where, pixels, found))
     return made
@@ -181,5 +181,5 @@ def prepare_pose(
 ) -> tuple[PoseTraining, Poses]:
     """People as a task, and the people themselves."""
     poses = load_poses(data.spec, config.size, Path(data.cache).expanduser(), progress)
-    expect_contents(poses.contents, expected)
+    check_digests(poses.contents, expected)
     return PoseTraining(config, poses.splits, batch_tokens=batch_tokens, seed=seed), poses
