@@ -158,11 +158,14 @@ def _parser() -> argparse.ArgumentParser:
 
     classify = command(
         "classify",
-        "the likeliest classes of each image or sound",
+        "the likeliest classes of each image, sound or text",
         "headway classify runs/shapes photo.png --top 3 --out said.png",
     )
     _run(classify)
-    classify.add_argument("image", nargs="+", metavar="IMAGE", help="what Pillow reads: PNG, JPEG, …; or WAV files")
+    classify.add_argument(
+        "input", nargs="*", metavar="INPUT",
+        help="image files that Pillow reads (PNG, JPEG, …), WAV files, or texts; without any, texts are read from stdin",
+    )  # fmt: skip
     classify.add_argument("--top", type=_positive, default=5, metavar="K", help="classes of each (default: 5)")
     _precision(classify)
     classify.add_argument("--out", metavar="FILE.png", help="the images with their classes drawn below")
