@@ -1,4 +1,4 @@
-"""A transformer that describes a picture: a vision transformer's patches are what the decoder looks at (FACTS §7)."""
+"""A transformer that captions an image: its decoder attends over the patches of a vision transformer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, che
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
 from headway.nn.norms import FeatureNorm, LayerNorm
-from headway.nn.patches import Patches, PatchKind
+from headway.nn.patches import Grid, Patches, PatchKind
 from headway.nn.positions import CausalPosition, Sinusoidal
 from headway.nn.stack import Memory, Stack, StackConfig
 from headway.nn.taps import Tap
@@ -159,6 +159,16 @@ class CaptionerVit(Model):
     def select(self, state: DecoderState, rows_B: Tensor) -> DecoderState:
         """These rows, in this order."""
         return DecoderState(state.cache.select(rows_B), state.memory.select(rows_B))
+
+    @property
+    def grid(self) -> Grid:
+        """Rows and columns of patches."""
+        return self.encoder.grid
+
+    @property
+    def patch_positions(self) -> Tensor:
+        """The learned positions of the patches (T, D)."""
+        return self.encoder.positions
 
     reads = frozenset({"images", "tokens", "lengths"})
 

@@ -1,4 +1,4 @@
-"""ViTPose (Xu et al. 2022): a vision transformer whose patches become a heat map for each keypoint (FACTS §22)."""
+"""ViTPose (Xu et al. 2022, section 3.1): a vision transformer whose patches become a heat map for each keypoint."""
 
 from __future__ import annotations
 
@@ -126,6 +126,11 @@ class Pose(Model):
         tokens: Tensor = self.encoder.features(images)
         maps: Tensor = self.head(tokens.mT.unflatten(2, self.grid))
         return maps
+
+    @property
+    def patch_positions(self) -> Tensor:
+        """The learned positions of the patches (T, D)."""
+        return self.encoder.positions
 
     reads = frozenset({"images"})
 

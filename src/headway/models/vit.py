@@ -1,4 +1,7 @@
-"""The vision transformer: an image as a sequence of patches (FACTS §14), and its form for small data sets (§15)."""
+"""The vision transformer: an image as a sequence of patches (Dosovitskiy et al. 2021), and Lee et al.'s for small data.
+
+Lee et al. 2021, "Vision Transformer for Small-Size Datasets": shifted patch tokenization and locality self-attention.
+"""
 
 from __future__ import annotations
 
@@ -107,6 +110,10 @@ class VitConfig:
     def text(self) -> None:
         return None
 
+    def fit_weights(self, weights: Mapping[str, Tensor], before: VitConfig) -> dict[str, Tensor]:
+        """The weights of a model of config `before` for a model of this one: fine-tuning at another image size."""
+        return fit_positions(weights, before, self)
+
 
 class Vit(Model):
     """Images -> logits; every patch is a token with a learned position."""
@@ -160,6 +167,16 @@ class Vit(Model):
     def summary(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, D): what the head reads."""
         return hidden_BTD.mean(1) if self.class_token is None else hidden_BTD[:, 0]
+
+    @property
+    def grid(self) -> Grid:
+        """Rows and columns of patches."""
+        return patch_grid(self.size, self.patches.patch)
+
+    @property
+    def patch_positions(self) -> Tensor:
+        """The learned positions of the tokens (T, D), the class token's first if there is one."""
+        return self.positions
 
     reads = frozenset({"images"})
 

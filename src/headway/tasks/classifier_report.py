@@ -2,51 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-import torch
-from torch import nn
+from typing import Any
 
 from headway.metrics.classification import ClassificationReport
 from headway.tasks.base import Pipeline
-from headway.tasks.classifier import Guesses
+from headway.tasks.classifier import ClassifierTraining
 from headway.tasks.report import NONE, Facts, Figures, Report, Section
-
-
-class ClassifierTraining(Protocol):
-    """A classifier's data."""
-
-    classes: tuple[str, ...]
-
-    def guesses(self, model: nn.Module, device: torch.device, split: str) -> Guesses:
-        """What the model makes of a split."""
-        ...
-
-    def report(self, guesses: Guesses) -> ClassificationReport:
-        """The figures of these predictions."""
-        ...
-
-    def evaluate(self, model: nn.Module, device: torch.device, split: str) -> ClassificationReport:
-        """Everything in a split, once."""
-        ...
 
 
 def classifier_report(pipeline: Pipeline, training: ClassifierTraining, split: str) -> Report:
     """Accuracy with its interval, by class, what is mistaken for what, and the accuracy of the newest checkpoint."""
     from headway.plots.images import plot_confusion
 
-    guesses = training.guesses(pipeline.model, pipeline.device, split)
-    report, names = training.report(guesses), training.classes
+    found = training.predictions(pipeline.model, pipeline.device, split)
+    report, names = training.report(found), training.classes
     newest, step = pipeline.parts.newest()
     last = training.evaluate(newest, pipeline.device, split).accuracy
     values: dict[str, Any] = {**report.to_json(), "last_accuracy": last, "last_step": step}
-    rows = zip(guesses.labels.tolist(), guesses.probabilities.max(1).values.tolist(), guesses.predicted, strict=True)
+    rows = zip(found.labels.tolist(), found.probabilities.max(1).values.tolist(), found.predicted.tolist(), strict=True)
     return Report(
         split=split,
         values=values,
         sections=_sections(report, last, step),
         plot=lambda title: plot_confusion(report, f"{title}: classes"),
-        outputs=[f"{names[label]}\t{names[int(guess)]}\t{chance:.6f}" for label, chance, guess in rows],
+        outputs=[f"{names[label]}\t{names[predicted]}\t{share:.6f}" for label, share, predicted in rows],
     )
 
 

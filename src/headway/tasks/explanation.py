@@ -75,7 +75,7 @@ class Explanation:
     reads: Mapping[str, Reads]  # by stack
     sequences: Mapping[str, Any]  # label, tokens and more of each sequence, by name
     output: Output | None
-    said: str = ""
+    said: str | Callable[[Tensor], str] = ""  # what the model answered, or how to read it from what `forward` gave
     tables: Mapping[str, EmbeddingTable | EncodedWords] = field(default_factory=dict)
     image: ImageView | None = None
     trace: Trace | None = None  # the search behind the output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import nn
 
 from headway.inspection.page.attention import attention_entries, numbers_in
@@ -31,13 +32,15 @@ def page(pipeline: Pipeline, given: str) -> str:
     return document(payload(pipeline.model, explanation, str(pipeline.folder), pipeline.parts.steps))
 
 
+@torch.no_grad()
 def payload(model: nn.Module, explanation: Explanation, run: str, steps: tuple[int, ...] = ()) -> dict[str, Any]:
     """The page's data: one recorded forward pass of `explanation`."""
     with recorded(model) as recording:
         logits = explanation.forward()
     tensors = Tensors(_precision(recording))
     attentions = attention_entries(recording, tensors, explanation.reads)
-    given, said, output = explanation.given, explanation.said, explanation.output
+    given, output = explanation.given, explanation.output
+    said = explanation.said if isinstance(explanation.said, str) else explanation.said(logits)
     found: dict[str, Any] = {
         "headway": VERSION,
         "kind": explanation.kind,

@@ -15,7 +15,7 @@ from headway.tasks.language_modelling.config import Language
 
 if TYPE_CHECKING:
     from headway.decoding.sampling import Sampling
-    from headway.metrics.loss_by_length import LengthRow
+    from headway.metrics.loss_by_length import LengthReport, LengthRow
     from headway.tasks.explanation import Explanation
     from headway.tasks.language_modelling.training import Continuations, LanguageTraining
     from headway.tasks.report import Report, Section

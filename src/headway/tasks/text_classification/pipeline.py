@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from headway.data.batching import padded
 from headway.errors import DataError
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Classifies
+from headway.tasks.classifier import Prediction, likeliest
 from headway.tasks.sentence_embedding.embed import around
 from headway.tasks.text_classification.config import TextClassification
 
@@ -24,14 +24,6 @@ if TYPE_CHECKING:
 
 ROWS = 32  # texts in one forward pass
 TEXT = "text"
-
-
-@dataclass(frozen=True, slots=True)
-class TextPrediction:
-    """A text and its likeliest classes with their probabilities, best first."""
-
-    text: str
-    top: tuple[tuple[str, float], ...]
 
 
 class TextClassificationPipeline(Pipeline, Classifies):
@@ -54,17 +46,17 @@ class TextClassificationPipeline(Pipeline, Classifies):
         return [*before, *ids[: self.config.length - len(before) - len(after)], *after]
 
     @torch.no_grad()
-    def classify(self, inputs: Sequence[str | Path], *, top: int = 5) -> list[TextPrediction]:
+    def classify(self, inputs: Sequence[str | Path], *, top: int = 5) -> list[Prediction]:
         """The likeliest classes of each text."""
-        found: list[TextPrediction] = []
+        found: list[Prediction] = []
         for first in range(0, len(inputs), ROWS):
             texts = [str(text) for text in inputs[first : first + ROWS]]
             rows = [np.asarray(self.token_ids(text), np.int64) for text in texts]
             tokens, lengths = (torch.from_numpy(part).to(self.device) for part in padded(rows, self.tokenizer.pad))
-            best = self.model(tokens, lengths).float().softmax(-1).topk(min(top, len(self.classes)))
-            for text, shares, indices in zip(texts, best.values.tolist(), best.indices.tolist(), strict=True):
-                named = tuple((self.classes[n], share) for n, share in zip(indices, shares, strict=True))
-                found.append(TextPrediction(text, named))
+            shares = self.model(tokens, lengths).float().softmax(-1)
+            found += [
+                Prediction(text, best) for text, best in zip(texts, likeliest(shares, self.classes, top), strict=True)
+            ]
         return found
 
     def evaluate(self, request: EvaluateRequest) -> Report:

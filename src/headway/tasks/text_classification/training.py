@@ -14,7 +14,7 @@ from headway.data.batching import Bucketed, Indices, padded
 from headway.data.labelled_text import TextSplit
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
-from headway.tasks.classifier import Guesses, Judged
+from headway.tasks.classifier import ClassifierTraining, Predictions
 from headway.tasks.sentence_embedding.embed import around
 from headway.tasks.text_classification.config import TextClassification
 from headway.tasks.training_task import Batch, Term, cross_entropy
@@ -24,7 +24,7 @@ SHOWN = 3  # samples of a validation
 SHOWN_WORDS = 12  # tokens of each
 
 
-class TextClassificationTraining(Judged):
+class TextClassificationTraining(ClassifierTraining):
     """Batches of texts `<s>` … `</s>`, those of like length together, and how often a model names their class."""
 
     fixed_shapes = False
@@ -53,7 +53,7 @@ class TextClassificationTraining(Judged):
         return {"class": Term(cross_entropy(model(*batch.inputs), batch.targets, smoothing), batch.count)}
 
     @torch.no_grad()
-    def guesses(self, model: nn.Module, device: torch.device, split: str) -> Guesses:
+    def predictions(self, model: nn.Module, device: torch.device, split: str) -> Predictions:
         """What the model makes of a split."""
         texts = self._split(split)
         labels = torch.from_numpy(np.array(texts.labels))
@@ -64,7 +64,7 @@ class TextClassificationTraining(Judged):
             logits = model(*batch.inputs).float()
             nats += F.cross_entropy(logits, batch.targets, reduction="sum").double()
             chances[torch.from_numpy(rows)] = logits.softmax(-1).cpu()
-        return Guesses(chances, labels, float(nats))
+        return Predictions(chances, labels, float(nats))
 
     @torch.no_grad()
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
@@ -74,7 +74,7 @@ class TextClassificationTraining(Judged):
         batch = self._batch(texts, rows).to(device)
         logits = model(*batch.inputs).float()
         return [
-            f"{self.tokenizer.decode(texts.tokens(int(n))[:SHOWN_WORDS].tolist())} … {self.said(int(label), each)}"
+            f"{self.tokenizer.decode(texts.tokens(int(n))[:SHOWN_WORDS].tolist())} … {self.sample(int(label), each)}"
             for n, label, each in zip(rows, batch.targets, logits, strict=True)
         ]
 
