@@ -13,13 +13,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.decoding.beam import Hypothesis, Step, beam_search, length_penalty
+from headway.decoding.beam import BeamStep, Hypothesis, length_penalty
 from headway.decoding.trace import Trace, alignment, finished, lines, replay, rerank, tree
 from headway.decoding.trace.format import _compact, _sum, from_json, read_traces, to_json
 from headway.decoding.trace.recorder import TraceRecorder, added, quantised
 from headway.errors import ConfigError, DataError, ShapeError
 from headway.models import Source, build_model
 from headway.nn.rnn_attention import AlignmentConfig
+from tests.decoding.calls import search
 from tests.models.tiny import ATTENTIVE, TRANSLATION, VOCAB, build
 
 START, STOP = 2, 3
@@ -52,7 +53,7 @@ def traced(model, read: Source, *, beam=4, n_best=None, alpha=0.6, penalty="gnmt
     """What a search gives while it is recorded, and its traces."""
     settings = {"beam": beam, "n_best": beam if n_best is None else n_best, "alpha": alpha, "penalty": penalty}
     with TraceRecorder(model, read.lengths.tolist()) as recorder:
-        found = beam_search(
+        found = search(
             model, read, start=START, stop=STOP, max_tokens=max_tokens, recorder=recorder, **settings
         )  # fmt: skip
     rows = (read.tokens[row, : read.lengths[row]].tolist() for row in range(len(read.tokens)))
@@ -72,7 +73,7 @@ def test_replay_is_the_search(name):
         found, traces = traced(model, read, **settings)
         assert [replay(trace) for trace in traces] == found  # floats by ==: to the bit
         assert [replay(from_json(to_json(trace))) for trace in traces] == found
-        assert beam_search(model, read, start=START, stop=STOP, n_best=beam, **settings) == found  # nobody listening
+        assert search(model, read, start=START, stop=STOP, n_best=beam, **settings) == found  # nobody listening
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -159,17 +160,17 @@ def test_another_penalty_crowns_another_line():
         assert [n for n, node in enumerate(found.nodes) if node.status == "won"] == sorted(found.lines[0].nodes)
 
 
-def by_hand(*steps: Step) -> Trace:
+def by_hand(*steps: BeamStep) -> Trace:
     recorder = TraceRecorder(torch.nn.Module(), [2])
     for step in steps:
         recorder.step(step)
     return as_trace(recorder, 0, [5, 6], beam=2, n_best=2, alpha=0.0, penalty="gnmt")
 
 
-def by_hand_step(length: int, totals, parents, words, ended, kept) -> Step:
+def by_hand_step(length: int, totals, parents, words, ended, kept) -> BeamStep:
     whole = [torch.tensor([part], dtype=torch.long) for part in (parents, words)]
     kept = torch.tensor([kept], dtype=torch.long)
-    return Step(torch.tensor([0]), length, torch.tensor([totals]), *whole, torch.tensor([ended]), kept, 1.0)
+    return BeamStep(torch.tensor([0]), length, torch.tensor([totals]), *whole, torch.tensor([ended]), kept, 1.0)
 
 
 def test_lines_may_be_cut_in_a_step_of_their_own_or_in_the_last_one():

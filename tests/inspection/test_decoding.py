@@ -6,13 +6,13 @@ import pytest
 import torch
 
 import headway
-from headway.decoding.beam import beam_search
 from headway.decoding.cuda_graph import GraphDecoder
 from headway.decoding.ensemble import Ensemble
-from headway.decoding.sampling import GREEDY, Sampling, sample, stream
+from headway.decoding.sampling import GREEDY, Sampling, stream
 from headway.errors import ConfigError
 from headway.inspection import taps
 from headway.models import Source
+from tests.decoding.calls import draw, search
 from tests.models.tiny import CAPTIONING, GENERATING, LANGUAGE, TRANSLATION, VOCAB, build, text
 
 STOP = 3
@@ -65,9 +65,9 @@ def test_a_beams_lines_are_what_they_are_read_at_once(name):
     model, batch = build(name), text(name, padded=True)
     source, start = source_of(name, batch), prompted(name, batch)
     settings = {"start": start, "stop": STOP, "beam": 3, "max_tokens": 6, "n_best": 2}
-    plain = beam_search(model, source, **settings)
+    plain = search(model, source, **settings)
     with headway.capture(model, what=kinds_of(model)) as seen:
-        found = beam_search(model, source, **settings)
+        found = search(model, source, **settings)
     assert found == plain
     assert len(seen.passes) == 1
     lines = seen.lines
@@ -84,7 +84,7 @@ def test_groups_of_a_diverse_beam(name):
     model, batch = build(name), text(name)
     source = source_of(name, batch)
     with headway.capture(model, what=kinds_of(model)) as seen:
-        beam_search(model, source, start=0, stop=STOP, beam=4, groups=2, max_tokens=5, n_best=3)
+        search(model, source, start=0, stop=STOP, beam=4, groups=2, max_tokens=5, n_best=3)
     for line in seen.lines:
         assert_as_forced(name, model, line, source)
 
@@ -94,17 +94,23 @@ def test_groups_of_a_diverse_beam(name):
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.5)])
 def test_samples_from_prompts_of_unequal_length(name, sampling):
     model, prompts = build(name), text(name, rows=4).tokens[:, :5]
-    settings = {"stop": STOP, "max_tokens": 7, "counts_B": torch.tensor([5, 2, 4, 1]), "sampling": sampling, "seed": 2}
-    plain = sample(model, prompts, **settings)
+    settings = {
+        "stop": STOP,
+        "max_tokens": 7,
+        "prompt_lengths": torch.tensor([5, 2, 4, 1]),
+        "sampling": sampling,
+        "seed": 2,
+    }
+    plain = draw(model, prompts, **settings)
     with headway.capture(model, what=kinds_of(model)) as seen:
-        drawn = sample(model, prompts, **settings)
+        drawn = draw(model, prompts, **settings)
     assert drawn == plain
     assert [list(line.chosen) for line in seen.lines] == drawn
     for line, count in zip(seen.lines, (5, 2, 4, 1), strict=True):
         assert line.read[:count] == tuple(prompts[line.source, :count].tolist())
         assert_as_forced(name, model, line, None)
     with headway.capture(model, what=("weights", "residual"), rows=[2, 5, 6]) as some:
-        sample(model, prompts, **settings)
+        draw(model, prompts, **settings)
     for line, whole in zip(some.lines, seen.lines, strict=True):
         rows = [row for row in (2, 5, 6) if row < len(whole.read)]
         for key in some:
@@ -121,9 +127,9 @@ def test_rows_are_positions_of_the_text_also_while_it_is_written(name):
     source, rows = source_of(name, batch), [1, 4, 5]
     settings = {"start": prompted(name, batch), "stop": -1, "beam": 2, "max_tokens": 6}
     with headway.capture(model, what="weights") as whole:
-        beam_search(model, source, **settings)
+        search(model, source, **settings)
     with headway.capture(model, what="weights", rows=rows) as some:
-        beam_search(model, source, **settings)
+        search(model, source, **settings)
     steps = len(some.last.events[1:])
     assert steps == 5
     for line, full in zip(some.lines, whole.lines, strict=True):
@@ -135,7 +141,7 @@ def test_rows_are_positions_of_the_text_also_while_it_is_written(name):
 def test_the_best_lines_come_as_one_padded_batch():
     model, batch = build("transformer-sinusoidal"), text("transformer-sinusoidal")
     with headway.capture(model) as seen:
-        found = beam_search(model, Source(batch.source), start=0, stop=STOP, beam=4, max_tokens=8)
+        found = search(model, Source(batch.source), start=0, stop=STOP, beam=4, max_tokens=8)
     stopped = [len(row[0].tokens) + row[0].stopped for row in found]
     assert len(set(stopped)) > 1  # lines differ in length, or nothing is padded
     weights = seen.weights[1]
@@ -150,7 +156,7 @@ def test_the_best_lines_come_as_one_padded_batch():
 def test_any_line_the_search_looked_at_can_be_asked_for():
     model, batch = build("transformer-learned"), text("transformer-learned")
     with headway.capture(model) as seen:
-        beam_search(model, Source(batch.source), start=0, stop=-1, beam=3, max_tokens=4)
+        search(model, Source(batch.source), start=0, stop=-1, beam=3, max_tokens=4)
     event = seen.last.events[1]
     row = event.parents.tolist().index(0)
     word = int(event.tokens[row, 0])
@@ -165,7 +171,7 @@ def test_each_model_of_an_ensemble_is_told_of_the_lines():
     models = [build("transformer-learned", seed=seed) for seed in (1, 2)]
     batch = text("transformer-learned")
     with headway.capture(models[1], layers=[0]) as seen:
-        found = beam_search(Ensemble(models), Source(batch.source), start=0, stop=STOP, beam=2, max_tokens=5)
+        found = search(Ensemble(models), Source(batch.source), start=0, stop=STOP, beam=2, max_tokens=5)
     assert [list(line.chosen) for line in seen.lines] == [row[0].tokens for row in found]
 
 
@@ -173,7 +179,7 @@ def test_each_model_of_an_ensemble_is_told_of_the_lines():
 def test_a_model_that_is_not_fed_what_it_said():
     model = build("gpt-learned")
     with headway.capture(model) as seen:
-        drawn = sample(model, torch.tensor([[5, 2]]), stop=-1, max_tokens=4, sampling=GREEDY, feed_back=False)
+        drawn = draw(model, torch.tensor([[5, 2]]), stop=-1, max_tokens=4, sampling=GREEDY, feed_back=False)
     assert len(drawn[0]) == 4
     assert seen.lines[0].read == (5, 2, 2, 2, 2)
 

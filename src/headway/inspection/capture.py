@@ -6,10 +6,12 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 
+from headway.decoding.events import observe_searches
 from headway.errors import AdviceWarning, ConfigError
 from headway.inspection.capture_log import Journal
 from headway.inspection.capture_result import Seen
@@ -17,6 +19,7 @@ from headway.inspection.tap_names import TapPoint, wanted
 
 Rows = Sequence[int] | slice | None
 WHOLE = ("forward", "features")  # ways into a model that are a pass by themselves
+_captured: WeakSet[nn.Module] = WeakSet()  # the models of open captures: hooks are the model's, in every thread
 
 
 @contextlib.contextmanager
@@ -35,7 +38,7 @@ def capture(
     queries and keys that were used, for what was asked alone. A compiled model runs uncompiled meanwhile.
     """
     target = _uncompiled(model)
-    if hasattr(target, "journal"):
+    if target in _captured:
         raise ConfigError("this model is being captured already: one capture at a time, with all that is wanted")
     journal = Journal(tuple(heads) if heads is not None else None, _rows(rows))
     points = wanted(
@@ -45,6 +48,8 @@ def capture(
         heads=journal.heads,
     )
     with contextlib.ExitStack() as stack:
+        _captured.add(target)
+        stack.callback(_captured.discard, target)
         if target is not model:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         _listen(target, points, layers, journal, stack)
@@ -96,7 +101,7 @@ def _follow(model: nn.Module, journal: Journal, stack: contextlib.ExitStack) -> 
     if getattr(model, "_compiled_call_impl", None) is not None:
         _say_uncompiled()
         _set(model, "_compiled_call_impl", None, stack)
-    _set(model, "journal", journal, stack)
+    stack.enter_context(observe_searches(model, journal))
 
 
 def _told(told: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:

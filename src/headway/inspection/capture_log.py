@@ -84,10 +84,14 @@ class Journal:
         self.moves = rows.clone() if self.moves is None else self.moves[rows]
         return inner(state, rows_B)
 
-    def chosen(self, lines: list[list[list[int]]]) -> None:
-        """A search has ended, and these are the lines it gives for each row."""
+    def search_started(self) -> None:
+        """A sequence begins on a state that is reused."""
+        self.start(lambda: None)
+
+    def search_finished(self, hypotheses: list[list[list[int]]]) -> None:
+        """A search has ended with these hypotheses for each row."""
         if self.seen.passes and self.seen.passes[-1].generated:
-            self.seen.passes[-1].chosen = lines
+            self.seen.passes[-1].chosen = hypotheses
 
     def _during(self, event: Event, inner: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
         outer, self.event, self.uses, self.read = self.event, event, {}, {}

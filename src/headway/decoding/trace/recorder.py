@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from headway.decoding.beam import Step
+from headway.decoding.beam import BeamStep
 from headway.decoding.trace import Floats, Levels, TraceStep
 from headway.errors import ShapeError
 from headway.nn.taps import Tap
@@ -43,10 +43,10 @@ class TraceRecorder:
         """What was recorded of a source row."""
         return tuple(self._steps[row])
 
-    def step(self, step: Step) -> None:
+    def step(self, step: BeamStep) -> None:
         """Keep a step of every row that is still open."""
         rows = step.rows.tolist()
-        parts = (step.totals, step.parents, step.words, step.ended, step.kept)
+        parts = (step.totals, step.parents, step.tokens, step.ended, step.kept)
         totals, parents, words, ended, kept = (part.cpu().numpy().copy() for part in parts)
         looks = self._looks(len(rows))
         for n, row in enumerate(rows):

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 
 from headway.data.image_decoding import Pixels
+from headway.decoding.beam import BeamSettings
 from headway.decoding.trace import lines
 from headway.inspection.page.attention import Reads
 from headway.inspection.page.payload import Output, Subject, assembled
 from headway.inspection.page.pictures import PATCHES, patch_sequence, picture_entry
-from headway.inspection.page.tracing import Search, searched, trace_entry
+from headway.inspection.page.tracing import searched, trace_entry
 from headway.models import CaptionerRnn, CaptionerVit
 from headway.models.stepper import Source
 from headway.nn.patches import Grid, patch_grid
@@ -31,9 +32,10 @@ def caption_page(model: nn.Module, task: CaptioningTask, pixels: Pixels, subject
     dtype = next(p.dtype for p in model.parameters() if p.is_floating_point())
     image = normalised(np.stack([pixels]), task.config.mean, task.config.std, device, dtype)
     config, sequence = task.config, patch_sequence(_grid(model), own=False, label="Patches")
-    search = Search(beam=config.beam, max_tokens=config.max_length, alpha=config.length_penalty, penalty=config.penalty)
+    beam = BeamSettings(width=config.beam, alpha=config.length_penalty, penalty=config.penalty)
     start = torch.tensor([[tokenizer.start]], device=device)
-    trace = searched(model, Source.of_images(image), start, tokenizer, search, sequence["tokens"])
+    source = Source.of_images(image)
+    trace = searched(model, source, start, tokenizer, beam, config.max_length, sequence["tokens"])
     best = lines(trace)[0]
     written = [*best.tokens, *([tokenizer.stop] if best.stopped else [])]
     read = [tokenizer.start, *written[:-1]]

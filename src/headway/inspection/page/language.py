@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from headway.data.tokenizers import Tokenizer
+from headway.decoding.beam import BeamSettings
 from headway.decoding.trace import lines
 from headway.inspection.page.attention import Reads
 from headway.inspection.page.neighbours import Table
 from headway.inspection.page.payload import Output, Subject, assembled
-from headway.inspection.page.tracing import Search, searched, trace_entry
+from headway.inspection.page.tracing import searched, trace_entry
 from headway.tasks.translation.training import positions_end
 
 TEXT = "text"
@@ -26,7 +27,7 @@ def language_page(model: nn.Module, tokenizer: Tokenizer, tokens_1T: Tensor, sub
     end = positions_end(model)
     trace = None
     if end is None or len(ids) + FURTHER <= end:
-        trace = searched(model, None, tokens_1T, tokenizer, Search(beam=4, max_tokens=FURTHER, alpha=0.6))
+        trace = searched(model, None, tokens_1T, tokenizer, BeamSettings(), FURTHER)
         said = next((line.text for line in lines(trace)), "")
         subject = subject.saying(said)
     vectors: Tensor | None = model.embedding.weight  # type: ignore[union-attr, assignment]  # one-hot input has none

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.beam import Penalty, beam_search
+from headway.decoding.beam import BeamSettings, beam_search
+from headway.decoding.limits import SequenceLimits
 from headway.decoding.trace import Trace, alignment, finished, tree
 from headway.decoding.trace.recorder import TraceRecorder
 from headway.errors import DataError
@@ -20,22 +21,13 @@ from headway.models.stepper import Source, Stepper
 LOOKED = 32  # finished lines whose look at the source is kept
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """How wide a search is, how far it goes and what its lines are divided by."""
-
-    beam: int
-    max_tokens: int
-    alpha: float
-    penalty: Penalty = "gnmt"
-
-
 def searched(
     model: nn.Module,
     source: Source | None,
     prompt_1T: Tensor,
     tokenizer: Tokenizer,
-    search: Search,
+    beam: BeamSettings,
+    max_tokens: int,
     pieces: Sequence[str] = (),
 ) -> Trace:
     """The search for what follows a prompt, `pieces` being what the source's places are called."""
@@ -43,10 +35,8 @@ def searched(
     stop = _stop(tokenizer)
     recorder = TraceRecorder(model, [len(pieces)])
     with recorder:
-        beam_search(
-            stepper, source, start=prompt_1T, stop=stop, beam=search.beam, max_tokens=search.max_tokens,
-            alpha=search.alpha, penalty=search.penalty, recorder=recorder,
-        )  # fmt: skip
+        limits = SequenceLimits(start=prompt_1T, stop=stop, max_tokens=max_tokens)
+        beam_search(stepper, source, beam, limits, recorder=recorder)
     steps = recorder.steps(0)
     words = set[int]().union(*(step.words.tolist() for step in steps))
     trace = Trace(
@@ -54,10 +44,10 @@ def searched(
         source_pieces=tuple(pieces),
         pieces={word: tokenizer.token(word) for word in words},
         texts=(),
-        beam=search.beam,
-        n_best=1,
-        alpha=search.alpha,
-        penalty=search.penalty,
+        beam=beam.width,
+        n_best=beam.n_best,
+        alpha=beam.alpha,
+        penalty=beam.penalty,
         start=int(prompt_1T[0, -1]),
         stop=stop,
         model_steps=(),

@@ -23,7 +23,8 @@ from headway.data.image_decoding import Pixels
 from headway.data.images import ImageReading, Progress
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.beam import Hypothesis, Penalty, beam_search
+from headway.decoding.beam import BeamSettings, Hypothesis, Penalty, beam_search
+from headway.decoding.limits import SequenceLimits
 from headway.errors import ConfigError, DataError
 from headway.metrics.captions import CaptionReport, caption_report
 from headway.metrics.language import LanguageReport
@@ -168,18 +169,16 @@ class CaptioningTask:
         """The best lines for each image (N, 3, H, W), best first."""
         stepper: Stepper[Any] = model  # type: ignore[assignment]
         config, found = self.config, []
+        settings = BeamSettings(
+            width=config.beam if beam is None else beam,
+            alpha=config.length_penalty,
+            penalty=config.penalty,
+            n_best=n_best,
+        )
+        limits = SequenceLimits(start=self.tokenizer.start, stop=self.tokenizer.stop, max_tokens=config.max_length)
         for at in range(0, len(pixels), EVALUATED):
-            found += beam_search(
-                stepper,
-                Source.of_images(self.seen(model, device, pixels[at : at + EVALUATED])),
-                start=self.tokenizer.start,
-                stop=self.tokenizer.stop,
-                beam=config.beam if beam is None else beam,
-                max_tokens=config.max_length,
-                alpha=config.length_penalty,
-                penalty=config.penalty,
-                n_best=n_best,
-            )
+            source = Source.of_images(self.seen(model, device, pixels[at : at + EVALUATED]))
+            found += beam_search(stepper, source, settings, limits)
         return found
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
