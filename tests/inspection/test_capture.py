@@ -54,7 +54,7 @@ def subject(name: str) -> tuple[nn.Module, Callable[[], tuple[Tensor, ...]]]:
     return model, lambda: outputs(model, batch)
 
 
-def sites(seen: Pass | headway.inspection.Seen) -> list[str]:
+def sites(seen: Pass | headway.inspection.CaptureResult) -> list[str]:
     return [name.removesuffix(".weights") for name in seen if name.endswith(".weights")]
 
 
@@ -238,8 +238,8 @@ def test_a_temperature_is_told():
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"what": "nothing"}, "what='nothing' is no tap of this model; kinds are input, q"),
-        ({"layers": [7]}, r"layers=\[7\]: no layer 7, there are \[0, 1\]"),
+        ({"what": "nothing"}, "unknown tap 'nothing'; this model has: input, q"),
+        ({"layers": [7]}, r"layers=\[7\]: unknown layer 7; this model has: \[0, 1\]"),
         ({"layers": [-1]}, r"layers=\[-1\], allowed: numbers from 0 on"),
         ({"heads": [4]}, r"heads=\[4\]: layers.0.self.weights has heads 0 to 3"),
         ({"rows": [-1]}, r"rows=\[-1\], allowed: positions from 0 on"),
@@ -260,7 +260,7 @@ def test_what_was_not_captured_is_named():
         model(torch.zeros(1, 3, dtype=torch.long))
         with pytest.raises(ConfigError, match="captured already"), headway.capture(model):
             pass
-    with pytest.raises(ConfigError, match=r"layers.1.self.q was not captured; there is layers.0.self.weights"):
+    with pytest.raises(ConfigError, match=r"layers.1.self.q was not captured; captured: layers.0.self.weights"):
         seen["layers.1.self.q"]
     with pytest.raises(ConfigError, match="no weights of layer 1"):
         seen.weights[1]

@@ -16,7 +16,7 @@ from headway.inspection.page.captioning import caption_page
 from headway.inspection.page.html import document
 from headway.inspection.page.language import language_page
 from headway.inspection.page.masked import masked_page
-from headway.inspection.page.payload import Subject
+from headway.inspection.page.payload import PageSubject
 from headway.inspection.page.translation import translation_page
 from headway.inspection.page.vision import vision_page
 from headway.models import Vit
@@ -48,25 +48,25 @@ def payload(found: Run, given: str) -> dict[str, Any]:
     task, model = found.config.task, found.model
     name, steps = str(found.folder), tuple(found.steps)
     if isinstance(task, Language):
-        subject = Subject(kind="language", run=name, given=given, steps=steps)
+        subject = PageSubject(kind="language", run=name, given=given, steps=steps)
         return language_page(model, found.tokenizer, found.prompt(given), subject)
     if isinstance(task, Translation):
         (trace,) = found.trace([given])
         said = next((line.text for line in lines(trace)), "")
-        subject = Subject(kind="translation", run=name, given=given, said=said, steps=steps)
+        subject = PageSubject(kind="translation", run=name, given=given, said=said, steps=steps)
         translator = found.translator()
         readers = Readers(translator.source_tokenizer, translator.target_tokenizer)
         return translation_page(model, readers, trace, subject)
     if isinstance(task, Masked | Embedding):
-        subject = Subject(kind="masked", run=name, given=given, steps=steps)
+        subject = PageSubject(kind="masked", run=name, given=given, steps=steps)
         embed = (lambda texts: torch.from_numpy(found.embed(texts))) if isinstance(task, Embedding) else None
         return masked_page(model, found.tokenizer, given, subject, embed=embed)
     if isinstance(task, Classification) and isinstance(model, Vit):
         said = found.classify([given], top=1)[0].top[0][0]
-        subject = Subject(kind="image", run=name, given=Path(given).name, said=said, steps=steps)
+        subject = PageSubject(kind="image", run=name, given=Path(given).name, said=said, steps=steps)
         return vision_page(model, task, found.config.data.classes, _pixels(given, task), subject)
     if isinstance(task, Captioning):
-        subject = Subject(kind="caption", run=name, given=Path(given).name, steps=steps)
+        subject = PageSubject(kind="caption", run=name, given=Path(given).name, steps=steps)
         captioning = CaptioningTask(task, found.tokenizer, {}, batch_tokens=1, seed=0)
         return caption_page(model, captioning, _pixels(given, task), subject)
     raise ConfigError(f"{found.folder}: a {type(model).__name__} has no attention to look at")

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from headway.data.image_decoding import Pixels
 from headway.decoding.beam import BeamSettings
 from headway.decoding.trace import lines
-from headway.inspection.page.attention import Reads
-from headway.inspection.page.payload import Output, Subject, assembled
+from headway.inspection.page.attention import StackDescription
+from headway.inspection.page.payload import Output, PageSubject, build_payload
 from headway.inspection.page.pictures import PATCHES, patch_sequence, picture_entry
 from headway.inspection.page.tracing import searched, trace_entry
 from headway.models import CaptionerRnn, CaptionerVit
@@ -26,7 +26,7 @@ WORDS = "words"
 
 
 @torch.no_grad()
-def caption_page(model: nn.Module, task: CaptioningTask, pixels: Pixels, subject: Subject) -> dict[str, Any]:
+def caption_page(model: nn.Module, task: CaptioningTask, pixels: Pixels, subject: PageSubject) -> dict[str, Any]:
     """The payload of an image (3, H, W) and the best line the search finds for it; `subject` gets what was said."""
     tokenizer, device = task.tokenizer, next(model.parameters()).device
     dtype = next(p.dtype for p in model.parameters() if p.is_floating_point())
@@ -50,16 +50,16 @@ def caption_page(model: nn.Module, task: CaptioningTask, pixels: Pixels, subject
         "writes": [tokenizer.token(index) for index in written],
         "start": min(1, len(read) - 1),
     }
-    looks = Reads(label="Decoder", sequence=WORDS, memory=PATCHES)
-    seen = Reads(
+    looks = StackDescription(label="Decoder", sequence=WORDS, memory=PATCHES)
+    seen = StackDescription(
         label="Encoder",
         sequence=PATCHES,
         positions=model.encoder.positions if isinstance(model, CaptionerVit) else None,
     )
-    return assembled(
+    return build_payload(
         model,
         forward,
-        subject.saying(best.text),
+        subject.with_output(best.text),
         reads={"encoder": seen, "decoder": looks, "attention": looks},
         sequences={PATCHES: sequence, WORDS: words},
         output=Output(name=tokenizer.token, label="What is written next", sequence=WORDS, targets=written),

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.beam import BeamSettings
 from headway.decoding.trace import lines
-from headway.inspection.page.attention import Reads
-from headway.inspection.page.neighbours import Table
-from headway.inspection.page.payload import Output, Subject, assembled
+from headway.inspection.page.attention import StackDescription
+from headway.inspection.page.neighbours import EmbeddingTable
+from headway.inspection.page.payload import Output, PageSubject, build_payload
 from headway.inspection.page.tracing import searched, trace_entry
 from headway.tasks.translation.training import positions_end
 
@@ -21,7 +21,7 @@ FURTHER = 12  # tokens that a search goes beyond the text
 
 
 @torch.no_grad()
-def language_page(model: nn.Module, tokenizer: Tokenizer, tokens_1T: Tensor, subject: Subject) -> dict[str, Any]:
+def language_page(model: nn.Module, tokenizer: Tokenizer, tokens_1T: Tensor, subject: PageSubject) -> dict[str, Any]:
     """The payload of a text (1, T) that a language model read, and of a search for what follows it."""
     ids: list[int] = tokens_1T[0].tolist()
     end = positions_end(model)
@@ -29,15 +29,15 @@ def language_page(model: nn.Module, tokenizer: Tokenizer, tokens_1T: Tensor, sub
     if end is None or len(ids) + FURTHER <= end:
         trace = searched(model, None, tokens_1T, tokenizer, BeamSettings(), FURTHER)
         said = next((line.text for line in lines(trace)), "")
-        subject = subject.saying(said)
+        subject = subject.with_output(said)
     vectors: Tensor | None = model.embedding.weight  # type: ignore[union-attr, assignment]  # one-hot input has none
-    return assembled(
+    return build_payload(
         model,
         lambda: model(tokens_1T)[0],
         subject,
-        reads={"": Reads(label="Decoder", sequence=TEXT)},
+        reads={"": StackDescription(label="Decoder", sequence=TEXT)},
         sequences={TEXT: {"label": "Text", "tokens": [tokenizer.token(index) for index in ids]}},
         output=Output(name=tokenizer.token, label="What comes next", sequence=TEXT, targets=[*ids[1:], None]),
         more=lambda tensors, _: {} if trace is None else {"trace": trace_entry(trace, tensors)},
-        tables={} if vectors is None else {TEXT: Table(ids=ids, vectors=vectors, tokenizer=tokenizer)},
+        tables={} if vectors is None else {TEXT: EmbeddingTable(ids=ids, vectors=vectors, tokenizer=tokenizer)},
     )

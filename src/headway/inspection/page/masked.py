@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from headway.data.tokenizers import MASK, Tokenizer
 from headway.errors import DataError
-from headway.inspection.page.attention import Reads
-from headway.inspection.page.neighbours import Embed, Table, Words
-from headway.inspection.page.payload import Output, Subject, assembled
+from headway.inspection.page.attention import StackDescription
+from headway.inspection.page.neighbours import Embed, EmbeddingTable, EncodedWords
+from headway.inspection.page.payload import Output, PageSubject, build_payload
 from headway.models import BertPretraining, Deck, LongformerMasked
 from headway.models.bert import PretrainingLogits
 from headway.nn.embedding import TokenEmbedding
@@ -28,7 +28,7 @@ def masked_page(
     model: nn.Module,
     tokenizer: Tokenizer,
     text: str,
-    subject: Subject,
+    subject: PageSubject,
     *,
     marked: Sequence[int] = (),
     embed: Embed | None = None,
@@ -55,19 +55,19 @@ def masked_page(
         part.weight for part in model.modules() if isinstance(part, TokenEmbedding)
     )  # that of words is first
     sequence = {"label": "Text", "tokens": [tokenizer.token(index) for index in ids]}
-    return assembled(
+    return build_payload(
         model,
         forward,
         subject,
-        reads={"": Reads(label="Encoder", sequence=TEXT)},
+        reads={"": StackDescription(label="Encoder", sequence=TEXT)},
         sequences={TEXT: sequence | ({"start": places[0]} if places else {"start": min(1, len(ids) - 1)})},
         output=Output(name=tokenizer.token, label="What might stand here", sequence=TEXT, targets=targets)
         if guesses
         else None,
         tables={
-            TEXT: Table(ids=ids, vectors=vectors, tokenizer=tokenizer)
+            TEXT: EmbeddingTable(ids=ids, vectors=vectors, tokenizer=tokenizer)
             if embed is None
-            else Words(ids=ids, embed=embed, tokenizer=tokenizer)
+            else EncodedWords(ids=ids, embed=embed, tokenizer=tokenizer)
         },
     )
 

@@ -1,4 +1,4 @@
-"""Which tokens lie near each other: in an embedding table, or by what an encoder makes of each."""
+"""Nearest neighbours of the page's tokens: in an embedding table, or among an encoder's vectors of single words."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from headway.data.tokenizers import Tokenizer
 from headway.inspection.neighbours import nearest
 
 COUNT = 6
-DIFFERENT = 200  # tokens of a text that are looked up
-WORDS = 6000  # of a vocabulary, among which an encoder's neighbours are sought: a few seconds
-LETTERS = 4  # of the shortest of them
+MAX_TOKENS = 200  # distinct tokens of a text whose neighbours are kept
+MAX_WORDS = 6000  # of the vocabulary, among which an encoder's neighbours are searched: a few seconds
+MIN_LETTERS = 4  # of these words
 Embed = Callable[[Sequence[str]], Tensor]  # texts -> (N, D)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A text's tokens, and the vectors of all tokens there are."""
+class EmbeddingTable:
+    """A text's tokens, and the vectors of the whole vocabulary."""
 
     ids: Sequence[int]
     vectors: Tensor  # (V, D)
@@ -30,19 +30,19 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """A text's tokens, and the encoder that reads each of them, and each word of the vocabulary, by itself."""
+class EncodedWords:
+    """A text's tokens, and an encoder that embeds each of them, and words of the vocabulary, as texts of their own."""
 
     ids: Sequence[int]
     embed: Embed
     tokenizer: Tokenizer
 
     def lists(self) -> list[list[list[Any]]]:
-        """The nearest whole words of each token that is one."""
+        """The nearest words of each token that is a word."""
         every = (self.tokenizer.token(index) for index in range(self.tokenizer.size))
-        words = [word for word in every if word.isalpha() and len(word) >= LETTERS][:WORDS]
+        words = [word for word in every if word.isalpha() and len(word) >= MIN_LETTERS][:MAX_WORDS]
         spelt = [self.tokenizer.token(index) for index in self.ids]
-        asked = [word for word in dict.fromkeys(spelt) if word.isalpha()][:DIFFERENT]
+        asked = [word for word in dict.fromkeys(spelt) if word.isalpha()][:MAX_TOKENS]
         vectors = self.embed([*asked, *words])
         found: dict[str, list[list[Any]]] = {}
         for word, vector in zip(asked, vectors, strict=False):
@@ -51,14 +51,14 @@ class Words:
         return [found.get(word, []) for word in spelt]
 
 
-def near_entry(tables: Mapping[str, Table | Words]) -> dict[str, Any]:
-    """For each text the nearest tokens of each of its tokens, with their cosines, itself left out."""
+def neighbour_entry(tables: Mapping[str, EmbeddingTable | EncodedWords]) -> dict[str, Any]:
+    """For each text the nearest tokens of each of its tokens, with their cosines, itself excluded."""
     found: dict[str, Any] = {}
     for name, table in tables.items():
-        if isinstance(table, Words):
+        if isinstance(table, EncodedWords):
             found[name] = table.lists()
             continue
-        ids = list(dict.fromkeys(table.ids))[:DIFFERENT]
+        ids = list(dict.fromkeys(table.ids))[:MAX_TOKENS]
         vectors = F.normalize(table.vectors.detach().float(), dim=-1)
         cosines = vectors[ids] @ vectors.mT
         cosines[range(len(ids)), ids] = -torch.inf

@@ -1,4 +1,4 @@
-"""A payload put together: one forward pass is recorded, and what it did becomes the tables and tensors of the page."""
+"""The payload of a page: one forward pass is recorded and becomes the tables and tensors of the page."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from headway.inspection.page.attention import Reads, attention_entries, numbers_in
+from headway.inspection.page.attention import StackDescription, attention_entries, element_count
 from headway.inspection.page.head_ablation import ablation_entry
 from headway.inspection.page.logit_lens import lens_entry
-from headway.inspection.page.neighbours import Table, Words, near_entry
+from headway.inspection.page.neighbours import EmbeddingTable, EncodedWords, neighbour_entry
 from headway.inspection.page.outputs import Output, output_entry
-from headway.inspection.page.record import Recording, recorded
+from headway.inspection.page.record import ForwardRecord, record_forward
 from headway.inspection.page.residual_stream import stack_entries
-from headway.inspection.page.tensors import Precision, Tensors
+from headway.inspection.page.tensors import PageTensors, Precision
 
-__all__ = ["Output", "Subject", "assembled"]
+__all__ = ["Output", "PageSubject", "build_payload"]
 
 VERSION = 1
-EXACT = 1_200_000  # numbers in queries, keys and values up to which a page keeps all 32 bits: 5 MB
+EXACT = 1_200_000  # elements of queries, keys and values up to which a page keeps float32: 5 MB
 Kind = Literal["language", "translation", "masked", "image", "caption"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """What is looked at: the run by its name, its input as it was given, and what it made of it."""
+class PageSubject:
+    """What the page is about: the run, its input as given, and its output as text."""
 
     kind: Kind
     run: str
@@ -34,26 +34,26 @@ class Subject:
     said: str = ""
     steps: tuple[int, ...] = ()
 
-    def saying(self, text: str) -> Subject:
-        """The same with what the run made of its input."""
+    def with_output(self, text: str) -> PageSubject:
+        """The same with the run's output."""
         return replace(self, said=text)
 
 
-def assembled(
+def build_payload(
     model: nn.Module,
     forward: Callable[[], Tensor],
-    subject: Subject,
+    subject: PageSubject,
     *,
-    reads: Mapping[str, Reads],
+    reads: Mapping[str, StackDescription],
     sequences: Mapping[str, Any],
     output: Output | None,
-    tables: Mapping[str, Table | Words] | None = None,
-    more: Callable[[Tensors, Recording], dict[str, Any]] | None = None,
+    tables: Mapping[str, EmbeddingTable | EncodedWords] | None = None,
+    more: Callable[[PageTensors, ForwardRecord], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """The payload of one forward pass, which gives logits (T, V)."""
-    with recorded(model) as recording:
+    """The payload of one forward pass, which returns logits (T, V)."""
+    with record_forward(model) as recording:
         logits = forward()
-    tensors = Tensors(_precision(recording))
+    tensors = PageTensors(_precision(recording))
     attentions = attention_entries(recording, tensors, reads)
     payload: dict[str, Any] = {
         "headway": VERSION,
@@ -68,9 +68,9 @@ def assembled(
         "precision": tensors.precision,
         "sequences": dict(sequences),
         "attentions": attentions,
-        "left_out": len(recording.looks) - len(attentions),
+        "left_out": len(recording.attention) - len(attentions),
         "stacks": stack_entries(recording, tensors, reads),
-        "near": near_entry(tables or {}),
+        "near": neighbour_entry(tables or {}),
         "output": None,
         "lens": None,
         "ablation": None,
@@ -81,9 +81,9 @@ def assembled(
         payload["ablation"] = ablation_entry(model, forward, attentions, logits, output, tensors)
     if more is not None:
         payload |= more(tensors, recording)
-    return {**payload, "tensors": tensors.kept}
+    return {**payload, "tensors": tensors.entries}
 
 
-def _precision(recording: Recording) -> Precision:
-    numbers = sum(numbers_in(look) for looks in recording.looks.values() for look in looks)
-    return "float32" if numbers <= EXACT else "int16"
+def _precision(recording: ForwardRecord) -> Precision:
+    elements = sum(element_count(look) for looks in recording.attention.values() for look in looks)
+    return "float32" if elements <= EXACT else "int16"

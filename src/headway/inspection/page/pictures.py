@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from headway.data.image_decoding import Pixels
-from headway.inspection.page.tensors import Tensors
+from headway.inspection.page.tensors import PageTensors
 from headway.nn.patches import Grid, PatchEmbedding
 
 PATCHES = "patches"
@@ -29,7 +29,7 @@ def patch_sequence(grid: Grid, *, own: bool, label: str) -> dict[str, Any]:
 
 
 def picture_entry(
-    pixels: Pixels, model: nn.Module, sequence: str, mean: Sequence[float], tensors: Tensors
+    pixels: Pixels, model: nn.Module, sequence: str, mean: Sequence[float], tensors: PageTensors
 ) -> dict[str, Any]:
     """The pixels (C, H, W) as rows of colours, and by how many pixels shifted copies stand beside them, if any do.
 

@@ -15,7 +15,7 @@ from headway.decoding.limits import SequenceLimits
 from headway.decoding.trace import Trace, alignment, finished, tree
 from headway.decoding.trace.recorder import TraceRecorder
 from headway.errors import DataError
-from headway.inspection.page.tensors import Tensors
+from headway.inspection.page.tensors import PageTensors
 from headway.models.stepper import Source, Stepper
 
 LOOKED = 32  # finished lines whose look at the source is kept
@@ -64,7 +64,7 @@ def _stop(tokenizer: Tokenizer) -> int:
         return -1
 
 
-def trace_entry(trace: Trace, tensors: Tensors) -> dict[str, Any]:
+def trace_entry(trace: Trace, tensors: PageTensors) -> dict[str, Any]:
     """Nodes, finished lines in the order of their rank, and the settings that made them."""
     found = tree(trace)
     looks = [alignment(trace, line) for line in found.lines[:LOOKED]]

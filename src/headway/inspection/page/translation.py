@@ -10,9 +10,9 @@ from torch import nn
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.trace import Trace, lines
 from headway.errors import DataError
-from headway.inspection.page.attention import Reads
-from headway.inspection.page.neighbours import Table
-from headway.inspection.page.payload import Output, Subject, assembled
+from headway.inspection.page.attention import StackDescription
+from headway.inspection.page.neighbours import EmbeddingTable
+from headway.inspection.page.payload import Output, PageSubject, build_payload
 from headway.inspection.page.tracing import trace_entry
 from headway.models import RnnSeq2Seq
 from headway.tasks.translation.traces import Readers
@@ -22,7 +22,7 @@ SOURCE, TARGET = "source", "target"
 
 
 @torch.no_grad()
-def translation_page(model: nn.Module, readers: Readers, trace: Trace, subject: Subject) -> dict[str, Any]:
+def translation_page(model: nn.Module, readers: Readers, trace: Trace, subject: PageSubject) -> dict[str, Any]:
     """The payload of one source and its best line. Raises DataError where the search found none."""
     found = lines(trace)
     if not found:
@@ -48,17 +48,17 @@ def translation_page(model: nn.Module, readers: Readers, trace: Trace, subject: 
         "start": min(1, len(read) - 1),
         "writes": [readers.target.token(index) for index in written],
     }
-    looks = Reads(label="Decoder", sequence=TARGET, memory=memory)
-    return assembled(
+    looks = StackDescription(label="Decoder", sequence=TARGET, memory=memory)
+    return build_payload(
         model,
         forward,
         subject,
-        reads={"encoder": Reads(label="Encoder", sequence=memory), "decoder": looks, "attention": looks},
+        reads={"encoder": StackDescription(label="Encoder", sequence=memory), "decoder": looks, "attention": looks},
         sequences=sequences,
         output=Output(name=readers.target.token, label="What is written next", sequence=TARGET, targets=written),
         tables={
-            SOURCE: Table(ids=source, vectors=_table(model, "source"), tokenizer=readers.source),
-            TARGET: Table(ids=read, vectors=_table(model, "target"), tokenizer=readers.target),
+            SOURCE: EmbeddingTable(ids=source, vectors=_table(model, "source"), tokenizer=readers.source),
+            TARGET: EmbeddingTable(ids=read, vectors=_table(model, "target"), tokenizer=readers.target),
         },
         more=lambda tensors, _: {"trace": trace_entry(trace, tensors)},
     )

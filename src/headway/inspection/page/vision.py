@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from headway.data.image_decoding import Pixels
-from headway.inspection.page.attention import Reads
-from headway.inspection.page.payload import Output, Subject, assembled
+from headway.inspection.page.attention import StackDescription
+from headway.inspection.page.payload import Output, PageSubject, build_payload
 from headway.inspection.page.pictures import PATCHES, patch_sequence, picture_entry
 from headway.inspection.rollout import rollout
 from headway.models import Vit
@@ -19,21 +19,21 @@ from headway.tasks.image_classification.training import Classification, logits_o
 
 @torch.no_grad()
 def vision_page(
-    model: Vit, config: Classification, classes: Sequence[str], pixels: Pixels, subject: Subject
+    model: Vit, config: Classification, classes: Sequence[str], pixels: Pixels, subject: PageSubject
 ) -> dict[str, Any]:
     """The payload of an image (C, H, W)."""
     device = next(model.parameters()).device
     grid = patch_grid(model.size, model.patches.patch)
     own = model.class_token is not None
-    return assembled(
+    return build_payload(
         model,
         lambda: logits_of(model, device, torch.from_numpy(pixels.copy()).unsqueeze(0), config),
         subject,
-        reads={"": Reads(label="Encoder", sequence=PATCHES, positions=model.positions)},
+        reads={"": StackDescription(label="Encoder", sequence=PATCHES, positions=model.positions)},
         sequences={PATCHES: patch_sequence(grid, own=own, label="Patches")},
         output=Output(name=lambda index: classes[index], label="What it is", sequence=None, targets=[None]),
         more=lambda tensors, recording: {
             "image": picture_entry(pixels, model, PATCHES, config.mean, tensors),
-            "rollout": tensors.full(rollout([looks[0].weights() for looks in recording.looks.values()])[0]),
+            "rollout": tensors.full(rollout([looks[0].weights() for looks in recording.attention.values()])[0]),
         },
     )
