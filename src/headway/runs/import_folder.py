@@ -18,8 +18,8 @@ from headway.errors import BadModelError
 from headway.interop.hf_reference import REFERENCE, must_have_transformers, reference
 from headway.interop.importer import Import
 from headway.models import ModelConfig, VitConfig
-from headway.runs import CONFIG
 from headway.runs.config import RunConfig, TaskConfig
+from headway.runs.folder import CONFIG
 from headway.runs.weights import as_stored
 from headway.storage.commit import commit_file, commit_folder, commit_run
 from headway.storage.tensors import read_tensors
