@@ -15,8 +15,8 @@ class DataConfig:
 
     spec: str = ""  # a built-in name or a path
     source: str = "en"  # parallel text: the ending of the source files, or the name of its column
-    target: str = "fr"
-    tokenizer: TokenizerConfig = Bpe()
+    target: str = "fr"  # parallel text: the ending of the target files, or the name of their column
+    tokenizer: TokenizerConfig = Bpe()  # how text becomes tokens, with its settings
     marks: Marks | None = None  # special tokens, of an imported model or one that translates; None: headway's own
     joint: bool = True  # one vocabulary for source and target
     errors: Literal["strict", "replace"] = "strict"  # what to do with bytes that are no UTF-8

@@ -26,8 +26,8 @@ _EVERY_WORD = 2**31 - 1  # the library wants a bound; no text has as many words
 class Word:
     """Words as white space divides them, sorted; those seen less than `min_count` times are unknown."""
 
-    lower: bool = False
-    min_count: int = 1
+    lower: bool = False  # put text into lower case first
+    min_count: int = 1  # words seen less often in train are unknown
 
     def __post_init__(self) -> None:
         if self.min_count < 1:
@@ -43,7 +43,7 @@ class Characters:
 class Bpe:
     """Sennrich's byte-pair encoding of characters; the boundary of words is a space in front, not a mark behind."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -53,7 +53,7 @@ class Bpe:
 class ByteBpe:
     """GPT-2's byte-pair encoding of bytes: any text, to the last byte, and nothing is unknown."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -63,7 +63,7 @@ class ByteBpe:
 class Unigram:
     """Kudo's unigram pieces."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)

@@ -34,13 +34,13 @@ class CaptionerRnnConfig:
     over its places.
     """
 
-    vocab: int
+    vocab: int  # tokens in the vocabulary
     image: int = 32  # pixels a side
-    channels: int = 3
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
     widths: tuple[int, ...] = (32, 64, 128)  # of the blocks
     width: int = 64  # of the word embeddings
-    decoder: RecurrentConfig
-    attention: AlignmentConfig | None = None
+    decoder: RecurrentConfig  # the recurrent layers that write the caption
+    attention: AlignmentConfig | None = None  # how each word attends to the image's feature map; None: not at all
     dropout: float = 0.0  # on the embeddings, on the map as the first state sees it, and before the output
 
     def __post_init__(self) -> None:

@@ -29,22 +29,22 @@ from headway.ops import Causal
 class CaptionerVitConfig:
     """Sizes and parts of a captioner with an encoder of patches; both halves normalise before each part."""
 
-    vocab: int
+    vocab: int  # tokens in the vocabulary
     context: int = 64  # for learned positions only
     image: int | tuple[int, int] = 224  # pixels a side, or height and width
-    channels: int = 3
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
     patch: int = 16  # pixels a side
-    patches: PatchKind = Patches()
-    width: int = 256
-    encoder_layers: int = 4
-    decoder_layers: int = 4
-    heads: int = 4
-    inner: int = 1024
+    patches: PatchKind = Patches()  # how an image becomes tokens
+    width: int = 256  # features of a token's vector, D
+    encoder_layers: int = 4  # blocks in the encoder
+    decoder_layers: int = 4  # blocks in the decoder
+    heads: int = 4  # attention heads; they divide the width
+    inner: int = 1024  # features inside the feed-forward network, F
     position: CausalPosition | None = Sinusoidal()  # of words; patches have learned ones
-    norm: FeatureNorm = LayerNorm()
-    activation: Activation = "gelu"
-    dropout: float = 0.1
-    kernel: str = "auto"
+    norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
+    dropout: float = 0.1  # share of features put to 0 in training, at least 0 and below 1
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         positive("vocab", self.vocab)

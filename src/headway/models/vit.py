@@ -34,24 +34,24 @@ Start = Literal["paper", "small-data"]
 class VitConfig:
     """Sizes and parts of a vision transformer; the defaults are ViT-B/16's."""
 
-    classes: int
+    classes: int  # how many classes; the data sets it
     image: int | tuple[int, int] = 224  # pixels a side, or height and width
-    channels: int = 3
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
     patch: int = 16  # pixels a side
-    patches: PatchKind = Patches()
-    width: int = 768
-    layers: int = 12
-    heads: int = 12
-    inner: int = 3072
+    patches: PatchKind = Patches()  # how an image becomes tokens
+    width: int = 768  # features of a token's vector, D
+    layers: int = 12  # blocks in the stack
+    heads: int = 12  # attention heads; they divide the width
+    inner: int = 3072  # features inside the feed-forward network, F
     local: bool = False  # Locality Self-Attention: a learned temperature per head, and no token looks at itself
     pool: Pool = "class"  # what the head reads: a token of its own, or the mean over patches
-    norm: FeatureNorm = LayerNorm(eps=1e-6)
-    activation: Activation = "gelu"
-    qkv_bias: bool = True
+    norm: FeatureNorm = LayerNorm(eps=1e-6)  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
+    qkv_bias: bool = True  # biases in the query, key and value projections
     dropout: float = 0.0  # on the input, inside the position-wise network and on what each part adds
-    stochastic_depth: StochasticDepth = StochasticDepth()
+    stochastic_depth: StochasticDepth = StochasticDepth()  # how often a layer's branches are left out in training
     start: Start = "paper"  # initial weights
-    kernel: str = "auto"
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         for name in ("classes", "channels", "patch"):

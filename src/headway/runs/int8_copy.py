@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import DataError, StorageError
-from headway.storage.manifest import INT8, MANIFEST, begun, problems
 from headway.nn.int8 import PROCESS, Int8Linear, fbgemm, packed, supported
 from headway.storage.commit import committing, discard, read_tensors
+from headway.storage.manifest import INT8, MANIFEST, begun, problems
 
 WEIGHTS, FACTS = "model.safetensors", "facts.json"
 

@@ -1,4 +1,4 @@
-"""What a pipeline tells the page of `headway look` about one forward pass: names, sequences, outputs, as plain values."""
+"""What a pipeline tells the page of `headway look` about one forward pass, as plain values."""
 
 from __future__ import annotations
 

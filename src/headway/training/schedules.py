@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Constant:
     """The peak from the end of warm-up on."""
 
-    warmup: int = 0
+    warmup: int = 0  # steps from 0 up to the peak
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a share of the peak."""
@@ -21,8 +21,8 @@ class Constant:
 class Linear:
     """Up to the peak over the warm-up, then down to `floor` of it at the end."""
 
-    warmup: int = 0
-    floor: float = 0.0
+    warmup: int = 0  # steps from 0 up to the peak
+    floor: float = 0.0  # the rate at the end as a share of the peak
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a share of the peak."""
@@ -35,8 +35,8 @@ class Linear:
 class Cosine:
     """Up over the warm-up, then half a cosine down to `floor` of the peak."""
 
-    warmup: int = 0
-    floor: float = 0.1
+    warmup: int = 0  # steps from 0 up to the peak
+    floor: float = 0.1  # the rate at the end as a share of the peak
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a share of the peak."""
@@ -50,8 +50,8 @@ class Cosine:
 class InverseSqrt:
     """Linearly up from `start` of the peak, then peak·√(warmup/step): fairseq's."""
 
-    warmup: int = 4000
-    start: float = 0.0
+    warmup: int = 4000  # steps up to the peak
+    start: float = 0.0  # the rate at step 0 as a share of the peak
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a share of the peak."""
@@ -64,8 +64,8 @@ class InverseSqrt:
 class Noam:
     """The 2017 paper's width^-0.5·min(step^-0.5, step·warmup^-1.5); `learning_rate` multiplies it and is 1 there."""
 
-    width: int = 512
-    warmup: int = 4000
+    width: int = 512  # the model's width, d_model in the formula
+    warmup: int = 4000  # steps up to the peak
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a share of `learning_rate`."""

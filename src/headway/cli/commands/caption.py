@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from headway.cli.pictures import expect_png, write_picture
-from headway.plots.attention import DRAWN, plot_attention
-from headway.plots.images import SHEET, plot_captions
-from headway.runs import load
-from headway.tasks.capabilities import Captions
+from headway.cli import options
+
+HELP = "a sentence about each image"
+EXAMPLES = ("headway caption runs/captioner-rnn photo.png --out said.png",)
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which images, how to search, and what to draw."""
+    options.add_run(parser)
+    parser.add_argument("image", nargs="+", metavar="IMAGE", help="files that Pillow reads: PNG, JPEG, WebP, …")
+    parser.add_argument("--beam", type=options.positive, metavar="N", help="beam size (default: the recipe's)")
+    options.add_precision(parser)
+    parser.add_argument("--out", metavar="FILE.png", help="the images with their captions drawn below")
+    parser.add_argument("--attention", metavar="FILE.png", help="the attention of each word, drawn over the images")
+    options.add_json(parser, "one object on stdout")
+
+
+def execute(arguments: Namespace) -> None:
     """A line for each image: its file and its caption, a tab between."""
+    from headway.cli.pictures import expect_png, write_picture
+    from headway.plots.attention import DRAWN, plot_attention
+    from headway.plots.images import SHEET, plot_captions
+    from headway.runs import load
+    from headway.tasks.capabilities import Captions
+
     for flag in ("out", "attention"):
         expect_png(flag, getattr(arguments, flag))
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)

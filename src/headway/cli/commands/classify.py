@@ -3,20 +3,50 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headway.cli.lines import stdin_lines
-from headway.cli.pictures import expect_png, write_picture
+from headway.cli import options
 from headway.errors import ConfigError
-from headway.runs import load
-from headway.tasks.capabilities import Classifies
-from headway.tasks.classifier import Prediction
+
+if TYPE_CHECKING:
+    from headway.tasks.capabilities import Classifies
+    from headway.tasks.classifier import Prediction
+
+HELP = "the likeliest classes of each image, sound or text"
+EXAMPLES = (
+    "headway classify runs/shapes photo.png --top 3 --out said.png",
+    "headway classify runs/topics < lines.txt",
+)
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which inputs, how many classes, and what to draw."""
+    options.add_run(parser)
+    parser.add_argument(
+        "input",
+        nargs="*",
+        metavar="INPUT",
+        help="image files that Pillow reads (PNG, JPEG, …), WAV files, or texts; texts are read from stdin by default",
+    )
+    parser.add_argument(
+        "--top", type=options.positive, default=5, metavar="K", help="classes of each (default: %(default)s)"
+    )
+    options.add_precision(parser)
+    parser.add_argument("--out", metavar="FILE.png", help="the images with their classes drawn below")
+    parser.add_argument("--patches", metavar="FILE.png", help="the first image as the patches the model reads")
+    options.add_json(parser, "one object on stdout")
+
+
+def execute(arguments: Namespace) -> None:
     """A line for each image, sound or text: the input, then its likeliest classes with probabilities, tabs between."""
+    from headway.cli.lines import stdin_lines
+    from headway.cli.pictures import expect_png
+    from headway.runs import load
+    from headway.tasks.capabilities import Classifies
+
     for flag in ("out", "patches"):
         expect_png(flag, getattr(arguments, flag))
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
@@ -55,6 +85,7 @@ def _draw(pipeline: Classifies, predictions: Sequence[Prediction], *, out: str |
     """The pictures that were asked for."""
     if out is None and patches is None:
         return
+    from headway.cli.pictures import write_picture
     from headway.plots.attention import plot_patches
     from headway.plots.images import SHEET, plot_predictions
 

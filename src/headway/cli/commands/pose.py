@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from headway.cli.pictures import expect_png, write_picture
-from headway.plots.images import SHEET
-from headway.plots.poses import plot_poses
-from headway.runs import load
-from headway.tasks.capabilities import EstimatesPose
+from headway.cli import options
+
+HELP = "the keypoints of the person in each image"
+EXAMPLES = ("headway pose runs/pose figure.png --out skeleton.png",)
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which images, and what to draw."""
+    options.add_run(parser)
+    parser.add_argument("image", nargs="+", metavar="IMAGE", help="files that Pillow reads: PNG, JPEG, WebP, …")
+    options.add_precision(parser)
+    parser.add_argument("--out", metavar="FILE.png", help="the images with their skeletons drawn on them")
+    options.add_json(parser, "one object on stdout")
+
+
+def execute(arguments: Namespace) -> None:
     """A line for each image: its file, then each keypoint's name and place in pixels, tabs between."""
+    from headway.cli.pictures import expect_png, write_picture
+    from headway.plots.images import SHEET
+    from headway.plots.poses import plot_poses
+    from headway.runs import load
+    from headway.tasks.capabilities import EstimatesPose
+
     expect_png("out", arguments.out)
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
     pipeline = found.require(EstimatesPose)

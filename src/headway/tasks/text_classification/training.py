@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,30 +10,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway.config import positive
 from headway.data.batching import Bucketed, Indices, padded
-from headway.data.config import DataConfig
-from headway.data.digests import expect_contents
-from headway.data.labelled_text import Documents, Texts, load_documents
+from headway.data.labelled_text import Texts
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
 from headway.tasks.classifier import ClassifierTraining, Predictions
 from headway.tasks.sentence_embedding.embed import around
+from headway.tasks.text_classification.config import TextClassification
 from headway.tasks.training_task import Batch, Term, cross_entropy
 
 EVALUATED = 65_536  # tokens in one forward pass of an evaluation, padding included
 SHOWN = 3  # samples of a validation
 SHOWN_WORDS = 12  # tokens of each
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextClassification:
-    """Texts with a class each; one that is too long is cut."""
-
-    length: int = 512  # tokens, the special ones included
-
-    def __post_init__(self) -> None:
-        positive("task.length", self.length, least=3)
 
 
 class TextClassificationTraining(ClassifierTraining):
@@ -115,21 +102,3 @@ def _passes(lengths: Indices) -> Iterator[Indices]:
         count = max(EVALUATED // int(lengths[order[0]]), 1)
         yield order[:count]
         order = order[count:]
-
-
-def prepare_text_classification(
-    config: TextClassification,
-    data: DataConfig,
-    tokenizer: Tokenizer | None,
-    *,
-    batch_tokens: int,
-    seed: int,
-    expected: Mapping[str, str] | None = None,
-) -> tuple[TextClassificationTraining, Documents]:
-    """Texts as a task, and the texts themselves with their classes, tokenizer and contents."""
-    found = load_documents(data, tokenizer, room=config.length - 2)
-    expect_contents(found.contents, expected)
-    task = TextClassificationTraining(
-        config, found.classes, found.tokenizer, found.splits, batch_tokens=batch_tokens, seed=seed
-    )
-    return task, found

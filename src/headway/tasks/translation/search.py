@@ -177,4 +177,5 @@ def _never(tokenizer: Tokenizer) -> Constraints:
 
 
 def ended(ids: np.ndarray[Any, np.dtype[np.uint32]], stop: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """Tokens with the stop token behind them."""
     return np.append(ids, np.uint32(stop))
