@@ -32,12 +32,12 @@ from headway.cli.options import overrides_of
 from headway.cli.parser import EPILOG, build_parser
 from headway.config import override
 from headway.data.synthetic.tones import tones
-from headway.data.wav import write_wav
 from headway.errors import ConfigError
 from headway.presets import PRESETS
 from headway.training.config import TrainConfig
 from tests.captioned import write_pictures
 from tests.interop.folders import write_gpt2
+from tests.sounds import write_wav
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headway.data.augment import Augmentation
-from headway.data.captions import Captioned
+from headway.data.captions import CaptionedImages
 from headway.data.synthetic.shapes import captions
 from headway.data.tokenizers import Tokenizer, Word
 from headway.errors import ConfigError, DataError
@@ -21,12 +21,12 @@ from headway.tasks.captioning.training import CaptioningTraining
 CPU = torch.device("cpu")
 
 
-def drawn(count: int, seed: int) -> Captioned:
+def drawn(count: int, seed: int) -> CaptionedImages:
     pixels, said = captions(count, size=16, seed=seed)
-    return Captioned(pixels, tuple((text,) for text in said))
+    return CaptionedImages(pixels, tuple((text,) for text in said))
 
 
-def make(splits: dict[str, Captioned], config: Captioning | None = None) -> CaptioningTraining:
+def make(splits: dict[str, CaptionedImages], config: Captioning | None = None) -> CaptioningTraining:
     tokenizer = Tokenizer.train(Word(), (text for said in splits["train"].captions for text in said))
     return CaptioningTraining(config or Captioning(size=16), tokenizer, splits, batch_tokens=8, seed=0)
 
@@ -92,7 +92,7 @@ def test_swapping_images_swaps_captions(learned):
 def test_shuffled_pairs_raise_the_loss(learned):
     task, model = learned
     scenes = task.splits["val"]
-    wrong = Captioned(scenes.pixels, (*scenes.captions[1:], scenes.captions[0]))
+    wrong = CaptionedImages(scenes.pixels, (*scenes.captions[1:], scenes.captions[0]))
     shuffled = CaptioningTraining(task.config, task.tokenizer, {"val": wrong}, batch_tokens=8, seed=0)
     assert shuffled.forced(model, CPU, "val").loss > 10 * task.forced(model, CPU, "val").loss
 
@@ -106,7 +106,7 @@ def test_the_first_convolution_gets_a_gradient(learned):
 
 
 def test_several_captions_of_an_image_are_several_pairs():
-    scenes = Captioned(drawn(3, 0).pixels, (("a dog", "one dog"), ("a cat",), ("a b c d e f",)))
+    scenes = CaptionedImages(drawn(3, 0).pixels, (("a dog", "one dog"), ("a cat",), ("a b c d e f",)))
     task = make({"train": scenes, "val": scenes}, Captioning(size=16, max_length=4))
     batch = task.batch(np.array([1, 2, 3]))
     assert batch.inputs[0].tolist() == [0, 1, 2]

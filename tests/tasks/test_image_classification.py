@@ -13,7 +13,7 @@ from headway.data.config import DataConfig
 from headway.data.images import Images, ImageStore
 from headway.data.synthetic.shapes import SHAPES, scenes
 from headway.errors import ConfigError, DataError
-from headway.metrics.classification import ClassificationReport, confusion, wilson
+from headway.metrics.classification import ClassificationReport, confusion_matrix, wilson_interval
 from headway.models import ConvnetConfig, VitConfig, build_model
 from headway.tasks import image_batches as training_images
 from headway.tasks.base import DataRequest
@@ -157,7 +157,7 @@ def test_an_evaluation_does_not_depend_on_its_batches(monkeypatch):
 
 
 def test_the_report_counts():
-    counted = confusion(np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 1, 0]), 4)
+    counted = confusion_matrix(np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 1, 0]), 4)
     report = ClassificationReport(classes=("a", "b", "c", "d"), confusion=counted, nats=5.0)
     assert report.accuracy == 3 / 5
     assert report.loss == 1.0
@@ -188,13 +188,16 @@ def test_a_share_of_train_is_trained_on_and_the_rest_stays_whole(monkeypatch, tm
 
 
 def test_wilson_s_interval():
-    assert wilson(0, 10) == (0.0, pytest.approx(0.27753, abs=1e-4))
-    assert wilson(81, 263) == (pytest.approx(0.25524, abs=1e-4), pytest.approx(0.36622, abs=1e-4))  # Newcombe 1998
-    low, high = wilson(10, 10)
+    assert wilson_interval(0, 10) == (0.0, pytest.approx(0.27753, abs=1e-4))
+    assert wilson_interval(81, 263) == (
+        pytest.approx(0.25524, abs=1e-4),
+        pytest.approx(0.36622, abs=1e-4),
+    )  # Newcombe 1998
+    low, high = wilson_interval(10, 10)
     assert low == pytest.approx(0.72247, abs=1e-4)
     assert high == pytest.approx(1.0)
     with pytest.raises(DataError, match="3 right of 2"):
-        wilson(3, 2)
+        wilson_interval(3, 2)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from headway.data.config import DataConfig
-from headway.data.tokenizers import Marks, Word
+from headway.data.tokenizers import SpecialTokens, Word
 from headway.errors import DataError
 from headway.models import EncoderDecoderConfig, build_model
 from headway.tasks.prepare import prepare_translation
@@ -107,7 +107,7 @@ def test_an_unknown_split_is_named(task):
 
 
 def test_marks_put_tokens_in_front_of_every_source_of_a_new_run(task, tmp_path):
-    marks = Marks(pad=0, unk=1, start=2, stop=3, before=(2,))
+    marks = SpecialTokens(pad=0, unk=1, start=2, stop=3, before=(2,))
     data = DataConfig(spec=str(tmp_path), tokenizer=Word(), cache=str(tmp_path / "cache"), marks=marks)
     marked, tokenizers, _ = prepare_translation(Translation(), data, {}, batch_tokens=64, seed=0)
     assert {tokenizer.marks for tokenizer in tokenizers.values()} == {marks}

@@ -61,9 +61,9 @@ def _checked_ahead(arguments: argparse.Namespace) -> contextlib.AbstractContextM
     """Check the int8 copy of a run, if it will be used, while torch is being imported."""
     if getattr(arguments, "precision", None) not in ("int8", "auto"):
         return contextlib.nullcontext()
-    from headway.storage.manifest import INT8, ahead  # whose threads `headway --help` can do without
+    from headway.storage.manifest import INT8, check_in_background  # not needed by `headway --help`
 
-    return ahead(Path(arguments.run) / INT8)
+    return check_in_background(Path(arguments.run) / INT8)
 
 
 def _import_torch() -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from headway.training.callbacks import Watcher
+from headway.training.callbacks import Callback
 
 
 class TrainingBar:
@@ -68,26 +68,26 @@ class TrainingBar:
         self.started = time.perf_counter()
 
 
-class Everyone:
-    """Several watchers as one."""
+class CallbackList:
+    """Several callbacks as one."""
 
-    def __init__(self, *watchers: Watcher) -> None:
-        self.watchers = watchers
+    def __init__(self, *callbacks: Callback) -> None:
+        self.callbacks = callbacks
 
     def step(self, entry: dict[str, Any]) -> None:
         """After every step."""
-        for watcher in self.watchers:
-            watcher.step(entry)
+        for callback in self.callbacks:
+            callback.step(entry)
 
     def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
         """After every evaluation."""
-        for watcher in self.watchers:
-            watcher.evaluated(entry, samples)
+        for callback in self.callbacks:
+            callback.evaluated(entry, samples)
 
     def note(self, text: str) -> None:
         """One line for the user."""
-        for watcher in self.watchers:
-            watcher.note(text)
+        for callback in self.callbacks:
+            callback.note(text)
 
     def preparing(self, what: str, done: int, total: int) -> None:
         """While data is made ready."""

@@ -10,8 +10,7 @@ from rich.text import Text
 
 from headway.cli import render as show
 from headway.decoding.trace import Node, Trace, Tree, alignment, tree
-from headway.plots.beam import BeamPicture
-from headway.plots.beam_layout import shown, visible
+from headway.plots.beam import BeamPicture, display_text, printable
 
 STYLES = {"won": "bold", "ended": "", "kept": "", "pruned": "dim"}
 MARKS = {"won": "*", "ended": "", "kept": "", "pruned": ""}  # the winner shows without colours too
@@ -78,7 +77,7 @@ def trace_parts(trace: Trace, found: Tree, alpha: float) -> list[RenderableType]
 
 
 def _whole(text: str) -> str:
-    return visible(text, len(text) + 1)
+    return printable(text, len(text) + 1)
 
 
 def _steps(trace: Trace, found: Tree) -> Table:
@@ -100,7 +99,10 @@ def _steps(trace: Trace, found: Tree) -> Table:
 
 def _words(nodes: list[Node]) -> Text:
     each = (
-        Text(f"{node.slot + 1}:{shown(node.piece)}{MARKS[node.status]}({node.total:.2f})", style=STYLES[node.status])
+        Text(
+            f"{node.slot + 1}:{display_text(node.piece)}{MARKS[node.status]}({node.total:.2f})",
+            style=STYLES[node.status],
+        )
         for node in nodes
     )
     return Text("  ").join(each)
@@ -110,7 +112,7 @@ def trace_picture(trace: Trace, found: Tree, alpha: float) -> BeamPicture:
     """The tree and the alignment, to draw."""
     told = "on an edge the log-probability of its word, in a box rank and score; faint: pruned"
     return BeamPicture(
-        title=f"{visible(trace.source, 60)}  →  {visible(found.lines[0].text, 60)}",
+        title=f"{printable(trace.source, 60)}  →  {printable(found.lines[0].text, 60)}",
         subtitle=f"{_settings(trace, alpha)}; {told}",
         nodes=found.nodes,
         finished={line.nodes[-1]: (rank, line.score) for rank, line in enumerate(found.lines, 1)},

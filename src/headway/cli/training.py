@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from headway.cli.progress import Everyone, TrainingBar
+from headway.cli.progress import CallbackList, TrainingBar
 from headway.cli.tensorboard import Tensorboard
 from headway.errors import StorageError
 from headway.plots.curves import plot_curves
@@ -25,7 +25,7 @@ def train_and_draw(
         events = [stack.enter_context(Tensorboard(folder / "tensorboard"))] if tensorboard else []
         bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit))
         try:
-            train_run(config, folder, Everyone(bar, *events), resume=resume, init=init)
+            train_run(config, folder, CallbackList(bar, *events), resume=resume, init=init)
         except BaseException:
             with contextlib.suppress(StorageError):  # why training ended is what the user must hear
                 _draw(folder, label, config.task.main_phase)

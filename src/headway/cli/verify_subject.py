@@ -9,10 +9,9 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from headway.data.captions import a_few_described
-from headway.data.datasets import a_few_images, load_parallel, load_text
+from headway.data.datasets import load_parallel, load_text, sample_captioned_images, sample_images
 from headway.data.files import read_bytes
-from headway.data.image_decoding import Picture, Pixels, decoded
+from headway.data.image_decoding import EncodedImage, Pixels, decode_images
 from headway.errors import ConfigError, HeadwayError
 from headway.interop.exporter import round_trip
 from headway.interop.hf_reference import REFERENCE
@@ -83,9 +82,9 @@ def _looked_at(found: Run, files: Sequence[str]) -> list[Tensor]:
     task, model = found.config.task, found.config.model
     assert isinstance(task, Looking)
     if files:
-        pictures = (Picture(name, 0, read_bytes(Path(name))) for name in files[:MOST])
+        pictures = (EncodedImage(name, 0, read_bytes(Path(name))) for name in files[:MOST])
         sound = task.sound if isinstance(task, Classification) else None
-        images = _seen(task, decoded(pictures, task.size, None if sound is None else sound.decode))
+        images = _seen(task, decode_images(pictures, task.size, None if sound is None else sound.decode))
     else:
         images = _pictures(found, task)
     if len(images) < 2 or not files:  # a batch of one has no other rows
@@ -124,10 +123,10 @@ def _pictures(found: Run, task: Looking) -> list[Tensor]:
         return []
     try:
         if isinstance(task, Captioning):
-            return _seen(task, a_few_described(data.spec, count=OWN, size=task.size))
+            return _seen(task, sample_captioned_images(data.spec, count=OWN, size=task.size))
         if task.sound is not None:
             return []
-        return _seen(task, a_few_images(data.spec, data.classes, count=OWN, size=task.size))
+        return _seen(task, sample_images(data.spec, data.classes, count=OWN, size=task.size))
     except HeadwayError as error:
         _note("images", error)
         return []

@@ -1,13 +1,16 @@
-"""The special tokens of a vocabulary that was made elsewhere, by id instead of by name."""
+"""The special tokens of an imported vocabulary, by id instead of by name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
-    """Which ids steer a model, as its own config says; None or empty: it has no such token."""
+class SpecialTokens:
+    """The ids of special tokens; None or empty where the vocabulary has no such token."""
+
+    name: ClassVar[str] = "marks"  # its `type` in config.yaml
 
     pad: int | None = None  # fills up the rows of a batch
     unk: int | None = None  # stands for what the vocabulary lacks

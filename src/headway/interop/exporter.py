@@ -21,7 +21,7 @@ from headway.interop.onnx_export import GRAPH, OnnxProof, expect_onnx, prove_gra
 from headway.interop.safetensors_writer import chunks_of
 from headway.interop.tokenizer_export import AnyTask, Frame, frame_of, tokenizer_files
 from headway.models import GptConfig, ModelConfig, VitConfig
-from headway.storage.commit import Draft, committing, discard
+from headway.storage.commit import StagedFolder, commit_folder, discard
 from headway.tasks.image_classification import Classification
 from headway.tasks.translation.training import Translation
 
@@ -106,7 +106,7 @@ def export(what: Exporting, out: Path, *, onnx: bool = False) -> Proof:
     if onnx:
         expect_onnx(what.config, nbytes)
     discard(out)
-    with committing(out, needs=nbytes * (2 if onnx else 1)) as draft:
+    with commit_folder(out, needs=nbytes * (2 if onnx else 1)) as draft:
         _fill(draft, what, ready)
         proof = prove(what, ready, draft.folder)
         if onnx:
@@ -117,7 +117,7 @@ def export(what: Exporting, out: Path, *, onnx: bool = False) -> Proof:
     return proof
 
 
-def _graph(draft: Draft, what: Exporting, ready: _Ready) -> OnnxProof:
+def _graph(draft: StagedFolder, what: Exporting, ready: _Ready) -> OnnxProof:
     """Add the graph, and run it."""
     asked = questions(what.config, ready.frame.tokens)
     made = traced(what.model, what.config, what.task)
@@ -145,7 +145,7 @@ def round_trip(run: Any) -> Callable[..., Any] | str:
     except ConfigError as error:
         return str(error)
     with tempfile.TemporaryDirectory() as folder:
-        _fill(Draft(Path(folder)), what, ready)
+        _fill(StagedFolder(Path(folder)), what, ready)
         side = reload(Path(folder))
     side.model.to(next(what.model.parameters()).device)
     return as_ours(side)
@@ -171,7 +171,7 @@ def _ready(what: Exporting) -> _Ready:
     return _Ready(family, frame, config, given(family, what.config, what.model.state_dict()))
 
 
-def _fill(draft: Draft, what: Exporting, ready: _Ready) -> None:
+def _fill(draft: StagedFolder, what: Exporting, ready: _Ready) -> None:
     draft.json("config.json", ready.config)
     _write_weights(draft, ready.weights)
     _write_reading(draft, what, ready.frame)
@@ -184,7 +184,7 @@ def _frame(what: Exporting) -> Frame:
     return replace(frame_of(what.source, what.task), tokens=frame_of(what.target, what.task).tokens)
 
 
-def _write_reading(draft: Draft, what: Exporting, frame: Frame) -> None:
+def _write_reading(draft: StagedFolder, what: Exporting, frame: Frame) -> None:
     """How text or images become numbers, and how text is generated."""
     if isinstance(what.config, VitConfig) and what.pixels is not None:
         draft.json("preprocessor_config.json", what.pixels.to_json(what.config.size))
@@ -197,7 +197,7 @@ def _write_reading(draft: Draft, what: Exporting, frame: Frame) -> None:
         draft.text("tokenizer-target.json", what.target.to_json())
 
 
-def _write_weights(draft: Draft, weights: Mapping[str, Tensor]) -> None:
+def _write_weights(draft: StagedFolder, weights: Mapping[str, Tensor]) -> None:
     shapes = {name: tuple(x.shape) for name, x in weights.items()}
     chunks = chunks_of(shapes, torch.float32, lambda name: weights[name].detach().cpu(), metadata={"format": "pt"})
     draft.stream(WEIGHTS, chunks)

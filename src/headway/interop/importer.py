@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from headway.data.special_tokens import Marks
+from headway.data.special_tokens import SpecialTokens
 from headway.errors import BadModelError, HeadwayError
 from headway.interop.families import FAMILIES
 from headway.interop.family import Imported, match
@@ -24,7 +24,7 @@ from headway.interop.sentence_transformers import sentence_task
 from headway.interop.tokenizer_import import TokenizerFiles, read_tokenizer
 from headway.interop.untrusted_json import one_line, shown
 from headway.models import ModelConfig, VitConfig
-from headway.storage.commit import Draft
+from headway.storage.commit import StagedFolder
 from headway.tasks.image_classification import Classification
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
@@ -83,7 +83,7 @@ class Import:
         return self._reading.result()[0]
 
     @property
-    def marks(self) -> Marks | None:
+    def marks(self) -> SpecialTokens | None:
         """The special tokens of the text. Raises BadModelError."""
         return self._reading.result()[1]
 
@@ -92,7 +92,7 @@ class Import:
         """What a user should know."""
         return [] if self.tokenizers is None else self.tokenizers.notes
 
-    def write(self, draft: Draft, name: str, told: Told = lambda count: None) -> None:
+    def write(self, draft: StagedFolder, name: str, told: Told = lambda count: None) -> None:
         """Stream the weights into a file, hashed on the way. Raises BadModelError for numbers that are none."""
         self._expect_copies()
 
@@ -194,7 +194,7 @@ class Import:
             return image_task(self.folder, model), class_names(self.folder, model.classes)
         return imported.task or sentence_task(self.folder, _context(model)), ()
 
-    def _tokenizers(self, imported: Imported) -> tuple[TokenizerFiles | None, Marks | None]:
+    def _tokenizers(self, imported: Imported) -> tuple[TokenizerFiles | None, SpecialTokens | None]:
         vocab = _vocab(imported.model)
         if vocab is None:
             return None, None  # a model of something else than text
@@ -205,7 +205,7 @@ class Import:
         whole = isinstance(self.task, Masked | Embedding)  # reads a text as a whole, between its marks
         start = next(iter(found.before), named.get("start")) if whole else tokens.start
         stop = next(iter(found.after[-1:]), named.get("stop")) if whole else next(iter(tokens.stop), None)
-        marks = Marks(
+        marks = SpecialTokens(
             pad=named.get("pad") if tokens.pad is None else tokens.pad,
             unk=named.get("unk"),
             start=start,
@@ -219,7 +219,7 @@ class Import:
         self._expect_ids(marks, vocab)
         return found, marks
 
-    def _expect_ids(self, marks: Marks, vocab: int) -> None:
+    def _expect_ids(self, marks: SpecialTokens, vocab: int) -> None:
         for key in ("before", "after"):
             wrong = next((index for index in getattr(marks, key) if index >= vocab), None)
             if wrong is not None:

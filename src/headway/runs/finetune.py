@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import nn
 
 from headway.runs.config import RunConfig
-from headway.storage.commit import set_weights
+from headway.storage.tensors import set_weights
 from headway.tasks.base import FinetuneSource
 from headway.training.checkpoints import Checkpoints
 

@@ -11,7 +11,7 @@ from headway import config as configs
 from headway.errors import NoRunError
 
 if TYPE_CHECKING:
-    from headway.data.tokenizers import Marks, Tokenizer
+    from headway.data.tokenizers import SpecialTokens, Tokenizer
     from headway.runs.config import RunConfig
 
 CONFIG = "config.yaml"
@@ -35,7 +35,7 @@ def read_config(folder: Path) -> RunConfig:
         raise NoRunError(f"{path}: cannot be read ({type(error).__name__})") from error
 
 
-def read_tokenizers(folder: Path, special: Marks | None) -> dict[str, Tokenizer]:
+def read_tokenizers(folder: Path, special: SpecialTokens | None) -> dict[str, Tokenizer]:
     """The tokenizers of a run by file name; `special` are the special tokens of an imported one."""
     from headway.data.tokenizers import Tokenizer
 

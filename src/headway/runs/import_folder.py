@@ -21,7 +21,8 @@ from headway.models import ModelConfig, VitConfig
 from headway.runs import CONFIG
 from headway.runs.config import RunConfig, TaskConfig
 from headway.runs.weights import as_stored
-from headway.storage.commit import commit_file, committing, founding, read_tensors
+from headway.storage.commit import commit_file, commit_folder, commit_run
+from headway.storage.tensors import read_tensors
 from headway.tasks.translation.training import Translation
 from headway.training.checkpoints import SMALL_FILES, Checkpoints
 from headway.training.config import TrainConfig
@@ -69,7 +70,7 @@ def import_folder(
     if with_reference:
         must_have_transformers()
     found = Import(source)
-    with founding(folder) as draft:
+    with commit_run(folder) as draft:
         checkpoints, done = Checkpoints(draft), 0
 
         def written(count: int) -> None:
@@ -77,7 +78,7 @@ def import_folder(
             done += count
             told(done, found.nbytes)
 
-        with committing(checkpoints.path(0), needs=found.nbytes + SMALL_FILES) as filled, _one_thread():
+        with commit_folder(checkpoints.path(0), needs=found.nbytes + SMALL_FILES) as filled, _one_thread():
             found.write(filled, "model.safetensors", written)
             filled.json("trainer.json", {"step": 0})
         checkpoints.mark_latest(0)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor, nn
 
-from headway.metrics.classification import ClassificationReport, confusion
+from headway.metrics.classification import ClassificationReport, confusion_matrix
 from headway.tasks.training_task import Validated
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class ClassifierTraining:
 
     def report(self, predictions: Predictions) -> ClassificationReport:
         """The figures of predictions: accuracy, loss, confusion matrix."""
-        counted = confusion(predictions.labels.numpy(), predictions.predicted.numpy(), len(self.classes))
+        counted = confusion_matrix(predictions.labels.numpy(), predictions.predicted.numpy(), len(self.classes))
         return ClassificationReport(classes=self.classes, confusion=counted, nats=predictions.nats, unit=self.unit)
 
     def sample(self, label: int, logits: Tensor) -> str:

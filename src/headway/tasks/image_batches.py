@@ -13,7 +13,7 @@ from headway.config import positive
 from headway.data.augment import Augmentation, Mixed, augmented, constants, draw
 from headway.data.batching import Indices
 from headway.data.files import read_bytes
-from headway.data.image_decoding import Picture, Pixels, decoded
+from headway.data.image_decoding import EncodedImage, Pixels, decode_images
 from headway.errors import ConfigError
 
 RESIDENT = 2 << 30  # bytes: training images up to this size are kept on the device, so that a step copies none
@@ -90,13 +90,13 @@ def normalised(images: Pixels, mean: Colours, std: Colours, device: torch.device
 
 
 def read_files(
-    files: Iterable[str | Path], size: int, decode: Callable[[Picture, int], Pixels] | None = None
+    files: Iterable[str | Path], size: int, decode: Callable[[EncodedImage, int], Pixels] | None = None
 ) -> list[Pixels]:
-    """Each file decoded once, as (C, size, size). Raises DataError naming a file that cannot be read.
+    """Each file decode_images once, as (C, size, size). Raises DataError naming a file that cannot be read.
 
     `decode` is for other files than images, as sounds.
     """
-    return decoded((Picture(str(path), 0, read_bytes(Path(path))) for path in files), size, decode)
+    return decode_images((EncodedImage(str(path), 0, read_bytes(Path(path))) for path in files), size, decode)
 
 
 def model_dtype(model: nn.Module) -> torch.dtype:

@@ -1,4 +1,4 @@
-"""How a model is trained."""
+"""The `train` section of a run's config."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.training.schedules import Constant, Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
-    """The recipe of a training run; the data and the model have their own."""
+    """Optimisation, evaluation and checkpointing of a training run."""
 
     steps: int = 1000  # updates of the weights
     batch_tokens: int = 4096  # in one micro-batch

@@ -1,4 +1,4 @@
-"""Optimisers as configs, and which parameters decay (FACTS §26)."""
+"""Optimisers as configs, and which parameters get weight decay."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Sgd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adam:
-    """Adam without decay; its defaults are the 2017 transformer's."""
+    """Adam without weight decay; the defaults are of Vaswani et al. 2017, section 5.3."""
 
     beta1: float = 0.9  # decay of the running mean of the gradient
     beta2: float = 0.98  # decay of the running mean of its square
@@ -29,7 +29,7 @@ class Adam:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdamW:
-    """Adam with decoupled decay, on matrices only, biases and norms left alone, unless a recipe decays all."""
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019), by default on matrices only."""
 
     beta1: float = 0.9  # decay of the running mean of the gradient
     beta2: float = 0.999  # decay of the running mean of its square
@@ -40,7 +40,7 @@ class AdamW:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Muon:
-    """Orthogonalised momentum on the matrices inside the stack, AdamW (at `adam_share` of the rate) on all else."""
+    """Muon (Jordan et al. 2024) on the matrices of the blocks, AdamW (at `adam_share` of the rate) on all else."""
 
     momentum: float = 0.95  # decay of the running mean of the gradient
     decay: float = 0.0  # weight decay of the matrices inside the stack

@@ -17,7 +17,7 @@ from headway.interop.hf_reference import REFERENCE
 from headway.models import Gpt
 from headway.ops import KERNELS
 from headway.ops.kernels.flex import compiler_missing
-from headway.storage.commit import read_tensors
+from headway.storage.tensors import read_tensors
 from headway.verification import formulas, paths
 from headway.verification.kinds import Example, Forward, Kind, Rows
 from headway.verification.paths import Logits

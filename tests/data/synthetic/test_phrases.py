@@ -2,8 +2,8 @@ import re
 from hashlib import sha256
 
 import pytest
-from headway.data.datasets import load_parallel
 
+from headway.data.datasets import load_parallel
 from headway.data.synthetic.phrases import phrases
 
 HELD_OUT = ("val", "test", "unseen")

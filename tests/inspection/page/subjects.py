@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from headway.inspection.page.language import language_page
+from headway.inspection.page.translation import translation_page
 
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
 from headway.inspection.page.captioning import caption_page
-from headway.inspection.page.language import language_page
 from headway.inspection.page.masked import masked_page
 from headway.inspection.page.payload import Subject
-from headway.inspection.page.translation import translation_page
 from headway.inspection.page.vision import vision_page
 from headway.models import (
     BertConfig,

@@ -85,9 +85,9 @@ def _trace(arguments: Namespace) -> Iterator[Callable[[Trace], None] | None]:
         yield None
         return
     from headway.decoding.trace.format import to_json
-    from headway.storage.commit import growing
+    from headway.storage.commit import commit_stream
 
-    with growing(Path(arguments.trace)) as file:
+    with commit_stream(Path(arguments.trace)) as file:
         yield lambda trace: file.line(to_json(trace))
 
 

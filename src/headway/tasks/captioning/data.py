@@ -9,7 +9,7 @@ from pathlib import Path
 from headway.data.captions import Captions
 from headway.data.config import DataConfig
 from headway.data.datasets import load_captions
-from headway.data.digests import expect_contents
+from headway.data.digests import check_digests
 from headway.data.images import ImageReading, Progress
 from headway.data.tokenizers import Tokenizer
 from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
@@ -20,7 +20,7 @@ from headway.tasks.captioning.training import CaptioningTraining
 def prepare(config: Captioning, request: DataRequest) -> Prepared:
     """Images with captions, their tokenizer (the run's, else one trained on them) and their digests by split."""
     captions = _read_captions(config, request.data, request.progress, to_train=True)
-    expect_contents(captions.contents, request.expected)
+    check_digests(captions.contents, request.expected)
     tokenizer = request.tokenizer
     if tokenizer is None:
         tokenizer = Tokenizer.train(request.data.tokenizer, chain.from_iterable(captions.splits["train"].captions))

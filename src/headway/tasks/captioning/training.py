@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.data.batching import Indices, Shuffled
-from headway.data.captions import Captioned
+from headway.data.captions import CaptionedImages
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
@@ -42,7 +42,7 @@ class CaptioningTraining(CaptionSearch):
         self,
         config: Captioning,
         tokenizer: Tokenizer,
-        splits: Mapping[str, Captioned],
+        splits: Mapping[str, CaptionedImages],
         *,
         batch_tokens: int,
         seed: int,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from headway.data.environments import Environment
-from headway.data.episodes import FACTS, Episodes, joined, read_episodes, write_episodes
+from headway.data.episodes import FACTS, Episodes, concatenate, read_episodes, write_episodes
 from headway.errors import ConfigError, DataError
 from headway.models.decision_transformer import DecisionConfig
 from headway.models.observation import Codes
@@ -41,7 +41,7 @@ def prepare(config: Deciding, request: DataRequest) -> Prepared:
     if isinstance(observation, Codes):
         raise ConfigError(f"{name} shows pictures, allowed for a decision transformer: tokens, numbers")
     training = DecisionTraining(
-        config, name, joined(parts), length=model.context, batch_tokens=request.batch_tokens, seed=request.seed
+        config, name, concatenate(parts), length=model.context, batch_tokens=request.batch_tokens, seed=request.seed
     )
     sizes: dict[str, object] = {"observation": observation, "actions": environment.actions}
     return Prepared(training=training, model_overrides=sizes)

@@ -13,9 +13,9 @@ from torch import nn
 
 from headway.data.batching import Indices, Shuffled
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
-from headway.data.episodes import Episodes, Part, Policy, held_out, joined, play
+from headway.data.episodes import Episodes, EpisodeSplit, Policy, concatenate, play, split_episodes
 from headway.errors import ConfigError, DataError
-from headway.metrics.world import Returns, rank_correlation
+from headway.metrics.world import ReturnStatistics, rank_correlation
 from headway.models.decision_transformer import Decision
 from headway.tasks.capabilities import PlayResult
 from headway.tasks.decision_transformer.config import Deciding
@@ -31,8 +31,8 @@ class ReturnConditionedReport(PlayResult):
 
     environment: str
     targets: tuple[float, ...]
-    found: list[Returns]
-    logged: Returns
+    found: list[ReturnStatistics]
+    logged: ReturnStatistics
     taken: int
 
     @property
@@ -80,8 +80,8 @@ class DecisionTraining:
         self.config, self.name, self.length, self.seed = config, name, length, seed
         self.make = partial(Environment, name, config.view)
         self.episodes = episodes
-        train, val = held_out(episodes)
-        self.splits = {"train": Part.of(train, length), "val": Part.of(val, length)}
+        train, val = split_episodes(episodes)
+        self.splits = {"train": EpisodeSplit.of(train, length), "val": EpisodeSplit.of(val, length)}
         self.to_go = {split: part.episodes.returns_to_go() for split, part in self.splits.items()}
         self.order = Shuffled(len(self.splits["train"].windows), max(batch_tokens // (3 * length), 1), seed)
 
@@ -146,9 +146,9 @@ class DecisionTraining:
         found = []
         for target in self.config.targets:
             returns = follow(model, self.make, device, target, list(fresh_seeds(episodes, seed)), seed=seed)
-            found.append(Returns.of(returns))
+            found.append(ReturnStatistics.of(returns))
         return ReturnConditionedReport(
-            self.name, self.config.targets, found, Returns.of(self.episodes.returns), self.episodes.taken
+            self.name, self.config.targets, found, ReturnStatistics.of(self.episodes.returns), self.episodes.taken
         )
 
 
@@ -233,7 +233,7 @@ def logged(config: Deciding, make: Maker, seed: int) -> Episodes:
         policy = _drawn_policy(actions, config.noise, random)
         parts.append(play(make, policy, iter([next(seeds)]), budget=config.log - taken, together=1))
         taken += parts[-1].taken
-    return joined(parts)
+    return concatenate(parts)
 
 
 def _drawn_policy(actions: int, noise: float, random: np.random.Generator) -> Policy:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from headway.data.config import DataConfig
 from headway.data.datasets import load_images
-from headway.data.digests import expect_contents
-from headway.data.images import ImageReading, Images, Progress, part_of
+from headway.data.digests import check_digests
+from headway.data.images import ImageReading, Images, Progress, class_subset
 from headway.tasks.base import DataRequest, Prepared
 from headway.tasks.image_classification.config import Classification
 from headway.tasks.image_classification.training import ClassificationTraining
@@ -17,9 +17,9 @@ from headway.tasks.image_classification.training import ClassificationTraining
 def prepare(config: Classification, request: DataRequest) -> Prepared:
     """Images with their classes and digests by split; of `data.share` below 1, that part of the training images."""
     images = read_images(config, request.data, request.progress, to_train=True)
-    expect_contents(images.contents, request.expected)
+    check_digests(images.contents, request.expected)
     if request.data.share < 1.0:
-        part = part_of(images.splits["train"], request.data.share)
+        part = class_subset(images.splits["train"], request.data.share)
         images = replace(images, splits={**images.splits, "train": part})
     counts = ", ".join(f"{name} {len(store):,}" for name, store in images.splits.items())
     request.note(f"{len(images.classes)} classes; images: {counts}")

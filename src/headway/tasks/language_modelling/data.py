@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.data.datasets import load_text
-from headway.data.digests import contents
+from headway.data.digests import split_digests
 from headway.data.text_files import PlainText
-from headway.data.token_store import TokenStore, fingerprint, stored
+from headway.data.token_store import TokenStore, fingerprint, store_tokens
 from headway.data.tokenizers import Tokenizer
 from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
 from headway.tasks.language_modelling.config import Language
@@ -18,7 +18,7 @@ def prepare(config: Language, request: DataRequest) -> Prepared:
     """A text with its tokenizer (the run's, else one trained on it) and its digests by split."""
     data = request.data
     text = load_text(data.spec, errors=data.errors)
-    digests = contents(text, request.expected)
+    digests = split_digests(text, request.expected)
     tokenizer = request.tokenizer
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=())
@@ -34,4 +34,4 @@ def prepare(config: Language, request: DataRequest) -> Prepared:
 
 def _stream(cache: Path, text: PlainText, split: str, tokenizer: Tokenizer, content: str) -> TokenStore:
     key = fingerprint([content, tokenizer.content_hash])
-    return stored(cache / f"text-{key}", (tokenizer.encode(chunk) for chunk in text.chunks(split)))
+    return store_tokens(cache / f"text-{key}", (tokenizer.encode(chunk) for chunk in text.chunks(split)))

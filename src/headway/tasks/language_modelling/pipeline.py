@@ -139,13 +139,25 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         return Samples(f"samples, {MARK} where the greedy output leaves the text", blocks)
 
     def _by_length(self, training: LanguageTraining, split: str, lengths: Sequence[int], stride: int | None) -> Report:
-        from headway.metrics.loss_by_length import LengthReport, expect_lengths
         from headway.tasks.length_extrapolation import length_report
 
+        found = self.loss_by_length(training, split, lengths, stride=stride)
+        return length_report(split, found, note=SLIDING, sliding=True)
+
+    def loss_by_length(
+        self, training: LanguageTraining, split: str, lengths: Sequence[int], *, stride: int | None = None
+    ) -> LengthReport:
+        """The whole split at each length; a length the model has no positions for is a row that says so.
+
+        `stride` is that of sliding windows, half their length where it is not given. Raises DataError for a length
+        the data does not reach.
+        """
+        from headway.metrics.loss_by_length import LengthReport, check_lengths
+
         tokens = len(training.ids(split))
-        expect_lengths(lengths, longest=tokens - 1, what=f"split {split!r} has {tokens:,} tokens")
+        check_lengths(lengths, longest=tokens - 1, what=f"split {split!r} has {tokens:,} tokens")
         rows = tuple(self._length(training, split, length, stride) for length in lengths)
-        return length_report(split, LengthReport(rows=rows, trained=self.config.context), note=SLIDING, sliding=True)
+        return LengthReport(rows=rows, trained=self.config.context)
 
     def _length(self, training: LanguageTraining, split: str, length: int, stride: int | None) -> LengthRow:
         from headway.metrics.loss_by_length import LengthRow

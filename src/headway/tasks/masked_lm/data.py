@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from headway.data.datasets import load_text
-from headway.data.digests import contents
-from headway.data.token_store import fingerprint, stored
+from headway.data.digests import split_digests
+from headway.data.token_store import fingerprint, store_tokens
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
 from headway.errors import ConfigError
 from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
@@ -25,7 +25,7 @@ def prepare(config: Masked, request: DataRequest) -> Prepared:
     if sizes is None:
         raise ConfigError(f"a masked task with a {type(request.model).__name__}, which reads no text")
     text = load_text(data.spec, errors=data.errors)
-    digests = contents(text, request.expected)
+    digests = split_digests(text, request.expected)
     tokenizer = request.tokenizer
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=(*SPECIALS, MASK))
@@ -34,7 +34,7 @@ def prepare(config: Masked, request: DataRequest) -> Prepared:
     for name in text.splits:
         key = fingerprint([digests[name], config.documents, "spaced", tokenizer.content_hash])
         sentences = _in_sentences(text.documents(name), paragraphs=config.documents == "paragraphs")
-        splits[name] = stored(cache / f"sentences-{key}", tokenizer.encode_lines(sentences))
+        splits[name] = store_tokens(cache / f"sentences-{key}", tokenizer.encode_lines(sentences))
     return Prepared(
         training=MaskedTraining(config, tokenizer, splits, batch_tokens=request.batch_tokens, seed=request.seed),
         tokenizers={ONE_TOKENIZER: tokenizer},

@@ -63,12 +63,12 @@ class MaskedPipeline(Pipeline, Embeds):
         return Report(split=split, values=values, sections=sections)
 
     def _by_length(self, training: MaskedTraining, split: str, lengths: Sequence[int]) -> Report:
-        from headway.metrics.loss_by_length import LengthReport, expect_lengths
+        from headway.metrics.loss_by_length import LengthReport, check_lengths
         from headway.tasks.length_extrapolation import length_report
 
         longest = training.longest(split)
         told = f"with the special tokens around it the longest document of split {split!r} has {longest:,}"
-        expect_lengths(lengths, longest=longest, what=told)
+        check_lengths(lengths, longest=longest, what=told)
         rows = tuple(self._length(training, split, length) for length in lengths)
         return length_report(split, LengthReport(rows=rows, trained=self.config.length), note=HIDDEN, sliding=False)
 

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headway.data.heatmaps import TINY, places_of
+from headway.data.heatmaps import TINY, keypoints_of
 from headway.data.image_decoding import Pixels
 from headway.data.synthetic.stick_figures import KEYPOINTS
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
@@ -63,7 +63,7 @@ class PosePipeline(Pipeline, EstimatesPose):
         """The keypoints of the person in each image file."""
         found: list[EstimatedPose] = []
         for file, pixels in zip(images, read_files(images, self.config.size), strict=True):
-            places, heights = places_of(self.heat_maps(pixels), image=self.config.image)
+            places, heights = keypoints_of(self.heat_maps(pixels), image=self.config.image)
             keypoints = torch.cat([places[0], heights[0, :, None]], 1).cpu().numpy()
             found.append(EstimatedPose(str(file), pixels, keypoints))
         return found

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from headway.data.augment import constants
 from headway.data.batching import Indices, Shuffled
-from headway.data.heatmaps import heatmaps, places_of
+from headway.data.heatmaps import heatmaps, keypoints_of
 from headway.data.poses import PoseStore
 from headway.errors import DataError
 from headway.metrics.keypoints import Detections, KeypointReport, People, keypoint_report
@@ -85,7 +85,7 @@ class PoseTraining:
             rows = slice(at, at + EVALUATED)
             maps = maps_of(model, device, torch.from_numpy(np.array(store.pixels[rows])))
             loss += self._errors(maps, torch.from_numpy(store.keypoints[rows]).to(device)).sum()
-            for into, found in zip((places, heights), places_of(maps, image=self.config.image), strict=True):
+            for into, found in zip((places, heights), keypoints_of(maps, image=self.config.image), strict=True):
                 into.append(found.cpu())
         return PosePredictions(torch.cat(places), torch.cat(heights), float(loss))
 

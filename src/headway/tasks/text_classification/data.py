@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headway.data.digests import expect_contents
-from headway.data.labelled_text import load_documents
+from headway.data.digests import check_digests
+from headway.data.labelled_text import load_labelled_texts
 from headway.errors import ConfigError
 from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
 from headway.tasks.text_classification.config import TextClassification
@@ -15,8 +15,8 @@ def prepare(config: TextClassification, request: DataRequest) -> Prepared:
     sizes = request.model.text
     if sizes is None:
         raise ConfigError(f"a text classifier with a {type(request.model).__name__}, which reads no text")
-    found = load_documents(request.data, request.tokenizer, room=config.length - 2)
-    expect_contents(found.contents, request.expected)
+    found = load_labelled_texts(request.data, request.tokenizer, room=config.length - 2)
+    check_digests(found.contents, request.expected)
     classes, tokenizer = found.classes, found.tokenizer
     counts = ", ".join(f"{name} {len(each.labels):,}" for name, each in found.splits.items())
     request.note(f"{tokenizer.size} tokens, {len(classes)} classes; texts: {counts}")

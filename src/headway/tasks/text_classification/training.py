@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.data.batching import Bucketed, Indices, padded
-from headway.data.labelled_text import Texts
+from headway.data.labelled_text import TextSplit
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
 from headway.tasks.classifier import ClassifierTraining, Predictions
@@ -35,7 +35,7 @@ class TextClassificationTraining(ClassifierTraining):
         config: TextClassification,
         classes: tuple[str, ...],
         tokenizer: Tokenizer,
-        splits: Mapping[str, Texts],
+        splits: Mapping[str, TextSplit],
         *,
         batch_tokens: int,
         seed: int,
@@ -78,18 +78,18 @@ class TextClassificationTraining(ClassifierTraining):
             for n, label, each in zip(rows, batch.targets, logits, strict=True)
         ]
 
-    def _batch(self, texts: Texts, rows: Indices) -> Batch:
+    def _batch(self, texts: TextSplit, rows: Indices) -> Batch:
         room = self.config.length - len(self.before) - len(self.after)
         ids = [np.concatenate([self.before, texts.tokens(int(n))[:room], self.after]) for n in rows]
         tokens, lengths = (torch.from_numpy(part) for part in padded(ids, self.tokenizer.pad))
         labels: Tensor = torch.from_numpy(np.array(texts.labels)[rows])
         return Batch((tokens, lengths), labels, len(rows))
 
-    def _lengths(self, texts: Texts) -> Indices:
+    def _lengths(self, texts: TextSplit) -> Indices:
         """Tokens of each text as a batch has it (N,)."""
         return np.minimum(texts.lengths + len(self.before) + len(self.after), self.config.length)
 
-    def _split(self, name: str) -> Texts:
+    def _split(self, name: str) -> TextSplit:
         if name not in self.splits:
             raise DataError(f"no split {name!r}, there are {', '.join(self.splits)}")
         return self.splits[name]

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from headway.data.config import DataConfig
 from headway.data.datasets import load_parallel
-from headway.data.digests import contents
+from headway.data.digests import split_digests
 from headway.data.text_files import ParallelText
-from headway.data.token_store import TokenStore, fingerprint, stored
+from headway.data.token_store import TokenStore, fingerprint, store_tokens
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
 from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
@@ -23,7 +23,7 @@ def prepare(config: Translation, request: DataRequest) -> Prepared:
     """Parallel text with its tokenizers and its digests by split. Raises DataError for sides of unequal length."""
     data = request.data
     text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
-    digests = contents(text, request.expected)
+    digests = split_digests(text, request.expected)
     tokenizers = dict(request.tokenizers) or _train(text, data)
     source = tokenizers.get("tokenizer-source.json") or tokenizers[ONE_TOKENIZER]
     target = tokenizers.get("tokenizer-target.json") or tokenizers[ONE_TOKENIZER]
@@ -67,4 +67,4 @@ def _sentences(
 ) -> TokenStore:
     key = fingerprint([content, str(side), tokenizer.content_hash, *map(str, before)])
     lines = tokenizer.encode_lines(pair[side] for pair in text.pairs(split))
-    return stored(cache / f"lines-{key}", ([*before, *line] for line in lines))
+    return store_tokens(cache / f"lines-{key}", ([*before, *line] for line in lines))

@@ -9,12 +9,12 @@ from torch import Tensor
 
 from headway.data.episodes import Episodes, play
 from headway.metrics.world import (
-    Bin,
-    Horizon,
-    Returns,
+    CalibrationBin,
+    HorizonError,
+    ReturnStatistics,
     WorldReport,
-    calibration,
-    horizons,
+    calibration_bins,
+    errors_by_horizon,
     total_variation,
 )
 from headway.models.observation import TokenReader
@@ -40,14 +40,14 @@ def report(
         by_horizon=open_loop(model, task, split, device),
         ends=ends,
         rewards=rewards,
-        real=Returns.of(real.returns),
-        imagined=Returns.of(imagined(model, real, device, task.make().limit).returns.cpu().numpy()),
+        real=ReturnStatistics.of(real.returns),
+        imagined=ReturnStatistics.of(imagined(model, real, device, task.make().limit).returns.cpu().numpy()),
         taken=task.taken,
         tables=table_distances(model, task, device),
     )
 
 
-def open_loop(model: World, task: WorldTraining, split: str, device: torch.device) -> list[Horizon]:
+def open_loop(model: World, task: WorldTraining, split: str, device: torch.device) -> list[HorizonError]:
     """Dreams from real starts on the actions that were really taken, beside repeating the last observation.
 
     Tokens: the share that is wrong; numbers: squared error over variance; pictures: squared error of pixels, 0 to 1.
@@ -66,7 +66,7 @@ def open_loop(model: World, task: WorldTraining, split: str, device: torch.devic
         torch.default_generator.manual_seed(0)
         dreamt = dream(model, Start(states[:1].transpose(0, 1), nothing, ages), FARTHEST, lambda _, k: actions[k])
     errors, still = _errors(model, dreamt.states[1:], states, observations)
-    return horizons(errors, still, same[1:])
+    return errors_by_horizon(errors, still, same[1:])
 
 
 @torch.no_grad()
@@ -84,7 +84,9 @@ def _errors(
 
 
 @torch.no_grad()
-def calibrations(model: World, task: WorldTraining, split: str, device: torch.device) -> tuple[list[Bin], list[Bin]]:
+def calibrations(
+    model: World, task: WorldTraining, split: str, device: torch.device
+) -> tuple[list[CalibrationBin], list[CalibrationBin]]:
     """How likely an end was said to be one step ahead, and how large the reward, beside what came."""
     windows = task.splits[split].windows
     batch = task.windows(split, np.unique(np.linspace(0, len(windows) - 1, STARTS).astype(np.int64))).to(device)
@@ -101,8 +103,8 @@ def calibrations(model: World, task: WorldTraining, split: str, device: torch.de
     ends = torch.stack([end.sigmoid() for _, end in drawn]).mean(0)[counted]
     happened = batch.targets[counted].double().cpu().numpy()
     return (
-        calibration(ends.double().cpu().numpy(), happened[:, 1]),
-        calibration(rewards.double().cpu().numpy(), happened[:, 0]),
+        calibration_bins(ends.double().cpu().numpy(), happened[:, 1]),
+        calibration_bins(rewards.double().cpu().numpy(), happened[:, 0]),
     )
 
 

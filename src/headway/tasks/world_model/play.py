@@ -9,7 +9,7 @@ import torch
 
 from headway.data.environments import OPTIMUM
 from headway.data.episodes import Episodes, play
-from headway.metrics.world import Returns
+from headway.metrics.world import ReturnStatistics
 from headway.models.world import World
 from headway.tasks.capabilities import PlayResult
 from headway.tasks.world_model.evaluation import imagined
@@ -28,10 +28,10 @@ class PlayReport(PlayResult):
     episodes: Episodes  # real ones
     dreamt: Dream  # from their first observations
     taken: int  # environment steps that the policy was learned with
-    score: Returns
-    imagined: Returns
-    chance: Returns
-    without_model: Returns
+    score: ReturnStatistics
+    imagined: ReturnStatistics
+    chance: ReturnStatistics
+    without_model: ReturnStatistics
     optimum: float | None
 
     def to_json(self) -> dict[str, Any]:
@@ -66,12 +66,12 @@ class PlayReport(PlayResult):
 
     def render(self, suffix: str) -> bytes:
         """The first real episode beside the imagined one, as a film (".gif") or a strip (".png")."""
-        from headway.plots.worlds import film, strip
+        from headway.plots.worlds import comparison_gif, comparison_strip
         from headway.tasks.world_model.render import dreamt_frames, real_frames
 
         real = real_frames(self.training, self.episodes)
         dream = dreamt_frames(self.model, self.training, self.dreamt)
-        return (film if suffix == ".gif" else strip)(real, dream)
+        return (comparison_gif if suffix == ".gif" else comparison_strip)(real, dream)
 
 
 def play_report(model: World, task: WorldTraining, device: torch.device, *, episodes: int, seed: int) -> PlayReport:
@@ -87,9 +87,9 @@ def play_report(model: World, task: WorldTraining, device: torch.device, *, epis
         episodes=real,
         dreamt=dreamt,
         taken=task.taken,
-        score=Returns.of(real.returns),
-        imagined=Returns.of(dreamt.returns.cpu().numpy()),
-        chance=Returns.of(chance.returns),
-        without_model=Returns.of(without.returns),
+        score=ReturnStatistics.of(real.returns),
+        imagined=ReturnStatistics.of(dreamt.returns.cpu().numpy()),
+        chance=ReturnStatistics.of(chance.returns),
+        without_model=ReturnStatistics.of(without.returns),
         optimum=OPTIMUM.get(task.name),
     )

@@ -12,11 +12,12 @@ import torch
 import torch.nn.functional as F
 
 from headway.data.environments import Observation
-from headway.data.episodes import Episodes, Part, Policy, joined
+from headway.data.episodes import Episodes, EpisodeSplit, Policy, concatenate
 from headway.errors import DataError, StorageError
 from headway.models.world import Judge, World
-from headway.storage.commit import committing, discard, read_tensors
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
+from headway.storage.tensors import read_tensors
 from headway.tasks.world_model.training import WorldTraining
 
 BASELINE, WEIGHTS, FACTS = "baseline", "model.safetensors", "facts.json"  # in the run's folder
@@ -35,10 +36,10 @@ def baseline(world: World, task: WorldTraining, device: torch.device) -> Policy:
             kept = _network(world, device, task.seed)
             kept.load_state_dict(read_tensors(folder / WEIGHTS))
             return _greedy(world, kept.to(device), device)
-    values = q_network(world, joined(task.collected), device, discount=task.config.discount, seed=task.seed)
+    values = q_network(world, concatenate(task.collected), device, discount=task.config.discount, seed=task.seed)
     with contextlib.suppress(StorageError):
         discard(folder)
-        with committing(folder, shared=True) as draft:
+        with commit_folder(folder, shared=True) as draft:
             draft.tensors(WEIGHTS, {name: t.contiguous().cpu() for name, t in values.state_dict().items()})
             draft.json(FACTS, {"key": key})
     return _greedy(world, values, device)
@@ -67,7 +68,7 @@ def q_network(world: World, episodes: Episodes, device: torch.device, *, discoun
 
     It reads states as the actor does (numbers normalised, pictures by their code); the rest of the model is unused.
     """
-    part, reader = Part.of(episodes, 1), world.reader
+    part, reader = EpisodeSplit.of(episodes, 1), world.reader
     states = reader.state(torch.from_numpy(episodes.observations).to(device))
     rewards = torch.from_numpy(episodes.rewards).to(device) / world.scale
     ends, actions = (torch.from_numpy(x).to(device) for x in (episodes.ends, episodes.actions))

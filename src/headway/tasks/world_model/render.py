@@ -7,7 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from headway.data.environments import Observation, Picture, Rendered, Symbols, painted, painter
+from headway.data.environments import (
+    ImageObservation,
+    Observation,
+    Rendered,
+    Symbols,
+    make_renderer,
+    render_observation,
+)
 from headway.data.episodes import Episodes
 from headway.models.world import World
 from headway.plots.worlds import Frame, bars_frame, table_frame
@@ -36,15 +43,15 @@ def dreamt_frames(model: World, task: WorldTraining, dreamt: Dream, number: int 
 def _drawing(task: WorldTraining) -> Callable[[Observation], Frame]:
     """How an observation is drawn: by the environment where it can be put there, else as cells or bars."""
     environment = task.make()
-    if isinstance(environment.shape, Picture):
+    if isinstance(environment.shape, ImageObservation):
         return lambda seen: np.ascontiguousarray(seen.transpose(1, 2, 0))
-    env = None if isinstance(task.config.view, Rendered) else painter(task.name)
+    env = None if isinstance(task.config.view, Rendered) else make_renderer(task.name)
     if env is not None:
         env.reset(seed=0)
     span = np.abs(task.splits["train"].episodes.observations).max(0)
 
     def draw(seen: Observation) -> Frame:
-        frame = None if env is None else painted(env, seen)
+        frame = None if env is None else render_observation(env, seen)
         if frame is not None:
             return frame
         if isinstance(environment.shape, Symbols):

@@ -14,7 +14,15 @@ from torch import Tensor, nn
 
 from headway.data.batching import Indices
 from headway.data.environments import Environment
-from headway.data.episodes import Episodes, Part, held_out, joined, play, read_episodes, write_episodes
+from headway.data.episodes import (
+    Episodes,
+    EpisodeSplit,
+    concatenate,
+    play,
+    read_episodes,
+    split_episodes,
+    write_episodes,
+)
 from headway.errors import DataError
 from headway.models.world import World
 from headway.tasks.training_task import Batch, Phase, Term
@@ -46,7 +54,7 @@ class WorldTraining:
         self.config, self.name, self.folder, self.seed, self.note = config, name, folder, seed, note
         self.make = partial(Environment, name, config.view)
         self.collected: list[Episodes] = []
-        self.splits: dict[str, Part] = {}
+        self.splits: dict[str, EpisodeSplit] = {}
         frames = max(batch_tokens // 8, 1)
         rows: dict[PhaseName, int] = {
             "code": frames, "world": max(batch_tokens // config.length, 1), "act": config.dreams,
@@ -116,8 +124,11 @@ class WorldTraining:
 
     def _divide(self) -> None:
         """Every tenth episode of all that is there is held out."""
-        train, val = held_out(joined(self.collected))
-        self.splits = {"train": Part.of(train, self.config.length), "val": Part.of(val, self.config.length)}
+        train, val = split_episodes(concatenate(self.collected))
+        self.splits = {
+            "train": EpisodeSplit.of(train, self.config.length),
+            "val": EpisodeSplit.of(val, self.config.length),
+        }
 
     def _revive(self, model: World, at: int, device: torch.device) -> None:
         pictures = self.splits["train"].episodes.observations

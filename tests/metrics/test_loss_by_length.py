@@ -8,7 +8,7 @@ import pytest
 
 from headway.errors import ConfigError, DataError
 from headway.metrics.language import LanguageReport
-from headway.metrics.loss_by_length import LengthReport, LengthRow, expect_lengths, parse_lengths
+from headway.metrics.loss_by_length import LengthReport, LengthRow, check_lengths, parse_lengths
 
 
 def test_lengths_come_in_order_and_once():
@@ -28,9 +28,9 @@ def test_a_window_of_nothing_is_refused(text):
 
 
 def test_a_length_the_data_does_not_reach_is_named():
-    expect_lengths((1, 9), longest=9, what="10 tokens")
+    check_lengths((1, 9), longest=9, what="10 tokens")
     with pytest.raises(DataError, match=r"--lengths 12: 10 tokens, allowed: 1 to 9"):
-        expect_lengths((4, 12), longest=9, what="10 tokens")
+        check_lengths((4, 12), longest=9, what="10 tokens")
 
 
 def test_a_report_as_values_has_a_place_for_each_length():
