@@ -33,7 +33,7 @@ from headway.models import (
 )
 from headway.nn.longformer_attention import Windows
 from headway.nn.patches import Hybrid
-from headway.runs import CONFIG
+from headway.runs.folder import CONFIG
 from headway.runs.config import ONE, RunConfig, TaskConfig
 from headway.storage.commit import commit_file
 from headway.tasks.captioning import Captioning

@@ -92,7 +92,7 @@ def normalised(images: Pixels, mean: Colours, std: Colours, device: torch.device
 def read_files(
     files: Iterable[str | Path], size: int, decode: Callable[[EncodedImage, int], Pixels] | None = None
 ) -> list[Pixels]:
-    """Each file decode_images once, as (C, size, size). Raises DataError naming a file that cannot be read.
+    """Each file decoded once, as (C, size, size). Raises DataError naming a file that cannot be read.
 
     `decode` is for other files than images, as sounds.
     """
