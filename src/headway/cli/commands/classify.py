@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.cli import options
+from headway.cli.lines import stdin_lines
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 HELP = "the likeliest classes of each image, sound or text"
 EXAMPLES = (
     "headway classify runs/shapes photo.png --top 3 --out said.png",
-    "headway classify runs/topics < lines.txt",
+    "headway classify runs/reviews 'a film to see twice'",
 )
 
 
@@ -26,10 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Which inputs, how many classes, and what to draw."""
     options.add_run(parser)
     parser.add_argument(
-        "input",
-        nargs="*",
-        metavar="INPUT",
-        help="image files that Pillow reads (PNG, JPEG, …), WAV files, or texts; texts are read from stdin by default",
+        "input", nargs="*", metavar="INPUT", help="images (PNG, JPEG, …) or WAV files; texts, by default from stdin"
     )
     parser.add_argument(
         "--top", type=options.positive, default=5, metavar="K", help="classes of each (default: %(default)s)"
@@ -42,7 +40,6 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """A line for each image, sound or text: the input, then its likeliest classes with probabilities, tabs between."""
-    from headway.cli.lines import stdin_lines
     from headway.cli.pictures import expect_png
     from headway.runs import load
     from headway.tasks.capabilities import Classifies

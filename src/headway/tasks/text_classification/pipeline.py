@@ -53,8 +53,10 @@ class TextClassificationPipeline(Pipeline, Classifies):
             texts = [str(text) for text in inputs[first : first + ROWS]]
             rows = [np.asarray(self.token_ids(text), np.int64) for text in texts]
             tokens, lengths = (torch.from_numpy(part).to(self.device) for part in padded(rows, self.tokenizer.pad))
-            named = likeliest(self.model(tokens, lengths).float().softmax(-1), self.classes, top)
-            found += [Prediction(*each) for each in zip(texts, named, strict=True)]
+            shares = self.model(tokens, lengths).float().softmax(-1)
+            found += [
+                Prediction(text, best) for text, best in zip(texts, likeliest(shares, self.classes, top), strict=True)
+            ]
         return found
 
     def evaluate(self, request: EvaluateRequest) -> Report:
@@ -67,7 +69,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
     def explain(self, given: str) -> Explanation:
         """A text, and the class its tokens amount to."""
         from headway.tasks.encoder_explanation import embedding_table, text_sequence
-        from headway.tasks.explanation import Explanation, Output, Reads
+        from headway.tasks.explanation import Explanation, Output, StackDescription
 
         ids = self.token_ids(given)
         tokens = torch.tensor([ids], device=self.device)
@@ -80,9 +82,9 @@ class TextClassificationPipeline(Pipeline, Classifies):
         return Explanation(
             kind="text-classification",
             given=given,
-            said=lambda logits: likeliest(logits.float().softmax(-1), self.classes, 1)[0][0][0],
+            said=self.classify([given], top=1)[0].top[0][0],
             forward=forward,
-            reads={"encoder": Reads(label="Encoder", sequence=TEXT)},
+            reads={"encoder": StackDescription(label="Encoder", sequence=TEXT)},
             sequences={TEXT: text_sequence(self.tokenizer, ids, start=0)},
             output=Output(name=lambda index: self.classes[index], label="What it is", sequence=None, targets=[None]),
             tables={TEXT: embedding_table(self.model, self.tokenizer, ids)},
