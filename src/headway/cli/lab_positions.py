@@ -14,7 +14,7 @@ from headway.cli import report as show
 from headway.cli.commands.train import train_and_draw
 from headway.errors import ConfigError
 from headway.labs import positions
-from headway.labs.positions import Comparison
+from headway.labs.positions import PositionComparison
 from headway.runs import CONFIG
 from headway.storage.commit import commit_file
 
@@ -34,7 +34,7 @@ def run(arguments: Namespace) -> None:
             raise ConfigError(f"--{own} {changes[own]}: here --{flag} says it")
     data = arguments.data or "pydocs"
     recipes = {  # all of them first: a kind that does not exist is told before an hour of training
-        (kind, seed): positions.recipe(kind, data=data, steps=steps, seed=seed, changes=changes)
+        (kind, seed): positions.run_config(kind, data=data, steps=steps, seed=seed, changes=changes)
         for kind in kinds
         for seed in seeds
     }
@@ -45,14 +45,14 @@ def run(arguments: Namespace) -> None:
         kind: [positions.measure(_place(folder, kind, seed), device=recipes[kind, seed].train.device) for seed in seeds]
         for kind in kinds
     }
-    _tell(Comparison(measured), folder, seeds=len(seeds))
+    _tell(PositionComparison(measured), folder, seeds=len(seeds))
 
 
 def _place(folder: Path, kind: str, seed: int) -> Path:
     return folder / f"{kind}-{seed}"
 
 
-def _tell(found: Comparison, folder: Path, *, seeds: int) -> None:
+def _tell(found: PositionComparison, folder: Path, *, seeds: int) -> None:
     console = Console(highlight=False)
     many = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
     header = ["positions", *(f"{length:,}" for length in found.lengths)]
