@@ -33,14 +33,15 @@ from headway.models import (
 )
 from headway.nn.longformer_attention import Windows
 from headway.nn.patches import Hybrid
-from headway.runs import CONFIG
-from headway.runs.config import ONE, RunConfig, TaskConfig
+from headway.runs.config import RunConfig, TaskConfig
+from headway.runs.folder import CONFIG
 from headway.storage.commit import commit_file
-from headway.tasks.captioning.training import Captioning
-from headway.tasks.image_classification.training import Classification
+from headway.tasks.base import ONE_TOKENIZER
+from headway.tasks.captioning import Captioning
+from headway.tasks.image_classification import Classification
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
-from headway.tasks.pose.training import PoseEstimation
+from headway.tasks.pose import PoseEstimation
 from headway.tasks.text_classification.training import TextClassification
 from headway.tasks.translation.training import Translation
 from headway.training.checkpoints import Checkpoints
@@ -121,7 +122,7 @@ def write_run(folder: Path, model: ModelConfig, *, stir: float = 0.1, spec: str 
     config = RunConfig(task=task_of(model), data=data, model=model, train=TrainConfig(average=0))
     commit_file(folder / CONFIG, yaml.safe_dump(plain(config), sort_keys=False))
     if not images:
-        commit_file(folder / ONE, tokenizer.to_json())
+        commit_file(folder / ONE_TOKENIZER, tokenizer.to_json())
     weights = build_model(model, seed=1).state_dict()
     generator = torch.Generator().manual_seed(2)
     weights = {name: _stirred(x, stir, generator) for name, x in weights.items()}

@@ -14,9 +14,9 @@ from headway.models import build_model
 from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.universal_stack import listening
 from headway.tasks.adaptive_depth import mean_steps
-from headway.tasks.prepare import prepare_translation
 from headway.tasks.translation.training import Translation, TranslationTraining
 from tests.models.tiny import TRANSLATOR, UNIVERSAL
+from tests.pipelines import prepared
 
 ADAPTIVE = Adaptive(steps=5, bias=-3.0, ponder=0.1)
 
@@ -28,7 +28,7 @@ def task(tmp_path) -> TranslationTraining:
         for side in ("en", "fr"):
             (tmp_path / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines))
     data = DataConfig(spec=str(tmp_path), tokenizer=Word(), cache=str(tmp_path / "cache"))
-    return prepare_translation(Translation(), data, {}, batch_tokens=512, seed=0)[0]
+    return prepared(Translation(), data, batch_tokens=512).training
 
 
 def build(halting):

@@ -15,7 +15,8 @@ from headway.metrics.captions import caption_report
 from headway.models import CaptionerRnnConfig, build_model
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.rnn_attention import AlignmentConfig
-from headway.tasks.captioning.training import Captioning, CaptioningTraining
+from headway.tasks.captioning import Captioning
+from headway.tasks.captioning.training import CaptioningTraining
 
 CPU = torch.device("cpu")
 
@@ -71,7 +72,7 @@ def test_a_batch_has_start_words_stop(learned):
 def test_scenes_are_learned_by_heart_greedily_and_by_beam(learned):
     task, model = learned
     for beam in (1, 3):
-        report = task.report(task.said(model, CPU, "val", beam=beam), "val")
+        report = task.report(task.captions(model, CPU, "val", beam=beam), "val")
         assert report.to_json() == {"bleu4": pytest.approx(100), "cider": pytest.approx(10), "exact_match": 1.0,
                                     "sentences": 16}  # fmt: skip
     checked = task.validate(model, CPU)
@@ -129,7 +130,7 @@ def test_what_cannot_be_told():
         Captioning(std=(0.5, 0.0, 0.5))
     task = make({"train": drawn(4, 0)})
     with pytest.raises(DataError, match="no split 'test', there are train"):
-        task.said(torch.nn.Identity(), CPU, "test")
+        task.captions(torch.nn.Identity(), CPU, "test")
 
 
 def test_a_report_takes_any_of_several_references():

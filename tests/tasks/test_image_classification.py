@@ -16,8 +16,11 @@ from headway.errors import ConfigError, DataError
 from headway.metrics.classification import ClassificationReport, confusion_matrix, wilson_interval
 from headway.models import ConvnetConfig, VitConfig, build_model
 from headway.tasks import image_batches as training_images
+from headway.tasks.base import DataRequest
+from headway.tasks.image_classification import Classification
+from headway.tasks.image_classification import data as classification_data
 from headway.tasks.image_classification import training as classification
-from headway.tasks.image_classification.training import Classification, ClassificationTraining, prepare_classification
+from headway.tasks.image_classification.training import ClassificationTraining
 from headway.training.config import TrainConfig
 from headway.training.trainer import Trainer
 from tests.training.small import Silent, state_hash
@@ -165,12 +168,21 @@ def test_the_report_counts():
     assert values["accuracy_low"] < 0.6 < values["accuracy_high"]
 
 
-def test_a_share_of_train_is_trained_on_and_the_rest_stays_whole(monkeypatch):
+def test_a_share_of_train_is_trained_on_and_the_rest_stays_whole(monkeypatch, tmp_path):
     found = Images(name="", classes=SHAPES, splits={"train": store(400, 0), "val": store(20, 1)}, contents={})
-    monkeypatch.setattr(classification, "read_images", lambda *args, **kwargs: found)
-    task, images = prepare_classification(Classification(size=16), DataConfig(share=0.25), batch_tokens=8, seed=0)
-    assert len(task.splits["train"]) == len(images.splits["train"]) == pytest.approx(100, abs=4)
-    assert len(task.splits["val"]) == 20
+    monkeypatch.setattr(classification_data, "read_images", lambda *args, **kwargs: found)
+    model = VitConfig(classes=1, image=16, patch=4, width=16, layers=1, heads=2, inner=32)
+    notes: list[str] = []
+    request = DataRequest(
+        data=DataConfig(share=0.25), model=model, folder=tmp_path, batch_tokens=8, seed=0, note=notes.append
+    )
+    prepared = Classification(size=16).prepare(request)
+    train = len(prepared.training.splits["train"])
+    assert train == pytest.approx(100, abs=4)
+    assert len(prepared.training.splits["val"]) == 20
+    assert prepared.classes == SHAPES
+    assert prepared.model_overrides == {"classes": len(SHAPES)}
+    assert notes == [f"{len(SHAPES)} classes; images: train {train}, val 20"]
     with pytest.raises(ConfigError, match=r"data.share=0.0, allowed: above 0, at most 1"):
         DataConfig(share=0.0)
 
@@ -196,6 +208,6 @@ def test_wilson_s_interval():
         ({"std": (0.5, 0.0, 0.5)}, r"task.std=.*, allowed: above 0"),
     ],
 )
-def test_settings_that_make_no_sense(settings, wrong):
+def test_invalid_settings(settings, wrong):
     with pytest.raises(ConfigError, match=wrong):
         Classification(**settings)

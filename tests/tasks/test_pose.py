@@ -10,8 +10,9 @@ from headway.data.synthetic.stick_figures import figures
 from headway.errors import ConfigError, DataError
 from headway.models import PoseConfig, build_model
 from headway.models.pose import ClassicHead
+from headway.tasks.pose import PoseEstimation
 from headway.tasks.pose import training as module
-from headway.tasks.pose.training import PoseEstimation, PoseTraining
+from headway.tasks.pose.training import PoseTraining
 
 CPU = torch.device("cpu")
 

@@ -15,7 +15,8 @@ from headway.errors import NonFiniteError
 from headway.models import VitConfig, build_model
 from headway.nn.dropout import StochasticDepth
 from headway.nn.patches import Shifted
-from headway.tasks.image_classification.training import Classification, ClassificationTraining
+from headway.tasks.image_classification import Classification
+from headway.tasks.image_classification.training import ClassificationTraining
 from headway.training import trainer as training
 from headway.training.config import TrainConfig
 from headway.training.cuda_graph import MAX_STEPS, WARMUP_STEPS, unsupported_reason

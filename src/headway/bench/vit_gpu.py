@@ -29,7 +29,8 @@ from headway.data.images import ImageStore
 from headway.errors import ConfigError
 from headway.models import Vit, VitConfig, build_model
 from headway.presets import PRESETS
-from headway.tasks.image_classification.training import Classification, ClassificationTraining
+from headway.tasks.image_classification import Classification
+from headway.tasks.image_classification.training import ClassificationTraining
 from headway.training.trainer import Trainer
 
 Steps = Callable[[], int]  # takes one or more steps -> how many

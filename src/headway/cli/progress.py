@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
@@ -89,5 +91,23 @@ class CallbackList:
 
     def preparing(self, what: str, done: int, total: int) -> None:
         """While data is made ready."""
-        for callback in self.callbacks:
-            callback.preparing(what, done, total)
+        for watcher in self.watchers:
+            watcher.preparing(what, done, total)
+
+
+@contextmanager
+def lab_bar(title: str, steps: int) -> Iterator[Callable[[int, float], None]]:
+    """A progress bar on stderr; call what it gives with each step and its loss."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[loss]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=steps, loss="")
+
+        def progress(step: int, nats: float) -> None:
+            bar.update(task, completed=step, loss=f"loss {nats:.4f}")
+
+        yield progress

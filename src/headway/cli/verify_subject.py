@@ -17,10 +17,11 @@ from headway.interop.exporter import round_trip
 from headway.interop.hf_reference import REFERENCE
 from headway.models import PoseConfig, VitConfig
 from headway.runs import Run, load
-from headway.tasks.captioning.training import Captioning
+from headway.tasks.captioning import Captioning
 from headway.tasks.decision_transformer.training import Deciding
-from headway.tasks.image_classification.training import Classification
-from headway.tasks.pose.training import MEAN, STD, PoseEstimation
+from headway.tasks.image_classification import Classification
+from headway.tasks.pose import PoseEstimation
+from headway.tasks.pose.training import MEAN, STD
 from headway.tasks.text_classification.training import TextClassification
 from headway.tasks.translation.training import Translation
 from headway.tasks.world_model.training import WorldModel

@@ -14,10 +14,12 @@ class DataConfig:
     """A data set by name or path, and how its text is tokenised."""
 
     spec: str = ""  # a built-in name or a path
-    source: str = "en"  # parallel text: the suffix of the source files, or the name of the column
-    target: str = "fr"
-    tokenizer: TokenizerConfig = Bpe()
-    marks: SpecialTokens | None = None  # of an imported or a translation model; None: headway's own
+    source: str = "en"  # parallel text: the ending of the source files, or the name of its column
+    target: str = "fr"  # parallel text: the ending of the target files, or the name of their column
+    tokenizer: TokenizerConfig = Bpe()  # how text becomes tokens, with its settings
+    marks: SpecialTokens | None = (
+        None  # special tokens, of an imported model or one that translates; None: headway's own
+    )
     joint: bool = True  # one vocabulary for source and target
     errors: Literal["strict", "replace"] = "strict"  # invalid UTF-8: stop, or read as U+FFFD
     classes: tuple[str, ...] = ()  # of images, by class index; () takes the classes of the data

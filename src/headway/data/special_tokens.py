@@ -12,12 +12,12 @@ class SpecialTokens:
 
     name: ClassVar[str] = "marks"  # its `type` in config.yaml
 
-    pad: int | None = None
-    unk: int | None = None
-    start: int | None = None  # the first input of a decoder; the first token of a masked LM's text
-    stop: int | None = None  # the last token of a source, and what ends a target
+    pad: int | None = None  # fills up the rows of a batch
+    unk: int | None = None  # stands for what the vocabulary lacks
+    start: int | None = None  # what a decoder is given first; before a text of a masked model
+    stop: int | None = None  # after a source, and what ends a target
     stops: tuple[int, ...] = ()  # any of these ends a text
-    mask: int | None = None
-    before: tuple[int, ...] = ()  # added before every text
-    after: tuple[int, ...] = ()  # added after a text that is read as a whole
-    banned: tuple[int, ...] = ()  # never generated
+    mask: int | None = None  # stands for a hidden token of a masked language model
+    before: tuple[int, ...] = ()  # what is put in front of every text
+    after: tuple[int, ...] = ()  # and behind it, where it is read as a whole
+    banned: tuple[int, ...] = ()  # never written

@@ -26,8 +26,8 @@ _EVERY_WORD = 2**31 - 1  # the library needs a limit
 class Word:
     """Words separated by white space, sorted; those seen less than `min_count` times are unknown."""
 
-    lower: bool = False
-    min_count: int = 1
+    lower: bool = False  # put text into lower case first
+    min_count: int = 1  # words seen less often in train are unknown
 
     def __post_init__(self) -> None:
         if self.min_count < 1:
@@ -43,7 +43,7 @@ class Characters:
 class Bpe:
     """Byte-pair encoding (Sennrich et al. 2016); words start with a space instead of ending with a marker."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -53,7 +53,7 @@ class Bpe:
 class ByteBpe:
     """Byte-level BPE of GPT-2 (Radford et al. 2019): lossless, without unknown tokens."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -63,7 +63,7 @@ class ByteBpe:
 class Unigram:
     """Unigram language model segmentation (Kudo 2018)."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)

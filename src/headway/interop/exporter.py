@@ -22,7 +22,7 @@ from headway.interop.safetensors_writer import chunks_of
 from headway.interop.tokenizer_export import AnyTask, Frame, frame_of, tokenizer_files
 from headway.models import GptConfig, ModelConfig, VitConfig
 from headway.storage.commit import StagedFolder, commit_folder, discard
-from headway.tasks.image_classification.training import Classification
+from headway.tasks.image_classification import Classification
 from headway.tasks.translation.training import Translation
 
 WEIGHTS = "model.safetensors"

@@ -25,7 +25,7 @@ from headway.interop.tokenizer_import import TokenizerFiles, read_tokenizer
 from headway.interop.untrusted_json import one_line, shown
 from headway.models import ModelConfig, VitConfig
 from headway.storage.commit import StagedFolder
-from headway.tasks.image_classification.training import Classification
+from headway.tasks.image_classification import Classification
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
 from headway.tasks.sentence_embedding.embed import Embedding

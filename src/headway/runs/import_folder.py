@@ -15,17 +15,17 @@ from torch import Tensor
 from headway import config as configs
 from headway.data.config import DataConfig
 from headway.errors import BadModelError
-from headway.interop.importer import Import
 from headway.interop.hf_reference import REFERENCE, must_have_transformers, reference
+from headway.interop.importer import Import
 from headway.models import ModelConfig, VitConfig
-from headway.runs import CONFIG
+from headway.runs.config import RunConfig, TaskConfig
+from headway.runs.folder import CONFIG
+from headway.runs.weights import as_stored
 from headway.storage.commit import commit_file, commit_folder, commit_run
 from headway.storage.tensors import read_tensors
 from headway.tasks.translation.training import Translation
 from headway.training.checkpoints import SMALL_FILES, Checkpoints
 from headway.training.config import TrainConfig
-from headway.runs.config import RunConfig, TaskConfig
-from headway.runs.weights import as_stored
 
 PROBE = 4  # tokens the imported model is tried on
 

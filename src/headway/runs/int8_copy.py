@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import DataError, StorageError
-from headway.storage.manifest import INT8, MANIFEST, background_check, problems
 from headway.nn.int8 import PROCESS, Int8Linear, fbgemm, packed, supported
 from headway.storage.commit import commit_folder, discard
+from headway.storage.manifest import INT8, MANIFEST, background_check, problems
 from headway.storage.tensors import read_tensors
 
 WEIGHTS, FACTS = "model.safetensors", "facts.json"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from headway.config import kind
 from headway.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class DataRequest:
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)  # of a run that is resumed or finished, by file
     expected: Mapping[str, str] | None = None  # the digests of the data the run was begun with, by split
     own_data: bool = True  # False: other data than the run was trained on, all of it to be evaluated
+    own_spec: str = ""  # what the run was trained on
     note: Callable[[str], None] = ignore
     progress: Callable[[str, int, int], None] = ignore
 
@@ -107,6 +109,7 @@ class Task(ABC):
     main_phase: ClassVar[str | None] = None  # of a task with phases, the one whose loss the curves show
     has_tokenizer: ClassVar[bool] = True
     aliases: ClassVar[tuple[str, ...]] = ()  # names in older configs
+    models: ClassVar[tuple[str, ...]] = ()  # the kinds of model that can be trained on it; empty: any
 
     @abstractmethod
     def prepare(self, request: DataRequest) -> Prepared:
@@ -126,8 +129,10 @@ class Task(ABC):
         return self.pipeline_class()(self, parts)
 
     def check_model(self, model: ModelConfig) -> None:
-        """Raise ConfigError for a model that cannot be trained on this task. By default any can."""
-        return None  # a choice of its own, not a missing method
+        """Raise ConfigError for a model that cannot be trained on this task."""
+        if self.models and kind(type(model)) not in self.models:
+            allowed = ", ".join(self.models)
+            raise ConfigError(f"model={kind(type(model))}, allowed for {article(self.title)}: {allowed}")
 
     def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
         """Dotted keys of the model's config that the data decides: they are not compared on --resume."""

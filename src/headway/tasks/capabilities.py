@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from headway.errors import ConfigError
 from headway.tasks.base import ignore
 
 if TYPE_CHECKING:
@@ -14,9 +15,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from headway.data.image_decoding import Pixels
     from headway.decoding.constraints import Constraints
     from headway.decoding.sampling import Sampling
     from headway.decoding.trace import Trace
+    from headway.tasks.captioning.attention_maps import AttentionMap
+    from headway.tasks.captioning.pipeline import Caption
+    from headway.tasks.classifier import Prediction
+    from headway.tasks.image_classification.patches import ImagePatches
+    from headway.tasks.pose.pipeline import EstimatedPose
     from headway.tasks.translation.config import Decoding
     from headway.tasks.translation.translator import Translator
 
@@ -90,8 +97,17 @@ class Classifies(Capability):
     reads: ClassVar[str] = "image"  # what an input is called in JSON: "image" or "text"
 
     @abstractmethod
-    def classify(self, inputs: Sequence[str | Path], *, top: int = 5) -> list[Any]:
-        """A `Prediction` for each input, its classes best first. Raises DataError naming a file that cannot be read."""
+    def classify(self, inputs: Sequence[str | Path], *, top: int = 5) -> list[Prediction]:
+        """The likeliest classes of each input, best first. Raises DataError naming a file that cannot be read."""
+
+    @property
+    def cuts_patches(self) -> bool:
+        """Whether `patches` works: the model reads an image as patches."""
+        return False
+
+    def patches(self, pixels: Pixels) -> ImagePatches:
+        """The patches that the model reads an image (C, H, W) as. Raises ConfigError where it reads none."""
+        raise ConfigError("the model does not read images as patches; only a vision transformer does")
 
 
 class Captions(Capability):
@@ -100,8 +116,14 @@ class Captions(Capability):
     verb = "caption"
 
     @abstractmethod
-    def caption(self, images: Sequence[str | Path], *, beam: int | None = None) -> list[Any]:
-        """A `Caption` for each image file. Raises DataError naming a file that cannot be read."""
+    def caption(self, images: Sequence[str | Path], *, beam: int | None = None) -> list[Caption]:
+        """A caption for each image file. Raises DataError naming a file that cannot be read."""
+
+    @abstractmethod
+    def attention_maps(self, captions: Sequence[Caption]) -> list[AttentionMap]:
+        """For each caption, how much each token attended to each place of its image. Raises ConfigError for a model
+        without attention.
+        """
 
 
 class EstimatesPose(Capability):
@@ -109,9 +131,14 @@ class EstimatesPose(Capability):
 
     verb = "pose"
 
+    @property
     @abstractmethod
-    def pose(self, images: Sequence[str | Path]) -> list[Any]:
-        """A `Figure` for each image file. Raises DataError naming a file that cannot be read."""
+    def keypoint_names(self) -> tuple[str, ...]:
+        """The names of the keypoints, in their order."""
+
+    @abstractmethod
+    def pose(self, images: Sequence[str | Path]) -> list[EstimatedPose]:
+        """The keypoints of the person in each image file. Raises DataError naming a file that cannot be read."""
 
 
 class Embeds(Capability):

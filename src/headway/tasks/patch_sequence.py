@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor
 
 from headway.nn.patches import Grid
 
 PATCHES = "patches"
+
+
+@runtime_checkable
+class PatchModel(Protocol):
+    """A model that attends over a grid of image patches."""
+
+    @property
+    def grid(self) -> Grid:
+        """Rows and columns of patches."""
+        ...
+
+    @property
+    def patch_positions(self) -> Tensor | None:
+        """Learned positions (T, D) that were added to the patches before the first block, if any."""
+        ...
 
 
 def patch_sequence(grid: Grid, *, own: bool, label: str) -> dict[str, Any]:

@@ -22,10 +22,11 @@ class ScheduledSampling:
     anew in that pass.
     """
 
+    # how ε, the probability of the gold token, falls over the steps
     decay: Literal["linear", "exponential", "inverse-sigmoid"] = "inverse-sigmoid"
     scale: float = 1000.0  # k, in steps: 1 - t/k, exp(-t/k) or k/(k + exp(t/k))
     floor: float = 0.0  # ε never falls below
-    choice: Literal["argmax", "sample"] = "argmax"
+    choice: Literal["argmax", "sample"] = "argmax"  # a guess is the likeliest token or a sample
     # A guess may follow guesses, one step after the other, as in the paper; or all are made at once from the gold
     # prefix (two passes: Mihaylova and Martins 2019), which is what a transformer can afford.
     passes: Literal["steps", "two"] = "two"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 class Constant:
     """Linear warm-up, then constant."""
 
-    warmup: int = 0
+    warmup: int = 0  # steps from 0 up to the peak
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a fraction of the peak."""
@@ -21,8 +21,8 @@ class Constant:
 class Linear:
     """Linear warm-up, then linear decay to `floor` of the peak at the last step."""
 
-    warmup: int = 0
-    floor: float = 0.0
+    warmup: int = 0  # steps from 0 up to the peak
+    floor: float = 0.0  # the rate at the end as a share of the peak
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a fraction of the peak."""
@@ -35,8 +35,8 @@ class Linear:
 class Cosine:
     """Linear warm-up, then half a cosine down to `floor` of the peak (Loshchilov & Hutter 2017)."""
 
-    warmup: int = 0
-    floor: float = 0.1
+    warmup: int = 0  # steps from 0 up to the peak
+    floor: float = 0.1  # the rate at the end as a share of the peak
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a fraction of the peak."""
@@ -50,8 +50,8 @@ class Cosine:
 class InverseSqrt:
     """Linear warm-up from `start` of the peak, then peak·√(warmup/step), as in fairseq."""
 
-    warmup: int = 4000
-    start: float = 0.0
+    warmup: int = 4000  # steps up to the peak
+    start: float = 0.0  # the rate at step 0 as a share of the peak
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a fraction of the peak."""
@@ -64,8 +64,8 @@ class InverseSqrt:
 class Noam:
     """width^-0.5·min(step^-0.5, step·warmup^-1.5), times `learning_rate` (Vaswani et al. 2017, eq. 3: 1)."""
 
-    width: int = 512
-    warmup: int = 4000
+    width: int = 512  # the model's width, d_model in the formula
+    warmup: int = 4000  # steps up to the peak
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a fraction of `learning_rate`."""

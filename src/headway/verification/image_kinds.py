@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from headway.data.tokenizers import Tokenizer
 from headway.models import Source
-from headway.tasks.captioning.training import Captioning
+from headway.tasks.captioning import Captioning
 from headway.verification.kinds import Example, Forward, LanguageKind, Named, Rows
 
 

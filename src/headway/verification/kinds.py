@@ -20,7 +20,7 @@ from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
 from headway.tasks.sentence_embedding.embed import Embedding, around
 from headway.tasks.text_classification.training import TextClassification
-from headway.tasks.translation.training import Translation, before_source
+from headway.tasks.translation.search import Translation, before_source
 
 Forward = Callable[..., Any]  # a model, or anything that is called as one
 Named = Literal["token", "class"] | None

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 
-from headway.runs import load
+from headway.cli import options
+
+HELP = "one offline HTML file: what the model did with this input"
+EXAMPLES = ("headway look runs/demo 'a cute puppy' -o page.html",)
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which input, and where the page goes."""
+    options.add_run(parser)
+    parser.add_argument("input", metavar="INPUT", help="a text, or an image file for a run that reads images")
+    parser.add_argument("-o", "--out", metavar="FILE.html", default="page.html", help="default: %(default)s")
+
+
+def execute(arguments: Namespace) -> None:
     """Write one page about what the run does with this input."""
+    from headway.runs import load
+
     load(arguments.run, device=arguments.device).look(arguments.input, arguments.out)
     print(f"{arguments.out}: open it in a browser; it needs no network")

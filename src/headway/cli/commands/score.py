@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 
+from headway.cli import options
 from headway.cli.lines import stdin_lines
-from headway.runs import load
-from headway.tasks.capabilities import Scores
+
+HELP = "the log-probability of each text"
+EXAMPLES = ("headway score runs/gpt-char 'to be or not to be'",)
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which texts."""
+    options.add_run(parser)
+    parser.add_argument("text", nargs="*", metavar="TEXT", help="translation models: SOURCE<tab>TARGET; default: stdin")
+    parser.add_argument("--tokens", action="store_true", help="the log-probability of each token as well")
+
+
+def execute(arguments: Namespace) -> None:
     """A line for each text: its log-probability in nats, its number of tokens, and the text."""
+    from headway.runs import load
+    from headway.tasks.capabilities import Scores
+
     pipeline = load(arguments.run, device=arguments.device).require(Scores)
     lines: Iterable[str] = arguments.text or stdin_lines()
     for line in lines:

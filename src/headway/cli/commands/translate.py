@@ -3,27 +3,62 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headway.cli import options
 from headway.cli.lines import LineCounter, blocks, is_terminal, stdin_lines, write_lines
-from headway.runs import load
-from headway.storage.commit import commit_stream
-from headway.tasks.capabilities import Translates
 
 if TYPE_CHECKING:
     from headway.decoding.trace import Trace
+    from headway.tasks.capabilities import Translates
     from headway.tasks.translation.config import Decoding
     from headway.tasks.translation.translator import ScoredText
 
+HELP = "one output line for each input line"
+EXAMPLES = ("headway translate runs/demo 'a cute puppy'",)
 LINES_AT_ONCE = 512  # enough to sort by length inside; a stdin of any size streams through
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which texts, how to search, and what the translations must and must not contain."""
+    options.add_run(parser)
+    parser.add_argument("text", nargs="*", metavar="TEXT", help="without it, lines are read from stdin")
+    parser.add_argument("--beam", type=options.positive, help="beam size (default: the recipe's)")
+    parser.add_argument("--length-penalty", type=float, metavar="A", help="default: the recipe's")
+    parser.add_argument("--n-best", type=options.positive, default=1, metavar="N", help="the best N with their scores")
+    parser.add_argument(
+        "--stop-rule",
+        choices=("first", "best"),
+        default="first",
+        help="end a search when a beam of hypotheses has finished, or when no open one can win (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--groups", type=options.positive, default=1, metavar="N", help="diverse beam search in N groups"
+    )
+    parser.add_argument(
+        "--diversity", type=float, default=0.5, metavar="D", help="penalty between groups (default: %(default)s)"
+    )
+    parser.add_argument("--prefix", default="", metavar="TEXT", help="translations begin with this")
+    parser.add_argument("--must", action="append", default=[], metavar="TEXT", help="and contain this (repeatable)")
+    parser.add_argument("--ban", action="append", default=[], metavar="TEXT", help="and not this (repeatable)")
+    parser.add_argument("--no-repeat", type=int, default=0, metavar="N", help="no sequence of N tokens twice")
+    parser.add_argument("--ensemble", metavar="RUN2,RUN3", help="the mean of this run and others")
+    parser.add_argument(
+        "--max-extra", type=int, metavar="N", help="tokens beyond the source's length (default: the recipe's)"
+    )
+    options.add_precision(parser)
+    parser.add_argument("--trace", metavar="FILE", help="keep each step of the search for `headway trace`")
+
+
+def execute(arguments: Namespace) -> None:
     """One output line for each input line, in their order."""
+    from headway.runs import load
+    from headway.tasks.capabilities import Translates
+
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
     pipeline = found.require(Translates)
     others = [
@@ -50,6 +85,7 @@ def _trace(arguments: Namespace) -> Iterator[Callable[[Trace], None] | None]:
         yield None
         return
     from headway.decoding.trace.format import to_json
+    from headway.storage.commit import commit_stream
 
     with commit_stream(Path(arguments.trace)) as file:
         yield lambda trace: file.line(to_json(trace))

@@ -15,7 +15,7 @@ from headway.tasks.language_modelling.config import Language
 
 if TYPE_CHECKING:
     from headway.decoding.sampling import Sampling
-    from headway.metrics.loss_by_length import LengthRow
+    from headway.metrics.loss_by_length import LengthReport, LengthRow
     from headway.tasks.explanation import Explanation
     from headway.tasks.language_modelling.training import Continuations, LanguageTraining
     from headway.tasks.report import Report, Section
@@ -139,13 +139,25 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         return Samples(f"samples, {MARK} where the greedy output leaves the text", blocks)
 
     def _by_length(self, training: LanguageTraining, split: str, lengths: Sequence[int], stride: int | None) -> Report:
-        from headway.metrics.loss_by_length import LengthReport, check_lengths
         from headway.tasks.length_extrapolation import length_report
+
+        found = self.loss_by_length(training, split, lengths, stride=stride)
+        return length_report(split, found, note=SLIDING, sliding=True)
+
+    def loss_by_length(
+        self, training: LanguageTraining, split: str, lengths: Sequence[int], *, stride: int | None = None
+    ) -> LengthReport:
+        """The whole split at each length; a length the model has no positions for is a row that says so.
+
+        `stride` is that of sliding windows, half their length where it is not given. Raises DataError for a length
+        the data does not reach.
+        """
+        from headway.metrics.loss_by_length import LengthReport, check_lengths
 
         tokens = len(training.ids(split))
         check_lengths(lengths, longest=tokens - 1, what=f"split {split!r} has {tokens:,} tokens")
         rows = tuple(self._length(training, split, length, stride) for length in lengths)
-        return length_report(split, LengthReport(rows=rows, trained=self.config.context), note=SLIDING, sliding=True)
+        return LengthReport(rows=rows, trained=self.config.context)
 
     def _length(self, training: LanguageTraining, split: str, length: int, stride: int | None) -> LengthRow:
         from headway.metrics.loss_by_length import LengthRow
@@ -161,9 +173,10 @@ class LanguagePipeline(Pipeline, Generates, Scores):
     @torch.no_grad()
     def explain(self, given: str) -> Explanation:
         """A text, after each of its tokens what might follow, and a search for what follows it."""
+        from headway.decoding.beam import BeamSettings
         from headway.decoding.trace import lines
-        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, Reads
-        from headway.tasks.search_trace import SearchSettings, search_trace
+        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription
+        from headway.tasks.search_trace import search_trace
         from headway.tasks.translation.search import positions_end
 
         tokens_1T = self.prompt(given)
@@ -171,15 +184,15 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         tokenizer, end = self.tokenizer, positions_end(self.model)
         trace = None
         if end is None or len(ids) + FURTHER <= end:
-            settings = SearchSettings(beam=4, max_tokens=FURTHER, alpha=0.6)
-            trace = search_trace(self.model, None, tokens_1T, tokenizer, settings)
+            settings = BeamSettings(width=4, alpha=0.6)
+            trace = search_trace(self.model, None, tokens_1T, tokenizer, settings, FURTHER)
         vectors: Tensor | None = self.model.embedding.weight  # type: ignore[union-attr, assignment]  # one-hot has none
         return Explanation(
             kind="language",
             given=given,
             said="" if trace is None else next((line.text for line in lines(trace)), ""),
             forward=lambda: self.model(tokens_1T)[0],
-            reads={"": Reads(label="Decoder", sequence=TEXT)},
+            reads={"": StackDescription(label="Decoder", sequence=TEXT)},
             sequences={TEXT: {"label": "Text", "tokens": [tokenizer.token(index) for index in ids]}},
             output=Output(name=tokenizer.token, label="What comes next", sequence=TEXT, targets=[*ids[1:], None]),
             tables={} if vectors is None else {TEXT: EmbeddingTable(ids=ids, vectors=vectors, tokenizer=tokenizer)},

@@ -1,4 +1,4 @@
-"""How many steps a Universal Transformer takes for each token: what a ponder map is drawn from (Dehghani et al. 2019, §2.2)."""
+"""How many steps a Universal Transformer takes for each token (Dehghani et al. 2019, §2.2): for a ponder map."""
 
 from __future__ import annotations
 
