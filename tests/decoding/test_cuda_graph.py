@@ -47,7 +47,7 @@ def test_drawing_follows_the_seed_and_the_model():
     assert (share - model(prompt)[0, -1].softmax(-1)).abs().max() < 0.06
 
 
-def test_what_does_not_fit_is_refused():
+def test_a_batch_that_does_not_fit_is_rejected():
     decoder = GraphDecoder(gpt(), rows=2, capacity=12)
     with pytest.raises(ConfigError, match="for 2 texts of up to 12 tokens"):
         decoder.write(torch.zeros(2, 5, dtype=torch.long), 8)

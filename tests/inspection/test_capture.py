@@ -225,7 +225,7 @@ def test_each_call_is_a_pass_and_parts_of_a_model_are_too():
 
 
 @torch.no_grad()
-def test_a_temperature_is_told():
+def test_a_learned_temperature_is_recorded():
     model, call = subject("vit-local")
     with headway.capture(model, what=("scores", "q", "k")) as seen:
         call()
@@ -246,13 +246,13 @@ def test_a_temperature_is_told():
         ({"rows": slice(-2, None)}, r"rows=slice\(-2, None, None\), allowed"),
     ],
 )
-def test_what_is_not_there_is_named(asked, told):
+def test_unknown_taps_layers_heads_and_rows_are_rejected(asked, told):
     with pytest.raises(ConfigError, match=told), headway.capture(build("gpt-learned"), **asked):
         pass
 
 
 @torch.no_grad()
-def test_what_was_not_captured_is_named():
+def test_taps_that_were_not_captured_are_named():
     model = build("gpt-learned")
     with headway.capture(model, layers=[0]) as seen:
         with pytest.raises(ConfigError, match="nothing was captured"):
