@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result, compare
 from headway.interop.families import FAMILIES
-from headway.interop.family import taken
+from headway.interop.family import import_weights
 from headway.models import Vit, VitConfig
 from headway.nn.int8 import pack, quantise
 from headway.runs.weights import pick_precision
@@ -30,7 +30,7 @@ def run(options: Options) -> Report:
     theirs = _transformers()
     ours = Vit(MODEL).eval()
     weights = {name: value.detach() for name, value in theirs.named_parameters()}
-    set_weights(ours, taken(FAMILIES["vit"], MODEL, weights), "the peer")
+    set_weights(ours, import_weights(FAMILIES["vit"], MODEL, weights), "the peer")
     peers = {"transformers": theirs, **_timm()}
     sides = {"fp32": ours, "auto": _auto(ours)}
     results = [

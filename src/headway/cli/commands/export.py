@@ -6,8 +6,9 @@ import sys
 from argparse import Namespace
 from pathlib import Path
 
-from headway.interop.export_proof import Proof
-from headway.interop.exporter import Exporting, export
+from headway.interop.export_proof import ExportProof
+from headway.interop.export_requests import export_request
+from headway.interop.exporter import export
 from headway.interop.onnx_export import GRAPH
 from headway.runs import load
 
@@ -15,7 +16,7 @@ from headway.runs import load
 def run(arguments: Namespace) -> None:
     """Hand a run out as a model folder; what was compared goes to stderr, the folder's name to stdout."""
     found = load(arguments.run, device="cpu", average=arguments.average)
-    proof = export(Exporting.of(found), Path(arguments.out), onnx=arguments.onnx)
+    proof = export(export_request(found), Path(arguments.out), onnx=arguments.onnx)
     for name in proof.left_out:
         print(f"headway: note: {name} has no place in {proof.family} and is left out", file=sys.stderr)
     if proof.zeros:
@@ -36,7 +37,7 @@ def run(arguments: Namespace) -> None:
     print(arguments.out)
 
 
-def _texts(proof: Proof) -> str:
+def _texts(proof: ExportProof) -> str:
     """What was compared of words; nothing where a model has none."""
     said = f", {proof.tokens_generated} tokens generated alike" if proof.tokens_generated else ""
     return said + (f", {proof.texts_compared} texts tokenised alike" if proof.texts_compared else "")

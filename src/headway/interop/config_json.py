@@ -27,7 +27,7 @@ ACTIVATIONS: dict[str, Activation] = {
 WRITTEN = {"relu": "relu", "leaky_relu": "leaky_relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
 
 
-class Fields:
+class ConfigFields:
     """The fields of a config.json; each has the default that transformers gives it."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -80,7 +80,7 @@ class Fields:
         return allowed[value]
 
     def only(self, **allowed: Any) -> None:
-        """Fields that change the maths: each must be absent, null or as given here."""
+        """ConfigFields that change the maths: each must be absent, null or as given here."""
         for name, value in allowed.items():
             got = self.config.get(name, value)
             if got is not None and got != value:
