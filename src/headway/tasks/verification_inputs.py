@@ -140,7 +140,8 @@ def text_inputs(
     names: Named = "token",
 ) -> VerificationInputs:
     """Inputs of a model of text: the given lines, else `own` (the first lines of the run's data) and random ones."""
-    budget, notes = TokenBudget.of(layout, model), []
+    budget = TokenBudget.of(layout, model)
+    notes: list[str] = []
     if given:
         examples = line_examples(layout, given, budget)
     else:

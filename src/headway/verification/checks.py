@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path as File
+from typing import Any
 
 import torch
 
@@ -217,8 +218,8 @@ def _precision(subject: VerificationSubject, base: Logits, *, precision: str) ->
 def _compiled(subject: VerificationSubject, base: Logits) -> LogitPair:
     _must_compile(subject)
     # `run` calls its `self`: here the compiled module, which has the attributes of the model.
-    compiled = partial(type(subject.model).run, torch.compile(subject.model, dynamic=True))
-    return LogitPair(base, paths.together(compiled, subject.examples))
+    compiled: Any = torch.compile(subject.model, dynamic=True)
+    return LogitPair(base, paths.together(partial(type(subject.model).run, compiled), subject.examples))
 
 
 def _exported(subject: VerificationSubject, base: Logits) -> LogitPair:
