@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import headway
 from headway.cli import main
 from headway.data.synthetic.shapes import SHAPES, scenes
 from headway.nn.patches import Patches
-from headway.tasks.captioning.attention_maps import cut
+from headway.tasks.image_classification.patches import image_patches
 
 TINY = [
     word for key in ("width 16", "inner 32", "heads 2", "layers 1", "image 16")
@@ -117,14 +116,16 @@ def test_an_image_as_the_model_reads_it(run, tmp_path, capsys):
     assert Image.open(picture).format == "PNG"
     found = headway.load(run)
     (pixels,) = (each.pixels for each in found.classify([file]))
-    read = cut(found.config.model, pixels, (0.2, 0.4, 0.6))
+    kind = found.config.model.patches
+    assert (found.pipeline.patches(pixels).patches == image_patches(pixels, 4, kind, (0.2, 0.4, 0.6)).patches).all()
+    read = image_patches(pixels, 4, kind, (0.2, 0.4, 0.6))
     assert read.patches.shape == (4, 4, 4, 4, 3)
     assert (read.patches[1, 2] == pixels[:, 4:8, 8:12].transpose(1, 2, 0)).all()
     assert read.copies.shape == (5, 3, 16, 16)
     assert (read.copies[0] == pixels).all()
     assert (read.copies[1][:, 2:, 2:] == pixels[:, :-2, :-2]).all()
     assert read.copies[1][:, 0, 0].tolist() == [51, 102, 153]
-    assert cut(replace(found.config.model, patches=Patches()), pixels, (0.2, 0.4, 0.6)).copies is None
+    assert image_patches(pixels, 4, Patches(), (0.2, 0.4, 0.6)).copies is None
 
 
 def test_what_a_classifier_does_not_do(run, capsys):
@@ -133,7 +134,7 @@ def test_what_a_classifier_does_not_do(run, capsys):
     assert main(["generate", str(run), "--prompt", "x"]) == 2
     assert main(["score", str(run), "a\tb"]) == 2
     assert main(["evaluate", str(run), "--stride", "2"]) == 2
-    assert "--stride is for a language model" in capsys.readouterr().err
+    assert "--stride is not supported by an image classifier" in capsys.readouterr().err
 
 
 def test_a_classifier_is_verified_with_images_of_its_own(run, capsys):
@@ -150,6 +151,7 @@ def test_a_classifier_is_verified_with_images_of_its_own(run, capsys):
         (["nowhere.png"], 3, "nowhere.png: no such file"),
         (["FAKE"], 3, "not a readable image"),
         (["FAKE", "--out", "x.svg"], 2, "--out x.svg, allowed: a name that ends in .png"),
+        ([], 2, "no image:"),
     ],
 )
 def test_mistakes_of_classify(run, tmp_path, capsys, arguments, code, message):

@@ -16,7 +16,7 @@ from headway.data import poses
 from headway.data.synthetic import tone_images as sounds
 from headway.data.synthetic.stick_figures import KEYPOINTS, figures
 from headway.data.synthetic.tones import KINDS, tones
-from headway.data.wav import write_wav
+from tests.sounds import write_wav
 
 QUICK = [
     word for key in ("steps 4", "evaluate_every 2", "save_every 2", "batch_tokens 4", "device cpu")
@@ -53,7 +53,7 @@ def test_pose_is_evaluated_as_coco_does(run, capsys):
     assert main(["evaluate", str(run)]) == 0
     assert "mean_oks" in capsys.readouterr().out
     assert main(["evaluate", str(run), "--plot", "a.png"]) == 2
-    assert "is a pose model" in capsys.readouterr().err
+    assert "--plot is not supported by a pose model" in capsys.readouterr().err
     last = json.loads((run / "log.jsonl").read_text().splitlines()[-1])
     assert set(last) == {"step", "val_loss", "val_oks_ap"}
 
@@ -80,8 +80,8 @@ def test_the_skeleton_is_drawn(run, tmp_path, capsys):
     [
         (["pose", "RUN", "nowhere.png"], 3, "nowhere.png: no such file"),
         (["pose", "RUN", "a.png", "--out", "x.svg"], 2, "--out x.svg, allowed: a name that ends in .png"),
-        (["classify", "RUN", "a.png"], 2, "does not classify images: it finds keypoints"),
-        (["translate", "RUN", "x"], 2, "is a pose model: it finds keypoints"),
+        (["classify", "RUN", "a.png"], 2, "is a pose model: it cannot classify; it can pose, evaluate"),
+        (["translate", "RUN", "x"], 2, "is a pose model: it cannot translate"),
         (["generate", "RUN", "--prompt", "x"], 2, "is a pose model"),
         (["verify", "RUN", "missing.png"], 3, "missing.png"),
         (

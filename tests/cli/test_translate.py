@@ -182,7 +182,7 @@ def test_bytes_that_are_no_text_are_named_and_what_came_before_is_translated(tra
     process = run_headway(["translate", translator])
     out, err = process.communicate(b"\xef\xbb\xbfthe cat\r\nthe cat\nbad \xff here\n")
     assert process.returncode == 3
-    assert b"stdin: line 3, byte 5 is no UTF-8" in err
+    assert b"stdin: line 3, byte 5: invalid UTF-8" in err
     assert len(out.splitlines()) == 2
     assert len(set(out.splitlines())) == 1
 

@@ -118,7 +118,7 @@ def test_a_folder_without_captions_says_what_was_looked_for(folder, tmp_path):
     (folder / "captions.txt").unlink()
     with pytest.raises(DataError, match=r"no captions \(captions\*\.txt.*there are: 0\.png"):
         load(folder, tmp_path)
-    with pytest.raises(DataError, match="phrases is text, expected images with captions: shapes"):
+    with pytest.raises(DataError, match="phrases is parallel text, expected images with captions: shapes"):
         load_captions("phrases", reading(tmp_path), lambda what, done, total: None)
     with pytest.raises(DataError, match="no such file"):
         load(tmp_path / "nowhere", tmp_path)

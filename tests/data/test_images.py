@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headway.data.image_decoding import LARGEST, Picture, decode
-from headway.data.images import ImageReading, ImageStore, held_out, load_images, part_of
+from headway.data.image_decoding import LARGEST, EncodedImage, decode
+from headway.data.images import ImageReading, ImageStore, class_subset, held_out, load_images
 from headway.errors import DataError
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -51,7 +51,7 @@ def read(tmp_path):
 
 
 def decoded(data: bytes, size: int = 4):
-    return decode(Picture("x", 0, data), size)
+    return decode(EncodedImage("x", 0, data), size)
 
 
 # --- one picture ---------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def test_images_are_decoded_once(tmp_path, read, monkeypatch):
     first = read(path, progress=lambda what, done, total: seen.append((what, done, total)))
     assert ("reading train", 10, 10) in seen
     assert ("decoding val", 2, 2) in seen
-    monkeypatch.setattr("headway.data.images.decode_all", None)
+    monkeypatch.setattr("headway.data.images.decode_each", None)
     again = read(path)
     assert np.array_equal(first.splits["train"].pixels, again.splits["train"].pixels)
     assert first.contents == again.contents
@@ -326,7 +326,7 @@ def test_folders_that_are_no_set(tmp_path, read, make, wrong):
 def test_a_share_is_of_each_class_and_part_of_a_larger_share():
     labels = np.repeat([0, 1, 2], [100, 50, 3])
     pixels = np.arange(len(labels), dtype=np.uint8)[:, None, None, None] * np.ones((1, 3, 1, 1), np.uint8)
-    found = [part_of(ImageStore(pixels, labels), share) for share in (0.1, 0.5, 1.0)]
+    found = [class_subset(ImageStore(pixels, labels), share) for share in (0.1, 0.5, 1.0)]
     assert [np.bincount(each.labels).tolist() for each in found] == [[10, 5, 1], [50, 25, 2], [100, 50, 3]]
     seen = [set(each.pixels[:, 0, 0, 0].tolist()) for each in found]
     assert seen[0] < seen[1] < seen[2]

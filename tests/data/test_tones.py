@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from headway.data.synthetic.tones import KINDS, tones
-from headway.data.wav import read_wav, resample, write_wav
+from headway.data.wav import read_wav, resample
 from headway.errors import DataError
+from tests.sounds import write_wav
 
 RATE = 8000
 SINE = 0.8 * np.sin(2 * np.pi * 440 * np.arange(RATE // 4) / RATE)

@@ -303,7 +303,7 @@ def test_every_tap_has_one_name_and_every_name_one_meaning():
 
 @torch.no_grad()
 def test_memory_grows_with_the_rows_asked_for_not_with_the_square_of_the_length(monkeypatch):
-    monkeypatch.setattr("headway.ops.attention_weights.BLOCK", 1 << 12)
+    monkeypatch.setattr("headway.ops.attention_scores.BLOCK", 1 << 12)
     model = build_model(replace(GPT, context=1024, position=Rotary()), seed=0).eval()
 
     def most(length: int, rows: int) -> int:

@@ -33,14 +33,14 @@ from headway.models import (
 )
 from headway.nn.longformer_attention import Windows
 from headway.nn.patches import Hybrid
-from headway.runs import CONFIG
 from headway.runs.config import ONE, RunConfig, TaskConfig
+from headway.runs.folder import CONFIG
 from headway.storage.commit import commit_file
-from headway.tasks.captioning.training import Captioning
-from headway.tasks.image_classification.training import Classification
+from headway.tasks.captioning import Captioning
+from headway.tasks.image_classification import Classification
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
-from headway.tasks.pose.training import PoseEstimation
+from headway.tasks.pose import PoseEstimation
 from headway.tasks.text_classification.training import TextClassification
 from headway.tasks.translation.training import Translation
 from headway.training.checkpoints import Checkpoints

@@ -14,7 +14,7 @@ from headway.cli import main
 from headway.errors import BadModelError, ConfigError
 from headway.interop.hf_reference import REFERENCE
 from headway.runs.import_folder import import_folder
-from headway.storage.commit import read_tensors
+from headway.storage.tensors import read_tensors
 from tests.interop import peers
 from tests.interop.folders import CONFIG, characters, write_gpt2
 from tests.interop.runs import bugs, found_in, save

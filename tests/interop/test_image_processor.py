@@ -18,10 +18,10 @@ from headway.config import plain
 from headway.data.config import DataConfig
 from headway.models import VitConfig, build_model
 from headway.nn.patches import Shifted
-from headway.runs import CONFIG
 from headway.runs.config import RunConfig
+from headway.runs.folder import CONFIG
 from headway.storage.commit import commit_file
-from headway.tasks.image_classification.training import Classification
+from headway.tasks.image_classification import Classification
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from headway.errors import BadModelError
 from headway.interop.model_folder import ModelFolder
 from headway.interop.safetensors_writer import chunks_of
-from headway.storage.commit import committing
+from headway.storage.commit import commit_folder
 from headway.storage.manifest import problems
 from tests.interop.folders import CONFIG, gpt2_tensors, write_gpt2
 
@@ -47,7 +47,7 @@ def test_a_header_of_odd_length_is_read(tmp_path):
 def test_a_streamed_file_is_the_librarys_to_the_byte(tmp_path, dtype):
     tensors = {name: tensor.to(dtype) for name, tensor in gpt2_tensors().items()}
     save_file(tensors, tmp_path / "whole.safetensors")
-    with committing(tmp_path / "out") as draft:
+    with commit_folder(tmp_path / "out") as draft:
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         draft.stream("model.safetensors", chunks_of(shapes, dtype, lambda name: tensors[name]))
     assert (tmp_path / "out/model.safetensors").read_bytes() == (tmp_path / "whole.safetensors").read_bytes()

@@ -11,8 +11,8 @@ from headway.decoding.beam import beam_search
 from headway.errors import ConfigError, DataError, ShapeError
 from headway.models import CaptionerRnnConfig, Source, build_model
 from headway.nn.recurrent import RecurrentConfig
-from headway.storage.commit import load_weights, save_weights
 from tests.models.tiny import CAPTIONING, VOCAB, build
+from tests.weights import load_weights, save_weights
 
 everything = pytest.mark.parametrize("name", CAPTIONING)
 

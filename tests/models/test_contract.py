@@ -7,8 +7,8 @@ import torch
 
 from headway.errors import DataError
 from headway.models import MODELS, DecisionConfig, PoseConfig, Source, TextClassifierConfig, WorldConfig, build_model
-from headway.storage.commit import load_weights, save_weights
 from tests.models.tiny import ALL, CAPTIONING, ENCODER, GENERATING, LANGUAGE, VISION, VOCAB, Text, build, outputs, text
+from tests.weights import load_weights, save_weights
 
 everything = pytest.mark.parametrize("name", ALL)
 generating = pytest.mark.parametrize("name", GENERATING)

@@ -17,7 +17,7 @@ from headway.interop.family import import_weights
 from headway.models import Vit, VitConfig
 from headway.models.vit import fit_positions
 from headway.nn.norms import LayerNorm
-from headway.storage.commit import read_tensors
+from headway.storage.tensors import read_tensors
 
 hf = pytest.importorskip("transformers")
 hf.logging.set_verbosity_error()

@@ -15,14 +15,14 @@ from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.universal_stack import listening
 from headway.tasks.adaptive_depth import mean_steps
 from headway.tasks.prepare import prepare_translation
-from headway.tasks.translation.training import Translation, TranslationTask
+from headway.tasks.translation.training import Translation, TranslationTraining
 from tests.models.tiny import TRANSLATOR, UNIVERSAL
 
 ADAPTIVE = Adaptive(steps=5, bias=-3.0, ponder=0.1)
 
 
 @pytest.fixture
-def task(tmp_path) -> TranslationTask:
+def task(tmp_path) -> TranslationTraining:
     lines = [" ".join(map(str, np.random.default_rng(n).integers(0, 9, n % 7 + 1))) for n in range(20)]
     for split in ("train", "val"):
         for side in ("en", "fr"):

@@ -26,9 +26,9 @@ from headway.models import (
 from headway.nn.longformer_attention import Windows
 from headway.nn.positions import Alibi, Learned, Rotary, Sinusoidal
 from headway.nn.recurrent import RecurrentConfig
-from headway.tasks.language_modelling.training import Language, LanguageTask
+from headway.tasks.language_modelling.training import Language, LanguageTraining
 from headway.tasks.length_extrapolation import by_length
-from headway.tasks.masked_lm.training import Masked, MaskedTask
+from headway.tasks.masked_lm.training import Masked, MaskedTraining
 
 CPU = torch.device("cpu")
 TEXT = "a dog and a cat and a bird; " * 3
@@ -42,10 +42,10 @@ def store(sequences: list[list[int]]) -> TokenStore:
 
 
 @pytest.fixture(scope="module")
-def task() -> LanguageTask:
+def task() -> LanguageTraining:
     tokenizer = Tokenizer.train(Characters(), [TEXT], specials=())
     split = store([tokenizer.encode(TEXT)])
-    return LanguageTask(Language(context=8), tokenizer, {"train": split, "val": split}, batch_tokens=64, seed=0)
+    return LanguageTraining(Language(context=8), tokenizer, {"train": split, "val": split}, batch_tokens=64, seed=0)
 
 
 @torch.no_grad()
@@ -101,11 +101,11 @@ def test_a_length_beyond_the_text_is_refused_by_name(task):
 # --- masked --------------------------------------------------------------------------------------------------------
 
 
-def masked_task(rows: str, lines: list[str]) -> MaskedTask:
+def masked_task(rows: str, lines: list[str]) -> MaskedTraining:
     tokenizer = Tokenizer.train(Word(), lines, specials=(*SPECIALS, MASK))
     split = store([*(tokenizer.encode(line) for line in lines), []])
     held = {"train": split, "val": split}
-    return MaskedTask(Masked(length=16, rows=rows), tokenizer, held, batch_tokens=64, seed=0)
+    return MaskedTraining(Masked(length=16, rows=rows), tokenizer, held, batch_tokens=64, seed=0)
 
 
 def test_rows_of_a_masked_model_at_other_lengths():

@@ -16,7 +16,7 @@ from headway.models import BertConfig, BertPretrainingConfig, LongformerConfig, 
 from headway.presets import preset
 from headway.runs import load, train_run
 from headway.runs.config import RunConfig
-from headway.tasks.masked_lm.training import FOLLOWS, RANDOM, Masked, MaskedTask
+from headway.tasks.masked_lm.training import FOLLOWS, RANDOM, Masked, MaskedTraining
 from headway.tasks.prepare import _in_sentences, prepare_masked
 from headway.tasks.training_task import IGNORED, Batch
 from headway.training.config import TrainConfig
@@ -49,11 +49,11 @@ def data(tmp_path) -> DataConfig:
     return DataConfig(spec=str(folder), tokenizer=Word(), cache=str(tmp_path / "cache"))
 
 
-def task_of(data: DataConfig, config: Masked | None = None, *, batch_tokens: int = 64, seed: int = 0) -> MaskedTask:
+def task_of(data: DataConfig, config: Masked | None = None, *, batch_tokens: int = 64, seed: int = 0) -> MaskedTraining:
     return prepare_masked(config or Masked(length=16), data, None, batch_tokens=batch_tokens, seed=seed)[0]
 
 
-def model_of(task: MaskedTask, bert: BertConfig = BERT) -> torch.nn.Module:
+def model_of(task: MaskedTraining, bert: BertConfig = BERT) -> torch.nn.Module:
     return build_model(BertPretrainingConfig(bert=replace(bert, vocab=task.tokenizer.size)), seed=0)
 
 
@@ -147,7 +147,7 @@ def test_words_keep_apart_where_a_line_breaks(tmp_path):
     assert task.splits["train"][3].tolist() == task.tokenizer.encode(" there")  # as it would be within a line
 
 
-def lengths_of(task: MaskedTask, indices: np.ndarray) -> np.ndarray:
+def lengths_of(task: MaskedTraining, indices: np.ndarray) -> np.ndarray:
     """Tokens in A, tokens in B and the label of each training row (rows, 3)."""
     rows = [task._row("train", int(place), int(number)) for place, number in indices]
     seconds = [int(row.segments.sum()) for row in rows]

@@ -81,7 +81,7 @@ def test_a_small_model_learns_reviews_and_is_judged_the_same_in_small_passes(tmp
     assert values["texts"] == 5
     assert "images" not in values
     monkeypatch.setattr(text_classification, "EVALUATED", 16)
-    again = task.guesses(model, CPU, "val")
+    again = task.predictions(model, CPU, "val")
     assert again.nats / 5 == pytest.approx(found.loss, rel=1e-4)
     assert torch.equal(again.predicted, again.labels)
 

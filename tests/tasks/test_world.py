@@ -11,7 +11,7 @@ import torch
 pytest.importorskip("gymnasium")
 
 from headway.data.environments import Environment, Rendered
-from headway.data.episodes import Part
+from headway.data.episodes import EpisodeSplit
 from headway.errors import ConfigError, DataError
 from headway.models.observation import Codes
 from headway.storage.commit import discard
@@ -152,6 +152,6 @@ def test_the_held_out_episodes_are_not_learned_from(tmp_path):
     made.phase(model, 0, torch.device("cpu"))
     every = made.collected[0]
     train, val = made.splits["train"], made.splits["val"]
-    assert isinstance(train, Part)
+    assert isinstance(train, EpisodeSplit)
     assert len(train.episodes) + len(val.episodes) == len(every)
     assert train.episodes.steps + val.episodes.steps == every.steps

@@ -1,4 +1,4 @@
-"""Taking up a model folder beside copying, hashing and syncing the same bytes: GPT-2 124M with random weights."""
+"""Importing a model folder against copying, hashing and syncing the same bytes: GPT-2 124M with random weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROUNDS = 5
 
 
 def run(options: Options) -> Report:
-    """The whole import (header, tokenizer, weights, manifest, self-check) beside a copy of the weights alone."""
+    """The whole import (header, tokenizer, weights, manifest, self-check) against a copy of the weights alone."""
     with tempfile.TemporaryDirectory() as place:
         folder, numbers = Path(place) / "gpt2", count()
         _write(folder)
@@ -51,7 +51,7 @@ def _copied(source: Path, copy: Path) -> None:
 
 
 def _write(folder: Path) -> None:
-    """A folder as it is published: GPT-2's tensors under their names, and a vocabulary of as many tokens."""
+    """A folder in Hugging Face format: GPT-2's tensors under their names, and a vocabulary of its size."""
     folder.mkdir()
     family = FAMILIES["gpt2"]
     config = {"model_type": family.name, **family.write(MODEL, GenerationTokens())}

@@ -11,11 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.data.captions import a_few_described
 from headway.data.config import DataConfig
-from headway.data.datasets import a_few_images, load_parallel, load_text
+from headway.data.datasets import load_parallel, load_text, sample_captioned_images, sample_images
 from headway.data.files import read_bytes
-from headway.data.image_decoding import Picture, decoded
+from headway.data.image_decoding import EncodedImage, decode_images
 from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, HeadwayError
 from headway.interop.export_requests import export_request
@@ -23,15 +22,18 @@ from headway.interop.exporter import round_trip
 from headway.interop.hf_reference import REFERENCE
 from headway.models import Model, ModelInputs
 from headway.runs import Run, load
-from headway.tasks.captioning.training import Captioning
-from headway.tasks.decision_transformer.training import Deciding
-from headway.tasks.image_classification.training import Classification
-from headway.tasks.language_modelling.training import Language
-from headway.tasks.masked_lm.training import Masked
-from headway.tasks.pose.training import MEAN, STD, PoseEstimation
-from headway.tasks.sentence_embedding.embed import Embedding, around
-from headway.tasks.text_classification.training import TextClassification
-from headway.tasks.translation.training import Translation, before_source
+from headway.tasks.captioning.config import Captioning
+from headway.tasks.decision_transformer.config import Deciding
+from headway.tasks.image_classification.config import Classification
+from headway.tasks.language_modelling.config import Language
+from headway.tasks.masked_lm.config import Masked
+from headway.tasks.pose.config import PoseEstimation
+from headway.tasks.pose.training import MEAN, STD
+from headway.tasks.sentence_embedding.config import Embedding
+from headway.tasks.sentence_embedding.embed import around
+from headway.tasks.text_classification.config import TextClassification
+from headway.tasks.translation.config import Translation
+from headway.tasks.translation.search import before_source
 from headway.tasks.verification_inputs import (
     MAX_GIVEN,
     OWN,
@@ -48,7 +50,7 @@ from headway.tasks.verification_inputs import (
     random_examples,
     text_inputs,
 )
-from headway.tasks.world_model.training import WorldModel
+from headway.tasks.world_model.config import WorldModel
 from headway.verification.checks import VerificationSubject
 
 
@@ -192,7 +194,7 @@ def image_classification(run: Any, files: Sequence[str]) -> VerificationInputs:
         images = []
         if data.spec and task.sound is None:
             try:
-                some = a_few_images(data.spec, data.classes, count=OWN, size=task.size)
+                some = sample_images(data.spec, data.classes, count=OWN, size=task.size)
                 images = normalised_images(some, task.mean, task.std)
             except HeadwayError as error:
                 notes.append(missing_data("images", error))
@@ -224,7 +226,8 @@ def captioning(run: Any, files: Sequence[str]) -> VerificationInputs:
     images = _decoded(files, task.size, task.mean, task.std)
     if not files and data.spec:
         try:
-            images = normalised_images(a_few_described(data.spec, count=OWN, size=task.size), task.mean, task.std)
+            some = sample_captioned_images(data.spec, count=OWN, size=task.size)
+            images = normalised_images(some, task.mean, task.std)
         except HeadwayError as error:
             notes.append(missing_data("images", error))
     if len(images) < 2 or not files:
@@ -256,8 +259,8 @@ def _decoded(
     files: Sequence[str], size: int, mean: Sequence[float], std: Sequence[float], decode: Any = None
 ) -> list[Tensor]:
     """These image files, normalised."""
-    pictures = (Picture(name, 0, read_bytes(Path(name))) for name in files[:MAX_GIVEN])
-    return normalised_images(decoded(pictures, size, decode), mean, std) if files else []
+    pictures = (EncodedImage(name, 0, read_bytes(Path(name))) for name in files[:MAX_GIVEN])
+    return normalised_images(decode_images(pictures, size, decode), mean, std) if files else []
 
 
 def unsupported(run: Any, given: Sequence[str]) -> VerificationInputs:

@@ -29,7 +29,7 @@ class Augmentation:
 
     flip: bool = True  # left and right, half of the time
     crop: int = 4  # pixels of black put around, before the old size is cut out somewhere
-    policy: AutoAugment | None = None
+    policy: AutoAugment | None = None  # a learned policy of colour and geometry changes; None: none
     erase: float = 0.0  # the chance that a rectangle is put to the mean colour
     mix: float = 0.0  # the chance that a batch is mixed with itself: half of the time CutMix, half Mixup, λ uniform
 

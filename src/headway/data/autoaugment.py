@@ -77,7 +77,7 @@ Tables = tuple[Tensor, Tensor, Tensor, Tensor]
 class AutoAugment:
     """The policy found on CIFAR-10; what moves in from outside is grey."""
 
-    fill: float = 128.0
+    fill: float = 128.0  # grey value, 0 to 255, of what moves in from outside
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.fill <= 255.0:

@@ -19,7 +19,7 @@ EXPECTED = "captions*.txt, .tsv, .csv or .json, or *.token.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
+class CaptionedFile:
     """An image, what its captions say of it, and what errors call the first of them."""
 
     where: str
@@ -27,7 +27,7 @@ class Described:
     captions: tuple[str, ...]
 
 
-def find_captions(path: Path) -> dict[str, list[Described]]:
+def find_captions(path: Path) -> dict[str, list[CaptionedFile]]:
     """The images of each split with their captions, in the order of the file. Raises DataError for what is none.
 
     A file whose name has train, val or test in it holds that split, any other the training set.
@@ -35,7 +35,7 @@ def find_captions(path: Path) -> dict[str, list[Described]]:
     files = [path] if path.is_file() else _caption_files(path)
     if not files:
         raise DataError(f"{path}: no captions ({EXPECTED}); there are: {names(listing(path))}")
-    found: dict[str, list[Described]] = {}
+    found: dict[str, list[CaptionedFile]] = {}
     for file in files:
         split = _split_of(file)
         if split in found:
@@ -56,7 +56,7 @@ def _split_of(file: Path) -> str:
     return next((part for part in named if part in SPLITS), "train")
 
 
-def _described(file: Path, split: str) -> list[Described]:
+def _described(file: Path, split: str) -> list[CaptionedFile]:
     pairs = _coco(file) if file.suffix.lower() == ".json" else _lines(file)
     places = _places(file, split)
     first: dict[str, str] = {}
@@ -69,7 +69,7 @@ def _described(file: Path, split: str) -> list[Described]:
         said.setdefault(name, []).append(caption)
     if not said:
         raise DataError(f"{file}: no captions, expected at least 1")
-    return [Described(first[name], _found(places, name), tuple(texts)) for name, texts in said.items()]
+    return [CaptionedFile(first[name], _found(places, name), tuple(texts)) for name, texts in said.items()]
 
 
 def _places(file: Path, split: str) -> list[Path]:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from headway.data.caption_files import Described, find_captions
+from headway.data.caption_files import CaptionedFile, find_captions
 from headway.data.files import read_bytes
-from headway.data.image_decoding import RULE, Picture, Pixels, decoded
+from headway.data.image_decoding import RULE, Pixels
 from headway.data.image_files import ClassFolders
-from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, held_out, open_store, store_pictures
+from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, held_out, open_store, store_images
 from headway.data.synthetic import shapes
 from headway.data.token_store import fingerprint
 from headway.errors import DataError
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 TEXTS = "captions.json"
@@ -26,7 +26,7 @@ Sentences = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Captioned:
+class CaptionedImages:
     """Decoded images (N, 3, H, W) and the sentences said of each."""
 
     pixels: Pixels
@@ -41,7 +41,7 @@ class Captions:
     """Images with captions by split; `contents` has a digest of each split."""
 
     name: str
-    splits: dict[str, Captioned]
+    splits: dict[str, CaptionedImages]
     contents: dict[str, str]
     left_out: int = 0  # missing or bad images
 
@@ -50,7 +50,7 @@ def load_shape_captions(size: int, cache: Path, progress: Progress) -> Captions:
     """The built-in scenes of two shapes, drawn once and kept. Raises DataError for a size too small to see shapes."""
     if size < 16:
         raise DataError(f"shapes at {size} pixels, allowed: 16 and above")
-    splits: dict[str, Captioned] = {}
+    splits: dict[str, CaptionedImages] = {}
     contents: dict[str, str] = {}
     for number, (name, count) in enumerate(shapes.COUNTS.items()):
         folder = cache / f"shape-captions-{shapes.VERSION}-{size}-{name}"
@@ -59,7 +59,7 @@ def load_shape_captions(size: int, cache: Path, progress: Progress) -> Captions:
             _draw(folder, number, count, size, unseen=name == "unseen")
         progress("drawing shapes", number + 1, len(shapes.COUNTS))
         texts = json.loads((folder / TEXTS).read_text())
-        splits[name] = Captioned(open_store(folder, size).pixels, tuple((text,) for text in texts))
+        splits[name] = CaptionedImages(open_store(folder, size).pixels, tuple((text,) for text in texts))
         contents[name] = _digest((pixels.tobytes() for pixels in splits[name].pixels), splits[name].captions)
     return Captions(name="shapes", splits=splits, contents=contents)
 
@@ -76,7 +76,7 @@ def _draw(folder: Path, split: int, count: int, size: int, *, unseen: bool) -> N
                 file.write(pixels.tobytes())
                 texts.extend(said)
 
-    with committing(folder, shared=True) as draft:
+    with commit_folder(folder, shared=True) as draft:
         draft.write(PIXELS, fill)
         draft.write(LABELS, np.arange(count, dtype=np.int64).tofile)
         draft.json(TEXTS, texts)
@@ -98,7 +98,7 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
         name: [hashlib.sha256(read_bytes(each.file)).digest() for each in those] for name, those in there.items()
     }
     _choose_val(path, there, digests, reading)
-    splits: dict[str, Captioned] = {}
+    splits: dict[str, CaptionedImages] = {}
     contents: dict[str, str] = {}
     wrong: list[str] = []
     for name, those in there.items():
@@ -107,9 +107,9 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
         contents[name] = _digest(digests[name], [each.captions for each in those])
         folder = reading.cache / f"captioned-{fingerprint([contents[name], str(reading.size), RULE])}"
         pictures = ClassFolders(tuple((each.file, row) for row, each in enumerate(those)))
-        store, bad = store_pictures(folder, pictures, reading, f"decoding {name}", progress)
+        store, bad = store_images(folder, pictures, reading, f"decoding {name}", progress)
         wrong += bad
-        splits[name] = Captioned(store.pixels, tuple(those[row].captions for row in store.labels))
+        splits[name] = CaptionedImages(store.pixels, tuple(those[row].captions for row in store.labels))
     if wrong and not reading.skip_bad:
         raise _bad(wrong[0], len(wrong), total, "bad")
     for name, split in splits.items():
@@ -118,24 +118,12 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
     return Captions(name=str(path), splits=splits, contents=contents, left_out=len(missing) + len(wrong))
 
 
-def a_few_described(spec: str | Path, *, count: int, size: int) -> list[Pixels]:
-    """Some images (3, H, W) of a set with captions, held out ones where it has such, without going through all of it.
-
-    Raises DataError for what has no captions, or an image that cannot be read.
-    """
-    if str(spec) == "shapes":
-        return list(shapes.captions(count, size=size, seed=1)[0])
-    splits = find_captions(Path(spec).expanduser())
-    chosen = next(splits[name] for name in ("val", "test", "train") if name in splits)
-    return decoded((Picture(each.where, 0, read_bytes(each.file)) for each in chosen[:count]), size)
-
-
 def _bad(first: str, count: int, total: int, what: str) -> DataError:
     return DataError(f"{first}; {count:,} of {total:,} images are {what}; --data.skip_bad true leaves them out")
 
 
 def _choose_val(
-    path: Path, there: dict[str, list[Described]], digests: dict[str, list[bytes]], reading: ImageReading
+    path: Path, there: dict[str, list[CaptionedFile]], digests: dict[str, list[bytes]], reading: ImageReading
 ) -> None:
     """Put the split that was asked for, or a tenth of train, where `val` is expected."""
     if reading.val:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from headway.data.files import listing, names, read_bytes
-from headway.data.image_decoding import Pixels, opened
+from headway.data.image_decoding import Pixels, open_image
 from headway.data.images import Progress
 from headway.data.poses import Floats, Poses, PoseStore, digest
 from headway.data.synthetic.stick_figures import KEYPOINTS
@@ -72,7 +72,7 @@ def _cut(
     left, top = x + width / 2 - side / 2, y + height / 2 - side / 2
     box = (round(left), round(top), round(left + side), round(top + side))
     scale = size / max(box[2] - box[0], 1)
-    image = opened(read_bytes(path), str(path))
+    image = open_image(read_bytes(path), str(path))
     if side > 2 * AROUND * max(image.size):  # a wrong number could ask for more than memory holds
         raise DataError(f"{file}: person {number}: bbox {person['bbox']}, the image has {image.size} pixels")
     pixels: Pixels = np.asarray(image.crop(box).resize((size, size)), np.uint8).transpose(2, 0, 1)

@@ -11,14 +11,14 @@ TRAINED_ON = ("train", "val")  # what decides a run's weights; other splits are 
 SHOWN = 12  # characters of a digest in a message
 
 
-def contents(text: ParallelText | PlainText, expected: Mapping[str, str] | None = None) -> dict[str, str]:
+def split_digests(text: ParallelText | PlainText, expected: Mapping[str, str] | None = None) -> dict[str, str]:
     """The digest of each split. Raises ConfigError naming a split that is not what `expected` says."""
     found = {split: text.fingerprint(split)[0] for split in text.splits}
-    expect_contents(found, expected)
+    check_digests(found, expected)
     return found
 
 
-def expect_contents(found: Mapping[str, str], expected: Mapping[str, str] | None) -> None:
+def check_digests(found: Mapping[str, str], expected: Mapping[str, str] | None) -> None:
     """Raise ConfigError naming a split that is not what a run was trained on; None allows everything."""
     if expected is not None:
         for split in TRAINED_ON:

@@ -74,13 +74,13 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class ImageObservation:
     """Observations of square pictures, `size` pixels a side, in red, green and blue."""
 
     size: int
 
 
-Shape = Symbols | Vector | Picture
+Shape = Symbols | Vector | ImageObservation
 
 
 class BrokenEpisodeError(DataError):
@@ -131,11 +131,11 @@ class Environment:
 
     def _read(self, observation: Any) -> Observation:
         if isinstance(self.view, Rendered):
-            return small(self.env.render(), self.view.size)
+            return downscaled(self.env.render(), self.view.size)
         if isinstance(self.view, Grid):
             observation = observation[self.view.part] if isinstance(observation, dict) else observation
-        if isinstance(self.shape, Picture):
-            return small(observation, self.shape.size)
+        if isinstance(self.shape, ImageObservation):
+            return downscaled(observation, self.shape.size)
         if isinstance(self.shape, Symbols):
             return self._symbols(observation)
         vector = np.asarray(observation, np.float32).reshape(-1)
@@ -161,13 +161,13 @@ class Environment:
 Maker = Callable[[], Environment]
 
 
-def small(frame: Any, size: int) -> NDArray[np.uint8]:
+def downscaled(frame: Any, size: int) -> NDArray[np.uint8]:
     """A picture (H, W, 3), or (H, W) in grey, as (3, size, size)."""
     image = Image.fromarray(np.asarray(frame, np.uint8)).convert("RGB").resize((size, size), Image.Resampling.BOX)
     return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
 
 
-def painter(name: str) -> Any:
+def make_renderer(name: str) -> Any:
     """A gymnasium environment that draws itself, or None where it cannot."""
     try:
         return _made(name, "rgb_array")
@@ -175,7 +175,7 @@ def painter(name: str) -> Any:
         return None
 
 
-def painted(env: Any, observation: Observation) -> NDArray[np.uint8] | None:
+def render_observation(env: Any, observation: Observation) -> NDArray[np.uint8] | None:
     """The picture of an observation by an environment that lets itself be put there; None of any other."""
     world = env.unwrapped
     try:
@@ -225,7 +225,7 @@ def _shape(env: Any, name: str, view: View) -> Shape:
     """What observations look like. Raises ConfigError naming a space that no model here reads."""
     space = env.observation_space
     if isinstance(view, Rendered):
-        return Picture(size=view.size)
+        return ImageObservation(size=view.size)
     if isinstance(view, Grid):
         parts = getattr(space, "spaces", None)
         if parts is not None and view.part not in parts:
@@ -238,7 +238,7 @@ def _shape(env: Any, name: str, view: View) -> Shape:
     if kind == "MultiDiscrete":
         return Symbols(parts=int(space.nvec.size), levels=int(space.nvec.max()))
     if kind == "Box" and len(space.shape) == 3 and space.dtype == np.uint8:
-        return Picture(size=view.size)
+        return ImageObservation(size=view.size)
     if kind == "Box" and len(space.shape) == 1:
         return Vector(size=int(space.shape[0]))
     raise ConfigError(

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
 from headway.errors import DataError
-from headway.storage.commit import committing, read_tensors
+from headway.storage.commit import commit_folder
 from headway.storage.manifest import problems
+from headway.storage.tensors import read_tensors
 
 Policy = Callable[[Observation], NDArray[np.int64]]  # observations (B, …) -> actions (B,)
 TENSORS, FACTS = "episodes.safetensors", "facts.json"
@@ -89,7 +90,7 @@ class Episodes:
         return out
 
 
-def joined(parts: list[Episodes]) -> Episodes:
+def concatenate(parts: list[Episodes]) -> Episodes:
     """Several collections as one."""
     offsets = itertools.accumulate((len(part.actions) for part in parts), initial=0)
     starts = [part.starts[:-1] + at for part, at in zip(parts, offsets, strict=False)]
@@ -194,7 +195,7 @@ def _flat(episodes: list[_Playing], taken: int, dropped: int) -> Episodes:
 
 def write_episodes(folder: Path, episodes: Episodes, facts: dict[str, Any]) -> None:
     """Keep episodes as a folder of data files, whole or not at all."""
-    with committing(folder) as draft:
+    with commit_folder(folder) as draft:
         draft.tensors(TENSORS, {name: torch.from_numpy(np.array(getattr(episodes, name))) for name in COLUMNS})
         counts = {"episodes": len(episodes), "taken": episodes.taken, "dropped": episodes.dropped}
         draft.json(FACTS, {**facts, **counts})
@@ -212,7 +213,7 @@ def read_episodes(folder: Path) -> Episodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class EpisodeWindows:
     """Every stretch of `length` steps of some episodes; those that hang over an end are shorter, so that each step is
     in as many windows as any other.
     """
@@ -221,7 +222,7 @@ class Windows:
     lengths: NDArray[np.int64]  # (M,)
 
     @classmethod
-    def of(cls, episodes: Episodes, length: int) -> Windows:
+    def of(cls, episodes: Episodes, length: int) -> EpisodeWindows:
         """All windows there are."""
         begins, lengths = [], []
         for start, steps in zip(episodes.starts[:-1].tolist(), episodes.lengths.tolist(), strict=True):
@@ -236,24 +237,24 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EpisodeSplit:
     """Episodes to learn from, or to validate on, and every window of them."""
 
     episodes: Episodes
-    windows: Windows
+    windows: EpisodeWindows
     ages: NDArray[np.int64]
     goes_on: NDArray[np.bool_]  # rows from which a step was taken
     rows: NDArray[np.int64]  # their numbers
 
     @classmethod
-    def of(cls, episodes: Episodes, length: int) -> Part:
+    def of(cls, episodes: Episodes, length: int) -> EpisodeSplit:
         """All that is needed of episodes."""
         goes_on = np.ones(len(episodes.actions), bool)
         goes_on[episodes.starts[1:] - 1] = False
-        return cls(episodes, Windows.of(episodes, length), episodes.age(), goes_on, np.flatnonzero(goes_on))
+        return cls(episodes, EpisodeWindows.of(episodes, length), episodes.age(), goes_on, np.flatnonzero(goes_on))
 
 
-def held_out(every: Episodes) -> tuple[Episodes, Episodes]:
+def split_episodes(every: Episodes) -> tuple[Episodes, Episodes]:
     """Episodes to learn from, and every tenth to validate on: the last of a few, the only one of one."""
     held = np.arange(len(every)) % HELD_OUT == HELD_OUT - 1
     if not held.any():

@@ -21,7 +21,7 @@ def heatmaps(places: Tensor, *, image: tuple[int, int], size: tuple[int, int], s
     return down[:, :, :, None] * across[:, :, None, :]
 
 
-def places_of(maps: Tensor, *, image: tuple[int, int]) -> tuple[Tensor, Tensor]:
+def keypoints_of(maps: Tensor, *, image: tuple[int, int]) -> tuple[Tensor, Tensor]:
     """Maps (B, K, rows, columns) -> where each is highest (B, K, 2), in pixels, and how high (B, K).
 
     Between cells by a parabola through the logarithms beside the maximum, which is exact for a Gaussian (Zhang et al.

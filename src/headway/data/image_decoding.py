@@ -26,7 +26,7 @@ RULE = "square 1"  # part of every cache's key: changes when the same file would
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class EncodedImage:
     """A picture before it is decoded: what errors call it, its class, and a file's bytes or grey pixels (H, W)."""
 
     where: str
@@ -39,13 +39,13 @@ class Picture:
         return self.content if isinstance(self.content, bytes) else self.content.tobytes()
 
 
-def decode_all(
-    pictures: Iterable[Picture], size: int, how: Callable[[Picture, int], Pixels] | None = None
-) -> Iterator[tuple[Picture, Pixels | DataError]]:
+def decode_each(
+    pictures: Iterable[EncodedImage], size: int, how: Callable[[EncodedImage, int], Pixels] | None = None
+) -> Iterator[tuple[EncodedImage, Pixels | DataError]]:
     """Each picture with its pixels, or with what is wrong with it, in order; several are decoded at a time."""
     how = how or decode
 
-    def one(picture: Picture) -> Pixels | DataError:
+    def one(picture: EncodedImage) -> Pixels | DataError:
         try:
             return how(picture, size)
         except DataError as error:
@@ -59,26 +59,26 @@ def decode_all(
             yield from zip(held, pool.map(one, held), strict=True)
 
 
-def decoded(
-    pictures: Iterable[Picture], size: int, how: Callable[[Picture, int], Pixels] | None = None
+def decode_images(
+    pictures: Iterable[EncodedImage], size: int, how: Callable[[EncodedImage, int], Pixels] | None = None
 ) -> list[Pixels]:
     """Every picture, or DataError of the first that cannot be read."""
     pixels: list[Pixels] = []
-    for _, found in decode_all(pictures, size, how):
+    for _, found in decode_each(pictures, size, how):
         if isinstance(found, DataError):
             raise found
         pixels.append(found)
     return pixels
 
 
-def decode(picture: Picture, size: int) -> Pixels:
+def decode(picture: EncodedImage, size: int) -> Pixels:
     """A picture as (3, size, size): its shorter side becomes `size`, then the centre is cut out.
 
     The first frame counts, turned as EXIF says; what is transparent is laid on white; 16 bits become 8. Raises
     DataError naming the file and what is wrong with it.
     """
     if isinstance(picture.content, bytes):
-        image = opened(picture.content, picture.where)
+        image = open_image(picture.content, picture.where)
     else:
         image = Image.fromarray(picture.content)
     width, height = image.size
@@ -90,7 +90,7 @@ def decode(picture: Picture, size: int) -> Pixels:
     return pixels
 
 
-def opened(data: bytes, where: str) -> Image.Image:
+def open_image(data: bytes, where: str) -> Image.Image:
     """A file as an RGB image, turned as EXIF says. Raises DataError naming what is wrong."""
     if not data:
         raise DataError(f"{where}: an empty file, expected an image")

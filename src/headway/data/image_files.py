@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from headway.data.files import listing, names, read_bytes, read_lines, without_gz
 from headway.data.idx import read_idx
-from headway.data.image_decoding import ENDINGS, Picture
+from headway.data.image_decoding import ENDINGS, EncodedImage
 from headway.data.tables import open_parquet
 from headway.errors import DataError
 
@@ -24,7 +24,7 @@ IMAGE_COLUMNS, LABEL_COLUMNS = ("image", "img", "picture"), ("label", "labels", 
 class Split(Protocol):
     """Pictures that can be gone through again and again."""
 
-    def __iter__(self) -> Iterator[Picture]: ...
+    def __iter__(self) -> Iterator[EncodedImage]: ...
 
     def __len__(self) -> int: ...
 
@@ -38,9 +38,9 @@ class ClassFolders:
     def __len__(self) -> int:
         return len(self.files)
 
-    def __iter__(self) -> Iterator[Picture]:
+    def __iter__(self) -> Iterator[EncodedImage]:
         for path, label in self.files:
-            yield Picture(str(path), label, read_bytes(path))
+            yield EncodedImage(str(path), label, read_bytes(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class IdxFiles:
     def __len__(self) -> int:
         return len(read_idx(self.labels, dimensions=1))
 
-    def __iter__(self) -> Iterator[Picture]:
+    def __iter__(self) -> Iterator[EncodedImage]:
         images, labels = read_idx(self.images, dimensions=3), read_idx(self.labels, dimensions=1)
         if len(images) != len(labels):
             raise DataError(f"{self.images}: {len(images):,} images, {self.labels.name} has {len(labels):,} labels")
         for number, (pixels, label) in enumerate(zip(images, labels, strict=True), 1):
-            yield Picture(f"{self.images}: image {number}", int(label), pixels)
+            yield EncodedImage(f"{self.images}: image {number}", int(label), pixels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class ParquetRows:
         with open_parquet(self.path) as file:
             return int(file.metadata.num_rows)
 
-    def __iter__(self) -> Iterator[Picture]:
+    def __iter__(self) -> Iterator[EncodedImage]:
         number = 0
         numbers = {word: n for n, word in enumerate(self.words)}
         with open_parquet(self.path) as file:
@@ -82,7 +82,7 @@ class ParquetRows:
                 for row in batch.to_pylist():
                     number += 1
                     where = f"{self.path}: row {number}"
-                    yield Picture(where, _number(where, row[self.label], numbers), _bytes(where, row[self.image]))
+                    yield EncodedImage(where, _number(where, row[self.label], numbers), _bytes(where, row[self.image]))
 
 
 def _number(where: str, value: Any, numbers: dict[str, int]) -> int:

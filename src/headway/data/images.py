@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from headway.data import image_decoding as pictures
 from headway.data import spectrograms
-from headway.data.image_decoding import RULE, Picture, Pixels, decode_all
+from headway.data.image_decoding import RULE, EncodedImage, Pixels, decode_each
 from headway.data.image_files import Split, find_splits
 from headway.data.spectrograms import Spectrogram
 from headway.data.token_store import fingerprint
 from headway.errors import DataError
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 Labels = NDArray[np.int64]
@@ -68,7 +68,7 @@ class ImageReading:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _Scanned:
     """What one pass over a split's files tells: digest and class of each picture."""
 
     digests: list[bytes]
@@ -82,7 +82,7 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Subset:
     """Some pictures of a split."""
 
     split: Split
@@ -91,7 +91,7 @@ class _Part:
     def __len__(self) -> int:
         return int(self.chosen.sum())
 
-    def __iter__(self) -> Iterator[Picture]:
+    def __iter__(self) -> Iterator[EncodedImage]:
         return (picture for picture, chosen in zip(self.split, self.chosen, strict=True) if chosen)
 
 
@@ -102,7 +102,7 @@ def load_images(path: Path, reading: ImageReading, progress: Progress = lambda w
     splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != "train", name))}
     if "train" not in splits:
         raise DataError(f"{path}: no train split; splits: {', '.join(splits)}")
-    known = {name: _look(f"reading {name}", split, progress) for name, split in splits.items()}
+    known = {name: _scan(f"reading {name}", split, progress) for name, split in splits.items()}
     classes = classes or _counted(path, known["train"].labels)
     for name, found in known.items():
         _expect_labels(path, splits[name], name, found.labels, classes)
@@ -116,16 +116,16 @@ def load_images(path: Path, reading: ImageReading, progress: Progress = lambda w
         held = held_out(known["train"].digests, known["train"].labels)
         whole, all_known = splits["train"], known["train"]
         for name, chosen in (("train", ~held), ("val", held)):
-            splits[name] = _Part(whole, chosen)
+            splits[name] = _Subset(whole, chosen)
             digests = [digest for digest, each in zip(all_known.digests, chosen, strict=True) if each]
-            known[name] = _Known(digests, all_known.labels[chosen])
+            known[name] = _Scanned(digests, all_known.labels[chosen])
     contents = {name: found.digest(classes) for name, found in known.items()}
     stores: dict[str, ImageStore] = {}
     bad: dict[str, list[str]] = {}
     for name, split in splits.items():
         rule = RULE if reading.sound is None else reading.sound.rule
         folder = reading.cache / f"images-{fingerprint([contents[name], str(reading.size), rule])}"
-        stores[name], bad[name] = store_pictures(folder, split, reading, f"decoding {name}", progress)
+        stores[name], bad[name] = store_images(folder, split, reading, f"decoding {name}", progress)
     wrong = [each for found in bad.values() for each in found]
     if wrong and not reading.skip_bad:
         total = sum(map(len, splits.values()))
@@ -146,7 +146,7 @@ def held_out(digests: list[bytes], labels: Labels) -> NDArray[np.bool_]:
     return held
 
 
-def part_of(store: ImageStore, share: float) -> ImageStore:
+def class_subset(store: ImageStore, share: float) -> ImageStore:
     """This share of each class, at least one image: the first ones in an order that is always the same."""
     order = np.random.default_rng(0).permutation(len(store))
     chosen = np.zeros(len(store), bool)
@@ -156,13 +156,13 @@ def part_of(store: ImageStore, share: float) -> ImageStore:
     return ImageStore(store.pixels[chosen], store.labels[chosen])
 
 
-def _look(what: str, split: Split, progress: Progress) -> _Known:
+def _scan(what: str, split: Split, progress: Progress) -> _Scanned:
     digests, labels, total = [], [], len(split)
     for picture in split:
         digests.append(hashlib.sha256(picture.data).digest())
         labels.append(picture.label)
         progress(what, len(labels), total)
-    return _Known(digests, np.asarray(labels, np.int64))
+    return _Scanned(digests, np.asarray(labels, np.int64))
 
 
 def _counted(path: Path, labels: Labels) -> tuple[str, ...]:
@@ -194,13 +194,13 @@ def _expect_enough(path: Path, labels: Labels, classes: tuple[str, ...], least: 
             raise DataError(f"{path}: class {classes[number]!r} has {count} image in train, expected at least {least}")
 
 
-def store_pictures(
-    folder: Path, split: Iterable[Picture], reading: ImageReading, what: str, progress: Progress
+def store_images(
+    folder: Path, split: Iterable[EncodedImage], reading: ImageReading, what: str, progress: Progress
 ) -> tuple[ImageStore, list[str]]:
     """The store in this folder, made first where there is none, and what was wrong with pictures left out of it."""
     if not folder.exists() or problems(folder):
         discard(folder)
-        with committing(folder, shared=True) as draft:
+        with commit_folder(folder, shared=True) as draft:
             labels: list[int] = []
             bad: list[str] = []
             total = len(split)  # type: ignore[arg-type]
@@ -208,7 +208,7 @@ def store_pictures(
             def fill(path: Path) -> None:
                 with path.open("wb") as file:
                     how = None if reading.sound is None else reading.sound.decode
-                    for picture, pixels in decode_all(split, reading.size, how):
+                    for picture, pixels in decode_each(split, reading.size, how):
                         if isinstance(pixels, DataError):
                             bad.append(str(pixels))
                         else:

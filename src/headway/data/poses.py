@@ -12,7 +12,7 @@ from headway.data.image_decoding import Pixels
 from headway.data.images import Progress
 from headway.data.synthetic.stick_figures import figures
 from headway.errors import DataError
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
@@ -71,7 +71,7 @@ def _draw(folder: Path, size: int, count: int, number: int, progress: Progress) 
         # Each chunk has a seed of its own, so that a set can grow without what it has becoming another.
         parts.append(figures(min(CHUNK, count - at), size=size, seed=100_000 * number + at))
         progress("drawing figures", at + len(parts[-1].areas), count)
-    with committing(folder, shared=True) as draft:
+    with commit_folder(folder, shared=True) as draft:
         draft.write(PIXELS, np.concatenate([part.pixels for part in parts]).tofile)
         draft.write(KEYPOINTS, np.concatenate([part.keypoints for part in parts]).tofile)
         draft.write(AREAS, np.concatenate([part.areas for part in parts]).tofile)

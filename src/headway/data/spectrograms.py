@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.config import positive
-from headway.data.image_decoding import Picture, Pixels
+from headway.data.image_decoding import EncodedImage, Pixels
 from headway.data.wav import Wave, decode_wav
 from headway.errors import ConfigError
 
@@ -50,10 +50,10 @@ class Spectrogram:
         """What tells one kind of picture from another, for a cache."""
         return f"{RULE} {self.rate} {self.seconds} {self.window} {self.lowest}"
 
-    def decode(self, picture: Picture, size: int) -> Pixels:
+    def decode(self, picture: EncodedImage, size: int) -> Pixels:
         """A WAV file as (1, size, size). Raises DataError naming the file and what is wrong with it."""
         assert isinstance(picture.content, bytes)
-        wave = fitted(decode_wav(picture.content, picture.where, self.rate), self.samples)
+        wave = fit_length(decode_wav(picture.content, picture.where, self.rate), self.samples)
         pixels: Pixels = self.pictures(wave[None], size)[0]
         return pixels
 
@@ -72,7 +72,7 @@ class Spectrogram:
         return pixels
 
 
-def fitted(wave: Wave, samples: int) -> Wave:
+def fit_length(wave: Wave, samples: int) -> Wave:
     """The middle of a sound, or all of it and then silence (T,)."""
     start = max(len(wave) - samples, 0) // 2
     cut = wave[start : start + samples]

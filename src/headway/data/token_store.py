@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 Ids = NDArray[np.uint32]
@@ -46,11 +46,11 @@ class TokenStore:
         return np.diff(self.starts)
 
 
-def stored(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:
+def store_tokens(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:
     """The store in this folder; if there is none yet, or a damaged one, it is made from the sequences as they come."""
     if not folder.exists() or problems(folder):
         discard(folder)
-        with committing(folder, shared=True) as draft:
+        with commit_folder(folder, shared=True) as draft:
             starts: list[int] = [0]
 
             def fill(path: Path) -> None:

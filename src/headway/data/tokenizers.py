@@ -11,8 +11,8 @@ from typing import Any
 
 import tokenizers
 
-from headway.data.chunks import PIECE, pieces, shortened
-from headway.data.special_tokens import Marks
+from headway.data.chunks import CHUNK, chunks, shorten_words
+from headway.data.special_tokens import SpecialTokens
 from headway.data.vocabularies import (
     PAD,
     SPECIALS,
@@ -25,7 +25,7 @@ from headway.data.vocabularies import (
     TokenizerConfig,
     Unigram,
     Word,
-    learn,
+    train_vocabulary,
 )
 from headway.errors import DataError
 
@@ -37,7 +37,7 @@ __all__ = [
     "Bpe",
     "ByteBpe",
     "Characters",
-    "Marks",
+    "SpecialTokens",
     "Tokenizer",
     "TokenizerConfig",
     "Unigram",
@@ -53,7 +53,7 @@ class Tokenizer:
     by headway's names, or by the ids that `marks` gives.
     """
 
-    def __init__(self, library: tokenizers.Tokenizer, marks: Marks | None = None) -> None:
+    def __init__(self, library: tokenizers.Tokenizer, marks: SpecialTokens | None = None) -> None:
         self._library, self.marks = library, marks
         self._library.encode_special_tokens = True
         self._library.no_truncation()
@@ -73,13 +73,13 @@ class Tokenizer:
         lines: Iterable[str],
         *,
         specials: Sequence[str] = SPECIALS,
-        marks: Marks | None = None,
+        marks: SpecialTokens | None = None,
     ) -> Tokenizer:
         """A tokenizer of this kind for these lines (or any pieces of text), the same in whatever order they come."""
-        return cls(learn(config, lines, tuple(specials)), marks)
+        return cls(train_vocabulary(config, lines, tuple(specials)), marks)
 
     @classmethod
-    def from_json(cls, text: str, marks: Marks | None = None) -> Tokenizer:
+    def from_json(cls, text: str, marks: SpecialTokens | None = None) -> Tokenizer:
         """What `to_json` wrote, or another tokenizer in that format. Raises DataError for anything else."""
         try:
             library = tokenizers.Tokenizer.from_str(text)
@@ -168,9 +168,9 @@ class Tokenizer:
         for text in texts:
             _must_be_unicode(text)
         if self._words:
-            texts = [shortened(text) for text in texts]
-        short = iter(self._ids(self._library, [text for text in texts if len(text) <= PIECE]))
-        return [next(short) if len(text) <= PIECE else self._encode_long(text) for text in texts]
+            texts = [shorten_words(text) for text in texts]
+        short = iter(self._ids(self._library, [text for text in texts if len(text) <= CHUNK]))
+        return [next(short) if len(text) <= CHUNK else self._encode_long(text) for text in texts]
 
     def encode_lines(self, lines: Iterable[str]) -> Iterator[list[int]]:
         """The ids of each line as they come, in batches: the library is quicker on many at once."""
@@ -185,7 +185,7 @@ class Tokenizer:
 
     def _encode_long(self, text: str) -> list[int]:
         """The ids of a text piece by piece, a few at a time: the library's working memory is what takes the time."""
-        parts = pieces(text, within_words=not self._words)
+        parts = chunks(text, within_words=not self._words)
         found: list[int] = []
         while some := list(islice(parts, 8)):
             begun = iter(self._ids(self._library, [part for part, inside in some if not inside]))

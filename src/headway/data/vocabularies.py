@@ -15,7 +15,7 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from headway.data.chunks import pieces, shortened
+from headway.data.chunks import chunks, shorten_words
 from headway.errors import ConfigError, DataError
 
 PAD, UNK, START, STOP = SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
@@ -26,8 +26,8 @@ _EVERY_WORD = 2**31 - 1  # the library wants a bound; no text has as many words
 class Word:
     """Words as white space divides them, sorted; those seen less than `min_count` times are unknown."""
 
-    lower: bool = False
-    min_count: int = 1
+    lower: bool = False  # put text into lower case first
+    min_count: int = 1  # words seen less often in train are unknown
 
     def __post_init__(self) -> None:
         if self.min_count < 1:
@@ -43,7 +43,7 @@ class Characters:
 class Bpe:
     """Sennrich's byte-pair encoding of characters; the boundary of words is a space in front, not a mark behind."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -53,7 +53,7 @@ class Bpe:
 class ByteBpe:
     """GPT-2's byte-pair encoding of bytes: any text, to the last byte, and nothing is unknown."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -63,7 +63,7 @@ class ByteBpe:
 class Unigram:
     """Kudo's unigram pieces."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -72,7 +72,7 @@ class Unigram:
 TokenizerConfig = Word | Characters | Bpe | ByteBpe | Unigram
 
 
-def learn(config: TokenizerConfig, lines: Iterable[str], specials: tuple[str, ...]) -> Tokenizer:
+def train_vocabulary(config: TokenizerConfig, lines: Iterable[str], specials: tuple[str, ...]) -> Tokenizer:
     """The library's tokenizer, trained; special tokens come first, in the order given.
 
     Where a text can hold what the vocabulary does not, `<unk>` is added to them. Raises DataError for a vocabulary
@@ -99,7 +99,7 @@ def _word(config: Word, lines: Iterable[str], specials: tuple[str, ...]) -> Toke
     trainer = trainers.WordLevelTrainer(
         vocab_size=_EVERY_WORD, min_frequency=config.min_count, special_tokens=list(specials), show_progress=False
     )
-    library.train_from_iterator(_in_pieces(map(shortened, lines), within_words=False), trainer)
+    library.train_from_iterator(_in_pieces(map(shorten_words, lines), within_words=False), trainer)
     words = sorted(set(library.get_vocab()) - set(specials))
     if not words:
         raise DataError(f"no word occurs {config.min_count} times or more in the training text")
@@ -201,7 +201,7 @@ def _filled(kind: str, library: Tokenizer, asked: int, least: str) -> Tokenizer:
 
 
 def _in_pieces(lines: Iterable[str], *, within_words: bool = True) -> Iterator[str]:
-    return (piece for line in lines for piece, _ in pieces(line, within_words=within_words))
+    return (piece for line in lines for piece, _ in chunks(line, within_words=within_words))
 
 
 def _numbered(tokens: list[str]) -> dict[str, int]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import struct
-import wave
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ from numpy.typing import NDArray
 
 from headway.data.files import read_bytes
 from headway.errors import DataError
-from headway.storage.commit import commit_file
 
 Wave = NDArray[np.float32]
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
@@ -46,17 +43,6 @@ def decode_wav(data: bytes, path: str | Path, rate: int) -> Wave:
     if not np.isfinite(samples).all():
         raise DataError(f"{path}: a sample that is no number")
     return resample(samples.reshape(-1, channels).mean(1, dtype=np.float64), own, rate)
-
-
-def write_wav(path: Path, samples: Wave, rate: int) -> None:
-    """Samples (T,) from -1 to 1 as 16 bits, whole or not at all. Raises StorageError."""
-    buffer = BytesIO()
-    with wave.open(buffer, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes((np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes())
-    commit_file(path, buffer.getvalue())
 
 
 def resample(samples: NDArray[Any], own: int, rate: int) -> Wave:

@@ -22,7 +22,7 @@ from headway.interop.family import import_weights
 from headway.interop.model_folder import ModelFolder
 from headway.interop.onnx_export import OnnxProof
 from headway.models import Model, ModelOutputs, build_model
-from headway.storage.commit import read_tensors, set_weights
+from headway.storage.tensors import read_tensors, set_weights
 
 RELATIVE = 1e-5  # of the largest logit, or of 1 if that is more: the largest difference that is rounding
 

@@ -9,11 +9,12 @@ from typing import Any
 from headway.data.tokenizers import Tokenizer
 from headway.models import Model, ModelConfig
 from headway.tasks.export_request import BeamDefaults, ExportRequest, ImageScaling, TextExport
-from headway.tasks.image_classification.training import Classification
-from headway.tasks.language_modelling.training import Language
-from headway.tasks.masked_lm.training import Masked
-from headway.tasks.sentence_embedding.embed import Embedding, pooled
-from headway.tasks.translation.training import Translation
+from headway.tasks.image_classification.config import Classification
+from headway.tasks.language_modelling.config import Language
+from headway.tasks.masked_lm.config import Masked
+from headway.tasks.sentence_embedding.config import Embedding
+from headway.tasks.sentence_embedding.embed import pooled
+from headway.tasks.translation.config import Translation
 
 Tokenizers = Mapping[str, Tokenizer]  # by the names of a run's files
 

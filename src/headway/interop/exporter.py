@@ -20,7 +20,7 @@ from headway.interop.onnx_export import GRAPH, GraphModel, OnnxProof, expect_onn
 from headway.interop.safetensors_writer import chunks_of
 from headway.interop.tokenizer_export import TextTemplate, text_template, tokenizer_files
 from headway.models import ModelInputs, ModelOutputs
-from headway.storage.commit import Draft, committing, discard
+from headway.storage.commit import StagedFolder, commit_folder, discard
 from headway.tasks.export_request import ExportRequest
 
 WEIGHTS = "model.safetensors"
@@ -40,7 +40,7 @@ def export(request: ExportRequest, out: Path, *, onnx: bool = False) -> ExportPr
     if onnx:
         expect_onnx(request.config, nbytes)
     discard(out)
-    with committing(out, needs=nbytes * (2 if onnx else 1)) as draft:
+    with commit_folder(out, needs=nbytes * (2 if onnx else 1)) as draft:
         _write(draft, request, plan)
         proof = prove(request, plan, draft.folder)
         if onnx:
@@ -58,7 +58,7 @@ def round_trip(request: ExportRequest) -> Callable[[ModelInputs], ModelOutputs] 
     except ConfigError as error:
         return str(error)
     with tempfile.TemporaryDirectory() as folder:
-        _write(Draft(Path(folder)), request, plan)
+        _write(StagedFolder(Path(folder)), request, plan)
         again = reload(Path(folder))
     again.model.to(next(request.model.parameters()).device)
     return again.run
@@ -98,7 +98,7 @@ def _template(request: ExportRequest) -> TextTemplate:
     return replace(text_template(text.tokenizer, text.around), tokens=target.tokens)
 
 
-def _write(draft: Draft, request: ExportRequest, plan: ExportPlan) -> None:
+def _write(draft: StagedFolder, request: ExportRequest, plan: ExportPlan) -> None:
     draft.json("config.json", plan.config)
     _write_weights(draft, plan.weights)
     if request.images is not None and plan.family.image_shape is not None:
@@ -114,7 +114,7 @@ def _write(draft: Draft, request: ExportRequest, plan: ExportPlan) -> None:
         draft.text("tokenizer-target.json", text.target.to_json())
 
 
-def _write_weights(draft: Draft, weights: Mapping[str, Tensor]) -> None:
+def _write_weights(draft: StagedFolder, weights: Mapping[str, Tensor]) -> None:
     shapes = {name: tuple(x.shape) for name, x in weights.items()}
     chunks = chunks_of(shapes, torch.float32, lambda name: weights[name].detach().cpu(), metadata={"format": "pt"})
     draft.stream(WEIGHTS, chunks)
@@ -172,7 +172,7 @@ def _compared(inputs: Probe) -> str:
     return f"every head on a padded batch of lengths {lengths}; greedy tokens of full rows"
 
 
-def _write_onnx(draft: Draft, request: ExportRequest, plan: ExportPlan) -> OnnxProof:
+def _write_onnx(draft: StagedFolder, request: ExportRequest, plan: ExportPlan) -> OnnxProof:
     """Add the graph, and run it."""
     inputs = plan.probe(request)
     model = GraphModel(request.model, inputs, None if request.text is None else request.text.pool).eval()

@@ -18,9 +18,9 @@ from headway.errors import BadModelError
 from headway.models import ModelConfig, build_model
 from headway.nn.linear import FusedLinear
 from headway.nn.patches import from_convolution, to_convolution
-from headway.tasks.language_modelling.training import Language
-from headway.tasks.masked_lm.training import Masked
-from headway.tasks.translation.training import Translation
+from headway.tasks.language_modelling.config import Language
+from headway.tasks.masked_lm.config import Masked
+from headway.tasks.translation.config import Translation
 
 C = TypeVar("C", bound="ModelConfig")
 Shape = tuple[int, ...]

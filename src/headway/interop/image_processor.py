@@ -9,7 +9,7 @@ from typing import Any
 from headway.errors import BadModelError
 from headway.interop.model_folder import ModelFolder
 from headway.interop.untrusted_json import shown
-from headway.tasks.image_classification.training import Classification
+from headway.tasks.image_classification import Classification
 
 HALF = [0.5, 0.5, 0.5]
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from headway.data.special_tokens import Marks
+from headway.data.special_tokens import SpecialTokens
 from headway.errors import BadModelError, HeadwayError
 from headway.interop.families import FAMILIES
 from headway.interop.family import Family, GenerationTokens, Imported, TensorMatch, WeightMapping, match
@@ -27,12 +27,12 @@ from headway.interop.sentence_transformers import sentence_task
 from headway.interop.tokenizer_import import TokenizerFiles, read_tokenizer
 from headway.interop.untrusted_json import one_line, shown
 from headway.models import Model, ModelConfig, ModelInputs
-from headway.storage.commit import Draft
-from headway.tasks.image_classification.training import Classification
-from headway.tasks.language_modelling.training import Language
-from headway.tasks.masked_lm.training import Masked
-from headway.tasks.sentence_embedding.embed import Embedding
-from headway.tasks.translation.training import Translation
+from headway.storage.commit import StagedFolder
+from headway.tasks.image_classification import Classification
+from headway.tasks.language_modelling.config import Language
+from headway.tasks.masked_lm.config import Masked
+from headway.tasks.sentence_embedding.config import Embedding
+from headway.tasks.translation.config import Translation
 
 MAX_NAMED = 10  # tensors an error names; the rest are counted
 MAX_CONTEXT = 2**24  # positions
@@ -73,7 +73,9 @@ class ImportPlan:
         """The size of the file that `write_weights` makes."""
         return len(header_of(self.shapes, self.dtype)) + self.parameters * self.dtype.itemsize
 
-    def write_weights(self, draft: Draft, name: str, on_bytes: Callable[[int], None] = lambda count: None) -> None:
+    def write_weights(
+        self, draft: StagedFolder, name: str, on_bytes: Callable[[int], None] = lambda count: None
+    ) -> None:
         """Stream the weights into a file, hashed on the way; `on_bytes` is called with the size of each chunk.
 
         Raises BadModelError for tied tensors that differ and for NaN or infinite weights.
@@ -101,13 +103,13 @@ class ImportPlan:
                 raise BadModelError(f"{self.folder.path}: tokenizer: id {index}, allowed: 0 to {sizes.vocab - 1}")
         return ImportedTokenizers(files, marks)
 
-    def _special_tokens(self, files: TokenizerFiles) -> Marks:
+    def _special_tokens(self, files: TokenizerFiles) -> SpecialTokens:
         tokens, named = self.tokens, files.named
         start, stop = tokens.start, next(iter(tokens.stop), None)
         if self.encoder:
             start = next(iter(files.before), named.get("start"))
             stop = next(iter(files.after[-1:]), named.get("stop"))
-        return Marks(
+        return SpecialTokens(
             pad=named.get("pad") if tokens.pad is None else tokens.pad,
             unk=named.get("unk"),
             start=start,
@@ -146,7 +148,7 @@ class ImportedTokenizers:
     """The tokenizers of a folder and their special tokens."""
 
     files: TokenizerFiles = field(default_factory=lambda: TokenizerFiles({}))
-    special: Marks | None = None
+    special: SpecialTokens | None = None
 
 
 def inspect_folder(path: Path) -> ImportPlan:

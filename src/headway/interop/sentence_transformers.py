@@ -7,7 +7,7 @@ from typing import Any
 from headway.errors import BadModelError, ConfigError
 from headway.interop.model_folder import ModelFolder
 from headway.interop.untrusted_json import shown
-from headway.tasks.sentence_embedding.embed import Embedding, Pooling
+from headway.tasks.sentence_embedding.config import Embedding, Pooling
 
 MODULES = "modules.json"
 POOLINGS: dict[str, Pooling] = {

@@ -1,6 +1,6 @@
 """Positions compared: character models alike in all but how they know where a token stands, and their loss by length.
 
-Trained at one length and tested beyond it (FACTS §5, §18, §19): learned positions end there, the others can go on, and
+Trained at one length and tested beyond it (Press et al. 2022): learned positions end there, the others can go on, and
 how well they do is the question.
 """
 
@@ -10,18 +10,19 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from headway.config import override
 from headway.errors import ConfigError
 from headway.metrics.loss_by_length import LengthReport
 from headway.plots.curves import plot_by_length
 from headway.presets import preset
-from headway.runs import Run, load
+from headway.runs import load
 from headway.runs.config import RunConfig
-from headway.tasks.language_modelling.training import Language, LanguageTask
-from headway.tasks.length_extrapolation import by_length
-from headway.tasks.training_task import usual_split
+from headway.tasks.base import split_of
+from headway.tasks.language_modelling import Language
+from headway.tasks.language_modelling.pipeline import LanguagePipeline
+from headway.tasks.language_modelling.training import LanguageTraining
 from headway.training.trainer import LOG, read_log
 
 KINDS = ("learned", "sinusoidal", "rotary", "alibi", "none")
@@ -32,10 +33,9 @@ def recipe(kind: str, *, data: str, steps: int, seed: int, changes: Mapping[str,
     """`gpt-char` with positions of this kind. Raises ConfigError naming the kinds there are."""
     settings = {"data.spec": data, "train.steps": steps, **changes, "train.seed": seed, "model.position": kind}
     config = override(preset("gpt-char").recipe(), settings)
-    assert isinstance(config.task, Language)
-    context = getattr(config.model, "context", None)
-    if context != config.task.context:
-        raise ConfigError(f"task.context={config.task.context}, model.context={context}: expected the same")
+    trained, context = cast(Language, config.task).context, getattr(config.model, "context", None)
+    if context != trained:
+        raise ConfigError(f"task.context={trained}, model.context={context}: expected the same")
     return config
 
 
@@ -49,20 +49,15 @@ class Trained:
 
 def measure(folder: Path, *, device: str = "auto") -> Trained:
     """What a run of this lab is worth; windows longer than the text are left out."""
-    found = load(folder, device=device)
-    task = _task(found)
-    split = usual_split(task.splits)
-    wanted = {max(int(times * task.config.context), 1) for times in TIMES}
-    lengths = sorted(length for length in wanted if length < len(task.ids(split)))
-    report = by_length(task, found.model, found.device, split, lengths)
+    run = load(folder, device=device)
+    pipeline = cast(LanguagePipeline, run.pipeline)
+    training = cast(LanguageTraining, run.data())
+    split = split_of(training.splits, None)
+    wanted = {max(int(times * training.config.context), 1) for times in TIMES}
+    lengths = sorted(length for length in wanted if length < len(training.ids(split)))
+    report = pipeline.loss_by_length(training, split, lengths)
     entries = (entry for entry in read_log(folder / LOG) if "val_loss" in entry)
     return Trained(report, {int(entry["step"]): float(entry["val_loss"]) for entry in entries})
-
-
-def _task(found: Run) -> LanguageTask:
-    task = found.task()
-    assert isinstance(task, LanguageTask)
-    return task
 
 
 @dataclass(frozen=True, slots=True)

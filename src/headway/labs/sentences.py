@@ -26,14 +26,14 @@ FLOOR = 3 * math.log(3) / sum(len(sentence.split()) + 1 for sentence in SENTENCE
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SentenceBatch:
     """Inputs START, w_1 … w_n and targets w_1 … w_n, EOS, padded (B, T)."""
 
     inputs: Tensor
     targets: Tensor
 
 
-def batch(*, feed_back: bool = True) -> Batch:
+def batch(*, feed_back: bool = True) -> SentenceBatch:
     """The three sentences; without feedback the model hears START at every step and nothing else."""
     rows = [[IDS[word] for word in sentence.split()] for sentence in SENTENCES]
     length = max(map(len, rows)) + 1
@@ -44,10 +44,10 @@ def batch(*, feed_back: bool = True) -> Batch:
         targets[b, : len(row) + 1] = torch.tensor([*row, IDS[EOS]])
     if not feed_back:
         inputs[:] = IDS[START]
-    return Batch(inputs, targets)
+    return SentenceBatch(inputs, targets)
 
 
-def loss(model: RnnLm, data: Batch) -> Tensor:
+def loss(model: RnnLm, data: SentenceBatch) -> Tensor:
     """Mean nats per target token, padding left out."""
     logits = model(data.inputs)
     return F.cross_entropy(logits.flatten(0, 1), data.targets.flatten(), ignore_index=IDS[PAD])

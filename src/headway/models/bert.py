@@ -26,20 +26,20 @@ from headway.ops import Lengths
 class BertConfig:
     """Sizes and parts of a BERT; the defaults are bert-base's."""
 
-    vocab: int
-    context: int = 512
-    width: int = 768
-    layers: int = 12
-    heads: int = 12
-    inner: int = 3072
-    segments: int = 2
-    position: EncoderPosition | None = Learned()
-    norm: Norm = LayerNorm(eps=1e-12)
-    activation: Activation = "gelu"
+    vocab: int  # tokens in the vocabulary
+    context: int = 512  # most tokens of an input: there are this many positions
+    width: int = 768  # features of a token's vector, D
+    layers: int = 12  # blocks in the stack
+    heads: int = 12  # attention heads; they divide the width
+    inner: int = 3072  # features inside the feed-forward network, F
+    segments: int = 2  # kinds of segments with an embedding each
+    position: EncoderPosition | None = Learned()  # how positions are encoded; none: not at all
+    norm: Norm = LayerNorm(eps=1e-12)  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
     dropout: float = 0.1  # on embeddings, weights and what each part adds
-    pooler: bool = True
-    init_std: float = 0.02
-    kernel: str = "auto"
+    pooler: bool = True  # a dense layer with tanh on the first token, for heads that read a whole text
+    init_std: float = 0.02  # standard deviation of the initial weights
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     @property
     def stack(self) -> StackConfig:
@@ -138,7 +138,7 @@ class PretrainingLogits(NamedTuple):
 class BertPretrainingConfig:
     """A BERT with its pretraining heads: both, or the masked-token head alone."""
 
-    bert: BertConfig
+    bert: BertConfig  # the encoder
     follows: bool = True  # next-sentence prediction, which reads the pooler
     tied: bool = True  # the masked-token head's matrix is the embedding
 
@@ -152,6 +152,16 @@ class BertPretrainingConfig:
     @property
     def text(self) -> TextSizes:
         return self.bert.text.under("bert")
+
+    def check_rows(self, rows: str) -> None:
+        """Raise ConfigError for rows of a masked task that the heads cannot be trained on."""
+        check_rows(rows, follows=self.follows)
+
+
+def check_rows(rows: str, *, follows: bool) -> None:
+    """Raise ConfigError for rows without a second sentence where a model predicts whether it follows."""
+    if rows != "pairs" and follows:
+        raise ConfigError(f"task.rows={rows} with this model, allowed: pairs, or model.follows=false")
 
 
 class WithHeads(Protocol):
@@ -199,6 +209,11 @@ class BertPretraining(Model):
             keep_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < lengths_B.unsqueeze(-1)
         follows = None if self.follows is None else self.follows(self.bert.pool(hidden_BTD))
         return self._transformed(hidden_BTD, keep_BT), follows
+
+    @property
+    def encoder(self) -> Bert:
+        """The model without its heads."""
+        return self.bert
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) as the stack gives it -> logits of the token head (B, T, V)."""

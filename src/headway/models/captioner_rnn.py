@@ -1,7 +1,12 @@
-"""A convolutional network that looks and a recurrent one that tells, trained as one (deck 002, FACTS §7)."""
+"""A convolutional encoder and a recurrent decoder for captions, trained end to end (Vinyals et al. 2015; deck 002).
+
+As in the deck the image is the decoder's first state, where the paper's is its first input; attention over the places
+of the map is that of Xu et al. 2015 ("Show, Attend and Tell").
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +20,7 @@ from headway.models.stepper import Source, images_of
 from headway.nn.convolutions import channels_last, halving
 from headway.nn.dropout import Dropout
 from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
-from headway.nn.patches import check_images
+from headway.nn.patches import Grid, check_images
 from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig
 from headway.nn.rnn_attention import Aligned, Alignment, AlignmentConfig
 from headway.nn.taps import Tap
@@ -29,13 +34,13 @@ class CaptionerRnnConfig:
     over its places.
     """
 
-    vocab: int
+    vocab: int  # tokens in the vocabulary
     image: int = 32  # pixels a side
-    channels: int = 3
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
     widths: tuple[int, ...] = (32, 64, 128)  # of the blocks
     width: int = 64  # of the word embeddings
-    decoder: RecurrentConfig
-    attention: AlignmentConfig | None = None
+    decoder: RecurrentConfig  # the recurrent layers that write the caption
+    attention: AlignmentConfig | None = None  # how each word attends to the image's feature map; None: not at all
     dropout: float = 0.0  # on the embeddings, on the map as the first state sees it, and before the output
 
     def __post_init__(self) -> None:
@@ -151,6 +156,17 @@ class CaptionerRnn(Model):
         if self.attention is not None and self.combine is not None and state.picture is not None:
             top = self.combine(torch.cat([top, self.attention(top, state.picture)], -1)).tanh()
         return self.dropout(top), CaptionState(hidden, state.picture)
+
+    @property
+    def grid(self) -> Grid:
+        """Rows and columns of the map's places that attention is over; one of each without attention."""
+        side = 1 if self.places is None else math.isqrt(len(self.places))
+        return side, side
+
+    @property
+    def patch_positions(self) -> None:
+        """None: the vectors of the places belong to attention's keys and values, no block reads them as input."""
+        return None
 
     reads = frozenset({"images", "tokens", "lengths"})
 

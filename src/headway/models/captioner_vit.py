@@ -1,4 +1,4 @@
-"""A transformer that describes a picture: a vision transformer's patches are what the decoder looks at (FACTS §7)."""
+"""A transformer that captions an image: its decoder attends over the patches of a vision transformer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, che
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
 from headway.nn.norms import FeatureNorm, LayerNorm
-from headway.nn.patches import Patches, PatchKind
+from headway.nn.patches import Grid, Patches, PatchKind
 from headway.nn.positions import CausalPosition, Sinusoidal
 from headway.nn.stack import Memory, Stack, StackConfig
 from headway.nn.taps import Tap
@@ -29,22 +29,22 @@ from headway.ops import Causal
 class CaptionerVitConfig:
     """Sizes and parts of a captioner with an encoder of patches; both halves normalise before each part."""
 
-    vocab: int
+    vocab: int  # tokens in the vocabulary
     context: int = 64  # for learned positions only
     image: int | tuple[int, int] = 224  # pixels a side, or height and width
-    channels: int = 3
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
     patch: int = 16  # pixels a side
-    patches: PatchKind = Patches()
-    width: int = 256
-    encoder_layers: int = 4
-    decoder_layers: int = 4
-    heads: int = 4
-    inner: int = 1024
+    patches: PatchKind = Patches()  # how an image becomes tokens
+    width: int = 256  # features of a token's vector, D
+    encoder_layers: int = 4  # blocks in the encoder
+    decoder_layers: int = 4  # blocks in the decoder
+    heads: int = 4  # attention heads; they divide the width
+    inner: int = 1024  # features inside the feed-forward network, F
     position: CausalPosition | None = Sinusoidal()  # of words; patches have learned ones
-    norm: FeatureNorm = LayerNorm()
-    activation: Activation = "gelu"
-    dropout: float = 0.1
-    kernel: str = "auto"
+    norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
+    dropout: float = 0.1  # share of features put to 0 in training, at least 0 and below 1
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         positive("vocab", self.vocab)
@@ -159,6 +159,16 @@ class CaptionerVit(Model):
     def select(self, state: DecoderState, rows_B: Tensor) -> DecoderState:
         """These rows, in this order."""
         return DecoderState(state.cache.select(rows_B), state.memory.select(rows_B))
+
+    @property
+    def grid(self) -> Grid:
+        """Rows and columns of patches."""
+        return self.encoder.grid
+
+    @property
+    def patch_positions(self) -> Tensor:
+        """The learned positions of the patches (T, D)."""
+        return self.encoder.positions
 
     reads = frozenset({"images", "tokens", "lengths"})
 

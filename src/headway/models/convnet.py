@@ -17,9 +17,9 @@ from headway.nn.patches import check_images
 class ConvnetConfig:
     """Stages of residual blocks, each stage at half the resolution of the one before; for images of any size."""
 
-    classes: int
-    channels: int = 3
-    widths: tuple[int, ...] = (64, 128, 256)
+    classes: int  # how many classes; the data sets it
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
+    widths: tuple[int, ...] = (64, 128, 256)  # channels of each stage
     blocks: int = 2  # in each stage
 
     def __post_init__(self) -> None:

@@ -25,12 +25,12 @@ from headway.ops import Lengths
 class DeckConfig:
     """The slide leaves the sizes open; it shows three blocks, then two."""
 
-    vocab: int
-    context: int = 64
-    width: int = 64
-    layers: int = 2
-    heads: int = 1
-    position: EncoderPosition | None = Learned()
+    vocab: int  # tokens in the vocabulary
+    context: int = 64  # most tokens of an input
+    width: int = 64  # features of a token's vector, D
+    layers: int = 2  # blocks in the stack
+    heads: int = 1  # attention heads; they divide the width
+    position: EncoderPosition | None = Learned()  # how positions are encoded; none: not at all
 
     @property
     def stack(self) -> StackConfig:

@@ -32,23 +32,24 @@ class EncoderDecoderConfig:
     vocab: int  # of the target, and of the source unless it has its own
     source_vocab: int | None = None  # None: one matrix serves source, target and output
     context: int = 1024  # for learned positions only
-    width: int = 512
-    encoder_layers: int = 6
-    decoder_layers: int = 6
-    heads: int = 8
-    inner: int = 2048
-    position: CausalPosition | None = Sinusoidal()
-    norm: FeatureNorm = LayerNorm()
+    width: int = 512  # features of a token's vector, D
+    encoder_layers: int = 6  # blocks in the encoder
+    decoder_layers: int = 6  # blocks in the decoder
+    heads: int = 8  # attention heads; they divide the width
+    inner: int = 2048  # features inside the feed-forward network, F
+    position: CausalPosition | None = Sinusoidal()  # how positions are encoded; none: not at all
+    norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
+    # where a block normalises: "post", after adding (2017 paper), or "pre", before each part (GPT-2)
     place: Place = "post"
-    activation: Activation = "relu"
+    activation: Activation = "relu"  # of the feed-forward network
     dropout: float = 0.1  # on what each part adds, and on embedding plus position
     attention_dropout: float = 0.0  # none in the paper; tensor2tensor has 0.1 here and in the feed-forward
-    activation_dropout: float = 0.0
+    activation_dropout: float = 0.0  # inside the feed-forward network, behind the activation
     tied: bool = True  # the output matrix is the target embedding
     scaled: bool = True  # words times √D on the way in; BART has none
     input_norm: bool = False  # BART normalises the sum of word and position
     output_bias: bool = False  # Marian's and BART's output has one
-    kernel: str = "auto"
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     @property
     def encoder(self) -> StackConfig:

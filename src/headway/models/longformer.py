@@ -25,20 +25,20 @@ from headway.ops.mask_structure import globals_of, marked_keys, one_way
 class LongformerConfig:
     """Sizes and parts of a Longformer; the defaults are longformer-base-4096's."""
 
-    vocab: int
-    windows: Windows = Windows(radius=256)
-    context: int = 4096
-    width: int = 768
-    layers: int = 12
-    heads: int = 12
-    inner: int = 3072
-    segments: int = 1
-    norm: LayerNorm = LayerNorm(eps=1e-5)
-    activation: Activation = "gelu"
+    vocab: int  # tokens in the vocabulary
+    windows: Windows = Windows(radius=256)  # how far each layer's sliding window reaches
+    context: int = 4096  # most tokens of an input: there are this many positions
+    width: int = 768  # features of a token's vector, D
+    layers: int = 12  # blocks in the stack
+    heads: int = 12  # attention heads; they divide the width
+    inner: int = 3072  # features inside the feed-forward network, F
+    segments: int = 1  # kinds of segments with an embedding each
+    norm: LayerNorm = LayerNorm(eps=1e-5)  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
     dropout: float = 0.1  # on embeddings, weights and what each part adds
-    pooler: bool = True
-    init_std: float = 0.02
-    kernel: str = "auto"
+    pooler: bool = True  # a dense layer with tanh on the first token, for heads that read a whole text
+    init_std: float = 0.02  # standard deviation of the initial weights
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         self.windows.check(self.layers, self.heads)
@@ -144,7 +144,7 @@ class Longformer(Model):
 class LongformerMaskedConfig:
     """A Longformer with the head that guesses masked tokens."""
 
-    longformer: LongformerConfig
+    longformer: LongformerConfig  # the encoder
 
     def build(self) -> LongformerMasked:
         return LongformerMasked(self)
@@ -152,6 +152,13 @@ class LongformerMaskedConfig:
     @property
     def text(self) -> TextSizes:
         return self.longformer.text.under("longformer")
+
+    def check_rows(self, rows: str) -> None:
+        """Raise ConfigError for rows of a masked task that the model cannot be trained on."""
+        if rows != "running" and self.longformer.segments < 2:
+            raise ConfigError(
+                f"task.rows={rows} with this model, allowed: running, or a model.longformer.segments of 2"
+            )
 
 
 class LongformerMasked(Model):
@@ -180,6 +187,11 @@ class LongformerMasked(Model):
         x_BTD = self.features(tokens_BT, lengths_B, segments_BT=segments_BT, global_BT=global_BT)
         logits: Tensor = self.token_head(x_BTD, self.longformer.embedding.weight)
         return logits
+
+    @property
+    def encoder(self) -> Longformer:
+        """The model without its head."""
+        return self.longformer
 
     def features(
         self,

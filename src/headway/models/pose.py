@@ -1,4 +1,4 @@
-"""ViTPose (Xu et al. 2022): a vision transformer whose patches become a heat map for each keypoint (FACTS §22)."""
+"""ViTPose (Xu et al. 2022, section 3.1): a vision transformer whose patches become a heat map for each keypoint."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SimpleHead:
 class ClassicHead:
     """Two transposed convolutions (4 × 4, stride 2, BatchNorm, ReLU) and a 1 × 1 one."""
 
-    width: int = 256
+    width: int = 256  # channels of the transposed convolutions
 
     def __post_init__(self) -> None:
         positive("head.width", self.width)
@@ -56,18 +56,18 @@ class _Enlarge(nn.Module):
 class PoseConfig:
     """Sizes and parts of a pose model; the defaults are ViTPose-B's."""
 
-    keypoints: int = 17
+    keypoints: int = 17  # how many keypoints; a heat map each
     image: int | tuple[int, int] = (256, 192)  # pixels a side, or height and width
-    channels: int = 3
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
     patch: int = 16  # pixels a side
-    width: int = 768
-    layers: int = 12
-    heads: int = 12
-    inner: int = 3072
-    head: SimpleHead | ClassicHead = ClassicHead()
-    norm: FeatureNorm = LayerNorm(eps=1e-6)
-    dropout: float = 0.0
-    kernel: str = "auto"
+    width: int = 768  # features of a token's vector, D
+    layers: int = 12  # blocks in the stack
+    heads: int = 12  # attention heads; they divide the width
+    inner: int = 3072  # features inside the feed-forward network, F
+    head: SimpleHead | ClassicHead = ClassicHead()  # how features become heat maps
+    norm: FeatureNorm = LayerNorm(eps=1e-6)  # the normalisation, with its settings
+    dropout: float = 0.0  # share of features put to 0 in training, at least 0 and below 1
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         positive("keypoints", self.keypoints)
@@ -126,6 +126,11 @@ class Pose(Model):
         tokens: Tensor = self.encoder.features(images)
         maps: Tensor = self.head(tokens.mT.unflatten(2, self.grid))
         return maps
+
+    @property
+    def patch_positions(self) -> Tensor:
+        """The learned positions of the patches (T, D)."""
+        return self.encoder.positions
 
     reads = frozenset({"images"})
 

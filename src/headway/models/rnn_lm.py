@@ -21,11 +21,11 @@ from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig
 class RnnLmConfig:
     """A recurrent language model."""
 
-    vocab: int
-    recurrent: RecurrentConfig
-    input: TokenInput = "embedding"
+    vocab: int  # tokens in the vocabulary
+    recurrent: RecurrentConfig  # the recurrent layers
+    input: TokenInput = "embedding"  # how tokens enter: as a learned embedding or as one-hot vectors
     width: int = 32  # of the embedding; one-hot input is as wide as the vocabulary
-    tied: bool = False
+    tied: bool = False  # the output matrix is the embedding
     dropout: float = 0.0  # on what enters and leaves the recurrent layers
 
     def __post_init__(self) -> None:

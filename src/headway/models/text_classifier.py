@@ -19,8 +19,8 @@ from headway.nn.linear import normal_init
 class TextClassifierConfig:
     """An encoder with a pooler, and how many classes there are."""
 
-    encoder: BertConfig | LongformerConfig
-    classes: int
+    encoder: BertConfig | LongformerConfig  # the encoder, with its sizes
+    classes: int  # how many classes; the data sets it
     global_tokens: int = 0  # of a Longformer, from the first on: they see, and are seen by, all
 
     def __post_init__(self) -> None:

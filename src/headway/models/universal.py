@@ -44,10 +44,10 @@ class Offsets:
     remembers of earlier steps says nothing of where it stands.
     """
 
-    most: int = 400
-    sides: Sides = "together"
-    jumps: float = 0.0
-    drawn: Drawn = "once"
+    most: int = 400  # the largest first position
+    sides: Sides = "together"  # whether source and target get the same offset or one each
+    jumps: float = 0.0  # the chance of a leap between two tokens, at least 0 and below 1
+    drawn: Drawn = "once"  # once for all steps of a row, or anew before each step
 
     def __post_init__(self) -> None:
         positive("offsets.most", self.most)
@@ -81,22 +81,22 @@ class UniversalConfig:
 
     vocab: int  # of the target, and of the source unless it has its own
     source_vocab: int | None = None  # None: one matrix serves source, target and output
-    width: int = 1024
-    heads: int = 16
-    inner: int = 4096
-    halting: Adaptive | Fixed = Adaptive()
+    width: int = 1024  # features of a token's vector, D
+    heads: int = 16  # attention heads; they divide the width
+    inner: int = 4096  # features inside the feed-forward network, F
+    halting: Adaptive | Fixed = Adaptive()  # how many steps a token takes: adaptive computation time, or a fixed number
     neighbours: int = 0  # above 0 the encoder's transition is a separable convolution over so many on each side
     window: int | None = None  # how far a token looks among those of its own side; None: to all of them
     offsets: Offsets | None = None  # None: positions begin at 0
-    norm: FeatureNorm = LayerNorm()
-    activation: Activation = "relu"
+    norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
+    activation: Activation = "relu"  # of the feed-forward network
     dropout: float = 0.1  # on what each part adds, and on the embedding
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
+    attention_dropout: float = 0.0  # on the attention weights
+    activation_dropout: float = 0.0  # inside the transition, behind the activation
     tied: bool = True  # the output matrix is the target embedding
     scaled: bool = True  # words times √D on the way in
-    output_bias: bool = False
-    kernel: str = "auto"
+    output_bias: bool = False  # whether the output layer has a bias
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         if self.window is not None:
@@ -204,18 +204,18 @@ class Universal(EncoderDecoder):
 class UniversalBertConfig:
     """A BERT whose encoder is one block in a loop; no published sizes: the defaults are bert-base's block."""
 
-    vocab: int
-    width: int = 768
-    heads: int = 12
-    inner: int = 3072
-    segments: int = 2
-    halting: Adaptive | Fixed = Adaptive()
-    norm: Norm = LayerNorm(eps=1e-12)
-    activation: Activation = "gelu"
+    vocab: int  # tokens in the vocabulary
+    width: int = 768  # features of a token's vector, D
+    heads: int = 12  # attention heads; they divide the width
+    inner: int = 3072  # features inside the feed-forward network, F
+    segments: int = 2  # kinds of segments with an embedding each
+    halting: Adaptive | Fixed = Adaptive()  # how many steps a token takes: adaptive computation time, or a fixed number
+    norm: Norm = LayerNorm(eps=1e-12)  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
     dropout: float = 0.1  # on embeddings, weights and what each part adds
-    pooler: bool = True
-    init_std: float = 0.02
-    kernel: str = "auto"
+    pooler: bool = True  # a dense layer with tanh on the first token, for heads that read a whole text
+    init_std: float = 0.02  # standard deviation of the initial weights
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     @property
     def stack(self) -> LoopConfig:
@@ -239,9 +239,9 @@ class UniversalBertConfig:
 class UniversalBertPretrainingConfig:
     """That BERT with its pretraining heads: both, or the masked-token head alone."""
 
-    bert: UniversalBertConfig
-    follows: bool = True
-    tied: bool = True
+    bert: UniversalBertConfig  # the encoder
+    follows: bool = True  # next-sentence prediction, which reads the pooler
+    tied: bool = True  # the masked-token head's matrix is the embedding
 
     def __post_init__(self) -> None:
         if self.follows and not self.bert.pooler:
@@ -255,3 +255,9 @@ class UniversalBertPretrainingConfig:
     @property
     def text(self) -> TextSizes:
         return self.bert.text.under("bert")
+
+    def check_rows(self, rows: str) -> None:
+        """Raise ConfigError for rows of a masked task that the heads cannot be trained on."""
+        from headway.models.bert import check_rows
+
+        check_rows(rows, follows=self.follows)

@@ -1,4 +1,7 @@
-"""The vision transformer: an image as a sequence of patches (FACTS §14), and its form for small data sets (§15)."""
+"""The vision transformer: an image as a sequence of patches (Dosovitskiy et al. 2021), and Lee et al.'s for small data.
+
+Lee et al. 2021, "Vision Transformer for Small-Size Datasets": shifted patch tokenization and locality self-attention.
+"""
 
 from __future__ import annotations
 
@@ -31,24 +34,24 @@ Start = Literal["paper", "small-data"]
 class VitConfig:
     """Sizes and parts of a vision transformer; the defaults are ViT-B/16's."""
 
-    classes: int
+    classes: int  # how many classes; the data sets it
     image: int | tuple[int, int] = 224  # pixels a side, or height and width
-    channels: int = 3
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
     patch: int = 16  # pixels a side
-    patches: PatchKind = Patches()
-    width: int = 768
-    layers: int = 12
-    heads: int = 12
-    inner: int = 3072
+    patches: PatchKind = Patches()  # how an image becomes tokens
+    width: int = 768  # features of a token's vector, D
+    layers: int = 12  # blocks in the stack
+    heads: int = 12  # attention heads; they divide the width
+    inner: int = 3072  # features inside the feed-forward network, F
     local: bool = False  # Locality Self-Attention: a learned temperature per head, and no token looks at itself
     pool: Pool = "class"  # what the head reads: a token of its own, or the mean over patches
-    norm: FeatureNorm = LayerNorm(eps=1e-6)
-    activation: Activation = "gelu"
-    qkv_bias: bool = True
+    norm: FeatureNorm = LayerNorm(eps=1e-6)  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
+    qkv_bias: bool = True  # biases in the query, key and value projections
     dropout: float = 0.0  # on the input, inside the position-wise network and on what each part adds
-    stochastic_depth: StochasticDepth = StochasticDepth()
+    stochastic_depth: StochasticDepth = StochasticDepth()  # how often a layer's branches are left out in training
     start: Start = "paper"  # initial weights
-    kernel: str = "auto"
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         for name in ("classes", "channels", "patch"):
@@ -107,6 +110,10 @@ class VitConfig:
     def text(self) -> None:
         return None
 
+    def fit_weights(self, weights: Mapping[str, Tensor], before: VitConfig) -> dict[str, Tensor]:
+        """The weights of a model of config `before` for a model of this one: fine-tuning at another image size."""
+        return fit_positions(weights, before, self)
+
 
 class Vit(Model):
     """Images -> logits; every patch is a token with a learned position."""
@@ -160,6 +167,16 @@ class Vit(Model):
     def summary(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, D): what the head reads."""
         return hidden_BTD.mean(1) if self.class_token is None else hidden_BTD[:, 0]
+
+    @property
+    def grid(self) -> Grid:
+        """Rows and columns of patches."""
+        return patch_grid(self.size, self.patches.patch)
+
+    @property
+    def patch_positions(self) -> Tensor:
+        """The learned positions of the tokens (T, D), the class token's first if there is one."""
+        return self.positions
 
     reads = frozenset({"images"})
 

@@ -28,16 +28,16 @@ from headway.ops import Offset, Window
 class WorldConfig:
     """Sizes of a world model and of the policy that learns in it."""
 
-    observation: Observing
-    actions: int
-    width: int = 64
-    layers: int = 2
-    heads: int = 4
-    inner: int = 128
+    observation: Observing  # what the environment shows: tokens, real numbers or images; the data sets its sizes
+    actions: int  # how many actions there are; the environment sets it
+    width: int = 64  # features of a token's vector, D
+    layers: int = 2  # blocks in the stack
+    heads: int = 4  # attention heads; they divide the width
+    inner: int = 128  # features inside the feed-forward network, F
     window: int = 4  # steps it sees, the one at hand included
     clock: int = 0  # steps an episode may have, if the model is to know how many are gone; 0: it is not
     policy: int = 64  # the width of actor and critic
-    dropout: float = 0.0
+    dropout: float = 0.0  # share of features put to 0 in training, at least 0 and below 1
 
     def __post_init__(self) -> None:
         for name in ("actions", "window", "policy"):

@@ -25,7 +25,7 @@ Mixture = Literal["interpolated", "accumulated"]
 class Fixed:
     """Every token takes the same number of steps."""
 
-    steps: int = 6
+    steps: int = 6  # how many steps every token takes
 
     def __post_init__(self) -> None:
         positive("halting.steps", self.steps)
@@ -42,11 +42,11 @@ class Adaptive:
     """
 
     steps: int = 12  # the cap, where what is left is spent; tensor2tensor has twice the layers
-    threshold: float = 0.99
+    threshold: float = 0.99  # a token halts when its summed halting probability exceeds this, between 0 and 1
     bias: float = 1.0  # where b begins: at first a token halts at its second step
     ponder: float = 0.01  # the weight of the mean of N + R in the loss
-    halted: Halted = "copied"
-    mixture: Mixture = "interpolated"
+    halted: Halted = "copied"  # whether the state of a halted token stays as it is or is still transformed
+    mixture: Mixture = "interpolated"  # how the states of the steps are combined into the output
 
     def __post_init__(self) -> None:
         positive("halting.steps", self.steps)

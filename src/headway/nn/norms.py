@@ -16,8 +16,8 @@ from torch import Tensor, nn
 class LayerNorm:
     """(x - mean)/√(variance + eps) over the features, biased variance (FACTS §3), then gain and shift."""
 
-    eps: float = 1e-5
-    bias: bool = True
+    eps: float = 1e-5  # added below the root, against division by 0
+    bias: bool = True  # whether there is a shift beside the gain
 
     def build(self, width: int) -> FeatureLayerNorm:
         """The layer for this width."""
@@ -28,7 +28,7 @@ class LayerNorm:
 class RMSNorm:
     """x/√(mean square + eps) over the features, then gain."""
 
-    eps: float = 1e-5
+    eps: float = 1e-5  # added below the root, against division by 0
 
     def build(self, width: int) -> FeatureRMSNorm:
         """The layer for this width."""
@@ -42,8 +42,8 @@ class BatchNorm:
     In training a token's value depends on its batch-mates and on later positions: encoders only.
     """
 
-    eps: float = 1e-5
-    momentum: float = 0.1
+    eps: float = 1e-5  # added below the root, against division by 0
+    momentum: float = 0.1  # the share of a new batch in the running statistics
 
     def build(self, width: int) -> SequenceBatchNorm:
         """The layer for this width."""

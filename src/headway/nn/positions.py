@@ -56,7 +56,7 @@ class Fraction(_Joined):
 class Saturating(_Joined):
     """tanh(t/tau): bounded and the same in every text, but far positions run together."""
 
-    tau: float = 10.0
+    tau: float = 10.0  # tokens until the code is about 0.76 (tanh 1)
 
     def __post_init__(self) -> None:
         _Joined.__post_init__(self)
@@ -71,7 +71,7 @@ class Saturating(_Joined):
 class Sine(_Joined):
     """sin(rate·t): bounded and never saturated, but different positions share a code."""
 
-    rate: float = 1.0
+    rate: float = 1.0  # radians per token
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         return (self.rate * positions).sin().unsqueeze(-1).expand(*positions.shape, width)
@@ -81,7 +81,7 @@ class Sine(_Joined):
 class SineCosine(_Joined):
     """sin and cos of rate·t in alternate dimensions: unique within one period, 2π/rate."""
 
-    rate: float = 1.0
+    rate: float = 1.0  # radians per token
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         _expect_even("sine-cosine", width)
@@ -94,7 +94,7 @@ class Sinusoidal(_Joined):
     """The 2017 paper's: sin and cos in alternate dimensions, wavelengths from 2π to 10000·2π."""
 
     layout: ClassVar[Literal["paper", "halves", "tensor2tensor"]] = "paper"
-    base: float = 10000.0
+    base: float = 10000.0  # the longest wavelength is 2π·base tokens
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         _expect_even("sinusoidal", width)
@@ -132,7 +132,7 @@ def _expect_even(kind: str, width: int) -> None:
 class Rotary:
     """Queries and keys turned by an angle that grows with the position (RoFormer); values stay."""
 
-    base: float = 10000.0
+    base: float = 10000.0  # the slowest angle turns once in about 2π·base tokens
     layout: Literal["interleaved", "halves"] = "interleaved"  # RoFormer, GPT-J; LLaMA, NeoX
 
     def __post_init__(self) -> None:
@@ -149,8 +149,8 @@ class Alibi:
 class T5:
     """A learned bias per head and bucket of distance, one table for all layers; T5 itself has no 1/√E beside it."""
 
-    buckets: int = 32
-    distance: int = 128
+    buckets: int = 32  # distances share this many biases: near ones have one each, far ones by logarithm
+    distance: int = 128  # tokens from which on all distances share the last bucket
 
     def __post_init__(self) -> None:
         if self.buckets < 4 or self.distance <= self.buckets // 2:
@@ -164,8 +164,8 @@ class Shaw:
     The value part needs the attention weights themselves, so a layer with it runs on the reference kernel.
     """
 
-    reach: int = 16
-    values: bool = True
+    reach: int = 16  # distances beyond this many tokens are clipped to it
+    values: bool = True  # also add learned vectors to the values
 
     def __post_init__(self) -> None:
         if self.reach < 0:

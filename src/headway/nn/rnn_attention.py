@@ -30,9 +30,9 @@ class AlignmentConfig:
     learned: σ(W_k h + b) · σ(W_q s + b) with values W_v h. additive: w·tanh(W_k h + W_q s), Bahdanau's.
     """
 
-    kind: AlignmentKind = "multiplicative"
+    kind: AlignmentKind = "multiplicative"  # the formula of the score, see above
     width: int = 128  # of keys and queries, where the kind has a choice
-    hard: bool = False
+    hard: bool = False  # take the best state alone instead of the weighted mean; no gradient reaches the scores
 
     def __post_init__(self) -> None:
         positive("attention width", self.width)

@@ -2,7 +2,7 @@
 
 from headway.ops.alibi import alibi_slopes
 from headway.ops.attend import KERNELS, attend, attention_weights
-from headway.ops.attention_weights import bias_of, scores_of, weights_of
+from headway.ops.attention_scores import bias_of, scores_of, weights_of
 from headway.ops.biases import Alibi, Bias, Relative
 from headway.ops.check import expect
 from headway.ops.kernels.reference import masked_softmax

@@ -17,8 +17,9 @@ from headway.ops.kernels.base import Call, Kernel
 from headway.ops.kernels.select import choose
 from headway.ops.masks import Mask
 
-if torch.version.cuda is not None:  # a compiler had better not meet operators that are still to be registered
-    pass
+if torch.version.cuda is not None:  # register the custom operators before torch.compile traces a call to them
+    import headway.ops.kernels.triton_flash.launch
+    import headway.ops.kernels.triton_small.launch  # noqa: F401
 
 KERNELS: dict[str, Kernel] = {
     "reference": Kernel(reference.run, reference.refuses),

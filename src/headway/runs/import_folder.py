@@ -19,10 +19,11 @@ from headway.interop.family import GenerationTokens
 from headway.interop.hf_reference import REFERENCE, reference_tensors, require_transformers
 from headway.interop.importer import ImportPlan, inspect_folder, self_check
 from headway.models import Model
-from headway.runs import CONFIG
 from headway.runs.config import RunConfig
+from headway.runs.folder import CONFIG
 from headway.runs.weights import as_stored
-from headway.storage.commit import commit_file, committing, founding, read_tensors
+from headway.storage.commit import commit_file, commit_folder, commit_run
+from headway.storage.tensors import read_tensors
 from headway.training.checkpoints import SMALL_FILES, Checkpoints
 from headway.training.config import TrainConfig
 
@@ -60,7 +61,7 @@ def import_folder(
 def write_run(plan: ImportPlan, folder: Path, progress: Progress, *, with_reference: bool = False) -> ImportReport:
     """Write the run that a plan describes."""
     # Reading a tokenizer takes as long as hashing a hundred megabytes: it happens while the weights are written.
-    with founding(folder) as draft, ThreadPoolExecutor(1) as background:
+    with commit_run(folder) as draft, ThreadPoolExecutor(1) as background:
         reading = background.submit(plan.read_tokenizers)
         checkpoints, done = Checkpoints(draft), 0
 
@@ -71,7 +72,7 @@ def write_run(plan: ImportPlan, folder: Path, progress: Progress, *, with_refere
             if reading.done():
                 reading.result()  # raises for a bad tokenizer before gigabytes are written
 
-        with committing(checkpoints.path(0), needs=plan.nbytes + SMALL_FILES) as checkpoint, _one_thread():
+        with commit_folder(checkpoints.path(0), needs=plan.nbytes + SMALL_FILES) as checkpoint, _one_thread():
             plan.write_weights(checkpoint, WEIGHTS, written)
             checkpoint.json("trainer.json", {"step": 0})
         checkpoints.mark_latest(0)

@@ -13,9 +13,9 @@ from torch import Tensor
 from headway.errors import ConfigError
 from headway.models import Model, ModelConfig, build_model
 from headway.nn.int8 import pack, quantise, supported
-from headway.storage.commit import set_weights
-from headway.training.checkpoints import Checkpoints
 from headway.runs.int8_copy import Int8Copy, opened
+from headway.storage.tensors import set_weights
+from headway.training.checkpoints import Checkpoints
 
 Precision = Literal["auto", "fp32", "bf16", "int8"]
 

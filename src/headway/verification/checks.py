@@ -19,7 +19,7 @@ from headway.models.kernels import attention_kernel, attention_modules
 from headway.nn.positions import InputPositions
 from headway.ops import KERNELS
 from headway.ops.kernels.flex import compiler_missing
-from headway.storage.commit import read_tensors
+from headway.storage.tensors import read_tensors
 from headway.tasks.verification_inputs import Example, VerificationInputs
 from headway.verification import formulas, paths
 from headway.verification.paths import Logits, Run

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import torch
+from headway.inspection.page.language import language_page
+from headway.inspection.page.translation import translation_page
 
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
 from headway.inspection.page.captioning import caption_page
-from headway.inspection.page.language import language_page
 from headway.inspection.page.masked import masked_page
 from headway.inspection.page.payload import Subject
-from headway.inspection.page.translation import translation_page
 from headway.inspection.page.vision import vision_page
 from headway.models import (
     BertConfig,
@@ -38,10 +38,10 @@ from headway.nn.patches import Shifted
 from headway.nn.positions import T5, Alibi, Learned, Rotary, Shaw
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.rnn_attention import AlignmentConfig
-from headway.tasks.captioning.training import Captioning, CaptioningTask
+from headway.tasks.captioning.training import Captioning, CaptioningTraining
 from headway.tasks.image_classification.training import Classification
 from headway.tasks.translation.traces import Readers
-from headway.tasks.translation.training import Decoding, Translation, TranslationTask
+from headway.tasks.translation.training import Decoding, Translation, TranslationTraining
 from headway.tasks.translation.translator import Translator
 
 LINE = "the small cat sees a red house near the garden"
@@ -79,7 +79,7 @@ def recurrent_language() -> Payload:
 def translated(config: Any, line: str = LINE) -> Payload:
     tokenizer = words(line)
     model = spread(build_model(replace(config, vocab=tokenizer.size)))
-    task = TranslationTask(Translation(max_extra=1), tokenizer, tokenizer, {}, batch_tokens=1, seed=0)
+    task = TranslationTraining(Translation(max_extra=1), tokenizer, tokenizer, {}, batch_tokens=1, seed=0)
     traces: list[Any] = []
     Translator(task, model, torch.device("cpu"), Decoding(beam=3), keep=traces.append).translate([line])
     subject = Subject(kind="translation", run="runs/tiny", given=line, said=traces[0].texts[0])
@@ -144,7 +144,7 @@ def vit() -> Payload:
 
 def captioned(config: Any) -> Payload:
     tokenizer = words()
-    task = CaptioningTask(Captioning(size=16, max_length=6), tokenizer, {}, batch_tokens=1, seed=0)
+    task = CaptioningTraining(Captioning(size=16, max_length=6), tokenizer, {}, batch_tokens=1, seed=0)
     model = spread(build_model(replace(config, vocab=tokenizer.size)))
     return caption_page(model, task, pixels(16), Subject(kind="caption", run="runs/tiny", given="photo.png"))
 

@@ -18,7 +18,7 @@ from headway.data.image_decoding import Pixels
 from headway.data.images import FACTS, LABELS, PIXELS, Images, ImageStore, Progress, open_store
 from headway.data.synthetic.drawing import SHAPES, Floats, Numbers, Objects, backgrounds, finished, paint
 from headway.errors import DataError
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 COLOURS = {
@@ -145,7 +145,7 @@ def load_shapes(size: int, cache: Path, progress: Progress) -> Images:
         if not folder.exists() or problems(folder):
             discard(folder)
             drawn = scenes(count, size=size, seed=seed, unseen=name == "unseen")
-            with committing(folder, shared=True) as draft:
+            with commit_folder(folder, shared=True) as draft:
                 draft.write(PIXELS, drawn.pixels.tofile)
                 draft.write(LABELS, drawn.shapes.astype(np.int64).tofile)
                 draft.json(FACTS, {"bad": []})

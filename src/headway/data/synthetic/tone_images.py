@@ -13,7 +13,7 @@ from headway.data.images import FACTS, LABELS, PIXELS, Images, ImageStore, Progr
 from headway.data.spectrograms import Spectrogram
 from headway.data.synthetic.tones import KINDS, tones
 from headway.data.token_store import fingerprint
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 COUNTS = {"train": 5_000, "val": 1_000, "test": 1_000}
@@ -45,7 +45,7 @@ def _make(folder: Path, size: int, sound: Spectrogram, split: str, progress: Pro
         pixels.append(sound.pictures(drawn.waves, size))
         labels.append(drawn.labels)
         progress(f"making tones, {split}", at + len(drawn.labels), COUNTS[split])
-    with committing(folder, shared=True) as draft:
+    with commit_folder(folder, shared=True) as draft:
         draft.write(PIXELS, np.concatenate(pixels).tofile)
         draft.write(LABELS, np.concatenate(labels).tofile)
         draft.json(FACTS, {"bad": []})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,6 +17,7 @@ from headway.nn.positions import AttentionPositions, Rotary
 from headway.nn.rnn_attention import Alignment
 from headway.ops import Causal, Global, Lengths, Mask, NotSelf, Packed, Prefix, Window
 from headway.ops.masks import And
+from headway.tasks.explanation import Reads
 
 ROOM = 9_500_000  # bytes of queries, keys and values in one page
 MASKS = {
@@ -29,16 +29,6 @@ MASKS = {
     Global: "global tokens, which see everything",
 }
 CHECKED = 16  # rows of each head that are kept as PyTorch gave them
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
-    """What a stack, or an attention without one, is called and which texts of the page it works on."""
-
-    label: str
-    sequence: str
-    memory: str | None = None  # what its cross-attention looks at
-    positions: Tensor | None = None  # (T, D) learned ones that were added before the stack
 
 
 def attention_entries(recording: Recording, tensors: Tensors, reads: Mapping[str, Reads]) -> list[dict[str, Any]]:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from headway.inspection.ablation import ablate
-from headway.inspection.page.outputs import Output
 from headway.inspection.page.tensors import Tensors
+from headway.tasks.explanation import Output
 
 MOST = 5e11  # multiplications for all heads together, about a quarter of a minute on two cores; beyond it none is tried
 

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from headway.inspection.page.tensors import Tensors
+from headway.tasks.explanation import Output
 
 TOP = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """How to read logits (T, V): what each of V is called, whose places the T are, and what really came there."""
-
-    name: Callable[[int], str]
-    label: str
-    sequence: str | None  # None: one row, for the whole input
-    targets: Sequence[int | None]
 
 
 def output_entry(logits_TV: Tensor, output: Output, tensors: Tensors) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from headway.interop.family import Family, GenerationTokens, Imported, Names, Sh
 from headway.models import BertConfig, BertPretrainingConfig
 from headway.nn.norms import LayerNorm
 from headway.nn.positions import EncoderPosition, Learned, Rotary
-from headway.tasks.masked_lm.training import Masked
+from headway.tasks.masked_lm.config import Masked
 
 AnyBert = BertConfig | BertPretrainingConfig
 _LAYER = "encoder.layer.{i}."

@@ -12,7 +12,7 @@ from headway.interop.family import Family, GenerationTokens, Imported, Names, Sh
 from headway.models import GptConfig
 from headway.nn.norms import LayerNorm
 from headway.nn.positions import Learned, Rotary
-from headway.tasks.language_modelling.training import Language
+from headway.tasks.language_modelling.config import Language
 
 NAMES: Names = {
     "embedding": ("transformer.wte",),

@@ -15,7 +15,7 @@ from headway.interop.family import Family, GenerationTokens, Imported, Names, Sh
 from headway.models import GptConfig
 from headway.nn.norms import RMSNorm
 from headway.nn.positions import Rotary
-from headway.tasks.language_modelling.training import Language
+from headway.tasks.language_modelling.config import Language
 
 NAMES: Names = {
     "embedding": ("model.embed_tokens",),

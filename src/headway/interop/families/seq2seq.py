@@ -10,7 +10,7 @@ from headway.interop.config_json import ACTIVATIONS, FILE, ConfigFields, expect,
 from headway.interop.family import GenerationTokens, Names, WeightMapping, map_weights
 from headway.models import EncoderDecoderConfig
 from headway.nn.norms import LayerNorm
-from headway.tasks.translation.training import Translation
+from headway.tasks.translation.config import Translation
 
 EPS = 1e-5  # of every norm; no field says so
 ENCODER, DECODER = "model.encoder.embed_tokens", "model.decoder.embed_tokens"

@@ -1,4 +1,4 @@
-"""Language modelling: the next token of a text, cut into blocks of the model's context."""
+"""Training on a token stream, cut into blocks of the model's context, and how well a model predicts it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,13 @@ from headway.decoding.sampling import GREEDY, Sampling, sample
 from headway.errors import ConfigError, DataError
 from headway.metrics.accuracy_by_position import PositionReport, position_report
 from headway.metrics.language import LanguageReport
+from headway.tasks.language_modelling.config import Language
 from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
-from headway.tasks.translation.scheduled_sampling import ScheduledSampling
 
 EVALUATION_TOKENS = 16384  # in one forward pass of an evaluation
 CONTINUED = 64  # blocks of a split that are continued freely
 
 Ids = np.ndarray[tuple[int], np.dtype[np.uint32]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Language:
-    """A text as one stream of tokens."""
-
-    context: int = 64  # targets in a block; a transformer's own context is the natural choice
-    scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +40,7 @@ class Continuations:
         return position_report(self.gold, self.forced, self.free)
 
 
-class LanguageTask:
+class LanguageTraining:
     """Blocks of a token stream, and how well a model predicts it."""
 
     fixed_shapes = False
