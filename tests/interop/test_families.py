@@ -99,7 +99,7 @@ REFUSED: list[tuple[str, dict[str, object], str]] = [
     ("gpt2", {"n_head": 5}, "n_head=5 does not divide n_embd=768"),
     ("gpt2", {"n_layer": "12"}, "n_layer='12', expected a whole number"),
     ("gpt2", {"n_layer": 2**40}, "n_layer=1099511627776, expected a whole number from 1 to"),
-    ("gpt2", {"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon=nan, expected a number"),
+    ("gpt2", {"layer_norm_epsilon": float("nan")}, "layer_norm_epsilon=nan, expected a finite number"),
     ("gpt2", {"eos_token_id": [3, 50257]}, r"eos_token_id=\[3, 50257\], expected ids from 0 to 50256"),
     ("bert", {"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key'"),
     ("bert", {"is_decoder": True}, "is_decoder=True"),

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 import torch
 
-from headway.decoding.beam import beam_search
 from headway.errors import ShapeError
 from headway.models import EncoderDecoderConfig, GptConfig, Source, build_model
 from headway.nn import int8
 from headway.nn.int8 import quantise
 from headway.nn.int8 import torchscript_step as scripted
 from headway.nn.positions import Alibi, Rotary
+from tests.decoding.calls import search
 
 pytestmark = pytest.mark.skipif(
     not (int8.supported() and scripted.SCRIPTS), reason="no 8-bit product, or no TorchScript in this Python"
@@ -56,7 +56,7 @@ SOURCE = Source(torch.arange(35).view(5, 7) + 3, torch.tensor([7, 3, 5, 6, 2]))
 
 
 def searched(model: Any, beam: int, source: Source = SOURCE) -> object:
-    return beam_search(model, source, start=1, stop=2, beam=beam, max_tokens=torch.tensor([9, 14, 4, 14, 7]))
+    return search(model, source, start=1, stop=2, beam=beam, max_tokens=torch.tensor([9, 14, 4, 14, 7]))
 
 
 @torch.inference_mode()
@@ -86,10 +86,10 @@ def test_few_lines_and_many_are_the_same_to_the_bit(rows, beam, taken, monkeypat
     tokens = torch.randint(3, 500, (rows, 18), generator=torch.Generator().manual_seed(rows))
     source = Source(tokens, torch.arange(rows) % 17 + 2)
     limits = torch.arange(rows) % 5 + 15
-    got = beam_search(model, source, start=1, stop=2, beam=beam, max_tokens=limits, n_best=beam)
+    got = search(model, source, start=1, stop=2, beam=beam, max_tokens=limits, n_best=beam)
     assert sum(taken) >= 14
     monkeypatch.setattr(scripted, "PAYS", 10**9)
-    assert beam_search(model, source, start=1, stop=2, beam=beam, max_tokens=limits, n_best=beam) == got
+    assert search(model, source, start=1, stop=2, beam=beam, max_tokens=limits, n_best=beam) == got
 
 
 def test_sources_without_padding(taken, monkeypatch):

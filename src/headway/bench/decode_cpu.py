@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from headway.bench.peers import peer
 from headway.bench.processes import Calls, Contender, time_in_turns
 from headway.bench.result import Options, Report, Result
-from headway.decoding.beam import beam_search
+from headway.decoding.beam import BeamSettings, beam_search
+from headway.decoding.limits import SequenceLimits
 from headway.interop.families import FAMILIES
 from headway.interop.family import import_weights
 from headway.models import EncoderDecoderConfig, GptConfig, Source, build_model
@@ -117,7 +118,8 @@ def _words(tokens: Tensor) -> list[list[str]]:
 
 def _search(model: Any, tokens: Tensor, beam: int) -> object:
     """With a stop token that does not exist, so that every hypothesis has the maximum length."""
-    return beam_search(model, Source(tokens), start=0, stop=-1, beam=beam, max_tokens=TARGET_TOKENS)
+    limits = SequenceLimits(start=0, stop=-1, max_tokens=TARGET_TOKENS)
+    return beam_search(model, Source(tokens), BeamSettings(width=beam), limits)
 
 
 @torch.inference_mode()

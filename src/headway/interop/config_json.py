@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
+from headway.checked_json import JsonFields
 from headway.errors import BadModelError, ConfigError
 from headway.nn.feedforward import Activation
 
@@ -27,18 +27,16 @@ ACTIVATIONS: dict[str, Activation] = {
 WRITTEN = {"relu": "relu", "leaky_relu": "leaky_relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
 
 
-class ConfigFields:
+class ConfigFields(JsonFields):
     """The fields of a config.json; each has the default that transformers gives it."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
+        super().__init__(config, where=FILE, error=BadModelError)
         self.config = config
 
     def size(self, name: str, default: int, *, most: int = MAX_SIZE) -> int:
         """A whole number of at least 1."""
-        value = self.config.get(name, default)
-        if type(value) is not int or not 1 <= value <= most:
-            raise BadModelError(f"{FILE}: {name}={value!r}, expected a whole number from 1 to {most}")
-        return value
+        return self.integer(name, default, least=1, most=most)
 
     def layers(self, name: str, default: int) -> int:
         """A number of layers; each becomes a module, so a damaged number must be caught."""
@@ -48,60 +46,46 @@ class ConfigFields:
         """A number of heads that divides the width, or, of keys and values, the heads; `among` is that field's name."""
         value = self.size(name, default)
         if width % value:
-            raise BadModelError(f"{FILE}: {name}={value} does not divide {among}={width}")
-        return value
-
-    def number(self, name: str, default: float, *, above: float = -math.inf) -> float:
-        """A finite number above `above`."""
-        value = self.config.get(name, default)
-        if type(value) not in (int, float) or not math.isfinite(value) or value <= above:
-            raise BadModelError(f"{FILE}: {name}={value!r}, expected a number above {above}")
-        return float(value)
-
-    def flag(self, name: str, default: bool) -> bool:
-        """True or false."""
-        value = self.config.get(name, default)
-        if type(value) is not bool:
-            raise BadModelError(f"{FILE}: {name}={value!r}, expected true or false")
+            self.fail(f"{name}={value} does not divide {among}={width}")
         return value
 
     def probability(self, name: str, default: float) -> float:
         """A dropout rate: at least 0, below 1."""
-        value = self.config.get(name, default)
+        value = self.value(name, default)
         if type(value) not in (int, float) or not 0 <= value < 1:
-            raise BadModelError(f"{FILE}: {name}={value!r}, expected 0 or more and below 1")
+            self.reject(name, value, "0 or more and below 1")
         return float(value)
 
     def choice(self, name: str, default: str, allowed: Mapping[str, _T]) -> _T:
         """headway's name for a value of a field."""
-        value = self.config.get(name, default)
+        value = self.value(name, default)
         if not isinstance(value, str) or value not in allowed:
-            raise BadModelError(f"{FILE}: {name}={value!r} has no equivalent here; there are {', '.join(allowed)}")
+            self.fail(f"{name}={value!r} has no equivalent here; there are {', '.join(allowed)}")
         return allowed[value]
 
     def only(self, **allowed: Any) -> None:
         """Check fields that change the computation: each must be absent, null or as given here."""
         for name, value in allowed.items():
-            got = self.config.get(name, value)
+            got = self.value(name, value)
             if got is not None and got != value:
-                raise BadModelError(f"{FILE}: {name}={got!r} has no equivalent here, only {value!r}")
+                self.fail(f"{name}={got!r} has no equivalent here, only {value!r}")
 
     def id(self, name: str, default: int | None, vocab: int) -> int | None:
         """A token id within the vocabulary, or none."""
-        value = self.config.get(name, default)
+        value = self.value(name, default)
         if value is None:
             return None
         if type(value) is not int or not 0 <= value < vocab:
-            raise BadModelError(f"{FILE}: {name}={value!r}, expected an id from 0 to {vocab - 1}")
+            self.reject(name, value, f"an id from 0 to {vocab - 1}")
         return value
 
     def ids(self, name: str, default: int | Sequence[int] | None, vocab: int) -> tuple[int, ...]:
         """One token id or a list of them."""
-        value = self.config.get(name, default)
+        value = self.value(name, default)
         values = list(value) if isinstance(value, list | tuple) else [] if value is None else [value]
         for each in values:
             if type(each) is not int or not 0 <= each < vocab:
-                raise BadModelError(f"{FILE}: {name}={value!r}, expected ids from 0 to {vocab - 1}")
+                self.reject(name, value, f"ids from 0 to {vocab - 1}")
         return tuple(values)
 
 

@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headway.decoding.limits import SequenceLimits
 from headway.decoding.sampling import sample
 from headway.models import RnnLm, RnnLmConfig, build_model
 from headway.nn.recurrent import RecurrentConfig
@@ -81,8 +82,8 @@ def train(
 
 def samples(model: RnnLm, count: int, *, seed: int = 0, feed_back: bool = True) -> list[str]:
     """Sentences the model says when it is started `count` times."""
-    prompt = torch.full((count, 1), IDS[START])
-    lines = sample(model, prompt, stop=IDS[EOS], max_tokens=12, seed=seed, feed_back=feed_back)
+    limits = SequenceLimits(start=torch.full((count, 1), IDS[START]), stop=IDS[EOS], max_tokens=12)
+    lines = sample(model, limits, seed=seed, feed_back=feed_back)
     return [" ".join(WORDS[token] for token in line) for line in lines]
 
 

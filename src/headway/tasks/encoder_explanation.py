@@ -12,7 +12,7 @@ from headway.data.tokenizers import MASK, Tokenizer
 from headway.errors import DataError
 from headway.models.inputs import Model, ModelInputs
 from headway.nn.embedding import TokenEmbedding
-from headway.tasks.explanation import Embed, EmbeddingTable, EncodedWords, Explanation, Output, Reads
+from headway.tasks.explanation import Embed, EmbeddingTable, EncodedWords, Explanation, Output, StackDescription
 from headway.tasks.sentence_embedding.embed import around
 
 TEXT = "text"
@@ -44,7 +44,7 @@ def explain_text(
         kind="masked",
         given=text,
         forward=_forward(model, ids, global_tokens),
-        reads={"": Reads(label="Encoder", sequence=TEXT)},
+        reads={"": StackDescription(label="Encoder", sequence=TEXT)},
         sequences={TEXT: text_sequence(tokenizer, ids, start=places[0] if places else min(1, len(ids) - 1))},
         output=output,
         tables={

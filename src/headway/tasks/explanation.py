@@ -18,7 +18,7 @@ Embed = Callable[[Sequence[str]], Tensor]  # texts -> (N, D)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
+class StackDescription:
     """What a stack, or an attention without one, is called, and which sequences of the page it works on."""
 
     label: str
@@ -72,7 +72,7 @@ class Explanation:
     kind: str  # what the page calls it: "language", "translation", "masked", "image", "caption", …
     given: str
     forward: Callable[[], Tensor]
-    reads: Mapping[str, Reads]  # by stack
+    reads: Mapping[str, StackDescription]  # by stack
     sequences: Mapping[str, Any]  # label, tokens and more of each sequence, by name
     output: Output | None
     said: str | Callable[[Tensor], str] = ""  # what the model answered, or how to read it from what `forward` gave

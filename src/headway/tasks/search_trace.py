@@ -3,27 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor, nn
 
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.beam import Penalty, beam_search
+from headway.decoding.beam import BeamSettings, beam_search
+from headway.decoding.limits import SequenceLimits
 from headway.decoding.trace import Trace, finished
 from headway.decoding.trace.recorder import TraceRecorder
 from headway.errors import DataError
 from headway.models.stepper import Source, Stepper
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchSettings:
-    """How wide a search is, how far it goes and its length penalty."""
-
-    beam: int
-    max_tokens: int
-    alpha: float
-    penalty: Penalty = "gnmt"
 
 
 def search_trace(
@@ -31,7 +22,8 @@ def search_trace(
     source: Source | None,
     prompt_1T: Tensor,
     tokenizer: Tokenizer,
-    search: SearchSettings,
+    beam: BeamSettings,
+    max_tokens: int,
     pieces: Sequence[str] = (),
 ) -> Trace:
     """The search for what follows a prompt, `pieces` being what the source's places are called."""
@@ -39,10 +31,8 @@ def search_trace(
     stop = _stop(tokenizer)
     recorder = TraceRecorder(model, [len(pieces)])
     with recorder:
-        beam_search(
-            stepper, source, start=prompt_1T, stop=stop, beam=search.beam, max_tokens=search.max_tokens,
-            alpha=search.alpha, penalty=search.penalty, recorder=recorder,
-        )  # fmt: skip
+        limits = SequenceLimits(start=prompt_1T, stop=stop, max_tokens=max_tokens)
+        beam_search(stepper, source, beam, limits, recorder=recorder)
     steps = recorder.steps(0)
     words = set[int]().union(*(step.words.tolist() for step in steps))
     trace = Trace(
@@ -50,10 +40,10 @@ def search_trace(
         source_pieces=tuple(pieces),
         pieces={word: tokenizer.token(word) for word in words},
         texts=(),
-        beam=search.beam,
-        n_best=1,
-        alpha=search.alpha,
-        penalty=search.penalty,
+        beam=beam.width,
+        n_best=beam.n_best,
+        alpha=beam.alpha,
+        penalty=beam.penalty,
         start=int(prompt_1T[0, -1]),
         stop=stop,
         model_steps=(),

@@ -65,14 +65,14 @@ def language(line: str = LINE, **changes: Any) -> Payload:
     tokenizer = words(line)
     config = replace(GptConfig(vocab=tokenizer.size, context=64, width=32, layers=2, heads=4), **changes)
     tokens = torch.tensor([tokenizer.encode(line)])
-    subject = Subject(kind="language", run="runs/tiny", given=line, steps=(10,))
+    subject = PageSubject(kind="language", run="runs/tiny", given=line, steps=(10,))
     return language_page(spread(build_model(config)), tokenizer, tokens, subject)
 
 
 def recurrent_language() -> Payload:
     tokenizer = words()
     model = build_model(RnnLmConfig(vocab=tokenizer.size, width=16, recurrent=RecurrentConfig(cell="lstm", hidden=16)))
-    subject = Subject(kind="language", run="runs/tiny", given=LINE)
+    subject = PageSubject(kind="language", run="runs/tiny", given=LINE)
     return language_page(model.eval(), tokenizer, torch.tensor([tokenizer.encode(LINE)]), subject)
 
 
@@ -82,7 +82,7 @@ def translated(config: Any, line: str = LINE) -> Payload:
     task = TranslationTraining(Translation(max_extra=1), tokenizer, tokenizer, {}, batch_tokens=1, seed=0)
     traces: list[Any] = []
     Translator(task, model, torch.device("cpu"), Decoding(beam=3), keep=traces.append).translate([line])
-    subject = Subject(kind="translation", run="runs/tiny", given=line, said=traces[0].texts[0])
+    subject = PageSubject(kind="translation", run="runs/tiny", given=line, said=traces[0].texts[0])
     return translation_page(model, Readers(tokenizer, tokenizer), traces[0], subject)
 
 
@@ -107,7 +107,7 @@ def recurrent() -> Payload:
 def bert() -> Payload:
     tokenizer = words()
     config = BertConfig(vocab=tokenizer.size, context=32, width=32, layers=2, heads=4, inner=32)
-    subject = Subject(kind="masked", run="runs/tiny", given="the small <mask> sees")
+    subject = PageSubject(kind="masked", run="runs/tiny", given="the small <mask> sees")
     model = spread(build_model(BertPretrainingConfig(bert=config)))
     return masked_page(model, tokenizer, "the small <mask> sees", subject)
 
@@ -115,7 +115,7 @@ def bert() -> Payload:
 def deck() -> Payload:
     tokenizer = words()
     model = spread(build_model(DeckConfig(vocab=tokenizer.size, context=32, width=16)))
-    return masked_page(model, tokenizer, LINE, Subject(kind="masked", run="runs/tiny", given=LINE))
+    return masked_page(model, tokenizer, LINE, PageSubject(kind="masked", run="runs/tiny", given=LINE))
 
 
 def longformer() -> Payload:
@@ -124,7 +124,7 @@ def longformer() -> Payload:
         vocab=tokenizer.size, context=32, width=32, layers=2, heads=4, inner=32, windows=Windows(radius=2)
     )
     model = spread(build_model(LongformerMaskedConfig(longformer=config)))
-    subject = Subject(kind="masked", run="runs/tiny", given=LINE)
+    subject = PageSubject(kind="masked", run="runs/tiny", given=LINE)
     return masked_page(model, tokenizer, LINE, subject, marked=(0, 3))
 
 
@@ -137,7 +137,7 @@ def vit() -> Payload:
         classes=5, image=16, patch=4, patches=Shifted(), width=32, layers=2, heads=4, inner=32, local=True,
         start="small-data",
     )  # fmt: skip
-    subject = Subject(kind="image", run="runs/tiny", given="photo.png", said="cat")
+    subject = PageSubject(kind="image", run="runs/tiny", given="photo.png", said="cat")
     names = ("cat", "dog", "bird", "fish", "<b>none</b>")
     return vision_page(spread(build_model(config)), Classification(size=16), names, pixels(16), subject)
 
@@ -146,7 +146,7 @@ def captioned(config: Any) -> Payload:
     tokenizer = words()
     task = CaptioningTraining(Captioning(size=16, max_length=6), tokenizer, {}, batch_tokens=1, seed=0)
     model = spread(build_model(replace(config, vocab=tokenizer.size)))
-    return caption_page(model, task, pixels(16), Subject(kind="caption", run="runs/tiny", given="photo.png"))
+    return caption_page(model, task, pixels(16), PageSubject(kind="caption", run="runs/tiny", given="photo.png"))
 
 
 def captioner_vit() -> Payload:

@@ -10,8 +10,8 @@ import torch
 from headway.data.tokenizers import Characters, Tokenizer
 from headway.inspection.page.html import document
 from headway.inspection.page.language import language_page
-from headway.inspection.page.payload import Subject
-from headway.inspection.page.tensors import fitting
+from headway.inspection.page.payload import PageSubject
+from headway.inspection.page.tensors import indices_that_fit
 from headway.models import GptConfig, build_model
 from headway.nn.positions import Rotary
 
@@ -24,15 +24,15 @@ def written(*, tokens: int, width: int, layers: int, heads: int) -> dict:
     text = ("to be or not to be, that is the question " * (tokens // 40 + 1))[:tokens]
     ids = torch.tensor([tokenizer.encode(text)])
     return language_page(
-        build_model(config).eval(), tokenizer, ids, Subject(kind="language", run="run", given=text[:60])
+        build_model(config).eval(), tokenizer, ids, PageSubject(kind="language", run="run", given=text[:60])
     )
 
 
 def test_what_does_not_fit_is_thinned_out_evenly():
-    assert fitting([1, 1, 1, 1], 4) == [0, 1, 2, 3]
-    assert fitting([1] * 12, 4) == [0, 4, 7, 11]
-    assert fitting([5, 5], 3) == [1]
-    assert fitting([], 3) == []
+    assert indices_that_fit([1, 1, 1, 1], 4) == [0, 1, 2, 3]
+    assert indices_that_fit([1] * 12, 4) == [0, 4, 7, 11]
+    assert indices_that_fit([5, 5], 3) == [1]
+    assert indices_that_fit([], 3) == []
 
 
 @pytest.mark.slow  # it reads a clock

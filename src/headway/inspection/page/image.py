@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from headway.inspection.page.tensors import Tensors
+from headway.inspection.page.tensors import PageTensors
 from headway.nn.patches import PatchEmbedding
 from headway.tasks.explanation import ImageView
 
 
-def picture_entry(image: ImageView, model: nn.Module, tensors: Tensors) -> dict[str, Any]:
+def picture_entry(image: ImageView, model: nn.Module, tensors: PageTensors) -> dict[str, Any]:
     """The pixels (C, H, W) as rows of colours, and by how many pixels shifted copies stand beside them, if any do.
 
     Where a copy has no pixel the model reads zeros, which after normalising are the colour `mean` (0 to 1).

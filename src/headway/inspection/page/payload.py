@@ -1,4 +1,4 @@
-"""A payload put together: one forward pass is recorded, and what it did becomes the tables and tensors of the page."""
+"""The payload of a page: one forward pass is recorded and becomes the tables and tensors of the page."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from headway.inspection.page.attention import attention_entries, numbers_in
+from headway.inspection.page.attention import attention_entries, element_count
 from headway.inspection.page.head_ablation import ablation_entry
 from headway.inspection.page.html import document
 from headway.inspection.page.image import picture_entry
 from headway.inspection.page.logit_lens import lens_entry
-from headway.inspection.page.neighbours import near_entry
+from headway.inspection.page.neighbours import neighbour_entry
 from headway.inspection.page.outputs import output_entry
-from headway.inspection.page.record import Recording, recorded
+from headway.inspection.page.record import ForwardRecord, record_forward
 from headway.inspection.page.residual_stream import stack_entries
 from headway.inspection.page.search import trace_entry
-from headway.inspection.page.tensors import Precision, Tensors
+from headway.inspection.page.tensors import PageTensors, Precision
 from headway.inspection.rollout import rollout
 from headway.tasks.base import Pipeline
 from headway.tasks.explanation import Explanation
@@ -35,9 +35,9 @@ def page(pipeline: Pipeline, given: str) -> str:
 @torch.no_grad()
 def payload(model: nn.Module, explanation: Explanation, run: str, steps: tuple[int, ...] = ()) -> dict[str, Any]:
     """The page's data: one recorded forward pass of `explanation`."""
-    with recorded(model) as recording:
+    with record_forward(model) as recording:
         logits = explanation.forward()
-    tensors = Tensors(_precision(recording))
+    tensors = PageTensors(_precision(recording))
     attentions = attention_entries(recording, tensors, explanation.reads)
     given, output = explanation.given, explanation.output
     said = explanation.said if isinstance(explanation.said, str) else explanation.said(logits)
@@ -54,9 +54,9 @@ def payload(model: nn.Module, explanation: Explanation, run: str, steps: tuple[i
         "precision": tensors.precision,
         "sequences": dict(explanation.sequences),
         "attentions": attentions,
-        "left_out": len(recording.looks) - len(attentions),
+        "left_out": len(recording.attention) - len(attentions),
         "stacks": stack_entries(recording, tensors, explanation.reads),
-        "near": near_entry(explanation.tables),
+        "near": neighbour_entry(explanation.tables),
         "output": None,
         "lens": None,
         "ablation": None,
@@ -68,13 +68,13 @@ def payload(model: nn.Module, explanation: Explanation, run: str, steps: tuple[i
     if explanation.image is not None:
         found["image"] = picture_entry(explanation.image, model, tensors)
         if explanation.image.rollout:
-            weights = [looks[0].weights() for looks in recording.looks.values()]
+            weights = [looks[0].weights() for looks in recording.attention.values()]
             found["rollout"] = tensors.full(rollout(weights)[0])
     if explanation.trace is not None:
         found["trace"] = trace_entry(explanation.trace, tensors)
-    return {**found, "tensors": tensors.kept}
+    return {**found, "tensors": tensors.entries}
 
 
-def _precision(recording: Recording) -> Precision:
-    numbers = sum(numbers_in(look) for looks in recording.looks.values() for look in looks)
-    return "float32" if numbers <= EXACT else "int16"
+def _precision(recording: ForwardRecord) -> Precision:
+    elements = sum(element_count(look) for looks in recording.attention.values() for look in looks)
+    return "float32" if elements <= EXACT else "int16"

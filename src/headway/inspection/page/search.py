@@ -7,12 +7,12 @@ from typing import Any
 import torch
 
 from headway.decoding.trace import Trace, alignment, tree
-from headway.inspection.page.tensors import Tensors
+from headway.inspection.page.tensors import PageTensors
 
 LOOKED = 32  # finished lines whose look at the source is kept
 
 
-def trace_entry(trace: Trace, tensors: Tensors) -> dict[str, Any]:
+def trace_entry(trace: Trace, tensors: PageTensors) -> dict[str, Any]:
     """Nodes, finished lines in the order of their rank, and the settings that made them."""
     found = tree(trace)
     looks = [alignment(trace, line) for line in found.lines[:LOOKED]]

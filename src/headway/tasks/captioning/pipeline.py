@@ -105,11 +105,12 @@ class CaptioningPipeline(Pipeline, Captions):
     @torch.no_grad()
     def explain(self, given: str) -> Explanation:
         """An image, the best caption the search found, where each of its tokens attended, and the search."""
+        from headway.decoding.beam import BeamSettings
         from headway.decoding.trace import lines
         from headway.models.stepper import Source
-        from headway.tasks.explanation import Explanation, ImageView, Output, Reads
+        from headway.tasks.explanation import Explanation, ImageView, Output, StackDescription
         from headway.tasks.patch_sequence import PATCHES, patch_sequence
-        from headway.tasks.search_trace import SearchSettings, search_trace
+        from headway.tasks.search_trace import search_trace
 
         model: Any = self.model
         config, tokenizer = self.config, self.tokenizer
@@ -117,11 +118,10 @@ class CaptioningPipeline(Pipeline, Captions):
         # Stacked, the pixels are contiguous by channel, as in a batch: the layout decides the last bits of the sums.
         image = self.search.normalised(self.model, self.device, np.stack([pixels]))
         patches = patch_sequence(model.grid, own=False, label="Patches")
-        settings = SearchSettings(
-            beam=config.beam, max_tokens=config.max_length, alpha=config.length_penalty, penalty=config.penalty
-        )
+        settings = BeamSettings(width=config.beam, alpha=config.length_penalty, penalty=config.penalty)
         start = torch.tensor([[tokenizer.start]], device=self.device)
-        trace = search_trace(model, Source.of_images(image), start, tokenizer, settings, patches["tokens"])
+        source, most = Source.of_images(image), config.max_length
+        trace = search_trace(model, source, start, tokenizer, settings, most, patches["tokens"])
         best = lines(trace)[0]
         written = [*best.tokens, *([tokenizer.stop] if best.stopped else [])]
         read = [tokenizer.start, *written[:-1]]
@@ -136,8 +136,8 @@ class CaptioningPipeline(Pipeline, Captions):
             "writes": [tokenizer.token(index) for index in written],
             "start": min(1, len(read) - 1),
         }
-        encoder = Reads(label="Encoder", sequence=PATCHES, positions=model.patch_positions)
-        decoder = Reads(label="Decoder", sequence=WORDS, memory=PATCHES)
+        encoder = StackDescription(label="Encoder", sequence=PATCHES, positions=model.patch_positions)
+        decoder = StackDescription(label="Decoder", sequence=WORDS, memory=PATCHES)
         return Explanation(
             kind="caption",
             given=Path(given).name,

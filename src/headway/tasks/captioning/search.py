@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from headway.data.image_decoding import Pixels
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.beam import Hypothesis, beam_search
+from headway.decoding.beam import BeamSettings, Hypothesis, beam_search
+from headway.decoding.limits import SequenceLimits
 from headway.models.stepper import Source, Stepper
 from headway.tasks.captioning.config import Captioning
 from headway.tasks.image_batches import model_dtype, normalised
@@ -38,16 +39,14 @@ class CaptionSearch:
         """The best hypotheses for each image (N, 3, H, W), best first."""
         stepper: Stepper[Any] = model  # type: ignore[assignment]
         config, found = self.config, []
+        settings = BeamSettings(
+            width=config.beam if beam is None else beam,
+            alpha=config.length_penalty,
+            penalty=config.penalty,
+            n_best=n_best,
+        )
+        limits = SequenceLimits(start=self.tokenizer.start, stop=self.tokenizer.stop, max_tokens=config.max_length)
         for first in range(0, len(pixels), EVALUATED):
-            found += beam_search(
-                stepper,
-                Source.of_images(self.normalised(model, device, pixels[first : first + EVALUATED])),
-                start=self.tokenizer.start,
-                stop=self.tokenizer.stop,
-                beam=config.beam if beam is None else beam,
-                max_tokens=config.max_length,
-                alpha=config.length_penalty,
-                penalty=config.penalty,
-                n_best=n_best,
-            )
+            source = Source.of_images(self.normalised(model, device, pixels[first : first + EVALUATED]))
+            found += beam_search(stepper, source, settings, limits)
         return found

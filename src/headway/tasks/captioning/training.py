@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.data.batching import Indices, Shuffled
+from headway.data.captions import CaptionedImages
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError

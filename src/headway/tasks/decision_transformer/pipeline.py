@@ -49,7 +49,7 @@ class DecisionPipeline(Pipeline, Plays):
     def explain(self, given: str) -> Explanation:
         """A fresh episode asked for the return `given`, and the actions that its last steps made likely."""
         from headway.tasks.decision_transformer.training import Attempt
-        from headway.tasks.explanation import Explanation, Output, Reads
+        from headway.tasks.explanation import Explanation, Output, StackDescription
 
         try:
             target = float(given)
@@ -73,7 +73,7 @@ class DecisionPipeline(Pipeline, Plays):
             given=f"{self.training.name}, return {target:g}",
             said=f"return {attempt.total:g} after {len(attempt.seen)} steps",
             forward=lambda: self._logits(attempt, length),
-            reads={"": Reads(label="Decision transformer", sequence=TOKENS)},
+            reads={"": StackDescription(label="Decision transformer", sequence=TOKENS)},
             sequences={
                 TOKENS: {"label": "Returns to go, states and actions", "tokens": names, "start": 1},
                 STATES: states,

@@ -79,7 +79,7 @@ class ImagePipeline(Pipeline, Classifies):
 
     def explain(self, given: str) -> Explanation:
         """An image or a spectrogram as patches, and the class they amount to. Raises ConfigError without attention."""
-        from headway.tasks.explanation import Explanation, ImageView, Output, Reads
+        from headway.tasks.explanation import Explanation, ImageView, Output, StackDescription
         from headway.tasks.patch_sequence import PATCHES, PatchModel, patch_sequence
 
         model = self.model
@@ -93,7 +93,7 @@ class ImagePipeline(Pipeline, Classifies):
             given=Path(given).name,
             forward=lambda: self.logits(np.stack([pixels])),
             said=lambda logits: likeliest(logits.softmax(-1), self.classes, 1)[0][0][0],
-            reads={"": Reads(label="Encoder", sequence=PATCHES, positions=model.patch_positions)},
+            reads={"": StackDescription(label="Encoder", sequence=PATCHES, positions=model.patch_positions)},
             sequences={PATCHES: patch_sequence(model.grid, own=own, label=label)},
             output=Output(name=lambda index: self.classes[index], label="What it is", sequence=None, targets=[None]),
             image=ImageView(pixels=pixels, sequence=PATCHES, mean=self.config.mean, rollout=True),

@@ -173,9 +173,10 @@ class LanguagePipeline(Pipeline, Generates, Scores):
     @torch.no_grad()
     def explain(self, given: str) -> Explanation:
         """A text, after each of its tokens what might follow, and a search for what follows it."""
+        from headway.decoding.beam import BeamSettings
         from headway.decoding.trace import lines
-        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, Reads
-        from headway.tasks.search_trace import SearchSettings, search_trace
+        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription
+        from headway.tasks.search_trace import search_trace
         from headway.tasks.translation.search import positions_end
 
         tokens_1T = self.prompt(given)
@@ -183,15 +184,15 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         tokenizer, end = self.tokenizer, positions_end(self.model)
         trace = None
         if end is None or len(ids) + FURTHER <= end:
-            settings = SearchSettings(beam=4, max_tokens=FURTHER, alpha=0.6)
-            trace = search_trace(self.model, None, tokens_1T, tokenizer, settings)
+            settings = BeamSettings(width=4, alpha=0.6)
+            trace = search_trace(self.model, None, tokens_1T, tokenizer, settings, FURTHER)
         vectors: Tensor | None = self.model.embedding.weight  # type: ignore[union-attr, assignment]  # one-hot has none
         return Explanation(
             kind="language",
             given=given,
             said="" if trace is None else next((line.text for line in lines(trace)), ""),
             forward=lambda: self.model(tokens_1T)[0],
-            reads={"": Reads(label="Decoder", sequence=TEXT)},
+            reads={"": StackDescription(label="Decoder", sequence=TEXT)},
             sequences={TEXT: {"label": "Text", "tokens": [tokenizer.token(index) for index in ids]}},
             output=Output(name=tokenizer.token, label="What comes next", sequence=TEXT, targets=[*ids[1:], None]),
             tables={} if vectors is None else {TEXT: EmbeddingTable(ids=ids, vectors=vectors, tokenizer=tokenizer)},

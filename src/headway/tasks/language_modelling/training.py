@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from headway.data.batching import Blocks, Indices
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
+from headway.decoding.limits import SequenceLimits
 from headway.decoding.sampling import GREEDY, Sampling, sample
 from headway.errors import ConfigError, DataError
 from headway.metrics.accuracy_by_position import PositionReport, position_report
@@ -114,8 +115,8 @@ class LanguageTraining:
             found.prompts.extend(prompt.tolist())
             found.gold.extend(gold.tolist())
             found.forced.extend(model(block[:, :-1])[:, known - 1 :].argmax(-1).tolist())
-            length = gold.shape[1]
-            found.free.extend(sample(model, prompt, stop=-1, max_tokens=length, sampling=GREEDY))  # type: ignore[arg-type]
+            limits = SequenceLimits(start=prompt, stop=-1, max_tokens=gold.shape[1])
+            found.free.extend(sample(model, limits, GREEDY))  # type: ignore[arg-type]
         return found
 
     def ids(self, name: str) -> Ids:
@@ -129,8 +130,8 @@ class LanguageTraining:
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A line the model makes up after the first token of the validation text."""
         prompt = torch.from_numpy(self.ids("val")[:1].astype(np.int64)).view(1, 1).to(device)
-        room = min(self.config.context - 1, 60)
-        drawn = sample(model, prompt, stop=-1, max_tokens=room, sampling=Sampling(temperature=0.8))  # type: ignore[arg-type]
+        limits = SequenceLimits(start=prompt, stop=-1, max_tokens=min(self.config.context - 1, 60))
+        drawn = sample(model, limits, Sampling(temperature=0.8))  # type: ignore[arg-type]
         return [self.tokenizer.decode(drawn[0])]
 
 

@@ -93,7 +93,7 @@ class PosePipeline(Pipeline, EstimatesPose):
 
         A heat map is read as shares of its heat: its logarithm stands for the logits.
         """
-        from headway.tasks.explanation import Explanation, ImageView, Output, Reads
+        from headway.tasks.explanation import Explanation, ImageView, Output, StackDescription
         from headway.tasks.patch_sequence import PATCHES, PatchModel, patch_sequence
 
         model, names = self.model, self.keypoint_names
@@ -105,7 +105,7 @@ class PosePipeline(Pipeline, EstimatesPose):
             kind="pose",
             given=Path(given).name,
             forward=lambda: self.heat_maps(pixels)[0].clamp(min=TINY).log().flatten(1),
-            reads={"encoder": Reads(label="Encoder", sequence=PATCHES, positions=model.patch_positions)},
+            reads={"encoder": StackDescription(label="Encoder", sequence=PATCHES, positions=model.patch_positions)},
             sequences={PATCHES: patch_sequence(model.grid, own=False, label="Patches"), KEYPOINT_SEQUENCE: keypoints},
             output=Output(name=self._cell_name, label=label, sequence=KEYPOINT_SEQUENCE, targets=[None] * len(names)),
             image=ImageView(pixels=pixels, sequence=PATCHES, mean=MEAN, rollout=True),

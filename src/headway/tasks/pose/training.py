@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from headway.data.augment import constants
 from headway.data.batching import Indices, Shuffled
-from headway.data.heatmaps import heatmaps
+from headway.data.heatmaps import heatmaps, keypoints_of
 from headway.data.poses import PoseStore
 from headway.errors import DataError
 from headway.metrics.keypoints import Detections, KeypointReport, People, keypoint_report

@@ -69,7 +69,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
     def explain(self, given: str) -> Explanation:
         """A text, and the class its tokens amount to."""
         from headway.tasks.encoder_explanation import embedding_table, text_sequence
-        from headway.tasks.explanation import Explanation, Output, Reads
+        from headway.tasks.explanation import Explanation, Output, StackDescription
 
         ids = self.token_ids(given)
         tokens = torch.tensor([ids], device=self.device)
@@ -84,7 +84,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
             given=given,
             said=self.classify([given], top=1)[0].top[0][0],
             forward=forward,
-            reads={"encoder": Reads(label="Encoder", sequence=TEXT)},
+            reads={"encoder": StackDescription(label="Encoder", sequence=TEXT)},
             sequences={TEXT: text_sequence(self.tokenizer, ids, start=0)},
             output=Output(name=lambda index: self.classes[index], label="What it is", sequence=None, targets=[None]),
             tables={TEXT: embedding_table(self.model, self.tokenizer, ids)},

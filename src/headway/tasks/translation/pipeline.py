@@ -212,7 +212,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
     def explain(self, given: str) -> Explanation:
         """The source, the best target the search found, and the search. Raises DataError for an empty source."""
         from headway.decoding.trace import lines
-        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, Reads
+        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription
 
         traces: list[Trace] = []
         self.translator(on_trace=traces.append).translate([given])
@@ -242,13 +242,17 @@ class TranslationPipeline(Pipeline, Translates, Scores):
             "start": min(1, len(read) - 1),
             "writes": [writer.token(index) for index in written],
         }
-        decoder = Reads(label="Decoder", sequence=TARGET, memory=memory)
+        decoder = StackDescription(label="Decoder", sequence=TARGET, memory=memory)
         return Explanation(
             kind="translation",
             given=given,
             said=found[0].text,
             forward=forward,
-            reads={"encoder": Reads(label="Encoder", sequence=memory), "decoder": decoder, "attention": decoder},
+            reads={
+                "encoder": StackDescription(label="Encoder", sequence=memory),
+                "decoder": decoder,
+                "attention": decoder,
+            },
             sequences=sequences,
             output=Output(name=writer.token, label="What is written next", sequence=TARGET, targets=written),
             tables={

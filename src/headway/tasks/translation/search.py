@@ -12,9 +12,10 @@ from torch import nn
 
 from headway.data.batching import Bucketed, padded
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.beam import Hypothesis, Recorder, beam_search
+from headway.decoding.beam import BeamSettings, Hypothesis, Recorder, beam_search
 from headway.decoding.constraints import Constraints
 from headway.decoding.ensemble import Ensemble
+from headway.decoding.limits import SequenceLimits
 from headway.models.stepper import Source, Stepper
 from headway.nn.positions import InputPositions
 from headway.tasks.translation.config import PLAIN, Decoding, Translation
@@ -71,36 +72,23 @@ class TranslationSearch:
         """
         config, tokenizer = self.config, self.target_tokenizer
         wanted = _never(tokenizer) if decoding.constraints is None else decoding.constraints & _never(tokenizer)
-        width, alpha = self._width_and_alpha(decoding)
+        beam = self._beam(decoding)
         extra = config.max_extra if decoding.max_extra is None else decoding.max_extra
         most = positions_end(model)
         out: list[list[Hypothesis]] = [[] for _ in sources]
         before = before_source(self.source_tokenizer)
         real = [n for n, ids in enumerate(sources) if len(ids)]
         lengths = np.asarray([len(before) + len(sources[n]) + 1 for n in real], np.int64)
-        for rows in Bucketed(lengths, max(EVALUATION_TOKENS // max(width, 1), 1), 0).epoch(0) if real else ():
+        for rows in Bucketed(lengths, max(EVALUATION_TOKENS // beam.width, 1), 0).epoch(0) if real else ():
             chosen = [real[n] for n in rows]
             stop = self.source_tokenizer.stop
             stopped = [ended(np.asarray([*before, *sources[n]], np.uint32), stop) for n in chosen]
             tokens, counts = (torch.from_numpy(part).to(device) for part in padded(stopped, 0))
             source = Source(tokens, counts)
             with nullcontext() if recording is None else recording(chosen, source) as recorder:
-                found = beam_search(
-                    model,
-                    source,
-                    start=tokenizer.start,
-                    stop=tokenizer.stop,
-                    beam=width,
-                    max_tokens=counts + extra if most is None else (counts + extra).clamp(max=most),
-                    alpha=alpha,
-                    penalty=config.penalty,
-                    n_best=decoding.n_best,
-                    stop_rule=decoding.stop_rule,
-                    groups=decoding.groups,
-                    diversity=decoding.diversity,
-                    constraints=wanted or None,
-                    recorder=recorder,
-                )
+                lengths_B = counts + extra if most is None else (counts + extra).clamp(max=most)
+                limits = SequenceLimits(start=tokenizer.start, stop=tokenizer.stop, max_tokens=lengths_B)
+                found = beam_search(model, source, beam, limits, wanted or None, recorder)
             for n, hypotheses in zip(chosen, found, strict=True):
                 out[n] = hypotheses
         return out
@@ -132,28 +120,23 @@ class TranslationSearch:
         found = self.search(model, device, sources, decoding, recording)
         recorded = {n: recorder.steps(k) for rows, recorder in searches for k, n in enumerate(rows)}
         readers, made_of = Readers(self.source_tokenizer, self.target_tokenizer), tuple(steps)
-        width, alpha = self._width_and_alpha(decoding)
+        beam = self._beam(decoding)
         traces = [
-            readable(
-                readers,
-                line,
-                ids,
-                recorded.get(n, ()),
-                beam=width,
-                n_best=decoding.n_best,
-                alpha=alpha,
-                penalty=self.config.penalty,
-                model_steps=made_of,
-            )
+            readable(readers, line, ids, recorded.get(n, ()), beam=beam, model_steps=made_of)
             for n, (line, ids) in enumerate(zip(lines, sources, strict=True))
         ]
         return found, traces
 
-    def _width_and_alpha(self, decoding: Decoding) -> tuple[int, float]:
-        beam, alpha = decoding.beam, decoding.length_penalty
-        return (
-            self.config.beam if beam is None else beam,
-            self.config.length_penalty if alpha is None else alpha,
+    def _beam(self, decoding: Decoding) -> BeamSettings:
+        """The beam search of these settings, with the task's own where they leave a choice open."""
+        return BeamSettings(
+            width=self.config.beam if decoding.beam is None else decoding.beam,
+            alpha=self.config.length_penalty if decoding.length_penalty is None else decoding.length_penalty,
+            penalty=self.config.penalty,
+            n_best=decoding.n_best,
+            stop_rule=decoding.stop_rule,
+            groups=decoding.groups,
+            diversity=decoding.diversity,
         )
 
 

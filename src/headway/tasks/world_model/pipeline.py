@@ -58,7 +58,7 @@ class WorldPipeline(Pipeline, Plays):
     def explain(self, given: str) -> Explanation:
         """The first steps of a real episode, `given` being its seed, and what the model expects to observe next."""
         from headway.data.episodes import play
-        from headway.tasks.explanation import Explanation, Output, Reads
+        from headway.tasks.explanation import Explanation, Output, StackDescription
         from headway.tasks.world_model.policy import learned
 
         try:
@@ -96,7 +96,7 @@ class WorldPipeline(Pipeline, Plays):
             given=f"{self.training.name}, seed {seed}",
             said=f"return {float(episode.returns[0]):g}",
             forward=forward,
-            reads={"": Reads(label="World model", sequence=STEPS)},
+            reads={"": StackDescription(label="World model", sequence=STEPS)},
             sequences={STEPS: {"label": "Steps of the episode", "tokens": names, "start": 0}},
             output=output,
         )
