@@ -16,8 +16,8 @@ from headway.data import poses
 from headway.data.synthetic import tone_images as sounds
 from headway.data.synthetic.stick_figures import KEYPOINTS, figures
 from headway.data.synthetic.tones import KINDS, tones
-from tests.sounds import write_wav
 from tests.pages import payload_of
+from tests.sounds import write_wav
 
 QUICK = [
     word for key in ("steps 4", "evaluate_every 2", "save_every 2", "batch_tokens 4", "device cpu")

@@ -123,8 +123,8 @@ class Bert(Model):
     reads = frozenset({"tokens", "lengths", "segments"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:
-        tokens: Tensor = self(inputs.need("tokens"), inputs.lengths, segments_BT=inputs.segments)
-        return ModelOutputs(tokens=tokens, pooled=None if self.pooler is None else self.pool(tokens))
+        vectors: Tensor = self(inputs.need("tokens"), inputs.lengths, segments_BT=inputs.segments)
+        return ModelOutputs(vectors=vectors, pooled=None if self.pooler is None else self.pool(vectors))
 
 
 class PretrainingLogits(NamedTuple):

@@ -1,4 +1,4 @@
-"""Positions inside attention held to their published formulas, whatever path a model takes to its logits."""
+"""Compare positions inside attention with their published formulas."""
 
 from __future__ import annotations
 
