@@ -1,7 +1,7 @@
 """Parts of a batch on threads of their own, each with its share of the processors.
 
 A step of a decoder is many small operations, which divide badly between threads; rows divide well. Threads only help
-where Python's lock is free most of the time: a step of an 8-bit model is one call (`nn.scripted`).
+where Python's lock is free most of the time: a step of an 8-bit model is one call (`nn.int8.torchscript_step`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from headway.nn.int8.torchscript_step import alone
+from headway.nn.int8.torchscript_step import steps_in_torchscript
 
 Found = TypeVar("Found")
 
@@ -26,7 +26,7 @@ def parts(model: object, rows: int, width: int, device: torch.device) -> int:
     count = min(torch.get_num_threads(), rows * width // LEAST, rows)
     if count < 2 or device.type != "cpu" or not isinstance(model, nn.Module):
         return 1
-    return count if alone(model) else 1
+    return count if steps_in_torchscript(model) else 1
 
 
 def side_by_side(task: Callable[[Tensor], list[Found]], rows: int, count: int) -> list[Found]:

@@ -67,8 +67,8 @@ def _listen(
             stack.callback(_hook(model.get_submodule(point.module), point, layers, journal).remove)
     for path, together in by_module.items():
         module: Any = model.get_submodule(path)
-        module.watch = journal.looked(together, layers)
-        stack.callback(setattr, module, "watch", None)
+        module.on_attention = journal.looked(together, layers)
+        stack.callback(setattr, module, "on_attention", None)
 
 
 def _hook(module: nn.Module, point: TapPoint, layers: Sequence[int] | None, journal: Journal) -> Any:

@@ -10,18 +10,22 @@ from torch import Tensor
 
 from headway.inspection.capture_result import KEYS, Event, Pass, Seen
 from headway.inspection.tap_names import TapPoint
-from headway.nn.attention_record import Look
+from headway.nn.attention_record import AttentionRecord
 
-LOOKS: dict[str, Callable[[Look, Tensor | None, Tensor | None], Tensor | None]] = {
-    "q": Look.seeking,
-    "k": lambda look, heads, _: look.fresh(look.k, heads),
-    "v": lambda look, heads, _: look.fresh(look.v, heads),
-    "global_k": lambda look, heads, _: None if look.far is None else look.fresh(look.far.k, heads),
-    "global_v": lambda look, heads, _: None if look.far is None else look.fresh(look.far.v, heads),
-    "bias": Look.position_term,
-    "scores": Look.scores,
-    "weights": Look.weights,
-    "heads": Look.found,
+LOOKS: dict[str, Callable[[AttentionRecord, Tensor | None, Tensor | None], Tensor | None]] = {
+    "q": AttentionRecord.query_vectors,
+    "k": lambda look, heads, _: look.added_keys(look.k, heads),
+    "v": lambda look, heads, _: look.added_keys(look.v, heads),
+    "global_k": lambda look, heads, _: (
+        None if look.global_tokens is None else look.added_keys(look.global_tokens.k, heads)
+    ),
+    "global_v": lambda look, heads, _: (
+        None if look.global_tokens is None else look.added_keys(look.global_tokens.v, heads)
+    ),
+    "bias": AttentionRecord.position_term,
+    "scores": AttentionRecord.scores,
+    "weights": AttentionRecord.weights,
+    "heads": AttentionRecord.head_outputs,
 }
 
 
@@ -100,10 +104,10 @@ class Journal:
 
     # --- what is heard ---------------------------------------------------------------------------------------------
 
-    def looked(self, points: list[TapPoint], layers: Sequence[int] | None) -> Callable[[Look], None]:
+    def looked(self, points: list[TapPoint], layers: Sequence[int] | None) -> Callable[[AttentionRecord], None]:
         """Whoever watches an attention, for these of its taps."""
 
-        def watch(look: Look) -> None:
+        def watch(look: AttentionRecord) -> None:
             named = self._numbered(points, layers)
             event = self._open(points[0])
             queries = self._queries(event, look.queries, points[0])
@@ -120,7 +124,7 @@ class Journal:
                         self.held.add(point.name)
                     value = LOOKS[point.kind](look, heads, queries)
                     if value is not None:
-                        made = point.kind in ("weights", "scores") and look.known is None
+                        made = point.kind in ("weights", "scores") and look.known_weights is None
                         self._keep(event, point, value if made else value.clone())
             if named:
                 self.seen.passes[-1].scales[named[0].site] = (

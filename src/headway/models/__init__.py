@@ -12,7 +12,7 @@ from torch import nn
 from headway._lazy import on_demand
 from headway.config import Choice, _kind
 from headway.errors import ConfigError
-from headway.models.stepper import Source, Stepper
+from headway.models.stepper import EncoderInput, Source, Stepper
 
 if TYPE_CHECKING:
     from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretrainingConfig
@@ -165,6 +165,7 @@ __all__ = [
     "DeckConfig",
     "EncoderDecoder",
     "EncoderDecoderConfig",
+    "EncoderInput",
     "Gpt",
     "GptConfig",
     "Longformer",

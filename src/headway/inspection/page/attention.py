@@ -13,7 +13,7 @@ from headway import ops
 from headway.inspection.page.record import Recording
 from headway.inspection.page.tensors import Tensors, fitting
 from headway.nn.attention import SelfAttention
-from headway.nn.attention_record import Look
+from headway.nn.attention_record import AttentionRecord
 from headway.nn.positions import AttentionPositions, Rotary
 from headway.nn.rnn_attention import Alignment
 from headway.ops import Causal, Global, Lengths, Mask, NotSelf, Packed, Prefix, Window
@@ -69,12 +69,12 @@ def attention_entries(recording: Recording, tensors: Tensors, reads: Mapping[str
     return entries
 
 
-def numbers_in(look: Look) -> int:
+def numbers_in(look: AttentionRecord) -> int:
     """In the queries, keys and values of a look."""
     return look.q.numel() + look.k.numel() + look.v.numel()
 
 
-def _numbers(looks: Sequence[Look], tensors: Tensors) -> dict[str, Any]:
+def _numbers(looks: Sequence[AttentionRecord], tensors: Tensors) -> dict[str, Any]:
     """Queries (H, T, E), keys and values (G, S, E), the mask, and the rows to compare."""
     first = looks[0]
     q = torch.cat([look.q[0] for look in looks], 1)
@@ -90,7 +90,7 @@ def _numbers(looks: Sequence[Look], tensors: Tensors) -> dict[str, Any]:
         "v": tensors.exact(first.v[0]),
         "rows": rows,
         "weights": tensors.exact(_rows(looks, rows, "weights")),
-        "out": tensors.exact(_rows(looks, rows, "found")),
+        "out": tensors.exact(_rows(looks, rows, "head_outputs")),
         "mask": None,
         "mask_words": "everything",
         "others": None,
@@ -98,13 +98,13 @@ def _numbers(looks: Sequence[Look], tensors: Tensors) -> dict[str, Any]:
     if first.mask is not None:
         allowed = first.mask.dense(queries, keys, q.device)[0]
         entry |= {"mask": tensors.bits(allowed), "mask_words": mask_words(first.mask)}
-    if first.far is not None:  # Longformer's global tokens look through projections of their own
-        parts = {part: tensors.exact(getattr(first.far, part)[0]) for part in "qkv"}
-        entry["others"] = {"rows": first.far.marked.index[0].tolist(), **parts}
+    if first.global_tokens is not None:  # Longformer's global tokens look through projections of their own
+        parts = {part: tensors.exact(getattr(first.global_tokens, part)[0]) for part in "qkv"}
+        entry["others"] = {"rows": first.global_tokens.marked.index[0].tolist(), **parts}
     return entry
 
 
-def _rows(looks: Sequence[Look], rows: list[int], what: str) -> Tensor:
+def _rows(looks: Sequence[AttentionRecord], rows: list[int], what: str) -> Tensor:
     """(H, rows, …) of what PyTorch gave, whether in one look or in many."""
     if len(looks) > 1:
         return torch.cat([getattr(look, what)()[0] for look in looks], 1)[:, rows]
@@ -119,7 +119,7 @@ def checked_rows(queries: int) -> list[int]:
     return sorted({round(n * (queries - 1) / (CHECKED - 1)) for n in range(CHECKED)})
 
 
-def _module(module: object, look: Look, shared: object, tensors: Tensors) -> dict[str, Any]:
+def _module(module: object, look: AttentionRecord, shared: object, tensors: Tensors) -> dict[str, Any]:
     """What the score is made of beside products: an energy, and what a distance does, in a form to compute with."""
     entry: dict[str, Any] = {"energy": None, "hard": False, "position": None}
     if isinstance(module, Alignment):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headway.inspection.capture import capture
 from headway.inspection.capture_result import Seen
 from headway.inspection.tap_names import TapPoint, taps
-from headway.nn.attention_record import Look
+from headway.nn.attention_record import AttentionRecord
 from headway.nn.positions import InputPositions
 
 STREAM = ("embedding", "input", "residual", "hidden", "states", "out", "steps", "cost")
@@ -23,7 +23,9 @@ class Recording:
     """A model's looks by the name of their attention, and what passed its other taps; of a batch, the first text."""
 
     model: nn.Module
-    looks: dict[str, list[Look]] = field(default_factory=dict)  # by site; several where a decoder looks step by step
+    looks: dict[str, list[AttentionRecord]] = field(
+        default_factory=dict
+    )  # by site; several if a decoder steps
     points: dict[str, TapPoint] = field(default_factory=dict)
     taps: dict[str, str] = field(
         default_factory=dict
@@ -43,7 +45,7 @@ class Recording:
         (point,) = (p for p in taps(self.model) if p.kind == "embedding" and p.stack == stack)
         return self.model.get_submodule(point.module)
 
-    def look(self, point: TapPoint, look: Look, use: int) -> None:
+    def look(self, point: TapPoint, look: AttentionRecord, use: int) -> None:
         """Keep a look; a shared block is another layer at each use."""
         own = point.at(use) if point.shared else point
         self.points[own.site], self.taps[own.site] = own, point.site
@@ -70,11 +72,11 @@ def _watch(recording: Recording, point: TapPoint, stack: ExitStack) -> None:
     module: Any = recording.model.get_submodule(point.module)
     uses = iter(range(1 << 30))
 
-    def watch(look: Look) -> None:
+    def watch(look: AttentionRecord) -> None:
         recording.look(point, look, next(uses))
 
-    module.watch = watch
-    stack.callback(setattr, module, "watch", None)
+    module.on_attention = watch
+    stack.callback(setattr, module, "on_attention", None)
 
 
 def _positions(recording: Recording, point: TapPoint, stack: ExitStack) -> None:

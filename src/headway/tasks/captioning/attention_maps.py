@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from headway.data.image_decoding import Pixels
 from headway.errors import ConfigError
 from headway.models import VitConfig
+from headway.models.stepper import source_attention
 from headway.nn.patches import Shifted, patchify, shift_diagonally
 from headway.nn.taps import Tap
 from headway.tasks.captioning.describe import Caption
@@ -52,13 +53,13 @@ def cut(model: VitConfig, pixels: Pixels, mean: Sequence[float]) -> Cut:
 @torch.no_grad()
 def looks(task: CaptioningTask, model: nn.Module, device: torch.device, captions: Sequence[Caption]) -> list[Look]:
     """Where the model looked for each word of its captions. Raises ConfigError for one without attention."""
-    tap: Tap | None = getattr(model, "source_tap", None)
-    if tap is None:
+    attention = source_attention(model)
+    if attention is None:
         raise ConfigError("this captioner has no attention: its first state is all that its words know of the image")
     made = []
     for caption in captions:
         tokens = torch.tensor([[task.tokenizer.start, *caption.tokens[:-1]]], device=device)
-        with _heard(tap) as seen:
+        with _heard(attention.tap) as seen:
             model(task.seen(model, device, caption.pixels[None]), tokens)
         weights = seen[-1][0].float().cpu()  # words × places, and for each head of a transformer
         weights = weights.mean(0) if weights.ndim == 3 else weights
