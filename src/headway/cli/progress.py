@@ -91,8 +91,8 @@ class CallbackList:
 
     def preparing(self, what: str, done: int, total: int) -> None:
         """While data is made ready."""
-        for watcher in self.watchers:
-            watcher.preparing(what, done, total)
+        for callback in self.callbacks:
+            callback.preparing(what, done, total)
 
 
 @contextmanager
