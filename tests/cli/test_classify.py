@@ -12,9 +12,12 @@ from PIL import Image
 
 import headway
 from headway.cli import main
+from headway.data import image_decoding
 from headway.data.synthetic.shapes import SHAPES, scenes
+from headway.inspection.page import head_ablation
 from headway.nn.patches import Patches
 from headway.tasks.image_classification.patches import image_patches
+from tests.pages import payload_of
 
 TINY = [
     word for key in ("width 16", "inner 32", "heads 2", "layers 1", "image 16")
@@ -126,6 +129,35 @@ def test_an_image_as_the_model_reads_it(run, tmp_path, capsys):
     assert (read.copies[1][:, 2:, 2:] == pixels[:, :-2, :-2]).all()
     assert read.copies[1][:, 0, 0].tolist() == [51, 102, 153]
     assert image_patches(pixels, 4, Patches(), (0.2, 0.4, 0.6)).copies is None
+
+
+def test_an_image_is_decoded_once_and_run_once_for_its_page(run, tmp_path, monkeypatch):
+    file, page = str(next((run.parent / "data").rglob("*.png"))), tmp_path / "page.html"
+    found, decoded, passes = headway.load(run, device="cpu"), [], []
+    whole = image_decoding.decode
+    monkeypatch.setattr(image_decoding, "decode", lambda *given: decoded.append(given) or whole(*given))
+    found.model.patches.register_forward_hook(lambda *_: passes.append(1))
+    explanation = found.pipeline.explain(file)
+    assert (len(decoded), len(passes)) == (1, 0)
+    explanation.forward()
+    passes.clear()
+    monkeypatch.setattr(head_ablation, "MAX_OPERATIONS", 0)  # which would run it again without each head
+    found.look(file, page)
+    assert (len(decoded), len(passes)) == (2, 1)
+    assert payload_of(page)["said"] == found.classify([file])[0].top[0][0]
+
+
+def test_look_refuses_a_model_without_attention(tmp_path, capsys):
+    pictures(tmp_path / "data")
+    small = ["--model.widths", "4,8", "--model.blocks", "1", "--task.size", "16"]
+    where = ["--data", str(tmp_path / "data"), "--out", str(tmp_path / "run"), "--data.cache", str(tmp_path / "cache")]
+    assert main(["train", "convnet", *where, *small, *QUICK]) == 0
+    file = str(next((tmp_path / "data").rglob("*.png")))
+    capsys.readouterr()
+    assert main(["look", str(tmp_path / "run"), file, "-o", str(tmp_path / "page.html")]) == 2
+    assert re.search("a Conv[nN]et has no attention to look at", capsys.readouterr().err)
+    assert main(["classify", str(tmp_path / "run"), file, "--patches", "p.png"]) == 2
+    assert "does not read images as patches; only a vision transformer does" in capsys.readouterr().err
 
 
 def test_what_a_classifier_does_not_do(run, capsys):

@@ -46,7 +46,7 @@ from headway.tasks.text_classification.training import TextClassification
 from headway.tasks.translation.training import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
-from headway.verification.verify import Finding, ground, verify
+from headway.verification.verify import Finding, measure_baseline, verify
 
 WORDS = "a man is sleeping on the couch and two dogs run to one lake under big red sky while cats jump over it"
 
@@ -146,7 +146,7 @@ def save(folder: Path, weights: dict[str, torch.Tensor]) -> None:
 def found_in(folder: Path) -> dict[str, Finding]:
     """Every finding of `verify` by the name of its check."""
     subject = subject_of(headway.load(folder, device="cpu"))
-    return {finding.check.name: finding for finding in verify(subject, ground(subject))}
+    return {finding.check.name: finding for finding in verify(subject, measure_baseline(subject))}
 
 
 def bugs(folder: Path) -> set[str]:

@@ -366,12 +366,12 @@ def test_running_rows_need_no_second_sentence(tmp_path):
 
 def test_which_models_go_with_which_rows():
     long = LongformerConfig(vocab=9, width=8, layers=1, heads=1, inner=8)
-    Masked(rows="running").expect(LongformerMaskedConfig(longformer=long))
-    Masked().expect(LongformerMaskedConfig(longformer=replace(long, segments=2)))
-    Masked(rows="running").expect(BertPretrainingConfig(bert=BERT, follows=False))
+    Masked(rows="running").check_model(LongformerMaskedConfig(longformer=long))
+    Masked().check_model(LongformerMaskedConfig(longformer=replace(long, segments=2)))
+    Masked(rows="running").check_model(BertPretrainingConfig(bert=BERT, follows=False))
     with pytest.raises(ConfigError, match=r"task.rows=pairs with this model, allowed: running"):
-        Masked().expect(LongformerMaskedConfig(longformer=long))
+        Masked().check_model(LongformerMaskedConfig(longformer=long))
     with pytest.raises(ConfigError, match=r"task.rows=running with this model, allowed: pairs"):
-        Masked(rows="running").expect(BertPretrainingConfig(bert=BERT))
+        Masked(rows="running").check_model(BertPretrainingConfig(bert=BERT))
     with pytest.raises(ConfigError, match="a masked task with a BertConfig"):
-        Masked().expect(BERT)
+        Masked().check_model(BERT)

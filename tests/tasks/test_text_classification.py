@@ -109,7 +109,7 @@ def test_needle_is_read_as_words_of_its_own_length(tmp_path):
     tokens, lengths = task.batch(task.order.epoch(0)[0]).inputs
     assert int(lengths.max()) <= 256
     assert not (tokens == task.tokenizer.unk).any()
-    assert found.contents.keys() == {"train", "val", "test"}
+    assert found.digests.keys() == {"train", "val", "test"}
     again, _ = prepared("needle", tmp_path, length=256, expected=found.digests)
     assert torch.equal(again.batch(again.order.epoch(0)[0]).inputs[0], tokens)
     with pytest.raises(ConfigError, match="--resume with data whose train split"):

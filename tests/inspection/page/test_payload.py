@@ -98,7 +98,7 @@ def test_a_head_switched_off_is_that_head_s_values_at_zero():
     assert found["said"][3] == without.argmax(-1).tolist()
 
 
-def test_the_lens_of_the_last_block_is_what_the_model_says():
+def test_the_lens_of_the_last_block_is_the_output():
     payload = language()
     lens, output = payload["lens"], payload["output"]
     assert len(lens["layers"]) == 2
