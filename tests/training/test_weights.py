@@ -113,7 +113,7 @@ def test_a_copy_is_judged_as_it_is_when_it_is_loaded(run, monkeypatch):
     """A check begun for a command that never came to it is not kept for the next one."""
     prompt = load(run, precision="int8").pipeline.prompt("the log")
     sound = load(run, precision="int8").model(prompt)
-    monkeypatch.setattr("headway.cli._command", lambda name: pytest.fail("stopped before the run is read"))
+    monkeypatch.setattr("headway.cli._import_torch", lambda: pytest.fail("stopped before the run is read"))
     with pytest.raises(pytest.fail.Exception):
         main(["evaluate", str(run), "--precision", "int8"])
     path = run / "int8" / "model.safetensors"

@@ -30,7 +30,7 @@ from headway.runs.config import RunConfig
 from headway.runs.folder import CONFIG
 from headway.storage.commit import commit_file
 from headway.tasks.base import ONE_TOKENIZER
-from headway.tasks.translation.training import Translation
+from headway.tasks.translation.config import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 

@@ -25,7 +25,8 @@ from headway.presets import PRESETS
 from headway.runs.config import RunConfig
 from headway.tasks.base import DataRequest
 from headway.tasks.training_task import IGNORED, Batch
-from headway.tasks.translation.training import Pairs, Translation, TranslationTraining
+from headway.tasks.translation.config import Translation
+from headway.tasks.translation.training import Pairs, TranslationTraining
 from headway.training.trainer import Trainer
 
 # Lengths of Multi30k's 29,000 training pairs, English to German, with a joint vocabulary of 9,712: the number of
