@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from headway.bench.peers import peer
-from headway.bench.result import Options, Report, Result
+from headway.bench.result import BenchReport, Options, Result
 from headway.config import override
 from headway.data.batching import Bucketed
 from headway.data.token_store import TokenStore
@@ -70,7 +70,7 @@ class _TokenIds:
 SIZES = TrainTextSizes()
 
 
-def run(options: Options, sizes: TrainTextSizes = SIZES) -> Report:
+def run(options: Options, sizes: TrainTextSizes = SIZES) -> BenchReport:
     """Seconds per target token in fp32 and bf16; the share of data loading in a step, and of padding in a batch."""
     transformers = peer("transformers")
     config = override(PRESETS["transformer-tiny"].recipe(), sizes.changes)
@@ -88,7 +88,9 @@ def run(options: Options, sizes: TrainTextSizes = SIZES) -> Report:
         shares.append(share)
     # Our fastest precision against the peer's fastest.
     best = Result("best", min(r.ours for r in results), min(r.peer for r in results))
-    return Report([*results, best], {"loading_share": round(max(shares), 4), "padding": round(padding(task.order), 4)})
+    return BenchReport(
+        [*results, best], {"loading_share": round(max(shares), 4), "padding": round(padding(task.order), 4)}
+    )
 
 
 def make_task(config: RunConfig, options: Options) -> TranslationTraining:
