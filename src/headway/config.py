@@ -70,8 +70,9 @@ class Choice(Mapping[str, type]):
         if name in self.homes:
             module, _, wanted = self.homes[name].partition(":")
             found: type = getattr(import_module(module), wanted)
-            return found
-        return loaded(self.group, name)
+        else:
+            found = loaded(self.group, name)
+        return found
 
     def __iter__(self) -> Iterator[str]:
         yield from self.homes
