@@ -25,9 +25,9 @@ def reviews(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
-    sizes = "width 16;inner 32;heads 2;layers 1;context 16".split(";")
+    sizes = ["width 16", "inner 32", "heads 2", "layers 1", "context 16"]
     small = [word for pair in sizes for word in f"--model.encoder.{pair}".split()]
-    quick = "steps 2;evaluate_every 2;save_every 2;batch_tokens 64;device cpu".split(";")
+    quick = ["steps 2", "evaluate_every 2", "save_every 2", "batch_tokens 64", "device cpu"]
     training = [word for pair in quick for word in f"--train.{pair}".split()]
     where = ["--data", str(reviews(folder / "data")), "--out", str(folder / "run"), "--data.cache", str(folder / "c")]
     assert main(["train", "longformer-needle", *where, "--task.length", "16", *small, *training]) == 0

@@ -16,8 +16,8 @@ from headway.data import poses
 from headway.data.synthetic import tone_images as sounds
 from headway.data.synthetic.stick_figures import KEYPOINTS, figures
 from headway.data.synthetic.tones import KINDS, tones
-from tests.sounds import write_wav
 from tests.pages import payload_of
+from tests.sounds import write_wav
 
 QUICK = [
     word for key in ("steps 4", "evaluate_every 2", "save_every 2", "batch_tokens 4", "device cpu")
@@ -91,7 +91,7 @@ def test_a_pose_has_a_page(run, tmp_path, capsys):
     maps = found.pipeline.heat_maps(figure.pixels)[0].flatten(1)
     assert [row[0] for row in output["ids"]] == maps.argmax(1).tolist()
     cell = output["ids"][0][0]
-    assert output["words"][str(cell)] == f"x {2 * (cell % 16) + 1} y {2 * (cell // 16) + 1}"
+    assert output["words"][str(cell)] == f"({2 * (cell % 16) + 1},{2 * (cell // 16) + 1})"
 
 
 @pytest.mark.parametrize(
