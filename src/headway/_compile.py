@@ -1,4 +1,4 @@
-"""What torch.compile is told about our functions, and if there is Triton; importing this takes nothing else along."""
+"""Helpers for torch.compile and Triton that import neither."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ Question = TypeVar("Question", bound=Callable[..., object])
 
 
 def constant(function: Question) -> Question:
-    """Let torch.compile ask once and keep the answer.
+    """Let torch.compile evaluate the function once and treat the result as a constant.
 
-    What torch.compiler.assume_constant_result does, which would import the compiler whenever headway starts.
+    The same as torch.compiler.assume_constant_result, which imports the compiler.
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
@@ -21,7 +21,7 @@ def constant(function: Question) -> Question:
 
 @constant
 def triton_missing() -> str | None:
-    """Why there are no Triton kernels here, or None."""
+    """Why Triton kernels are unavailable, or None."""
     return None if _found("triton") else "Triton is not installed"
 
 

@@ -91,7 +91,7 @@ def test_other_images_are_all_judged(run, tmp_path, capsys):
     assert values["accuracy_by_class"][1] is None
     (other / "circle").rename(other / "blob")
     assert main(["evaluate", str(run), "--data", str(other)]) == 3
-    assert "blob: no such class; there are: circle, square, triangle" in capsys.readouterr().err
+    assert "blob: unknown class; classes: circle, square, triangle" in capsys.readouterr().err
 
 
 def test_classify_gives_a_line_for_an_image(run, tmp_path, capsys):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headway.data.image_decoding import LARGEST, EncodedImage, decode
+from headway.data.image_decoding import MAX_PIXELS, EncodedImage, decode
 from headway.data.images import ImageReading, ImageStore, class_subset, held_out, load_images
 from headway.errors import DataError
 
@@ -128,7 +128,7 @@ BAD = {
     "cut short": (png()[:-60], "not a readable image"),
     "a text": (b"hello there", "not a readable image (none of PNG"),
     "empty": (b"", "an empty file, expected an image"),
-    "a bomb": (bomb(), f"10,000 × 10,000 pixels, allowed: at most {LARGEST:,}"),
+    "a bomb": (bomb(), f"10,000 × 10,000 pixels, allowed: at most {MAX_PIXELS:,}"),
     "floats": (encoded(Image.new("F", (5, 5)), "TIFF"), "32-bit floats, allowed: 8 or 16 bits"),
 }
 
@@ -160,7 +160,7 @@ def test_splits_as_folders(tmp_path, read):
     assert set(read(path).splits) == {"train", "val", "test"}
     (path / "test" / "cow").mkdir()
     (path / "test" / "cow" / "a.png").write_bytes(png())
-    with pytest.raises(DataError, match=r"test/cow: no such class; there are: cat, dog"):
+    with pytest.raises(DataError, match=r"test/cow: unknown class; classes: cat, dog"):
         read(path)
 
 
@@ -296,7 +296,7 @@ def test_bad_files_are_counted_or_left_out(tmp_path, read):
     path = folder(tmp_path / "pets", each=10)
     for n, (data, _) in enumerate(BAD.values()):
         (path / "cat" / f"bad-{n}.png").write_bytes(data)
-    with pytest.raises(DataError, match=r"bad-\d.png: .*; 5 of 25 are bad; --data.skip_bad true leaves them out"):
+    with pytest.raises(DataError, match=r"bad-\d.png: .*; 5 of 25 are bad; pass --data.skip_bad true to skip them"):
         read(path)
     images = read(path, skip_bad=True)
     assert images.left_out == 5
@@ -314,7 +314,7 @@ def test_bad_files_are_counted_or_left_out(tmp_path, read):
         (lambda path: folder(path, each=0), r"cat: no image \(.png, .*\), expected at least 1; there are: nothing"),
         (lambda path: folder(path, classes=("cat",)), r"1 class \(cat\), expected at least 2"),
         (lambda path: folder(path, each=1), r"class 'cat' has 1 image in train, expected at least 2"),
-        (lambda path: folder(path, splits=("test",)), r"test: no image|no such class|1 class|no image"),
+        (lambda path: folder(path, splits=("test",)), r"test: no image|unknown class|1 class|no image"),
     ],
 )
 def test_folders_that_are_no_set(tmp_path, read, make, wrong):

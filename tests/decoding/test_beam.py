@@ -42,7 +42,7 @@ def test_a_batch_decodes_as_its_rows_alone(alpha, penalty):
         assert len({tuple(line.tokens) for line in together[row]}) == len(together[row])
 
 
-def test_a_wider_beam_finds_likelier_lines_on_the_whole():
+def test_a_wider_beam_finds_likelier_hypotheses_in_total():
     model, given = build("transformer-sinusoidal"), source(60)
     settings = {"start": START, "stop": STOP, "max_tokens": 12, "alpha": 0.0}
     narrow, wide = (search(model, given, beam=beam, **settings) for beam in (1, 5))
@@ -58,7 +58,7 @@ class Notes:
 
 
 def replayed(steps: list[BeamStep], rows: int) -> list[list[tuple[list[int], float]]]:
-    """Every finished line and its score, from what was recorded alone."""
+    """Every finished hypothesis and its score, from the recorded steps alone."""
     found, lines = [[] for _ in range(rows)], {row: [[]] for row in range(rows)}
     lengths = dict.fromkeys(range(rows), 0)
     for step in steps:
@@ -79,7 +79,7 @@ def replayed(steps: list[BeamStep], rows: int) -> list[list[tuple[list[int], flo
 
 @pytest.mark.parametrize("stop_rule", ["first", "best"])
 @pytest.mark.parametrize("groups", [1, 2])
-def test_the_record_of_a_search_holds_every_line_it_found(stop_rule, groups):
+def test_the_record_of_a_search_holds_every_hypothesis_it_found(stop_rule, groups):
     model, given, notes = build("transformer-alibi"), source(9), Notes()
     limits = torch.tensor([5, 6, 7, 5, 6, 7, 9, 1, 2])
     settings = {"start": START, "stop": STOP, "beam": 4, "n_best": 4, "stop_rule": stop_rule, "groups": groups}
@@ -107,7 +107,7 @@ def test_a_limit_of_its_own_is_the_limit_a_row_has_alone():
         assert [line.stopped for line in alone] == [line.stopped for line in together[row]]
 
 
-def test_the_rule_best_never_finds_worse_lines_than_the_rule_first():
+def test_the_rule_best_never_finds_worse_hypotheses_than_the_rule_first():
     model, given = build("transformer-sinusoidal"), source(40)
     better = 0
     for alpha, penalty in ((0.0, "gnmt"), (0.6, "gnmt"), (1.0, "mean"), (2.0, "gnmt")):
@@ -166,12 +166,12 @@ def test_the_n_best_are_sorted_distinct_and_score_what_they_say(seed, beam, alph
         {"groups": 3}, {"groups": 0}, {"diversity": -1.0}, {"max_tokens": torch.tensor([0])},
     ],
 )  # fmt: skip
-def test_settings_that_make_no_sense(settings):
+def test_invalid_settings_are_rejected(settings):
     with pytest.raises(ConfigError):
         search(build("transformer-none"), source(1), start=START, stop=STOP, **settings)
 
 
-def test_no_rows_no_lines_and_nothing_to_start_from():
+def test_an_empty_batch_and_a_missing_prompt():
     empty = Source(torch.zeros(0, 3, dtype=torch.long))
     assert search(build("transformer-none"), empty, start=START, stop=STOP) == []
     with pytest.raises(ConfigError, match="neither a source nor a prompt"):

@@ -65,7 +65,7 @@ def test_constraints_always_hold(wanted, seed, beam, limit):
     drawing = {"stop": STOP, "max_tokens": limit, "source": asked, "constraints": wanted, "seed": seed}
     try:
         found = search(MODEL, asked, **searching)
-    except ConfigError:  # which says "impossible", to every kind of search
+    except ConfigError:  # every kind of search raises "impossible"
         with pytest.raises(ConfigError, match="impossible"):
             draw(MODEL, prompt, **drawing)
         return
@@ -93,7 +93,7 @@ def test_constraints_always_hold(wanted, seed, beam, limit):
     must=st.lists(phrase, max_size=3), banned=st.lists(phrase, max_size=3),
     line=st.lists(st.sampled_from(WORDS[:8]), max_size=12),
 )  # fmt: skip
-def test_the_automaton_knows_what_a_line_holds(must, banned, line):
+def test_the_automaton_knows_which_phrases_occur(must, banned, line):
     plan = automaton(must, banned, other=True)
     state = plan.walk(line)
     assert (state is None) == any(holds(part, line) for part in banned)
@@ -105,7 +105,7 @@ def test_phrases_that_overlap_take_no_more_room_than_they_need():
     wanted = Constraints(must=((4, 5, 6), (5, 6, 7), (6,)))
     for line in search(
         MODEL, source(3, 0), start=START, stop=STOP, max_tokens=4, beam=2, constraints=wanted
-    ):  # the only line of four tokens
+    ):  # the only sequence of four tokens
         assert line[0].tokens == [4, 5, 6, 7]
         assert not line[0].stopped
     with pytest.raises(ConfigError, match="take 4 tokens, max_tokens=3"):
@@ -132,8 +132,8 @@ def test_a_required_phrase_costs_less_in_a_wide_beam():
     assert sum(each > 0 for each in gain) > 20
 
 
-def test_what_is_free_stays_as_it_was():
-    """A constraint that the best line keeps anyway changes nothing."""
+def test_a_constraint_that_holds_anyway_changes_nothing():
+    """A constraint that the best hypothesis meets anyway changes nothing."""
     asked = source(20, 4)
     settings = {"start": START, "stop": STOP, "max_tokens": 9, "beam": 3}
     free = search(MODEL, asked, **settings)
@@ -145,7 +145,7 @@ def test_what_is_free_stays_as_it_was():
     assert search(MODEL, asked, constraints=Constraints(), **settings) == free
 
 
-def test_a_line_that_may_say_nothing_more_ends():
+def test_a_sequence_without_allowed_tokens_ends():
     prompt = torch.full((2, 1), START)
     model = build("gpt-none")
     lines = draw(model, prompt, stop=-1, max_tokens=60, constraints=Constraints(no_repeat=1), sampling=GREEDY)
@@ -157,7 +157,7 @@ def test_a_line_that_may_say_nothing_more_ends():
     assert [lines[0].tokens for lines in found] == [[], []]
 
 
-def test_runs_that_were_said():
+def test_repeated_n_grams():
     written = torch.tensor([[1, 2, 1, 3, 1], [2, 2, 2, 2, 2]])
     assert [row.nonzero().squeeze(1).tolist() for row in repeats(written, 2, 5)] == [[2, 3], [2]]
     assert [row.nonzero().squeeze(1).tolist() for row in repeats(written, 1, 5)] == [[1, 2, 3], [2]]
@@ -196,6 +196,6 @@ def test_two_joined_are_both():
         ),
     ],
 )
-def test_what_cannot_be_is_said(wanted, message):
+def test_impossible_constraints_are_rejected(wanted, message):
     with pytest.raises(ConfigError, match=message):
         search(MODEL, source(1, 0), start=START, stop=STOP, max_tokens=8, constraints=Constraints(**wanted))

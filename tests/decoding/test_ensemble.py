@@ -20,7 +20,7 @@ def source(rows: int = 12) -> Source:
     return Source(tokens, torch.randint(1, 7, (rows,), generator=generator))
 
 
-def test_one_model_is_itself():
+def test_an_ensemble_of_one_is_that_model():
     model = build("transformer-sinusoidal")
     assert search(Ensemble([model]), source(), **SETTINGS) == search(model, source(), **SETTINGS)
 
@@ -37,7 +37,7 @@ def test_the_mean_is_of_probabilities():
         torch.testing.assert_close(logits.softmax(-1), logits.exp())
 
 
-def test_twins_say_what_one_says():
+def test_an_ensemble_of_equal_models_decodes_as_one():
     model = build("transformer-sinusoidal")
     alone, twins = (search(each, source(), **SETTINGS) for each in (model, Ensemble([model, model])))
     assert [[line.tokens for line in row] for row in alone] == [[line.tokens for line in row] for row in twins]
@@ -49,7 +49,7 @@ def test_it_samples_too():
     assert len(lines) == 3
 
 
-def test_it_refuses_what_it_cannot_join():
+def test_invalid_ensembles_are_rejected():
     other = build_model(replace(TRANSLATOR, vocab=VOCAB + 1))
     with pytest.raises(ConfigError, match="one vocabulary, got sizes 23, 24"):
         Ensemble([build("transformer-none"), other])

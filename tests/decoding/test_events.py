@@ -9,8 +9,6 @@ from headway.decoding.beam import BeamSettings, beam_search
 from headway.decoding.ensemble import Ensemble
 from headway.decoding.events import observe_searches, search_finished, search_started
 from headway.decoding.limits import SequenceLimits
-from headway.decoding.sampling import sample
-from headway.errors import ConfigError
 from headway.models import Source
 from tests.models.tiny import build
 
@@ -67,17 +65,3 @@ def test_members_of_an_ensemble_and_compiled_models_are_found():
         found = beam_search(Ensemble(models), source, BeamSettings(width=2, n_best=2), limits)
         search_finished(torch.compile(models[1], backend="eager"), [])
     assert log.finished == [[[hypothesis.tokens for hypothesis in row] for row in found], []]
-
-
-def test_limits_are_those_of_each_row():
-    model, source = build("transformer-none"), Source(torch.arange(6).view(2, 3))
-    limits = SequenceLimits(start=2, stop=-1, max_tokens=5)
-    assert sample(model, limits, source=source) == sample(
-        model, SequenceLimits(start=torch.full((2, 1), 2), stop=-1, max_tokens=5), source=source
-    )
-    with pytest.raises(ConfigError, match="neither a source nor a prompt"):
-        sample(model, limits)
-    with pytest.raises(ConfigError, match="one max_tokens for all rows"):
-        sample(model, SequenceLimits(start=2, stop=-1, max_tokens=torch.tensor([1, 2])), source=source)
-    with pytest.raises(ConfigError, match="max_tokens=-1"):
-        sample(model, SequenceLimits(start=2, stop=-1, max_tokens=-1), source=source)

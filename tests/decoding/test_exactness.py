@@ -1,4 +1,4 @@
-"""The searches against what they stand for: greedy, everything there is, one line at a time, no cache."""
+"""Searches against their definitions: greedy, exhaustive, one row at a time, without a cache."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_greedy_with_its_cache_is_greedy_without(name):
 def exhaustive(
     model, batch: Text, longest: int, vocab: int, alpha: float, penalty: str
 ) -> list[tuple[float, list[int]]]:
-    """Every line there is, best first, scored by the parallel forward."""
+    """Every sequence, best first, scored by the parallel forward pass."""
     words = [word for word in range(vocab) if word != STOP]
     lines = [[*line, STOP] for n in range(longest) for line in itertools.product(words, repeat=n)]
     lines += [list(line) for line in itertools.product(words, repeat=longest)]

@@ -51,7 +51,7 @@ def test_one_seed_one_text_and_the_global_stream_is_left_alone():
     assert len({tuple(line) for line in same}) == 3
 
 
-def test_a_line_ends_before_its_stop_token():
+def test_a_sample_ends_before_its_stop_token():
     model, prompt = build("gpt-none"), text("gpt-none", rows=8, length=2).tokens
     lines = draw(model, prompt, stop=3, max_tokens=50)
     assert all(3 not in line for line in lines)
@@ -59,7 +59,7 @@ def test_a_line_ends_before_its_stop_token():
 
 
 @pytest.mark.parametrize("name", GENERATING)
-def test_a_sequence_draws_the_same_tokens_in_any_company(name):
+def test_a_sequence_draws_the_same_tokens_in_any_batch(name):
     """64 prompts of mixed length in one batch, in another order in smaller ones, and one at a time."""
     model, batch = build(name), text(name, rows=64, length=6, padded=True)
     sampling = Sampling(temperature=1.5, top_k=21, top_p=0.99, min_p=0.01, repetition_penalty=1.1)
@@ -143,7 +143,7 @@ def test_a_sequences_numbers_are_its_own():
         (Sampling(top_p=1e-9), [3]),
     ],
 )
-def test_what_is_left_to_draw_from(sampling, left):
+def test_tokens_left_by_top_k_top_p_and_min_p(sampling, left):
     logits = torch.tensor([[0.2, 0.25, 0.03, 0.5, 0.02]]).log()
     assert allowed_tokens(logits, sampling)[0].nonzero().squeeze(1).tolist() == left
     drawn = choose(logits.expand(500, -1), sampling, torch.linspace(0, 1 - 1e-16, 500, dtype=torch.float64))
@@ -177,12 +177,12 @@ def test_the_repetition_penalty_is_ctrls():
         ({"repetition_penalty": 0.0}, r"repetition_penalty=0\.0, allowed: above 0"),
     ],
 )
-def test_settings_that_make_no_sense(settings, message):
+def test_invalid_settings_are_rejected(settings, message):
     with pytest.raises(ConfigError, match=message):
         Sampling(**settings)
 
 
-def test_nothing_asked_for_is_nothing_said():
+def test_no_tokens_asked_for():
     assert draw(build("gpt-none"), torch.zeros(2, 1, dtype=torch.long), stop=0, max_tokens=0) == [[], []]
     with pytest.raises(ConfigError, match="3 sequence numbers for 2 rows"):
         draw(build("gpt-none"), torch.zeros(2, 1, dtype=torch.long), stop=0, max_tokens=VOCAB, numbers=[1, 2, 3])

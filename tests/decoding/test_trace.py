@@ -73,7 +73,7 @@ def test_replay_is_the_search(name):
         found, traces = traced(model, read, **settings)
         assert [replay(trace) for trace in traces] == found  # floats by ==: to the bit
         assert [replay(from_json(to_json(trace))) for trace in traces] == found
-        assert search(model, read, start=START, stop=STOP, n_best=beam, **settings) == found  # nobody listening
+        assert search(model, read, start=START, stop=STOP, n_best=beam, **settings) == found  # without a recorder
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -121,7 +121,7 @@ def test_only_the_best_asked_for_are_replayed_and_all_finished_ones_ranked():
 
 
 @pytest.mark.parametrize(("alpha", "penalty"), [(1e9, "gnmt"), (float("nan"), "mean"), (-1e9, "mean"), (1.0, "x")])
-def test_a_penalty_that_is_none(alpha, penalty):
+def test_an_invalid_penalty_is_rejected(alpha, penalty):
     with pytest.raises(ConfigError, match="allowed"):
         rerank(one(), alpha, penalty)
 
@@ -150,7 +150,7 @@ def test_a_beam_wider_than_the_vocabulary_leaves_no_ghosts():
             assert np.isfinite(node.total)
 
 
-def test_another_penalty_crowns_another_line():
+def test_another_penalty_may_have_another_best_hypothesis():
     long = next(
         trace for trace in traced(build(FEW[0]), sources(60), max_tokens=9)[1]
         if hypotheses(trace, 0.0)[0].nodes != hypotheses(trace, 3.0)[0].nodes
@@ -173,7 +173,7 @@ def by_hand_step(length: int, totals, parents, words, ended, kept) -> BeamStep:
     return BeamStep(torch.tensor([0]), length, torch.tensor([totals]), *whole, torch.tensor([ended]), kept, 1.0)
 
 
-def test_lines_may_be_cut_in_a_step_of_their_own_or_in_the_last_one():
+def test_hypotheses_may_be_cut_in_a_step_of_their_own_or_in_the_last_one():
     first = by_hand_step(1, [-1.0, -2.0, -3.0], [0, 0, 0], [8, 9, STOP], [False, False, False], [0, 1])
     words = ([-1.5, -2.5, -2.6], [0, 1, 0], [4, STOP, 7])
     own = by_hand(
@@ -197,7 +197,7 @@ def test_attention_is_over_the_real_source_and_sums_to_one(name):
     _, traces = traced(model, read, max_tokens=6)
     for trace, length in zip(traces, read.lengths.tolist(), strict=True):
         for n, step in enumerate(trace.steps):
-            if model.source_tap is None:
+            if model.source_attention() is None:
                 assert step.attention is None
                 continue
             closing = n > 0 and step.length == trace.steps[n - 1].length
@@ -206,12 +206,12 @@ def test_attention_is_over_the_real_source_and_sums_to_one(name):
             off = length * step.scales / 255 / 2 + 1e-5  # half a level each
             assert (np.abs(step.attention.sum(1) - 1) <= off).all()
         seen = alignment(trace, hypotheses(trace)[0])
-        assert (seen is None) == (model.source_tap is None)
+        assert (seen is None) == (model.source_attention() is None)
         assert seen is None or seen.shape == (len(hypotheses(trace)[0].nodes), length)
 
 
 @pytest.mark.parametrize(("kind", "reverse"), [("transformer", False), ("recurrent", False), ("recurrent", True)])
-def test_attention_is_what_a_forward_pass_over_the_line_sees(kind, reverse):
+def test_attention_is_that_of_a_forward_pass_over_the_hypothesis(kind, reverse):
     if kind == "transformer":
         model = build("transformer-sinusoidal")
     else:
@@ -223,7 +223,9 @@ def test_attention_is_what_a_forward_pass_over_the_line_sees(kind, reverse):
         best = hypotheses(trace)[1]
         fed = torch.tensor([[START, *best.tokens]])[:, : len(best.nodes)]
         kept: list[torch.Tensor] = []
-        hook = model.source_tap.register_forward_hook(lambda _m, _i, weights, kept=kept: kept.append(weights))
+        hook = model.source_attention().tap.register_forward_hook(
+            lambda _m, _i, weights, kept=kept: kept.append(weights)
+        )
         with torch.no_grad():
             model(read.tokens[[row], : read.lengths[row]], fed)
         hook.remove()
@@ -239,22 +241,22 @@ def test_levels_are_off_by_half_a_level_at_most():
     assert quantised(np.zeros((2, 3), np.float32))[0].sum() == 0
 
 
-def test_a_listener_leaves_when_the_search_ends_or_fails():
+def test_the_hook_is_removed_when_the_search_ends_or_fails():
     model = build(FEW[0])
     heard = []
 
     def fail():
         with TraceRecorder(model, [1]):
-            heard.append(model.source_tap.listening)
+            heard.append(model.source_attention().tap.observed)
             raise ValueError("x")
 
     with pytest.raises(ValueError, match="x"):
         fail()
     assert heard == [True]
-    assert not model.source_tap.listening
+    assert not model.source_attention().tap.observed
 
 
-def test_lines_that_are_not_those_of_the_search_are_noticed():
+def test_attention_of_another_batch_is_noticed():
     model, read = build(FEW[0]), sources(3)
     with TraceRecorder(model, read.lengths.tolist()) as recorder:
         recorder._on_attention(model, (), torch.ones(4, 2, 1, 6))
@@ -341,7 +343,7 @@ def resealed(line: str, **changed) -> str:
         ({"more": 1}, "'more': unknown field"),
     ],
 )
-def test_a_line_that_does_not_fit_says_where(changed, message):
+def test_an_invalid_field_is_named(changed, message):
     with pytest.raises(DataError, match=message):
         from_json(resealed(to_json(one()), **changed))
 
@@ -395,7 +397,7 @@ def test_a_flipped_bit_is_noticed(at, bit):
 
 
 @given(st.integers(0, 10**9))
-def test_a_cut_line_is_refused(at):
+def test_a_truncated_line_is_rejected(at):
     data = to_json(one()).encode()
     with pytest.raises(DataError):
         from_json(data[: at % len(data)])
@@ -420,12 +422,12 @@ def test_these_are_the_fields():
 
 
 @given(st.sampled_from(FIELDS), ANYTHING)
-def test_a_field_of_any_other_type_is_refused_or_read(name, value):
+def test_a_field_of_any_other_type_is_rejected_or_read(name, value):
     fields = {**json.loads(to_json(one())), name: value}
     del fields["crc32"]
     try:
         line = _compact({**fields, "crc32": _sum(fields)})
-    except ValueError:  # NaN is no JSON
+    except ValueError:  # NaN is not valid JSON
         line = json.dumps({**fields, "crc32": 0})
     read_or_refuse(line)
 
@@ -443,7 +445,7 @@ def test_arrays_with_a_right_sum_and_wrong_numbers_do_no_harm(name, at, digit):
 
 
 @pytest.mark.parametrize("line", ["", "[]", "null", "[" * 100_000, '{"headway_trace":1}', "9" * 5000, b"\xff\xfe", "{"])
-def test_what_is_no_trace_is_refused(line):
+def test_a_line_that_is_not_a_trace_is_rejected(line):
     with pytest.raises(DataError):
         from_json(line)
 

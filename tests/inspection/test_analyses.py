@@ -120,7 +120,7 @@ def test_effects_of_heads_are_differences():
         ({"parts": [], "instead": "noise"}, "instead='noise', allowed: zero, mean"),
     ],
 )
-def test_ablating_what_is_not_there(asked, told):
+def test_unknown_parts_and_heads_are_rejected(asked, told):
     with pytest.raises(ConfigError, match=told), ablate(build("gpt-learned"), **asked):
         pass
 
@@ -153,7 +153,7 @@ def test_a_value_put_back_where_it_was_changes_nothing(name):
 
 
 @torch.no_grad()
-def test_patching_the_whole_stream_brings_the_other_answer():
+def test_patching_the_whole_stream_gives_the_other_output():
     """In a causal model the last residual at a position decides its logits, and no other position's."""
     model = build("gpt-rotary")
     clean, other = (text("gpt-rotary", rows=1, seed=seed).tokens for seed in (0, 5))
@@ -194,7 +194,7 @@ def test_some_heads_of_some_rows_by_a_function():
     torch.testing.assert_close(seen["layers.0.self.out"], expected)
 
 
-def test_patching_what_cannot_be():
+def test_unknown_and_unreplaceable_taps_are_rejected():
     model = build("gpt-learned")
     with (
         pytest.raises(ConfigError, match=r"unknown tap 'layers.9.residual'"),
@@ -241,7 +241,7 @@ def test_the_lens_after_the_last_layer_is_the_model_and_before_it_a_model_with_f
     torch.testing.assert_close(first, call()[0], atol=1e-6, rtol=0)
 
 
-def test_no_lens_where_nothing_reads():
+def test_a_logit_lens_needs_an_output_layer():
     with pytest.raises(ConfigError, match="needs blocks and an output layer; Bert lacks them"):
         logit_lens(build("bert"), {})
     with pytest.raises(ConfigError, match="no residual was captured"):

@@ -104,7 +104,7 @@ def test_weights_times_values_are_the_kernels_output_and_no_bit_changes(name):
         scores = seen[f"{site}.scores"].softmax(-1).nan_to_num(0)
         torch.testing.assert_close(scores, seen[f"{site}.weights"], atol=1e-6, rtol=0)
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(call(), before, strict=True))
-    assert not any(getattr(module, "watch", None) for module in model.modules())
+    assert not any(getattr(module, "on_attention", None) for module in model.modules())
     assert not {"forward", "features", "extend"} & vars(model).keys()
 
 
@@ -225,7 +225,7 @@ def test_each_call_is_a_pass_and_parts_of_a_model_are_too():
 
 
 @torch.no_grad()
-def test_a_temperature_is_told():
+def test_a_learned_temperature_is_recorded():
     model, call = subject("vit-local")
     with headway.capture(model, what=("scores", "q", "k")) as seen:
         call()
@@ -246,13 +246,13 @@ def test_a_temperature_is_told():
         ({"rows": slice(-2, None)}, r"rows=slice\(-2, None, None\), allowed"),
     ],
 )
-def test_what_is_not_there_is_named(asked, told):
+def test_unknown_taps_layers_heads_and_rows_are_rejected(asked, told):
     with pytest.raises(ConfigError, match=told), headway.capture(build("gpt-learned"), **asked):
         pass
 
 
 @torch.no_grad()
-def test_what_was_not_captured_is_named():
+def test_taps_that_were_not_captured_are_named():
     model = build("gpt-learned")
     with headway.capture(model, layers=[0]) as seen:
         with pytest.raises(ConfigError, match="nothing was captured"):
@@ -321,7 +321,7 @@ def test_an_error_inside_leaves_the_model_as_it_was():
     model = build("gpt-learned")
     with pytest.raises(DataError), headway.capture(model, what=("weights", "residual", "logits")):
         model(torch.full((1, 3), VOCAB))
-    assert not any(getattr(module, "watch", None) for module in model.modules())
+    assert not any(getattr(module, "on_attention", None) for module in model.modules())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
     assert not {"forward", "features", "start", "extend", "select"} & vars(model).keys()
     with headway.capture(model) as seen:

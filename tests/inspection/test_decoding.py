@@ -1,4 +1,4 @@
-"""Capture while a text is written: each line's steps, through every move of the beam, are one matrix."""
+"""Capture while text is generated: the steps of a hypothesis, through every reordering of the beam, are one matrix."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def prompted(name: str, batch) -> int | torch.Tensor:
 
 
 def forced(name: str, model, line, source: Source | None):
-    """The line read at once."""
+    """A forward pass over the hypothesis."""
     read, row = torch.tensor([line.read]), slice(line.source, line.source + 1)
     if name in CAPTIONING:
         return model(source.images[row], read)
@@ -61,7 +61,7 @@ def assert_as_forced(name: str, model, line, source: Source | None) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ATTENTIVE)
-def test_a_beams_lines_are_what_they_are_read_at_once(name):
+def test_hypotheses_of_a_beam_equal_a_forward_pass_over_them(name):
     model, batch = build(name), text(name, padded=True)
     source, start = source_of(name, batch), prompted(name, batch)
     settings = {"start": start, "stop": STOP, "beam": 3, "max_tokens": 6, "n_best": 2}
@@ -138,12 +138,12 @@ def test_rows_are_positions_of_the_text_also_while_it_is_written(name):
 
 
 @torch.no_grad()
-def test_the_best_lines_come_as_one_padded_batch():
+def test_the_best_hypotheses_are_one_padded_batch():
     model, batch = build("transformer-sinusoidal"), text("transformer-sinusoidal")
     with headway.capture(model) as seen:
         found = search(model, Source(batch.source), start=0, stop=STOP, beam=4, max_tokens=8)
     stopped = [len(row[0].tokens) + row[0].stopped for row in found]
-    assert len(set(stopped)) > 1  # lines differ in length, or nothing is padded
+    assert len(set(stopped)) > 1  # hypotheses differ in length, or nothing is padded
     weights = seen.weights[1]
     assert weights.shape == (3, 4, max(stopped), 7)
     for row, length in enumerate(stopped):
@@ -153,7 +153,7 @@ def test_the_best_lines_come_as_one_padded_batch():
 
 
 @torch.no_grad()
-def test_any_line_the_search_looked_at_can_be_asked_for():
+def test_any_open_hypothesis_of_the_search_is_accessible():
     model, batch = build("transformer-learned"), text("transformer-learned")
     with headway.capture(model) as seen:
         search(model, Source(batch.source), start=0, stop=-1, beam=3, max_tokens=4)
@@ -167,7 +167,7 @@ def test_any_line_the_search_looked_at_can_be_asked_for():
 
 
 @torch.no_grad()
-def test_each_model_of_an_ensemble_is_told_of_the_lines():
+def test_each_model_of_an_ensemble_gets_the_hypotheses():
     models = [build("transformer-learned", seed=seed) for seed in (1, 2)]
     batch = text("transformer-learned")
     with headway.capture(models[1], layers=[0]) as seen:
@@ -176,7 +176,7 @@ def test_each_model_of_an_ensemble_is_told_of_the_lines():
 
 
 @torch.no_grad()
-def test_a_model_that_is_not_fed_what_it_said():
+def test_a_model_that_is_not_fed_its_own_output():
     model = build("gpt-learned")
     with headway.capture(model) as seen:
         drawn = draw(model, torch.tensor([[5, 2]]), stop=-1, max_tokens=4, sampling=GREEDY, feed_back=False)

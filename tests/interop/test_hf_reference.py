@@ -134,7 +134,7 @@ def test_a_folder_that_transformers_cannot_load_leaves_no_run(tmp_path, monkeypa
     def fails(folder: Path, name: str) -> None:
         raise OSError("a\nlong story")
 
-    monkeypatch.setattr("headway.interop.hf_reference.load_theirs", fails)
+    monkeypatch.setattr("headway.interop.hf_reference.load_hf_model", fails)
     with pytest.raises(BadModelError, match=r"transformers cannot load it \(OSError: a long story\)"):
         import_folder(path, tmp_path / "run", with_reference=True)
     assert not (tmp_path / "run").exists()

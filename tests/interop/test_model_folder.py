@@ -165,16 +165,16 @@ def entry(dtype="F32", shape=(1,), offsets=(0, 4)):
 
 BAD_HEADERS = {
     "cut off": (b"{}", b"", 2**40),
-    "no JSON object": (b"[]", b""),
+    "not a JSON object": (b"[]", b""),
     "holds no tensor": (b"{ }", b""),
     "dtype": ({"x": entry("F8_E4M3", (1,), (0, 1))}, b"a"),
     "shape": ({"x": entry(shape=(-1,))}, b"aaaa"),
     "data_offsets": ({"x": entry(offsets=(0, 400))}, b"aaaa"),
     "is 4,000,000,000,000,000,000,000 bytes": ({"x": entry(shape=(10**7, 10**7, 10**7))}, b"aaaa"),
     "overlaps": ({"x": entry(), "y": entry(offsets=(2, 6))}, b"a" * 6),
-    "bytes of none": ({"x": entry(), "y": entry(offsets=(6, 10))}, b"a" * 10),
-    "belong to no tensor": ({"x": entry()}, b"a" * 9),
-    "twice": (b'{"x":%b,"x":%b}' % ((json.dumps(entry()).encode(),) * 2), b"aaaa"),
+    "2 unused bytes": ({"x": entry(), "y": entry(offsets=(6, 10))}, b"a" * 10),
+    "unused bytes at the end": ({"x": entry()}, b"a" * 9),
+    "duplicate": (b'{"x":%b,"x":%b}' % ((json.dumps(entry()).encode(),) * 2), b"aaaa"),
     "expected dtype": (b'{"x":' + b"[" * 100_000 + b"}", b""),
 }
 

@@ -10,7 +10,6 @@ from headway.config import parse, plain
 from headway.errors import ConfigError, DataError, ShapeError
 from headway.models import CaptionerRnnConfig, Source, build_model
 from headway.nn.recurrent import RecurrentConfig
-from headway.storage.commit import load_weights, save_weights
 from tests.decoding.calls import search
 from tests.models.tiny import CAPTIONING, VOCAB, build
 from tests.weights import load_weights, save_weights

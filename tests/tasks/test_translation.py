@@ -9,9 +9,9 @@ from headway.data.config import DataConfig
 from headway.data.tokenizers import SpecialTokens, Word
 from headway.errors import DataError
 from headway.models import EncoderDecoderConfig, build_model
-from headway.tasks.prepare import prepare_translation
 from headway.tasks.training_task import cross_entropy
 from headway.tasks.translation.training import Translation, TranslationTraining
+from tests.pipelines import prepared
 
 CPU = torch.device("cpu")
 PAIRS = {
@@ -27,7 +27,7 @@ def task(tmp_path) -> TranslationTraining:
         for side, ending in enumerate(("en", "fr")):
             (tmp_path / f"{split}.{ending}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
     data = DataConfig(spec=str(tmp_path), tokenizer=Word(), cache=str(tmp_path / "cache"))
-    return prepare_translation(Translation(max_extra=5), data, {}, batch_tokens=64, seed=0)[0]
+    return prepared(Translation(max_extra=5), data, batch_tokens=64).training
 
 
 def trained(task: TranslationTraining, steps: int = 30) -> torch.nn.Module:
@@ -109,8 +109,9 @@ def test_an_unknown_split_is_named(task):
 def test_marks_put_tokens_in_front_of_every_source_of_a_new_run(task, tmp_path):
     marks = SpecialTokens(pad=0, unk=1, start=2, stop=3, before=(2,))
     data = DataConfig(spec=str(tmp_path), tokenizer=Word(), cache=str(tmp_path / "cache"), marks=marks)
-    marked, tokenizers, _ = prepare_translation(Translation(), data, {}, batch_tokens=64, seed=0)
-    assert {tokenizer.marks for tokenizer in tokenizers.values()} == {marks}
+    found = prepared(Translation(), data, batch_tokens=64)
+    marked = found.training
+    assert {tokenizer.marks for tokenizer in found.tokenizers.values()} == {marks}
     assert (marked.source_tokenizer.start, marked.source_tokenizer.stop) == (task.source_tokenizer.start, 3)
     for split in PAIRS:
         for n in range(len(PAIRS[split])):

@@ -17,7 +17,7 @@ from headway.bench.result import Options, Report, Result
 from headway.decoding.beam import BeamSettings, beam_search
 from headway.decoding.limits import SequenceLimits
 from headway.interop.families import FAMILIES
-from headway.interop.family import taken
+from headway.interop.family import import_weights
 from headway.models import EncoderDecoderConfig, GptConfig, Source, build_model
 from headway.nn.int8 import Int8Linear, quantise
 from headway.nn.positions import SinusoidalHalves
@@ -142,7 +142,7 @@ def _linears(model: nn.Module, batch: int) -> None:
 def _ours(config: Any, theirs: Any) -> nn.Module:
     model = build_model(config).eval()
     weights = {name: value.detach() for name, value in theirs.named_parameters()}
-    set_weights(model, taken(FAMILIES[theirs.config.model_type], config, weights), "the peer")
+    set_weights(model, import_weights(FAMILIES[theirs.config.model_type], config, weights), "the peer")
     quantise(model)
     return model
 

@@ -16,7 +16,7 @@ from headway.bench.result import Options, Report, Result
 from headway.decoding.cuda_graph import GraphDecoder
 from headway.errors import ConfigError
 from headway.interop.families import FAMILIES
-from headway.interop.family import taken
+from headway.interop.family import import_weights
 from headway.models import Gpt, GptConfig, build_model
 from headway.storage.tensors import set_weights
 
@@ -31,7 +31,7 @@ def run(options: Options) -> Report:
     theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
     config = GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12)
     model, weights = build_model(config).eval(), {name: value.detach() for name, value in theirs.named_parameters()}
-    set_weights(model, taken(FAMILIES["gpt2"], config, weights), "the peer")
+    set_weights(model, import_weights(FAMILIES["gpt2"], config, weights), "the peer")
     theirs, model = theirs.to("cuda", torch.bfloat16), model.to("cuda", torch.bfloat16)
     assert isinstance(model, Gpt)
     bandwidth = _bandwidth()

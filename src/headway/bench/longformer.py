@@ -20,7 +20,7 @@ from headway import ops
 from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result, compare
 from headway.interop.families.longformer import LONGFORMER, UNUSED
-from headway.interop.family import taken
+from headway.interop.family import import_weights
 from headway.models import LongformerConfig, LongformerMasked, LongformerMaskedConfig, build_model
 from headway.storage.tensors import set_weights
 
@@ -173,7 +173,7 @@ def _compared(
     config = LongformerConfig(vocab=1000, context=length, width=width, layers=2, heads=width // 64, inner=4 * width)
     ours = build_model(config).eval()
     weights = {name: value.detach() for name, value in theirs.named_parameters()}
-    set_weights(ours, taken(LONGFORMER, config, weights), "the peer")
+    set_weights(ours, import_weights(LONGFORMER, config, weights), "the peer")
     theirs, ours = theirs.to(device, dtype), ours.to(device, dtype)
     tokens = torch.randint(3, 1000, (rows, length), device=device)
     first = (torch.arange(length, device=device) == 0).expand(rows, length)

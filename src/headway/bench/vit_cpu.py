@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result, compare
 from headway.interop.families import FAMILIES
-from headway.interop.family import taken
+from headway.interop.family import import_weights
 from headway.models import Vit, VitConfig
 from headway.nn.int8 import pack, quantise
 from headway.runs.weights import pick_precision
@@ -42,7 +42,7 @@ def run(options: Options, sizes: VitCpuSizes = SIZES) -> Report:
     theirs = _transformers(model)
     ours = Vit(model).eval()
     weights = {name: value.detach() for name, value in theirs.named_parameters()}
-    set_weights(ours, taken(FAMILIES["vit"], model, weights), "the peer")
+    set_weights(ours, import_weights(FAMILIES["vit"], model, weights), "the peer")
     peers = {"transformers": theirs, **_timm(model)}
     precisions = {"fp32": ours, "auto": _auto(ours)}
     results = [

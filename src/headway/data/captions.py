@@ -1,4 +1,4 @@
-"""Images with sentences about them, by split: drawn, or found, checked and decoded once."""
+"""Images with captions by split: generated, or read from files and decoded once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Sentences = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class CaptionedImages:
-    """Decoded images (N, 3, H, W) and the sentences said of each."""
+    """Decoded images (N, 3, H, W) and the captions of each."""
 
     pixels: Pixels
     captions: tuple[Sentences, ...]
@@ -47,7 +47,7 @@ class Captions:
 
 
 def load_shape_captions(size: int, cache: Path, progress: Progress) -> Captions:
-    """The built-in scenes of two shapes, drawn once and kept. Raises DataError for a size too small to see shapes."""
+    """The built-in scenes of two shapes, generated once and cached. Raises DataError for a size below 16."""
     if size < 16:
         raise DataError(f"shapes at {size} pixels, allowed: 16 and above")
     splits: dict[str, CaptionedImages] = {}
@@ -65,16 +65,18 @@ def load_shape_captions(size: int, cache: Path, progress: Progress) -> Captions:
 
 
 def _draw(folder: Path, split: int, count: int, size: int, *, unseen: bool) -> None:
-    """A split in chunks, each from a seed of its own: all at once would be gigabytes of floats."""
+    """Write a split, generated in chunks with a seed each: all at once would be gigabytes of floats."""
     texts: list[str] = []
 
     def fill(path: Path) -> None:
         with path.open("wb") as file:
             for at in range(0, count, shapes.CHUNK):
                 chunk = min(shapes.CHUNK, count - at)
-                pixels, said = shapes.captions(chunk, size=size, seed=1000 * split + at // shapes.CHUNK, unseen=unseen)
+                pixels, captions = shapes.captions(
+                    chunk, size=size, seed=1000 * split + at // shapes.CHUNK, unseen=unseen
+                )
                 file.write(pixels.tobytes())
-                texts.extend(said)
+                texts.extend(captions)
 
     with commit_folder(folder, shared=True) as draft:
         draft.write(PIXELS, fill)
@@ -84,7 +86,7 @@ def _draw(folder: Path, split: int, count: int, size: int, *, unseen: bool) -> N
 
 
 def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Captions:
-    """Everything a captions file names, checked and decoded. Raises DataError naming the first thing that is wrong."""
+    """The images and captions at a path, checked and decoded. Raises DataError naming the first problem."""
     found = find_captions(path)
     total = sum(map(len, found.values()))
     there = {name: [each for each in those if each.file.is_file()] for name, those in found.items()}
@@ -119,20 +121,22 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
 
 
 def _bad(first: str, count: int, total: int, what: str) -> DataError:
-    return DataError(f"{first}; {count:,} of {total:,} images are {what}; --data.skip_bad true leaves them out")
+    return DataError(f"{first}; {count:,} of {total:,} images are {what}; pass --data.skip_bad true to skip them")
 
 
 def _choose_val(
     path: Path, there: dict[str, list[CaptionedFile]], digests: dict[str, list[bytes]], reading: ImageReading
 ) -> None:
-    """Put the split that was asked for, or a tenth of train, where `val` is expected."""
+    """Set `val` to the requested split, or to a tenth of train."""
     if reading.val:
         if reading.val not in there:
             raise DataError(f"{path}: data.val={reading.val!r}, splits: {', '.join(there)}")
         there["val"], digests["val"] = there[reading.val], digests[reading.val]
     elif "val" not in there and reading.to_train:
         if len(there["train"]) < 2:
-            raise DataError(f"{path}: {len(there['train'])} image to train on, expected at least 2: one is held out")
+            raise DataError(
+                f"{path}: {len(there['train'])} image to train on, expected at least 2, of which one is held out"
+            )
         held = held_out(digests["train"], np.zeros(len(digests["train"]), np.int64))
         every = list(zip(there["train"], digests["train"], held, strict=True))
         for name, out in (("train", False), ("val", True)):
@@ -142,6 +146,6 @@ def _choose_val(
 
 def _digest(images: Iterable[bytes], captions: Iterable[Sentences]) -> str:
     whole = hashlib.sha256()
-    for image, said in zip(images, captions, strict=True):
-        whole.update(hashlib.sha256(image).digest() + "\0".join((*said, "")).encode())
+    for image, texts in zip(images, captions, strict=True):
+        whole.update(hashlib.sha256(image).digest() + "\0".join((*texts, "")).encode())
     return whole.hexdigest()

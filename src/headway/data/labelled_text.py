@@ -1,4 +1,4 @@
-"""Texts with a class each, as tokens: a user's own, kept on disk, or `needle`, made as it is asked for."""
+"""Labelled texts as tokens: from files, stored on disk, or the built-in `needle`, generated on demand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Tokens = NDArray[np.int64]
 
 
 class TextSplit(Protocol):
-    """A split: the class of each text, how many tokens it has, and the tokens themselves."""
+    """A split: class, number of tokens and tokens of each text."""
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -36,13 +36,13 @@ class TextSplit(Protocol):
         ...
 
     def tokens(self, number: int) -> Tokens:
-        """Those of one text, nothing added."""
+        """The tokens of one text, without special tokens."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTexts:
-    """Texts that were tokenised once."""
+    """Texts in a token store."""
 
     store: TokenStore
     labels: NDArray[np.int64]
@@ -53,25 +53,25 @@ class StoredTexts:
         return self.store.lengths
 
     def tokens(self, number: int) -> Tokens:
-        """Those of one text."""
+        """The tokens of one text."""
         return self.store[number].astype(np.int64)
 
 
 class NeedleTexts:
-    """Documents of `needle`; `ids` has the token of each of its words."""
+    """Documents of `needle`; `ids` maps its words to tokens."""
 
     def __init__(self, split: Needle, ids: NDArray[np.int64]) -> None:
         self.split, self.ids = split, ids
         self.labels, self.lengths = split.labels, split.lengths
 
     def tokens(self, number: int) -> Tokens:
-        """Those of one document."""
+        """The tokens of one document."""
         return self.ids[self.split.document(number, int(self.lengths[number]))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelledTexts:
-    """Texts by split with the names of their classes, their tokenizer, and a digest of each split."""
+    """Labelled texts by split, with class names, tokenizer, and a digest of each split."""
 
     classes: tuple[str, ...]
     splits: Mapping[str, TextSplit]

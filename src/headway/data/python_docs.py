@@ -8,21 +8,21 @@ from hashlib import sha256
 from headway.data.text_files import PlainText
 from headway.errors import DataError
 
-SECTION = 2_000  # characters, the paragraph that reaches it included
+SECTION = 2_000  # minimum characters of a section
 SHARES = {"train": 0.8, "val": 0.1, "test": 0.1}
 
 
 @cache
 def pydocs() -> PlainText:
-    """The language reference that ships inside Python, some 450,000 characters, in sections of a page or so.
+    """The language reference of the running Python, about 450,000 characters, in sections of about a page.
 
-    Split by section, about 8:1:1 in characters; sections that repeat each other's paragraphs stay together, so that
-    nothing held out was seen in training. The text is that of the Python at hand.
+    Split by section, about 8:1:1 in characters; sections that share paragraphs stay together, so that no held-out
+    paragraph is in train.
     """
     try:
         from pydoc_data.topics import topics
     except ImportError:
-        raise DataError("pydocs: this Python comes without pydoc_data, where its language reference is kept") from None
+        raise DataError("pydocs: this Python comes without pydoc_data, which contains its language reference") from None
     sections = {f"{name} {n:03}": text for name in topics for n, text in enumerate(_sections(topics[name]))}
     lacking = {name: share * sum(map(len, sections.values())) for name, share in SHARES.items()}
     chosen: dict[str, list[str]] = {name: [] for name in SHARES}
@@ -30,7 +30,7 @@ def pydocs() -> PlainText:
     def size(group: list[str]) -> int:
         return sum(len(sections[name]) for name in group)
 
-    # Large groups first, while there is room for them anywhere; the others in an order that means nothing.
+    # Large groups first, while they fit; the others in a pseudo-random order.
     for group in sorted(
         _related(sections), key=lambda group: (-(size(group) // 10_000), sha256(group[0].encode()).digest())
     ):
@@ -42,7 +42,7 @@ def pydocs() -> PlainText:
 
 
 def _sections(text: str) -> list[str]:
-    """A text cut between paragraphs into pieces of at least SECTION characters; a short rest joins the last."""
+    """Split a text between paragraphs into sections of at least SECTION characters; a short rest joins the last."""
     pieces: list[list[str]] = [[]]
     for paragraph in text.strip("\n").split("\n\n"):
         if sum(map(len, pieces[-1])) >= SECTION:
@@ -55,7 +55,7 @@ def _sections(text: str) -> list[str]:
 
 
 def _related(topics: dict[str, str]) -> list[list[str]]:
-    """Groups of texts in which each shares a paragraph of more than a few words with another."""
+    """Groups of texts connected by shared paragraphs of at least 40 characters."""
     group = {name: [name] for name in sorted(topics)}
     first: dict[str, str] = {}
     for name in sorted(topics):

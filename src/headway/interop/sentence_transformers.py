@@ -1,4 +1,4 @@
-"""A sentence-embedding folder: how its modules make one vector of a text."""
+"""The pooling of a sentence-transformers folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POOLINGS: dict[str, Pooling] = {
 
 
 def sentence_task(folder: ModelFolder, context: int | None) -> Embedding:
-    """What modules.json describes; without one, the mean of the token vectors. Raises BadModelError."""
+    """The task that modules.json describes; without one, the mean of the token vectors. Raises BadModelError."""
     if not folder.has(MODULES):
         return Embedding(max_length=min(context or 512, 512))
     modules = folder.json(MODULES)

@@ -52,7 +52,8 @@ class ModelInputs:
 class ModelOutputs:
     """The outputs of one forward pass; a model fills in those it has."""
 
-    tokens: Tensor | None = None  # (B, T, V) logits; of an encoder without a head, vectors (B, T, D)
+    tokens: Tensor | None = None  # (B, T, V) logits
+    vectors: Tensor | None = None  # (B, T, D): of an encoder without a head
     pooled: Tensor | None = None  # (B, D): an encoder's vector of the whole input
     next_sentence: Tensor | None = None  # (B, 2) logits: whether the second sentence follows the first
     classes: Tensor | None = None  # (B, classes) logits of an image or a text
@@ -61,10 +62,9 @@ class ModelOutputs:
     features: Tensor | None = None  # (B, T, D): what a world model's heads read
 
     @property
-    def all(self) -> tuple[Tensor, ...]:
-        """Those there are, in the order of the fields."""
-        found = (getattr(self, each.name) for each in fields(self))
-        return tuple(value for value in found if value is not None)
+    def present(self) -> dict[str, Tensor]:
+        """The outputs that are not None, by name."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if getattr(self, each.name) is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

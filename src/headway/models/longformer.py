@@ -134,10 +134,10 @@ class Longformer(Model):
     reads = frozenset({"tokens", "lengths", "segments", "global_tokens"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:
-        tokens: Tensor = self(
+        vectors: Tensor = self(
             inputs.need("tokens"), inputs.lengths, segments_BT=inputs.segments, global_BT=inputs.global_tokens
         )
-        return ModelOutputs(tokens=tokens, pooled=None if self.pooler is None else self.pool(tokens))
+        return ModelOutputs(vectors=vectors, pooled=None if self.pooler is None else self.pool(vectors))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

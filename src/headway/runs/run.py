@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
 
 from headway.errors import AdviceWarning, ConfigError, NoRunError
 from headway.runs.folder import read_config, read_tokenizers
@@ -232,6 +232,12 @@ class Run:
         return self.require(Generates).generate(
             prompt, sampling, max_tokens=max_tokens, stop=stop, seed=seed, number=number
         )
+
+    def prompt(self, text: str) -> Tensor:
+        """A prompt as the tokens (1, T) a language model reads."""
+        from headway.tasks.capabilities import Generates
+
+        return self.require(Generates).prompt(text)
 
     def score(self, text: str, source: str | None = None) -> list[tuple[str, float]]:
         """Each token of a text with its log-probability in nats; a translation model needs the source."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
+    from torch import Tensor
 
     from headway.data.image_decoding import Pixels
     from headway.decoding.constraints import Constraints
@@ -61,6 +62,10 @@ class Generates(Capability):
     """Continues a prompt."""
 
     verb = "generate"
+
+    @abstractmethod
+    def prompt(self, text: str) -> Tensor:
+        """A prompt as tokens (1, T). Raises DataError for an empty one, or text the vocabulary lacks."""
 
     @abstractmethod
     def generate(

@@ -65,7 +65,8 @@ def _forward(model: nn.Module, ids: list[int], global_tokens: Sequence[int]) -> 
 
     @torch.no_grad()
     def forward() -> Tensor:
-        logits = model.run(inputs).tokens
+        outputs = model.run(inputs)
+        logits = outputs.vectors if outputs.tokens is None else outputs.tokens
         assert logits is not None
         return logits[0]
 

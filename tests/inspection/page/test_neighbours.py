@@ -25,7 +25,10 @@ def test_an_encoders_neighbours_are_whole_words_but_itself():
     (special, bread, it) = neighbour_entry({"text": EncodedWords(ids=ids, embed=embed, tokenizer=words)})["text"]
     assert [word for word, _ in special] == ["extraordinary", "loaf", "bread"]
     assert [word for word, _ in bread] == ["loaf", "extraordinary", "special"]
-    assert [word for word, _ in it][:2] == ["special", "extraordinary"]  # a short word asks, and is no answer
+    assert [word for word, _ in it][:2] == [
+        "special",
+        "extraordinary",
+    ]  # short words are queries only
     assert special[0][1] == round(0.9 / (0.82**0.5), 4)
     assert not set(asked) & set(SPECIALS)
 

@@ -11,14 +11,15 @@ import torch
 from headway.data.tokenizers import Characters, Tokenizer
 from headway.inspection.page.attention import compared_rows, describe_mask
 from headway.inspection.page.head_ablation import ablation_entry
-from headway.inspection.page.language import language_page
-from headway.inspection.page.masked import text_ids
 from headway.inspection.page.outputs import output_entry
-from headway.inspection.page.payload import Output, PageSubject
 from headway.inspection.page.tensors import PageTensors
 from headway.models import GptConfig, build_model
 from headway.ops import Causal, Lengths, NotSelf, Window
-from tests.inspection.page.subjects import KINDS, language, spread, words
+from headway.tasks.encoder_explanation import text_ids
+from headway.tasks.explanation import Output
+from headway.tasks.language_modelling import Language
+from tests.inspection.page.subjects import KINDS, language, page_payload, spread, words
+from tests.pipelines import pipeline_of
 
 
 def opened(kept: dict[str, Any], dtype: str) -> np.ndarray[Any, Any]:
@@ -97,7 +98,7 @@ def test_a_head_switched_off_is_that_head_s_values_at_zero():
     assert found["said"][3] == without.argmax(-1).tolist()
 
 
-def test_the_lens_of_the_last_block_is_what_the_model_says():
+def test_the_lens_of_the_last_block_is_the_output():
     payload = language()
     lens, output = payload["lens"], payload["output"]
     assert len(lens["layers"]) == 2
@@ -107,8 +108,7 @@ def test_the_lens_of_the_last_block_is_what_the_model_says():
 def test_a_vocabulary_without_an_end_is_searched_too():
     tokenizer = Tokenizer.train(Characters(), ["to be or not to be"], specials=[])
     model = build_model(GptConfig(vocab=tokenizer.size, context=40, width=16, layers=1, heads=2)).eval()
-    ids = torch.tensor([tokenizer.encode("to be")])
-    payload = language_page(model, tokenizer, ids, PageSubject(kind="language", run="run", given="to be"))
+    payload = page_payload(pipeline_of(Language(), model, tokenizer), "to be")
     assert len(payload["trace"]["lines"]) == 4
     assert not any(line["stopped"] for line in payload["trace"]["lines"])
 

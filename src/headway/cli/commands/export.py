@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headway.cli import options
 
 if TYPE_CHECKING:
-    from headway.interop.export_proof import Proof
+    from headway.interop.export_proof import ExportProof
 
 HELP = "a run as a Hugging Face model folder, loaded again and compared before it appears"
 EXAMPLES = (
@@ -29,12 +29,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Write a run as a model folder; what was compared goes to stderr, the folder's name to stdout."""
-    from headway.interop.exporter import Exporting, export
+    from headway.interop.export_requests import export_request
+    from headway.interop.exporter import export
     from headway.interop.onnx_export import GRAPH
     from headway.runs import load
 
     run = load(arguments.run, device="cpu", average=arguments.average)
-    proof = export(Exporting.of(run), Path(arguments.out), onnx=arguments.onnx)
+    proof = export(export_request(run), Path(arguments.out), onnx=arguments.onnx)
     for name in proof.left_out:
         print(f"headway: note: {name} has no place in {proof.family} and is left out", file=sys.stderr)
     if proof.zeros:
@@ -55,7 +56,7 @@ def execute(arguments: Namespace) -> None:
     print(arguments.out)
 
 
-def _texts(proof: Proof) -> str:
+def _texts(proof: ExportProof) -> str:
     """How much text was compared; empty for a model without text."""
     said = f", {proof.tokens_generated} tokens generated alike" if proof.tokens_generated else ""
     return said + (f", {proof.texts_compared} texts tokenised alike" if proof.texts_compared else "")

@@ -13,8 +13,8 @@ from headway.cli.lines import is_terminal
 from headway.errors import DataError, VerificationError
 
 if TYPE_CHECKING:
-    from headway.verification.checks import Subject
-    from headway.verification.verify import Finding, Ground
+    from headway.verification.checks import VerificationSubject
+    from headway.verification.verify import Baseline, Finding
 
 HELP = "whether cache, batch, padding, kernels, precisions and export agree on this checkpoint; exit 0 or 3"
 EXAMPLES = (
@@ -70,16 +70,16 @@ def _given(arguments: Namespace) -> list[str]:
     return texts
 
 
-def _findings(subject: Subject) -> tuple[list[Finding], Ground]:
+def _findings(subject: VerificationSubject) -> tuple[list[Finding], Baseline]:
     """Every finding, while stderr says which check runs."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
-    from headway.verification.verify import ground, verify
+    from headway.verification.verify import measure_baseline, verify
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
     watched = is_terminal(sys.stderr)
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched) as bar:
         task = bar.add_task("float64")
-        level = ground(subject)
+        level = measure_baseline(subject)
         return list(verify(subject, level, lambda check: bar.update(task, description=check.name))), level

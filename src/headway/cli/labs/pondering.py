@@ -40,16 +40,16 @@ def execute(arguments: Namespace) -> None:
     with lab_bar("training", steps) as progress:
         model = pondering.train(steps=steps, seed=seed, progress=progress)
     for title, data in (
-        ("held-out sums of the set addition", pondering.built_in("test")),
-        ("sums in which carries travel", pondering.drawn(2000, torch.Generator().manual_seed(seed + 2))),
+        ("held-out sums of the set addition", pondering.load_sums("test")),
+        ("sums in which carries travel", pondering.random_sums(2000, torch.Generator().manual_seed(seed + 2))),
     ):
-        right, taken = pondering.thought(model, data)
+        right, taken = pondering.predict(model, data)
         console.print(f"\n[bold]{title}[/bold]: {right.float().mean():.2%} of the digits are right")
         for given, name in ((1, "with a carry"), (0, "without one")):
             console.print(f"  columns {name}: {taken[data.carries == given].float().mean():.2f} steps")
         rows = [
             [str(chain), f"{mean:.2f}", f"{count:,}"]
-            for chain, (mean, count) in pondering.by_chain(taken, data).items()
+            for chain, (mean, count) in pondering.steps_by_chain(taken, data).items()
         ]
         console.print(show.figures(["columns to ask", "steps", "columns"], rows))
         console.print(f"  correlation of the two: {pondering.correlation(taken, data.chains):.2f}")
@@ -66,5 +66,5 @@ def _map(model: Adder) -> bytes:
     numbers = [[part.zfill(pondering.COLUMNS) for part in line.split("+")] for line in SHOWN]
     labels = [[f"{a}+{b}" for a, b in zip(*pair, strict=True)] for pair in numbers]
     a, b = (torch.tensor([[int(digit) for digit in pair[side]] for pair in numbers]) for side in (0, 1))
-    taken = pondering.thought(model, pondering.sums(a, b))[1].tolist()
+    taken = pondering.predict(model, pondering.sums(a, b))[1].tolist()
     return plot_ponder(labels, taken, "steps a column took", names=[line.replace("+", " + ") for line in SHOWN])

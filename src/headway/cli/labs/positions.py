@@ -11,7 +11,7 @@ from headway.cli import options
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:
-    from headway.labs.positions import Comparison
+    from headway.labs.positions import PositionComparison
 
 HELP = "learned, sinusoidal, rotary, ALiBi and no positions: loss by length, beyond that of training"
 OVERRIDES = True
@@ -51,7 +51,7 @@ def execute(arguments: Namespace) -> None:
         if own in changes:
             raise ConfigError(f"--{own} {changes[own]}: use --{flag} for it in this lab")
     recipes = {  # all of them first: an unknown kind is reported before an hour of training
-        (kind, seed): positions.recipe(kind, data=arguments.data, steps=steps, seed=seed, changes=changes)
+        (kind, seed): positions.run_config(kind, data=arguments.data, steps=steps, seed=seed, changes=changes)
         for kind in kinds
         for seed in seeds
     }
@@ -62,14 +62,14 @@ def execute(arguments: Namespace) -> None:
         kind: [positions.measure(_place(folder, kind, seed), device=recipes[kind, seed].train.device) for seed in seeds]
         for kind in kinds
     }
-    _report(positions.Comparison(measured), folder, seeds=len(seeds))
+    _report(positions.PositionComparison(measured), folder, seeds=len(seeds))
 
 
 def _place(folder: Path, kind: str, seed: int) -> Path:
     return folder / f"{kind}-{seed}"
 
 
-def _report(found: Comparison, folder: Path, *, seeds: int) -> None:
+def _report(found: PositionComparison, folder: Path, *, seeds: int) -> None:
     from rich.console import Console
     from rich.markup import escape
 

@@ -1,4 +1,4 @@
-"""`tones`, the built-in sounds, as spectrograms by split."""
+"""Spectrograms of the built-in sounds `tones`, by split."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 COUNTS = {"train": 5_000, "val": 1_000, "test": 1_000}
-CHUNK = 250  # sounds made at a time
-VERSION = "1"  # of the sounds: another one is another data set
+CHUNK = 250  # sounds generated at a time
+VERSION = "1"  # of the generator; part of the cache key
 
 
 def load_tones(size: int, sound: Spectrogram, folder: Path, progress: Progress) -> Images:
-    """The built-in set as pictures by split, made once and kept."""
+    """The built-in set as spectrograms by split, generated once and cached."""
     splits: dict[str, ImageStore] = {}
     contents: dict[str, str] = {}
     for number, (name, count) in enumerate(COUNTS.items()):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from headway.metrics.loss_by_length import LengthRow
+    from headway.metrics.loss_by_length import LengthReport, LengthRow
     from headway.tasks.explanation import Explanation
     from headway.tasks.masked_lm.training import MaskedTraining
     from headway.tasks.report import Report
@@ -63,14 +63,22 @@ class MaskedPipeline(Pipeline, Embeds):
         return Report(split=split, values=values, sections=sections)
 
     def _by_length(self, training: MaskedTraining, split: str, lengths: Sequence[int]) -> Report:
-        from headway.metrics.loss_by_length import LengthReport, check_lengths
         from headway.tasks.length_extrapolation import length_report
+
+        return length_report(split, self.loss_by_length(training, split, lengths), note=HIDDEN, sliding=False)
+
+    def loss_by_length(self, training: MaskedTraining, split: str, lengths: Sequence[int]) -> LengthReport:
+        """The hidden tokens of a split in rows of each length; a length without positions is a row that says so.
+
+        Raises DataError for a length the data does not reach.
+        """
+        from headway.metrics.loss_by_length import LengthReport, check_lengths
 
         longest = training.longest(split)
         told = f"with the special tokens around it the longest document of split {split!r} has {longest:,}"
         check_lengths(lengths, longest=longest, what=told)
         rows = tuple(self._length(training, split, length) for length in lengths)
-        return length_report(split, LengthReport(rows=rows, trained=self.config.length), note=HIDDEN, sliding=False)
+        return LengthReport(rows=rows, trained=self.config.length)
 
     def _length(self, training: MaskedTraining, split: str, length: int) -> LengthRow:
         from headway.metrics.loss_by_length import LengthRow

@@ -82,7 +82,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
         return Explanation(
             kind="text-classification",
             given=given,
-            said=self.classify([given], top=1)[0].top[0][0],
+            said=lambda logits: likeliest(logits.softmax(-1), self.classes, 1)[0][0][0],
             forward=forward,
             reads={"encoder": StackDescription(label="Encoder", sequence=TEXT)},
             sequences={TEXT: text_sequence(self.tokenizer, ids, start=0)},

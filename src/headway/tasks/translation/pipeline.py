@@ -242,17 +242,14 @@ class TranslationPipeline(Pipeline, Translates, Scores):
             "start": min(1, len(read) - 1),
             "writes": [writer.token(index) for index in written],
         }
+        encoder = StackDescription(label="Encoder", sequence=memory)
         decoder = StackDescription(label="Decoder", sequence=TARGET, memory=memory)
         return Explanation(
             kind="translation",
             given=given,
             said=found[0].text,
             forward=forward,
-            reads={
-                "encoder": StackDescription(label="Encoder", sequence=memory),
-                "decoder": decoder,
-                "attention": decoder,
-            },
+            reads={"encoder": encoder, "decoder": decoder, "attention": decoder},
             sequences=sequences,
             output=Output(name=writer.token, label="What is written next", sequence=TARGET, targets=written),
             tables={

@@ -1,4 +1,4 @@
-"""A config.json of others, read field by field: what is used is checked, what changes the maths is refused by name."""
+"""Read a Hugging Face config.json field by field: used fields are checked, unsupported ones are errors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from headway.nn.feedforward import Activation
 
 FILE = "config.json"
 _T = TypeVar("_T")
-LARGEST = 2**31  # of any size: more is a damaged file
-MOST_LAYERS = 1024
+MAX_SIZE = 2**31  # more is a damaged file
+MAX_LAYERS = 1024
 ACTIVATIONS: dict[str, Activation] = {
     "relu": "relu",
     "leaky_relu": "leaky_relu",
@@ -27,20 +27,20 @@ ACTIVATIONS: dict[str, Activation] = {
 WRITTEN = {"relu": "relu", "leaky_relu": "leaky_relu", "gelu": "gelu", "gelu_tanh": "gelu_new", "silu": "silu"}
 
 
-class Fields(JsonFields):
+class ConfigFields(JsonFields):
     """The fields of a config.json; each has the default that transformers gives it."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__(config, where=FILE, error=BadModelError)
         self.config = config
 
-    def size(self, name: str, default: int, *, most: int = LARGEST) -> int:
+    def size(self, name: str, default: int, *, most: int = MAX_SIZE) -> int:
         """A whole number of at least 1."""
         return self.integer(name, default, least=1, most=most)
 
     def layers(self, name: str, default: int) -> int:
-        """A number of layers; each becomes a module, so that a damaged number must not be tried."""
-        return self.size(name, default, most=MOST_LAYERS)
+        """A number of layers; each becomes a module, so a damaged number must be caught."""
+        return self.size(name, default, most=MAX_LAYERS)
 
     def heads(self, name: str, default: int, width: int, among: str) -> int:
         """A number of heads that divides the width, or, of keys and values, the heads; `among` is that field's name."""
@@ -57,14 +57,14 @@ class Fields(JsonFields):
         return float(value)
 
     def choice(self, name: str, default: str, allowed: Mapping[str, _T]) -> _T:
-        """Our word for one of theirs."""
+        """headway's name for a value of a field."""
         value = self.value(name, default)
         if not isinstance(value, str) or value not in allowed:
             self.fail(f"{name}={value!r} has no equivalent here; there are {', '.join(allowed)}")
         return allowed[value]
 
     def only(self, **allowed: Any) -> None:
-        """Fields that change the maths: each must be absent, null or as given here."""
+        """Check fields that change the computation: each must be absent, null or as given here."""
         for name, value in allowed.items():
             got = self.value(name, value)
             if got is not None and got != value:
@@ -90,14 +90,14 @@ class Fields(JsonFields):
 
 
 def expect(family: str, **parts: tuple[object, object]) -> None:
-    """Raise ConfigError for the first part of ours (what it is, what it must be) that a family has no equivalent of."""
+    """Raise ConfigError for the first setting (its value, the value it must have) without an equivalent in a family."""
     for name, (got, wanted) in parts.items():
         if got != wanted:
             raise ConfigError(f"{family} has no equivalent of {name}={got!r}, only of {wanted!r}")
 
 
 def written_activation(family: str, activation: Activation) -> str:
-    """Their word for an activation of ours. Raises ConfigError where they have none."""
+    """Hugging Face's name of an activation. Raises ConfigError if it has none."""
     if activation not in WRITTEN:
         raise ConfigError(f"{family} has no equivalent of activation={activation!r}, only of {', '.join(WRITTEN)}")
     return WRITTEN[activation]
