@@ -71,7 +71,14 @@ class Choice(Mapping[str, type]):
             module, _, wanted = self.homes[name].partition(":")
             found: type = getattr(import_module(module), wanted)
             return found
-        return loaded(self.group, name)
+        return self._plugin(name)
+
+    def _plugin(self, name: str) -> type:
+        """The dataclass that a package registered under this name, which must be the one it is written with."""
+        found = loaded(self.group, name)
+        if not (isinstance(found, type) and dataclasses.is_dataclass(found) and name in names(found)):
+            raise ConfigError(f"plugin {name!r} of group {self.group}: expected a dataclass of that name, got {found!r}")
+        return found
 
     def __iter__(self) -> Iterator[str]:
         yield from self.homes
