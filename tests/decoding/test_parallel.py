@@ -8,8 +8,8 @@ import torch
 
 from headway.decoding import parallel as subject
 from headway.models import EncoderDecoderConfig, Source, build_model
-from headway.nn.int8 import quantise, supported
-from headway.nn.int8 import torchscript_step as scripted
+from headway.nn.int8 import quantise, supported, torchscript_step
+from headway.nn.int8.layers import TORCHSCRIPT
 from tests.decoding.calls import search
 
 VOCAB = 40
@@ -85,12 +85,12 @@ def test_an_error_in_a_worker_is_raised(two_threads):
     assert torch.get_num_threads() == 2
 
 
-@pytest.mark.skipif(not (supported() and scripted.SCRIPTS), reason="no 8-bit products here, or no TorchScript")
+@pytest.mark.skipif(not (supported() and TORCHSCRIPT), reason="no 8-bit products here, or no TorchScript")
 def test_workers_that_compile_a_step_at_once_compile_it_once(two_threads, monkeypatch):
     model, source, made, filters = model_of(), source_of(32), [], list(warnings.filters)
-    monkeypatch.setattr(scripted, "PAYS", 0)
-    compiled = scripted.compiled
-    monkeypatch.setattr(scripted, "compiled", lambda blocks: made.append(1) or compiled(blocks))
+    monkeypatch.setattr(torchscript_step, "COMPILE_AFTER_STEPS", 0)
+    compiled = torchscript_step.compiled
+    monkeypatch.setattr(torchscript_step, "compiled", lambda blocks: made.append(1) or compiled(blocks))
     said(model, source, torch.full((32,), 6))
     assert made == [1]
     assert warnings.filters == filters

@@ -197,7 +197,7 @@ def test_attention_is_over_the_real_source_and_sums_to_one(name):
     _, traces = traced(model, read, max_tokens=6)
     for trace, length in zip(traces, read.lengths.tolist(), strict=True):
         for n, step in enumerate(trace.steps):
-            if model.source_tap is None:
+            if model.source_attention() is None:
                 assert step.attention is None
                 continue
             closing = n > 0 and step.length == trace.steps[n - 1].length
@@ -206,7 +206,7 @@ def test_attention_is_over_the_real_source_and_sums_to_one(name):
             off = length * step.scales / 255 / 2 + 1e-5  # half a level each
             assert (np.abs(step.attention.sum(1) - 1) <= off).all()
         seen = alignment(trace, hypotheses(trace)[0])
-        assert (seen is None) == (model.source_tap is None)
+        assert (seen is None) == (model.source_attention() is None)
         assert seen is None or seen.shape == (len(hypotheses(trace)[0].nodes), length)
 
 
@@ -223,7 +223,9 @@ def test_attention_is_that_of_a_forward_pass_over_the_hypothesis(kind, reverse):
         best = hypotheses(trace)[1]
         fed = torch.tensor([[START, *best.tokens]])[:, : len(best.nodes)]
         kept: list[torch.Tensor] = []
-        hook = model.source_tap.register_forward_hook(lambda _m, _i, weights, kept=kept: kept.append(weights))
+        hook = model.source_attention().tap.register_forward_hook(
+            lambda _m, _i, weights, kept=kept: kept.append(weights)
+        )
         with torch.no_grad():
             model(read.tokens[[row], : read.lengths[row]], fed)
         hook.remove()
@@ -245,13 +247,13 @@ def test_the_hook_is_removed_when_the_search_ends_or_fails():
 
     def fail():
         with TraceRecorder(model, [1]):
-            heard.append(model.source_tap.listening)
+            heard.append(model.source_attention().tap.observed)
             raise ValueError("x")
 
     with pytest.raises(ValueError, match="x"):
         fail()
     assert heard == [True]
-    assert not model.source_tap.listening
+    assert not model.source_attention().tap.observed
 
 
 def test_attention_of_another_batch_is_noticed():

@@ -104,7 +104,7 @@ def test_weights_times_values_are_the_kernels_output_and_no_bit_changes(name):
         scores = seen[f"{site}.scores"].softmax(-1).nan_to_num(0)
         torch.testing.assert_close(scores, seen[f"{site}.weights"], atol=1e-6, rtol=0)
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(call(), before, strict=True))
-    assert not any(getattr(module, "watch", None) for module in model.modules())
+    assert not any(getattr(module, "on_attention", None) for module in model.modules())
     assert not {"forward", "features", "extend"} & vars(model).keys()
 
 
@@ -321,7 +321,7 @@ def test_an_error_inside_leaves_the_model_as_it_was():
     model = build("gpt-learned")
     with pytest.raises(DataError), headway.capture(model, what=("weights", "residual", "logits")):
         model(torch.full((1, 3), VOCAB))
-    assert not any(getattr(module, "watch", None) for module in model.modules())
+    assert not any(getattr(module, "on_attention", None) for module in model.modules())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
     assert not {"forward", "features", "start", "extend", "select"} & vars(model).keys()
     with headway.capture(model) as seen:

@@ -32,7 +32,7 @@ from headway.models import (
 )
 from headway.nn.longformer_attention import Windows
 from headway.nn.norms import LayerNorm, RMSNorm
-from headway.nn.positions import Alibi, Learned, Rotary, SinusoidalHalves, SinusoidalTensor2Tensor
+from headway.nn.positions import AlibiBias, Learned, Rotary, SinusoidalHalves, SinusoidalTensor2Tensor
 from headway.nn.recurrent import RecurrentConfig
 from headway.runs import load
 from headway.runs.import_folder import import_folder
@@ -194,7 +194,7 @@ def test_an_export_that_says_something_else_does_not_appear(
 
 
 NO_EQUIVALENT: list[tuple[ModelConfig, str]] = [
-    (replace(GPT, position=Alibi()), r"GPT-2 has no equivalent of position=Alibi\(\)"),
+    (replace(GPT, position=AlibiBias()), r"GPT-2 has no equivalent of position=AlibiBias\(\)"),
     (replace(GPT, norm=RMSNorm()), "GPT-2 has no equivalent of norm=RMSNorm"),
     (replace(GPT, kv_heads=2), "GPT-2 has no equivalent of kv_heads=2"),
     (replace(GPT, activation="swiglu"), "GPT-2 has no equivalent of activation='swiglu'"),
@@ -208,7 +208,7 @@ NO_EQUIVALENT: list[tuple[ModelConfig, str]] = [
     (replace(PICTURES, local=True), "ViT has no equivalent of local=True"),
     (replace(PICTURES, pool="mean"), "ViT has no equivalent of pool='mean'"),
     (replace(WINDOWED, windows=Windows(radius=2, dilation=2)), "Longformer has no equivalent of windows.dilation=2"),
-    (replace(BERT, position=Alibi()), "BERT has no equivalent of position=Alibi"),
+    (replace(BERT, position=AlibiBias()), "BERT has no equivalent of position=AlibiBias"),
     (RnnLmConfig(vocab=9, width=8, recurrent=RecurrentConfig(cell="lstm", hidden=8)), "kind RnnLm has no equivalent"),
 ]
 
@@ -266,8 +266,8 @@ def test_a_round_trip_is_called_as_the_model_is(name: str) -> None:
 
 
 def test_a_round_trip_that_cannot_be_says_why() -> None:
-    what = request(nn.Module(), replace(GPT, position=Alibi()), LANGUAGE, {"tokenizer.json": CHARACTERS})
-    assert "no equivalent of position=Alibi()" in exporting.round_trip(what)
+    what = request(nn.Module(), replace(GPT, position=AlibiBias()), LANGUAGE, {"tokenizer.json": CHARACTERS})
+    assert "no equivalent of position=AlibiBias()" in exporting.round_trip(what)
 
 
 @pytest.mark.parametrize(

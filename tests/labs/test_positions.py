@@ -63,7 +63,7 @@ def test_the_figure_and_the_values(comparison):
 def test_a_recipe_is_gpt_char_but_for_its_position():
     made = {kind: positions.run_config(kind, data="pydocs", steps=5, seed=3, changes={}) for kind in positions.KINDS}
     assert {type(config.model.position).__name__ for config in made.values()} == {
-        "Learned", "Sinusoidal", "Rotary", "Alibi", "NoneType",
+        "Learned", "Sinusoidal", "Rotary", "AlibiBias", "NoneType",
     }  # fmt: skip
     assert {config.train.seed for config in made.values()} == {3}
     with pytest.raises(ConfigError, match="sideways"):

@@ -203,7 +203,7 @@ def test_forms_kept_with_a_mask_do_not_outlive_a_forward_pass():
     windows = Windows(radius=3)
     gpt = Gpt(GptConfig(vocab=VOCAB, context=CONTEXT, width=WIDTH, layers=2, heads=HEADS, windows=windows))
     longformer = Longformer(replace(TINY, windows=windows))
-    for model, masks in ((gpt, gpt.sights), (longformer, longformer.windows)):
+    for model, masks in ((gpt, gpt.masks), (longformer, longformer.windows)):
         for length in (5, 9, 30):
             model(torch.randint(VOCAB, (2, length)))
         assert all("_forms" not in mask.__dict__ for mask in masks)

@@ -24,7 +24,7 @@ from headway.models import (
     build_model,
 )
 from headway.nn.longformer_attention import Windows
-from headway.nn.positions import Alibi, Learned, Rotary, Sinusoidal
+from headway.nn.positions import AlibiBias, Learned, Rotary, Sinusoidal
 from headway.nn.recurrent import RecurrentConfig
 from headway.tasks.language_modelling.training import Language, LanguageTraining
 from headway.tasks.masked_lm.training import Masked, MaskedTraining
@@ -68,7 +68,7 @@ def one_by_one(model: torch.nn.Module, ids: torch.Tensor, length: int, stride: i
     return nats / (len(ids) - 1)
 
 
-@pytest.mark.parametrize("position", [None, Alibi(), Rotary(), Sinusoidal()])
+@pytest.mark.parametrize("position", [None, AlibiBias(), Rotary(), Sinusoidal()])
 def test_every_loss_is_that_of_one_window_at_a_time(task, position):
     model = build_model(replace(GPT, vocab=task.tokenizer.size, position=position), seed=1).eval()
     report = by_length(task, model, CPU, "val", LENGTHS)

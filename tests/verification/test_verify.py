@@ -18,9 +18,10 @@ from headway.errors import AdviceWarning
 from headway.interop.hf_reference import REFERENCE
 from headway.models import BertPretrainingConfig, CaptionerVit, ModelOutputs, PoseConfig, Vit
 from headway.nn.int8 import Int8Head
-from headway.nn.positions import Alibi, AttentionPositions, InputPositions, Rotary
+from headway.nn.memory import Memory
+from headway.nn.positions import AlibiBias, InputPositions, Rotary, RotaryPositions
 from headway.nn.rnn_attention import Aligned
-from headway.nn.stack import Memory, Stack
+from headway.nn.stack import Stack
 from headway.ops.kernels.base import Kernel
 from headway.ops.kernels.flex import compiler_missing
 from headway.presets import PRESETS
@@ -114,13 +115,13 @@ def test_a_position_off_by_one_behind_a_cache(tmp_path, monkeypatch):
 
 
 def test_an_angle_off_by_one_behind_a_cache(tmp_path, monkeypatch):
-    right = AttentionPositions.forward
+    right = RotaryPositions.forward
 
     def wrong(self, positions, offset):
         return right(self, positions + (1 if isinstance(offset, torch.Tensor) or offset else 0), offset)
 
     folder = write_run(tmp_path / "run", replace(GPT, position=Rotary()))
-    monkeypatch.setattr(AttentionPositions, "forward", wrong)
+    monkeypatch.setattr(RotaryPositions, "forward", wrong)
     assert {"cache", "cached batch"} <= bugs(folder)
 
 
@@ -309,7 +310,7 @@ def test_a_model_that_looks_ahead(tmp_path, monkeypatch):
 
 def test_alibi_slopes_in_another_order(tmp_path, monkeypatch):
     slopes = ops.alibi_slopes(4)
-    folder = write_run(tmp_path / "run", replace(GPT, position=Alibi()))
+    folder = write_run(tmp_path / "run", replace(GPT, position=AlibiBias()))
     assert "ALiBi slopes" not in bugs(folder)
     monkeypatch.setattr("headway.ops.alibi_slopes", lambda heads: slopes.flip(0))
     assert bugs(folder) == {"ALiBi slopes"}
@@ -317,7 +318,7 @@ def test_alibi_slopes_in_another_order(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("heads", [1, 2, 3, 6, 8, 12, 16])
 def test_the_slopes_of_any_number_of_heads_are_held_to_a_formula_of_their_own(heads):
-    stack = Stack(replace(GPT, width=4 * heads, heads=heads, position=Alibi()).stack)
+    stack = Stack(replace(GPT, width=4 * heads, heads=heads, position=AlibiBias()).stack)
     assert alibi_slopes(stack) < 1e-7
 
 

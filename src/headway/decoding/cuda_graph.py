@@ -20,7 +20,7 @@ from headway.decoding.events import search_finished, search_started
 from headway.errors import AdviceWarning, ConfigError
 from headway.models.gpt import Gpt
 from headway.nn.block import Block
-from headway.nn.cache import Cache
+from headway.nn.cache import KVCache
 from headway.ops.kernels.flex import compiler_missing
 
 
@@ -40,7 +40,7 @@ class GraphDecoder:
         block = model.stack.blocks[0]
         assert isinstance(block, Block)
         heads = block.attention.groups, block.attention.head_width
-        self.cache: Cache = model.start(capacity=capacity).fix(rows, *heads, weight)
+        self.cache: KVCache = model.start(capacity=capacity).static(rows, *heads, weight)
         self.token = torch.zeros(rows, 1, dtype=torch.long, device=weight.device)
         self.written = torch.zeros(rows, capacity, dtype=torch.long, device=weight.device)
         self.step: Callable[[], None] = self._step

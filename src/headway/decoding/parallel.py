@@ -1,7 +1,7 @@
 """Searching parts of a batch in threads, each with its share of the CPU's cores.
 
 A decoder step is many small operations, which parallelise badly inside an operator; rows parallelise well. Threads
-help only where Python's lock is mostly free: a step of an int8 model is one TorchScript call (`nn.int8`).
+help only where Python's lock is mostly free: a step of an int8 model is one TorchScript call (nn.int8).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from headway.nn.int8.torchscript_step import alone
+from headway.nn.int8.torchscript_step import steps_in_torchscript
 
 Found = TypeVar("Found")
 
@@ -26,7 +26,7 @@ def worker_count(model: object, rows: int, width: int, device: torch.device) -> 
     count = min(torch.get_num_threads(), rows * width // MIN_HYPOTHESES, rows)
     if count < 2 or device.type != "cpu" or not isinstance(model, nn.Module):
         return 1
-    return count if alone(model) else 1
+    return count if steps_in_torchscript(model) else 1
 
 
 def run_in_parallel(task: Callable[[Tensor], list[Found]], rows: int, count: int) -> list[Found]:

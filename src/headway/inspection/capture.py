@@ -73,8 +73,8 @@ def _register_hooks(
             stack.callback(_register_hook(model.get_submodule(point.module), point, layers, log).remove)
     for path, together in by_module.items():
         module: Any = model.get_submodule(path)
-        module.watch = log.attention_observer(together, layers)
-        stack.callback(setattr, module, "watch", None)
+        module.on_attention = log.attention_observer(together, layers)
+        stack.callback(setattr, module, "on_attention", None)
 
 
 def _register_hook(module: nn.Module, point: TapPoint, layers: Sequence[int] | None, log: CaptureLog) -> Any:

@@ -10,18 +10,22 @@ from torch import Tensor
 
 from headway.inspection.capture_result import KEYS, CaptureResult, ModelCall, Pass
 from headway.inspection.tap_names import TapPoint
-from headway.nn.attention_record import Look
+from headway.nn.attention_record import AttentionRecord
 
-READERS: dict[str, Callable[[Look, Tensor | None, Tensor | None], Tensor | None]] = {
-    "q": Look.seeking,
-    "k": lambda look, heads, _: look.fresh(look.k, heads),
-    "v": lambda look, heads, _: look.fresh(look.v, heads),
-    "global_k": lambda look, heads, _: None if look.far is None else look.fresh(look.far.k, heads),
-    "global_v": lambda look, heads, _: None if look.far is None else look.fresh(look.far.v, heads),
-    "bias": Look.position_term,
-    "scores": Look.scores,
-    "weights": Look.weights,
-    "heads": Look.found,
+READERS: dict[str, Callable[[AttentionRecord, Tensor | None, Tensor | None], Tensor | None]] = {
+    "q": AttentionRecord.query_vectors,
+    "k": lambda look, heads, _: look.added_keys(look.k, heads),
+    "v": lambda look, heads, _: look.added_keys(look.v, heads),
+    "global_k": lambda look, heads, _: (
+        None if look.global_tokens is None else look.added_keys(look.global_tokens.k, heads)
+    ),
+    "global_v": lambda look, heads, _: (
+        None if look.global_tokens is None else look.added_keys(look.global_tokens.v, heads)
+    ),
+    "bias": AttentionRecord.position_term,
+    "scores": AttentionRecord.scores,
+    "weights": AttentionRecord.weights,
+    "heads": AttentionRecord.head_outputs,
 }
 
 
@@ -104,10 +108,12 @@ class CaptureLog:
 
     # --- hooks -----------------------------------------------------------------------------------------------------
 
-    def attention_observer(self, points: list[TapPoint], layers: Sequence[int] | None) -> Callable[[Look], None]:
+    def attention_observer(
+        self, points: list[TapPoint], layers: Sequence[int] | None
+    ) -> Callable[[AttentionRecord], None]:
         """The observer of an attention module, for these of its taps."""
 
-        def observe(look: Look) -> None:
+        def observe(look: AttentionRecord) -> None:
             named = self._numbered(points, layers)
             call = self._current(points[0])
             queries = self._queries(call, look.queries, points[0])
@@ -124,7 +130,7 @@ class CaptureLog:
                         self.cross_keys.add(point.name)
                     value = READERS[point.kind](look, heads, queries)
                     if value is not None:
-                        computed = point.kind in ("weights", "scores") and look.known is None
+                        computed = point.kind in ("weights", "scores") and look.known_weights is None
                         self._keep(call, point, value if computed else value.clone())
             if named:
                 self.result.passes[-1].scales[named[0].site] = (

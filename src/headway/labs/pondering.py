@@ -20,7 +20,7 @@ from headway.nn.adaptive_computation import Adaptive
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.feedforward import FeedForwardConfig
-from headway.nn.universal_stack import LoopConfig, listening
+from headway.nn.universal_stack import LoopConfig, record_steps
 from headway.ops import Window
 
 COLUMNS = 6  # sums of five digits
@@ -106,7 +106,7 @@ def train(
     for step in range(steps):
         index = torch.randint(len(seen.pairs), (ROWS // 2,), generator=generator)
         batch = random_sums(ROWS // 2, generator).beside(seen.rows(index))
-        with listening(model) as heard:
+        with record_steps(model) as heard:
             logits = model(batch.pairs)
         nats = F.cross_entropy(logits.flatten(0, 1), batch.digits.flatten())
         optimiser.zero_grad()
@@ -121,7 +121,7 @@ def train(
 @torch.no_grad()
 def predict(model: Adder, data: Sums) -> tuple[Tensor, Tensor]:
     """Which digits are predicted correctly, and the ACT steps of each column, both (N, C)."""
-    with listening(model) as heard:
+    with record_steps(model) as heard:
         right = model(data.pairs).argmax(-1) == data.digits
     return right, heard[0][1]
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from headway._lazy import on_demand
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.registry import MODELS, ModelConfig, build_model
-from headway.models.stepper import Source, Stepper
+from headway.models.stepper import EncoderInput, Source, Stepper
 
 __all__ = [
     "MODELS",
+    "EncoderInput",
     "Model",
     "ModelConfig",
     "ModelInputs",

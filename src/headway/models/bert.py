@@ -204,11 +204,11 @@ class BertPretraining(Model):
     ) -> tuple[Tensor, Tensor | None]:
         """(B, T) -> what the token head's matrix reads (B, T, D), and the logits of the other head (B, 2), if any."""
         hidden_BTD = self.bert(tokens_BT, lengths_B, segments_BT=segments_BT)
-        keep_BT = None
+        real_BT = None
         if lengths_B is not None:
-            keep_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < lengths_B.unsqueeze(-1)
+            real_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < lengths_B.unsqueeze(-1)
         follows = None if self.follows is None else self.follows(self.bert.pool(hidden_BTD))
-        return self._transformed(hidden_BTD, keep_BT), follows
+        return self._transformed(hidden_BTD, real_BT), follows
 
     @property
     def encoder(self) -> Bert:
@@ -220,8 +220,8 @@ class BertPretraining(Model):
         logits: Tensor = self.token_head(self._transformed(hidden_BTD), self.bert.embedding.weight)
         return logits
 
-    def _transformed(self, hidden_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
-        x_BTD: Tensor = self.transform_norm(self.transform_function(self.transform(hidden_BTD)), keep_BT)
+    def _transformed(self, hidden_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
+        x_BTD: Tensor = self.transform_norm(self.transform_function(self.transform(hidden_BTD)), real_BT)
         return x_BTD
 
     def output(self) -> tuple[Tensor, Tensor | None]:

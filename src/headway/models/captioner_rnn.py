@@ -16,14 +16,13 @@ from headway.config import positive, probability
 from headway.errors import ConfigError, DataError
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.rnn_lm import select_hidden
-from headway.models.stepper import Source, images_of
+from headway.models.stepper import EncoderInput, SourceAttention, images_of
 from headway.nn.convolutions import channels_last, halving
 from headway.nn.dropout import Dropout
 from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.patches import Grid, check_images
 from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig
 from headway.nn.rnn_attention import Aligned, Alignment, AlignmentConfig
-from headway.nn.taps import Tap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,13 +126,12 @@ class CaptionerRnn(Model):
         """The output layer's matrix (V, D) and bias."""
         return self.head.weight, self.head.bias
 
-    @property
-    def source_tap(self) -> Tap | None:
-        """Where its weights (B, T, places) over the map pass, row by row; None without attention."""
-        return None if self.attention is None else self.attention.tap_weights
+    def source_attention(self) -> SourceAttention | None:
+        """Its attention over the map, weights (B, T, places) row by row; None without attention."""
+        return None if self.attention is None else SourceAttention(self.attention.tap_weights)
 
     @torch.no_grad()
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> CaptionState:
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> CaptionState:
         """Look at the images; a recurrent decoder needs no capacity."""
         return self.encode(images_of(source))
 

@@ -8,20 +8,20 @@ import torch
 from torch import Tensor, nn
 
 from headway.config import positive
-from headway.models.encoder_decoder import DecoderState
+from headway.models.encoder_decoder import DecoderState, last_cross_attention
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
-from headway.models.stepper import Source, images_of
+from headway.models.stepper import EncoderInput, SourceAttention, images_of
 from headway.models.vit import Vit, VitConfig
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
+from headway.nn.memory import Memory
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.patches import Grid, Patches, PatchKind
 from headway.nn.positions import CausalPosition, Sinusoidal
-from headway.nn.stack import Memory, Stack, StackConfig
-from headway.nn.taps import Tap
+from headway.nn.stack import Stack, StackConfig
 from headway.ops import Causal
 
 
@@ -114,7 +114,7 @@ class CaptionerVit(Model):
 
     def encode(self, images: Tensor) -> Memory:
         """(B, C, height, width) -> keys and values of the patches for every decoder layer."""
-        return self.decoder.remember(self.encoder.features(images), None)
+        return self.decoder.project_memory(self.encoder.features(images), None)
 
     def forward(self, images: Tensor, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
         """Images (B, C, height, width), words so far (B, T) -> logits (B, T, V); words may be padded on the right."""
@@ -135,13 +135,12 @@ class CaptionerVit(Model):
         """The output layer's matrix (V, D) and bias."""
         return self.head.matrix(self.embedding.weight), self.head.bias
 
-    @property
-    def source_tap(self) -> Tap | None:
-        """Where the last decoder layer's weights (B, H, T, patches) over the picture pass; None without a layer."""
-        return self.decoder.blocks[-1].cross.tap_weights if len(self.decoder.blocks) else None  # type: ignore[union-attr, return-value]
+    def source_attention(self) -> SourceAttention | None:
+        """The last decoder layer's cross-attention, weights (B, H, T, patches); None without a layer."""
+        return last_cross_attention(self.decoder)
 
     @torch.no_grad()
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> DecoderState:
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> DecoderState:
         """Look at the images; nothing written yet."""
         return DecoderState(self.decoder.empty_cache(capacity), self.encode(images_of(source)))
 

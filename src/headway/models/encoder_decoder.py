@@ -10,17 +10,17 @@ from torch import Tensor, nn
 
 from headway.errors import ConfigError
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
-from headway.models.stepper import Source
+from headway.models.stepper import EncoderInput, SourceAttention
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig, Place
-from headway.nn.cache import Cache
+from headway.nn.cache import KVCache
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
+from headway.nn.memory import Memory
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.positions import CausalPosition, Sinusoidal
-from headway.nn.stack import Memory, StackConfig
-from headway.nn.taps import Tap
+from headway.nn.stack import StackConfig
 from headway.nn.universal_stack import LoopConfig
 from headway.ops import Causal, Lengths, Mask, Offset
 
@@ -113,8 +113,15 @@ class TwoSides(Protocol):
 class DecoderState:
     """The target so far, and the source as every decoder layer sees it."""
 
-    cache: Cache
+    cache: KVCache
     memory: Memory
+
+
+def last_cross_attention(decoder: nn.Module) -> SourceAttention | None:
+    """Of the last block of a `Stack` or a `Loop`; None without blocks."""
+    blocks = decoder.blocks
+    assert isinstance(blocks, nn.ModuleList)
+    return SourceAttention(blocks[-1].cross.tap_weights) if len(blocks) else None  # type: ignore[union-attr, arg-type]
 
 
 class EncoderDecoder(Model):
@@ -138,13 +145,13 @@ class EncoderDecoder(Model):
             if table is not None:  # times √D on the way in, so that words and positions weigh alike
                 nn.init.normal_(table.weight, std=config.width**-0.5)
 
-    def encode(self, source: Source) -> Memory:
+    def encode(self, source: EncoderInput) -> Memory:
         """Read the source: keys and values for every decoder layer."""
         check_lengths(source.lengths, source.tokens, "source")
         embedding = self.source_embedding or self.target_embedding
         mask = None if source.lengths is None else Lengths(source.lengths)
         x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths)
-        return self.decoder.remember(x_BSD, source.lengths)
+        return self.decoder.project_memory(x_BSD, source.lengths)
 
     def forward(
         self,
@@ -170,25 +177,24 @@ class EncoderDecoder(Model):
     ) -> Tensor:
         """Source (B, S), target prefix (B, T) -> (B, T, D), what the output layer reads."""
         check_lengths(target_lengths_B, target_BT, "target")
-        memory = self.encode(Source(source_BS, source_lengths_B))
-        x_BTD: Tensor = self.decoder(self.target_embedding(target_BT), mask=self.looking(0), memory=memory)
+        memory = self.encode(EncoderInput(source_BS, source_lengths_B))
+        x_BTD: Tensor = self.decoder(self.target_embedding(target_BT), mask=self.target_mask(0), memory=memory)
         return x_BTD
 
-    def looking(self, offset: Offset) -> Mask:
-        """What a target token sees of the target when the first stands at `offset`."""
+    def target_mask(self, offset: Offset) -> Mask:
+        """What target tokens may attend to in the target, the first of them at position `offset`."""
         return Causal(offset=offset)
 
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The output layer's matrix (V, D) and bias."""
         return self.head.matrix(self.target_embedding.weight), self.head.bias
 
-    @property
-    def source_tap(self) -> Tap | None:
-        """Where the last decoder layer's weights (B, H, T, S) over the source pass; None without a layer."""
-        return self.decoder.blocks[-1].cross.tap_weights if len(self.decoder.blocks) else None  # type: ignore[union-attr, return-value]
+    def source_attention(self) -> SourceAttention | None:
+        """The last decoder layer's cross-attention, weights (B, H, T, S); None without a layer."""
+        return last_cross_attention(self.decoder)
 
     @torch.no_grad()
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> DecoderState:
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> DecoderState:
         """Read the source; nothing written yet."""
         if source is None:
             raise ConfigError("an encoder-decoder needs a source to start from")
@@ -202,7 +208,7 @@ class EncoderDecoder(Model):
         check_lengths(counts_B, tokens_BK, "target")
         cache = state.cache.ready(tokens_BK.shape[1], counts_B)
         x = self.decoder(
-            self.target_embedding(tokens_BK), mask=self.looking(cache.length), cache=cache, memory=state.memory
+            self.target_embedding(tokens_BK), mask=self.target_mask(cache.length), cache=cache, memory=state.memory
         )
         state = replace(state, cache=cache.advanced(tokens_BK.shape[1], counts_B))
         return self.head(x, self.target_embedding.weight), state

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from headway.config import probability
 from headway.errors import ConfigError
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
-from headway.models.stepper import Source
+from headway.models.stepper import EncoderInput
 from headway.nn.dropout import Dropout
 from headway.nn.embedding import Head, OneHot, TokenEmbedding, TokenEmbeddingConfig, TokenInput, check_lengths
 from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig
@@ -92,7 +92,7 @@ class RnnLm(Model):
         """The output layer's matrix (V, D) and bias."""
         return self.head.matrix(self.embedding.weight), self.head.bias
 
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> RnnState:
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> RnnState:
         """Nothing read yet; a language model takes no source, and a recurrent one needs no capacity."""
         if source is not None:
             raise ConfigError("a language model takes no source: give the prompt to `extend`")

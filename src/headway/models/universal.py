@@ -15,15 +15,15 @@ from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.models.encoder_decoder import EncoderDecoder
 from headway.models.inputs import TextSizes
-from headway.models.stepper import Source
+from headway.models.stepper import EncoderInput
 from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
+from headway.nn.memory import Memory
 from headway.nn.norms import FeatureNorm, LayerNorm, Norm
-from headway.nn.stack import Memory
-from headway.nn.universal_stack import LoopConfig, listening
+from headway.nn.universal_stack import LoopConfig, record_steps
 from headway.ops import Lengths, Mask, Offset, Window
 
 if TYPE_CHECKING:
@@ -147,7 +147,7 @@ class Universal(EncoderDecoder):
         self.offsets, self.steps = config.offsets, config.halting.steps
         self.near = None if config.window is None else Window(config.window)
 
-    def encode(self, source: Source, shift_NBS: Tensor | None = None) -> Memory:
+    def encode(self, source: EncoderInput, shift_NBS: Tensor | None = None) -> Memory:
         """Read the source: keys and values for every step of the decoder."""
         check_lengths(source.lengths, source.tokens, "source")
         embedding = self.source_embedding or self.target_embedding
@@ -156,7 +156,7 @@ class Universal(EncoderDecoder):
             near = self.near.at(0)  # one that goes with this source, and with it what kernels keep there
             mask = near if mask is None else mask & near
         x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths, shift_NBT=shift_NBS)
-        return self.decoder.remember(x_BSD, source.lengths)
+        return self.decoder.project_memory(x_BSD, source.lengths)
 
     def features(
         self,
@@ -173,16 +173,16 @@ class Universal(EncoderDecoder):
             shift_NBS, shift_NBT = self.offsets.draw(
                 rows, source, target_BT.shape[1], source_BS.device, steps=self.steps
             )
-        memory = self.encode(Source(source_BS, source_lengths_B), shift_NBS)
+        memory = self.encode(EncoderInput(source_BS, source_lengths_B), shift_NBS)
         embedded = self.target_embedding(target_BT)
         x_BTD: Tensor = self.decoder(
-            embedded, mask=self.looking(0), lengths_B=target_lengths_B, memory=memory, shift_NBT=shift_NBT
+            embedded, mask=self.target_mask(0), lengths_B=target_lengths_B, memory=memory, shift_NBT=shift_NBT
         )
         return x_BTD
 
-    def looking(self, offset: Offset) -> Mask:
+    def target_mask(self, offset: Offset) -> Mask:
         """What a target token sees of the target when the first stands at `offset`."""
-        causal = super().looking(offset)
+        causal = super().target_mask(offset)
         return causal if self.near is None else causal & self.near.at(offset)
 
     @torch.no_grad()
@@ -194,10 +194,10 @@ class Universal(EncoderDecoder):
         target_lengths_B: Tensor | None = None,
     ) -> Steps:
         """How long each token of a source (B, S) and a target prefix (B, T) is thought about."""
-        with listening(self) as heard:
+        with record_steps(self) as records:
             self.features(source_BS, target_BT, source_lengths_B, target_lengths_B)
-        (_, source, _), (_, target, _) = heard
-        return Steps(source, target)
+        encoder, decoder = records
+        return Steps(encoder.steps, decoder.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,7 @@ from headway.nn.linear import xavier_init
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.patches import Grid, PatchEmbedding, Patches, PatchKind, check_images, patch_grid, resize_grid
 from headway.nn.stack import Stack, StackConfig
-from headway.nn.taps import Tap
+from headway.nn.taps import observed
 from headway.ops import NotSelf
 
 Pool = Literal["class", "mean"]
@@ -136,23 +136,22 @@ class Vit(Model):
         return self.read(self.features(images))
 
     def logits(self, images: Tensor) -> Tensor:
-        """What `forward` gives, to rounding, and cheaper: the last block is had of the class token alone."""
-        return self.read(self.features(images, first=None if self.class_token is None or self._heard() else 1))
+        """What `forward` returns, to rounding, but faster: the last block computes only the class token.
 
-    def _heard(self) -> bool:
-        """Whether anybody listens to the last block: then it must be had whole, not of the class token alone."""
-        parts = self.stack.blocks[-1].modules() if len(self.stack.blocks) else ()
-        return any(part.listening if isinstance(part, Tap) else getattr(part, "watch", None) for part in parts)
+        Hooks and observers of the last block see all tokens.
+        """
+        whole = self.class_token is None or any(observed(block, inside=True) for block in self.stack.blocks[-1:])
+        return self.read(self.features(images, output_tokens=None if whole else 1))
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) as the stack gives it -> logits (B, classes)."""
         logits: Tensor = self.head(self.summary(hidden_BTD))
         return logits
 
-    def features(self, images: Tensor, *, first: int | None = None) -> Tensor:
+    def features(self, images: Tensor, *, output_tokens: int | None = None) -> Tensor:
         """(B, C, height, width) -> (B, T, D), normalised; the class token's first, then the patches row by row.
 
-        With `first`, of so many tokens alone.
+        With `output_tokens`, only the first so many tokens, (B, output_tokens, D).
         """
         check_images(images, self.channels)
         if images.shape[2:] != self.size:
@@ -161,7 +160,7 @@ class Vit(Model):
         x_BTD = self.patches(images)
         if self.class_token is not None:
             x_BTD = torch.cat([self.class_token.expand(len(x_BTD), 1, -1), x_BTD], 1)
-        hidden: Tensor = self.stack(x_BTD + self.positions, mask=self.mask, first=first)
+        hidden: Tensor = self.stack(x_BTD + self.positions, mask=self.mask, output_tokens=output_tokens)
         return hidden
 
     def summary(self, hidden_BTD: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.models.observation import CodeReader, NumberReader, Observing, TokenReader
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
-from headway.nn.cache import Cache
+from headway.nn.cache import KVCache
 from headway.nn.feedforward import FeedForwardConfig
 from headway.nn.linear import xavier_init
 from headway.nn.positions import Rotary
@@ -109,13 +109,13 @@ class World(Model):
         any_reward, reward, end = self.outcomes(h, after)
         return any_reward.sigmoid() * reward, end
 
-    def start(self, capacity: int) -> Cache:
+    def start(self, capacity: int) -> KVCache:
         """An empty cache for as many steps."""
         return self.stack.empty_cache(capacity)
 
     def extend(
-        self, states_BK: Tensor, actions_BK: Tensor, cache: Cache, ages_BK: Tensor | None = None
-    ) -> tuple[Tensor, Cache]:
+        self, states_BK: Tensor, actions_BK: Tensor, cache: KVCache, ages_BK: Tensor | None = None
+    ) -> tuple[Tensor, KVCache]:
         """More steps -> their features (B, K, D) and the cache after them."""
         offset: Offset = cache.length
         x = self.stack(self._embed(states_BK, actions_BK, ages_BK), mask=self.sight.at(offset), cache=cache)

@@ -1,6 +1,6 @@
 """Normalisation: over a token's features (LayerNorm, RMSNorm) or over a batch of sequences (BatchNorm).
 
-Every norm is called as `norm(x_BTD, keep_BT)`; `keep` marks the real positions and only BatchNorm looks at it.
+Every norm is called as `norm(x_BTD, real_BT)`; `keep` marks the real positions and only BatchNorm looks at it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ Norm = LayerNorm | RMSNorm | BatchNorm
 class FeatureLayerNorm(nn.LayerNorm):
     """torch's LayerNorm behind the common call."""
 
-    def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         return torch.layer_norm(
             x_BTD, self.normalized_shape, self.weight, self.bias, self.eps
@@ -67,7 +67,7 @@ class FeatureLayerNorm(nn.LayerNorm):
 class FeatureRMSNorm(nn.RMSNorm):
     """torch's RMSNorm behind the common call."""
 
-    def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         return super().forward(x_BTD)
 
@@ -86,12 +86,12 @@ class SequenceBatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(width))
         self.register_buffer("running_var", torch.ones(width))
 
-    def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); padding comes out as zeros while training."""
-        if keep_BT is None or not self.training:
+        if real_BT is None or not self.training:
             return self._normalise(x_BTD.flatten(0, 1)).view_as(x_BTD)
         out = torch.zeros_like(x_BTD)
-        out[keep_BT] = self._normalise(x_BTD[keep_BT])
+        out[real_BT] = self._normalise(x_BTD[real_BT])
         return out
 
     def _normalise(self, x_ND: Tensor) -> Tensor:

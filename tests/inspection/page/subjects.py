@@ -35,7 +35,7 @@ from headway.models import (
 from headway.nn.adaptive_computation import Adaptive
 from headway.nn.longformer_attention import Windows
 from headway.nn.patches import Shifted
-from headway.nn.positions import T5, Alibi, Learned, Rotary, Shaw
+from headway.nn.positions import T5, AlibiBias, Learned, Rotary, Shaw
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.rnn_attention import AlignmentConfig
 from headway.tasks.base import Pipeline
@@ -183,7 +183,7 @@ def captioner_rnn() -> Payload:
     return captioned(config)
 
 
-POSITIONS = {"learned": Learned(), "alibi": Alibi(), "rotary": Rotary(), "t5": T5(buckets=8, distance=16),
+POSITIONS = {"learned": Learned(), "alibi": AlibiBias(), "rotary": Rotary(), "t5": T5(buckets=8, distance=16),
              "shaw": Shaw(reach=3)}  # fmt: skip
 KINDS: dict[str, Callable[[], Payload]] = {
     **{f"language, {name}": (lambda kind=kind: language(position=kind)) for name, kind in POSITIONS.items()},

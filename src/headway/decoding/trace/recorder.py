@@ -11,19 +11,20 @@ from torch import Tensor, nn
 from headway.decoding.beam import BeamStep
 from headway.decoding.trace import Floats, Levels, TraceStep
 from headway.errors import ShapeError
-from headway.nn.taps import Tap
+from headway.models.stepper import source_attention
 
 
 class TraceRecorder:
     """Records every step of one beam search over sources of these lengths. Use as a context manager.
 
-    A model with a `source_tap` gets a forward hook there, which changes neither its kernel nor its numbers.
+    The weights are read by a hook on the tap of `source_attention`, which changes neither its kernel nor its numbers.
     """
 
     def __init__(self, model: object, lengths: Sequence[int]) -> None:
         self.lengths = list(lengths)
-        self._tap: Tap | None = getattr(model, "source_tap", None)
-        self._reversed = bool(getattr(model, "reverse_source", False))  # then its weights are in reversed order
+        attention = source_attention(model)
+        self._tap = None if attention is None else attention.tap
+        self._reversed = attention is not None and attention.reversed
         self._steps: list[list[TraceStep]] = [[] for _ in self.lengths]
         self._open: list[Floats] = [np.zeros(1, np.float32) for _ in self.lengths]  # totals of open hypotheses, by row
         self._weights: Tensor | None = None  # (N, S) of the newest step

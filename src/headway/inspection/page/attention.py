@@ -12,7 +12,7 @@ from headway import ops
 from headway.inspection.page.record import ForwardRecord
 from headway.inspection.page.tensors import PageTensors, indices_that_fit
 from headway.nn.attention import SelfAttention
-from headway.nn.attention_record import Look
+from headway.nn.attention_record import AttentionRecord
 from headway.nn.positions import AttentionPositions, Rotary
 from headway.nn.rnn_attention import Alignment
 from headway.ops import Causal, Global, Lengths, Mask, NotSelf, Packed, Prefix, Window
@@ -61,12 +61,12 @@ def attention_entries(
     return entries
 
 
-def element_count(look: Look) -> int:
+def element_count(look: AttentionRecord) -> int:
     """Elements of the queries, keys and values of an attention call."""
     return look.q.numel() + look.k.numel() + look.v.numel()
 
 
-def _numbers(looks: Sequence[Look], tensors: PageTensors) -> dict[str, Any]:
+def _numbers(looks: Sequence[AttentionRecord], tensors: PageTensors) -> dict[str, Any]:
     """Queries (H, T, E), keys and values (G, S, E), the mask, and the rows to compare."""
     first = looks[0]
     q = torch.cat([look.q[0] for look in looks], 1)
@@ -82,7 +82,7 @@ def _numbers(looks: Sequence[Look], tensors: PageTensors) -> dict[str, Any]:
         "v": tensors.exact(first.v[0]),
         "rows": rows,
         "weights": tensors.exact(_rows(looks, rows, "weights")),
-        "out": tensors.exact(_rows(looks, rows, "found")),
+        "out": tensors.exact(_rows(looks, rows, "head_outputs")),
         "mask": None,
         "mask_words": "everything",
         "others": None,
@@ -90,13 +90,13 @@ def _numbers(looks: Sequence[Look], tensors: PageTensors) -> dict[str, Any]:
     if first.mask is not None:
         allowed = first.mask.dense(queries, keys, q.device)[0]
         entry |= {"mask": tensors.bits(allowed), "mask_words": describe_mask(first.mask)}
-    if first.far is not None:  # Longformer's global tokens have projections of their own
-        parts = {part: tensors.exact(getattr(first.far, part)[0]) for part in "qkv"}
-        entry["others"] = {"rows": first.far.marked.index[0].tolist(), **parts}
+    if first.global_tokens is not None:  # Longformer's global tokens have projections of their own
+        parts = {part: tensors.exact(getattr(first.global_tokens, part)[0]) for part in "qkv"}
+        entry["others"] = {"rows": first.global_tokens.marked.index[0].tolist(), **parts}
     return entry
 
 
-def _rows(looks: Sequence[Look], rows: list[int], what: str) -> Tensor:
+def _rows(looks: Sequence[AttentionRecord], rows: list[int], what: str) -> Tensor:
     """(H, rows, …) as PyTorch computed it, in one call or several."""
     if len(looks) > 1:
         return torch.cat([getattr(look, what)()[0] for look in looks], 1)[:, rows]
@@ -111,7 +111,7 @@ def compared_rows(queries: int) -> list[int]:
     return sorted({round(n * (queries - 1) / (COMPARED - 1)) for n in range(COMPARED)})
 
 
-def _module(module: object, look: Look, shared: object, tensors: PageTensors) -> dict[str, Any]:
+def _module(module: object, look: AttentionRecord, shared: object, tensors: PageTensors) -> dict[str, Any]:
     """What enters the score beside q·k: the vector of an additive energy, and relative positions, as parameters."""
     entry: dict[str, Any] = {"energy": None, "hard": False, "position": None}
     if isinstance(module, Alignment):

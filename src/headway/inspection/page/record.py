@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headway.inspection.capture import capture
 from headway.inspection.capture_result import CaptureResult
 from headway.inspection.tap_names import TapPoint, taps
-from headway.nn.attention_record import Look
+from headway.nn.attention_record import AttentionRecord
 from headway.nn.positions import InputPositions
 
 STREAM = ("embedding", "input", "residual", "hidden", "states", "out", "steps", "cost")
@@ -23,7 +23,9 @@ class ForwardRecord:
     """Attention calls by site, and the values at the other taps; of a batch, the first text."""
 
     model: nn.Module
-    attention: dict[str, list[Look]] = field(default_factory=dict)  # by site; several where a decoder attends stepwise
+    attention: dict[str, list[AttentionRecord]] = field(
+        default_factory=dict
+    )  # by site; several where a decoder attends stepwise
     points: dict[str, TapPoint] = field(default_factory=dict)
     taps: dict[str, str] = field(default_factory=dict)  # by site: the attention's tap name, which may be a shared one
     with_positions: dict[str, Tensor] = field(default_factory=dict)  # by stack: (T, D) input with positions added
@@ -41,7 +43,7 @@ class ForwardRecord:
         (point,) = (p for p in taps(self.model) if p.kind == "embedding" and p.stack == stack)
         return self.model.get_submodule(point.module)
 
-    def add(self, point: TapPoint, look: Look, use: int) -> None:
+    def add(self, point: TapPoint, look: AttentionRecord, use: int) -> None:
         """Record an attention call; each use of a shared block is a layer."""
         own = point.at(use) if point.shared else point
         self.points[own.site], self.taps[own.site] = own, point.site
@@ -68,11 +70,11 @@ def _observe_attention(recording: ForwardRecord, point: TapPoint, stack: ExitSta
     module: Any = recording.model.get_submodule(point.module)
     uses = iter(range(1 << 30))
 
-    def observe(look: Look) -> None:
+    def observe(look: AttentionRecord) -> None:
         recording.add(point, look, next(uses))
 
-    module.watch = observe
-    stack.callback(setattr, module, "watch", None)
+    module.on_attention = observe
+    stack.callback(setattr, module, "on_attention", None)
 
 
 def _observe_positions(recording: ForwardRecord, point: TapPoint, stack: ExitStack) -> None:

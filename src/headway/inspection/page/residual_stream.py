@@ -76,7 +76,7 @@ def _positions(holder: Any, described: StackDescription) -> str:
             f"Its vector, the code of its position ({type(joined.position).__name__}), and what the first block reads."
         )
     if shared is not None:
-        return f"Positions ({type(shared.position).__name__}) come in later, inside attention."
+        return f"Positions ({type(shared.position).__name__.removesuffix('Bias')}) come in later, inside attention."
     if hasattr(holder, "tap_steps"):
         return "Position and step are added anew before each step of the loop."
     return "This stack is told nothing of positions."

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
+from headway.models.stepper import source_attention
 from headway.nn.taps import Tap
 
 
@@ -30,10 +31,10 @@ def attention_weights(model: nn.Module, image: Tensor, tokens_1T: Tensor) -> NDA
 
     Raises ConfigError for a model without attention.
     """
-    tap: Tap | None = getattr(model, "source_tap", None)
-    if tap is None:
+    attention = source_attention(model)
+    if attention is None:
         raise ConfigError("this captioner has no attention: all it knows of the image is the decoder's first state")
-    with _recorded(tap) as seen:
+    with _recorded(attention.tap) as seen:
         model(image, tokens_1T)
     weights = seen[-1][0].float().cpu()  # (T, places), of a transformer (H, T, places)
     weights = weights.mean(0) if weights.ndim == 3 else weights
