@@ -77,7 +77,9 @@ class Choice(Mapping[str, type]):
         """The dataclass that a package registered under this name, which must be the one it is written with."""
         found = loaded(self.group, name)
         if not (isinstance(found, type) and dataclasses.is_dataclass(found) and name in names(found)):
-            raise ConfigError(f"plugin {name!r} of group {self.group}: expected a dataclass of that name, got {found!r}")
+            raise ConfigError(
+                f"plugin {name!r} of group {self.group}: expected a dataclass of that name, got {found!r}"
+            )
         return found
 
     def __iter__(self) -> Iterator[str]:
