@@ -12,7 +12,7 @@ import pytest
 import headway
 from headway.cli import main
 from headway.cli.commands.evaluate import _strict
-from headway.cli.report import MARK, running_lines, sentence_lines
+from headway.tasks.report import MARK, running_samples, sentence_samples
 from headway.tasks.translation.training import TranslationTraining
 from tests.cli.test_commands import QUICK, parallel, train_words
 
@@ -141,7 +141,7 @@ def test_the_references_are_the_text_and_not_what_the_vocabulary_knows_of_it(tra
     (data / "test.en").write_text("the cat\nthe [bold]cat[/] sleeps\n\n")
     (data / "test.fr").write_text("le zèbre\nle [bold]zèbre[/] dort [/b]\nchat\n")
     found = headway.load(translator, device="cpu")
-    assert found.pairs("test", str(data))[1] == ["le zèbre", "le [bold]zèbre[/] dort [/b]", "chat"]
+    assert found.pipeline.pairs("test", str(data))[1] == ["le zèbre", "le [bold]zèbre[/] dort [/b]", "chat"]
     out = shown([translator, "--data", data], capsys)
     assert "the [bold]cat[/] sleeps" in out
     assert "zèbre[/] dort [/b]" in out
@@ -291,13 +291,14 @@ def test_what_is_no_number_is_null():
     ],
 )
 def test_the_first_difference_is_marked(reference, output, right, own):
-    lines = dict(sentence_lines("x", reference, output))
-    assert (lines["reference"].plain.rstrip(), lines["output"].plain.rstrip()) == (right, own)
+    lines = {each.name: str(each) for each in sentence_samples("x", reference, output)}
+    assert (lines["reference"].rstrip(), lines["output"].rstrip()) == (right, own)
 
 
 def test_running_text_is_shown_around_the_place_where_it_parts():
-    lines = dict(running_lines("p" * 99, ("a" * 99, "\nb" * 99), ("a" * 99, "")))
-    assert lines["prompt"].plain == "…" + "p" * 60
-    assert lines["text"].plain == "…" + "a" * 60 + "‖" + "⏎b" * 30 + "…"
-    assert lines["output"].plain == "…" + "a" * 60 + "‖"
-    assert dict(running_lines("p", ("same", ""), ("same", "")))["output"].plain == "same"
+    samples = running_samples("p" * 99, ("a" * 99, "\nb" * 99), ("a" * 99, ""))
+    lines = {each.name: str(each) for each in samples}
+    assert lines["prompt"] == "…" + "p" * 60
+    assert lines["text"] == "…" + "a" * 60 + "‖" + "⏎b" * 30 + "…"
+    assert lines["output"] == "…" + "a" * 60 + "‖"
+    assert [str(each) for each in running_samples("p", ("same", ""), ("same", ""))][-1] == "same"

@@ -9,7 +9,6 @@ import torch
 import yaml
 
 import headway
-from headway.cli.verify_subject import subject_of
 from headway.config import plain
 from headway.data.config import DataConfig
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
@@ -35,6 +34,7 @@ from headway.nn.longformer_attention import Windows
 from headway.nn.patches import Hybrid
 from headway.runs.config import RunConfig, TaskConfig
 from headway.runs.folder import CONFIG
+from headway.runs.verify import verification_subject
 from headway.storage.commit import commit_file
 from headway.tasks.base import ONE_TOKENIZER
 from headway.tasks.captioning import Captioning
@@ -145,7 +145,7 @@ def save(folder: Path, weights: dict[str, torch.Tensor]) -> None:
 
 def found_in(folder: Path) -> dict[str, Finding]:
     """Every finding of `verify` by the name of its check."""
-    subject = subject_of(headway.load(folder, device="cpu"))
+    subject = verification_subject(headway.load(folder, device="cpu"))
     return {finding.check.name: finding for finding in verify(subject, measure_baseline(subject))}
 
 

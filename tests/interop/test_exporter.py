@@ -15,7 +15,6 @@ from headway.data.tokenizers import MASK, SPECIALS, Bpe, Characters, Tokenizer
 from headway.errors import ConfigError, VerificationError
 from headway.interop import export_proof as proof
 from headway.interop import exporter as exporting
-from headway.interop.export_requests import TEXTS, export_request
 from headway.interop.exporter import export
 from headway.models import (
     BertConfig,
@@ -112,7 +111,7 @@ def unsettled(config: ModelConfig) -> nn.Module:
 
 
 def request(model: nn.Module, config: ModelConfig, task: object, tokenizers: dict[str, Tokenizer]) -> ExportRequest:
-    return TEXTS[type(task)](task, model, config, tokenizers)
+    return pipeline_of(task, model, tokenizers, config=config).export_request()
 
 
 def run(name: str, tokenizers: dict[str, Tokenizer] | None = None) -> ExportRequest:
@@ -286,6 +285,6 @@ def test_what_went_out_comes_back_and_goes_out_again_to_the_byte(name: str, tmp_
     assert back.tokenizers.keys() == tokenizers.keys()
     for file, tokenizer in tokenizers.items():
         assert back.tokenizers[file].encode(TEXT[0]) == tokenizer.encode(TEXT[0])
-    assert export(export_request(back), tmp_path / "again").holds
+    assert export(back.pipeline.export_request(), tmp_path / "again").holds
     for file in ("model.safetensors", "config.json"):
         assert (tmp_path / "out" / file).read_bytes() == (tmp_path / "again" / file).read_bytes()

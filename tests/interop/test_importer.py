@@ -197,7 +197,7 @@ def test_a_marian_folder_translates(tmp_path, capsys):
     assert run.tokenizer.start == run.tokenizer.pad == peers.VOCAB - 1
     assert run.tokenizer.stop == 0
     assert run.tokenizer.marks.banned == (peers.VOCAB - 1,)
-    tokens = run.translator().outputs(run.model, run.device, ["a cat."], beam=2)
+    tokens = run.pipeline.search.outputs(run.model, run.device, ["a cat."], beam=2)
     assert peers.VOCAB - 1 not in tokens[0]
     assert main(["translate", str(tmp_path / "run"), "a cat.", "--max-extra", "3"]) == 0
     assert main(["score", str(tmp_path / "run"), "a cat.\tb"]) == 0

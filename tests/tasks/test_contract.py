@@ -5,7 +5,6 @@ A task of headway.tasks.registry that has no row in tests/tasks/tiny_runs.py fai
 
 from __future__ import annotations
 
-import importlib.util
 import io
 import json
 import re
@@ -22,7 +21,7 @@ import yaml
 import headway
 from headway.cli import main
 from headway.errors import ConfigError
-from headway.nn.attention import Attention
+from headway.nn.taps import ObservableAttention
 from headway.presets import PRESETS
 from headway.runs import Run
 from headway.runs.folder import read_config
@@ -42,9 +41,6 @@ IMPORTED = tuple(name for name in BUILT_IN if name in TINY and TINY[name].preset
 TRAINED = tuple(name for name in BUILT_IN if name not in IMPORTED)
 OTHERS = ("evaluate", "look", "verify", "export")  # commands that are methods of a pipeline, not capabilities
 VERBS = (*(each.verb for each in CAPABILITIES), *OTHERS)
-
-# `verify` asks the pipeline once this module is gone, which tells the tasks apart itself.
-VERIFY_ASKS = importlib.util.find_spec("headway.cli.verify_subject") is None
 
 LOSS = ("loss", "perplexity", "tokens")
 POSITIONS = ("forced_accuracy", "free_accuracy", "mean_divergence")
@@ -146,13 +142,6 @@ def made(request, desk):
         yield Made(TASKS[name], tiny, folder, run, None if tiny.file is None else tiny.file(desk))
 
 
-def weights(folder: Path) -> tuple[int, str]:
-    """The last step of a run, and its checkpoint's digest of the weights."""
-    step = Checkpoints(folder).steps()[-1]
-    manifest = json.loads((Checkpoints(folder).path(step) / "MANIFEST.json").read_text())
-    return step, json.dumps(manifest)
-
-
 def test_every_task_has_a_tiny_run_and_no_other():
     assert sorted(TINY) == sorted(BUILT_IN)
     assert sorted(KEYS) == sorted(BUILT_IN)
@@ -249,7 +238,7 @@ def test_evaluate_has_the_documented_keys(made, capsys, monkeypatch):
 
 @pytest.mark.parametrize("name", BUILT_IN)
 def test_the_documentation_has_the_keys(name):
-    assert documented(ROWS[name]) | documented_instead(name) == {*KEYS[name], *SOMETIMES.get(name, ())}
+    assert documented(ROWS[name]) == {*KEYS[name], *SOMETIMES.get(name, ())}
 
 
 def documented(rows: tuple[str, ...]) -> set[str]:
@@ -260,10 +249,6 @@ def documented(rows: tuple[str, ...]) -> set[str]:
     ranges = {name for name in found if re.fullmatch(r"(repeat_)?error_\d+", name)}
     spelled = {f"{name.rpartition('_')[0]}_{k}" for name in ranges for k in range(1, 11)}
     return found - ranges | spelled
-
-
-def documented_instead(name: str) -> set[str]:
-    return set()
 
 
 def test_an_option_it_does_not_have_is_refused(made, capsys, monkeypatch):
@@ -277,10 +262,6 @@ def test_an_option_it_does_not_have_is_refused(made, capsys, monkeypatch):
 
 
 # --- verbs ----------------------------------------------------------------------------------------------------------
-
-
-def read_vectors(out: str) -> list[list[float]]:
-    return [[float(number) for number in line.split(" ")] for line in out.splitlines()]
 
 
 @dataclass(frozen=True)
@@ -382,7 +363,7 @@ def test_look_writes_a_page_with_its_attention(made, tmp_path, capsys, monkeypat
     found = payload_of(page)
     assert found["model"] == type(made.run.model).__name__
     assert found["sequences"]
-    attention = sum(isinstance(part, Attention) for part in made.run.model.modules())
+    attention = sum(isinstance(part, ObservableAttention) for part in made.run.model.modules())
     assert attention > 0
     assert len(found["attentions"]) > 0
     assert {each["reads"] if "reads" in each else None for each in found["attentions"]}
@@ -390,37 +371,32 @@ def test_look_writes_a_page_with_its_attention(made, tmp_path, capsys, monkeypat
 
 
 def test_verify_finds_no_bug_or_is_refused_in_one_sentence(made, capsys, monkeypatch):
+    words = ["verify", str(made.folder), "--json", "--device", "cpu"]
     if "verify" not in made.can:
-        with pytest.raises(ConfigError) as caught:
-            made.run.pipeline.verification(())
-        assert str(caught.value) == made.refusal("verify")
-        if VERIFY_ASKS:
-            said = say(["verify", str(made.folder), "--device", "cpu"], capsys, monkeypatch)
-            assert said == (2, "", f"headway: {made.refusal('verify')}\n")
+        with pytest.raises(ConfigError, match=re.escape(made.refusal("verify"))):
+            made.run.verify()
+        assert say(words, capsys, monkeypatch) == (2, "", f"headway: {made.refusal('verify')}\n")
         return
-    assert made.run.pipeline.verification(()).examples
-    code, out, err = say(["verify", str(made.folder), "--json", "--device", "cpu"], capsys, monkeypatch)
+    code, out, err = say(words, capsys, monkeypatch)
     assert code == 0, err
     assert json.loads(out)["verdict"] == "rounding"
+    assert made.run.pipeline.verification(()).examples
 
 
 def test_export_is_proved_or_is_refused_in_one_sentence(made, tmp_path, capsys, monkeypatch):
-    words = ["export", str(made.folder), "--out", str(tmp_path / "folder")]
+    out = tmp_path / "folder"
+    words = ["export", str(made.folder), "--out", str(out)]
     if "export" not in made.can:
-        with pytest.raises(ConfigError) as caught:
-            made.run.pipeline.export_request()
-        assert str(caught.value) == made.refusal("export")
-        if VERIFY_ASKS:
-            assert say(words, capsys, monkeypatch) == (2, "", f"headway: {made.refusal('export')}\n")
+        with pytest.raises(ConfigError, match=re.escape(made.refusal("export"))):
+            made.run.export(out)
+        assert say(words, capsys, monkeypatch) == (2, "", f"headway: {made.refusal('export')}\n")
         return
-    assert made.run.pipeline.export_request().model is made.run.model
-    code, out, err = say(words, capsys, monkeypatch)
-    if code == 2:  # the task can be exported, this model has no counterpart there
-        assert re.fullmatch(r"headway: .*no counterpart.*\n", err), err
-        return
+    code, said, err = say(words, capsys, monkeypatch)
     assert code == 0, err
-    assert out == f"{tmp_path / 'folder'}\n"
-    assert (tmp_path / "folder" / "PROOF.json").exists()
+    assert said == f"{out}\n"
+    assert (out / "PROOF.json").exists()
+    again = made.run.export(tmp_path / "again")
+    assert again.largest_difference <= again.bound
 
 
 def test_a_pipeline_that_adds_nothing_can_do_nothing():

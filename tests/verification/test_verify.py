@@ -13,7 +13,6 @@ from torch.nn.functional import batch_norm
 
 import headway
 from headway import ops
-from headway.cli.verify_subject import subject_of
 from headway.errors import AdviceWarning
 from headway.interop.hf_reference import REFERENCE
 from headway.models import BertPretrainingConfig, CaptionerVit, ModelOutputs, PoseConfig, Vit
@@ -25,6 +24,7 @@ from headway.nn.stack import Stack
 from headway.ops.kernels.base import Kernel
 from headway.ops.kernels.flex import compiler_missing
 from headway.presets import PRESETS
+from headway.runs.verify import verification_subject
 from headway.verification.checks import PRECISIONS
 from headway.verification.formulas import alibi_slopes
 from headway.verification.verify import FACTOR, FLOOR, measure_baseline, verify
@@ -78,7 +78,7 @@ def test_relative_positions_may_be_padded_on_the_left(tmp_path):
 
 
 def test_the_bound_is_the_stated_one(tmp_path):
-    subject = subject_of(headway.load(write_run(tmp_path / "run", GPT), device="cpu"))
+    subject = verification_subject(headway.load(write_run(tmp_path / "run", GPT), device="cpu"))
     level = measure_baseline(subject)
     assert 0 < level.distance < 1e-5
     assert level.bound == max(FACTOR * level.distance, FLOOR * max(1.0, level.largest))
@@ -89,11 +89,11 @@ def test_the_bound_is_the_stated_one(tmp_path):
 
 def test_inputs_are_of_unequal_length_from_one_token_to_the_last_place(tmp_path):
     found = headway.load(write_run(tmp_path / "run", GPT), device="cpu")
-    examples = subject_of(found).examples
+    examples = verification_subject(found).examples
     assert [each.given for each in examples] == [1, 6, 11, 12]
     assert max(len(each.tokens) for each in examples) == 24  # the table of positions ends there
     assert all(len(each.tokens) - each.given == 12 for each in examples)
-    again = subject_of(found, ["a man is sleeping"]).examples
+    again = verification_subject(found, ["a man is sleeping"]).examples
     assert again[0].given == 4
     assert len({len(each.tokens) for each in again}) > 1  # padding is looked at with a single line, too
 
@@ -178,13 +178,13 @@ def test_logits_that_are_no_numbers_are_a_bug(tmp_path, monkeypatch):
 
 
 def test_an_image_run_is_looked_at_with_noise_and_a_few_of_its_own(tmp_path, capsys):
-    subject = subject_of(headway.load(write_run(tmp_path / "run", tiny.VIT, spec="shapes"), device="cpu"))
+    subject = verification_subject(headway.load(write_run(tmp_path / "run", tiny.VIT, spec="shapes"), device="cpu"))
     assert [tuple(each.image.shape) for each in subject.examples] == [(3, 16, 16)] * 6
     assert capsys.readouterr().err == ""
     own = [each.image for each in subject.examples[:2]]
     assert all(-1 <= float(image.min()) < float(image.max()) <= 1 for image in own)  # normalised pixels
     write_run(tmp_path / "gone", tiny.VIT)
-    assert len(subject_of(headway.load(tmp_path / "gone", device="cpu")).examples) == 4
+    assert len(verification_subject(headway.load(tmp_path / "gone", device="cpu")).examples) == 4
     assert "no images of the run's own data" in capsys.readouterr().err
 
 
@@ -249,7 +249,7 @@ def test_every_captioner_is_sound(name, tmp_path):
 
 def test_a_captioner_is_shown_images_with_captions_of_unequal_length(tmp_path, capsys):
     found = headway.load(write_run(tmp_path / "run", CAPTIONER_VIT, spec="shapes"), device="cpu")
-    examples = subject_of(found).examples
+    examples = verification_subject(found).examples
     assert capsys.readouterr().err == ""
     assert [tuple(each.image.shape) for each in examples] == [(3, 16, 16)] * 6  # two of its own, four of noise
     assert [each.given for each in examples] == [1, 6, 11, 12, 1, 6]
@@ -260,10 +260,10 @@ def test_a_captioner_is_shown_images_with_captions_of_unequal_length(tmp_path, c
     (folder / "captions.txt").write_text("".join(f"{n}.png\ta dog\n" for n in range(3)))
     for n in range(3):
         Image.effect_noise((30, 20), 50).save(folder / f"{n}.png")
-    own = subject_of(headway.load(write_run(tmp_path / "own", CAPTIONER_VIT, spec=str(folder)), device="cpu"))
+    own = verification_subject(headway.load(write_run(tmp_path / "own", CAPTIONER_VIT, spec=str(folder)), device="cpu"))
     assert len(own.examples) == 6
     assert capsys.readouterr().err == ""
-    given = subject_of(found, [str(folder / "0.png"), str(folder / "1.png")]).examples
+    given = verification_subject(found, [str(folder / "0.png"), str(folder / "1.png")]).examples
     assert [each.given for each in given] == [1, 6, 11, 12]
     assert torch.equal(given[0].image, given[2].image)
     assert not torch.equal(given[0].image, given[1].image)
@@ -402,7 +402,7 @@ def test_rotary_weights_imported_with_the_other_layout(tmp_path):
 
 
 def test_an_export_that_reads_back_otherwise(tmp_path):
-    subject = subject_of(headway.load(write_run(tmp_path / "run", GPT), device="cpu"))
+    subject = verification_subject(headway.load(write_run(tmp_path / "run", GPT), device="cpu"))
     level = measure_baseline(subject)
 
     def too_large(inputs):
@@ -432,7 +432,7 @@ def test_a_kernel_that_steps_aside_is_not_passed(tmp_path, monkeypatch):
 @pytest.mark.skipif(compiler_missing("cpu") is not None, reason="no compiler")
 def test_what_torch_compiles_agrees(tmp_path):
     """Slow: torch.compile takes about a minute."""
-    subject = subject_of(headway.load(write_run(tmp_path / "run", GPT), device="cpu"), compiled=True)
+    subject = verification_subject(headway.load(write_run(tmp_path / "run", GPT), device="cpu"), compiled=True)
     findings = {finding.check.name: finding for finding in verify(subject, measure_baseline(subject))}
     for name in ("compiled", "kernel flex", "kernel flex, cached batch"):
         assert findings[name].verdict == "rounding"

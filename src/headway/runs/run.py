@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from headway.errors import AdviceWarning, ConfigError, NoRunError
 from headway.runs.folder import read_config, read_tokenizers
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from headway.decoding.beam import StopRule
     from headway.decoding.constraints import Constraints
     from headway.decoding.trace import Trace
+    from headway.interop.export_proof import ExportProof
+    from headway.models import Model
+    from headway.runs.verify import VerificationReport
     from headway.tasks.base import DataRequest, Pipeline, RunParts, Task
     from headway.tasks.capabilities import Capability, PlayResult
     from headway.tasks.report import Report
@@ -57,7 +60,7 @@ class Run:
             self.model, self.steps = self._loaded(average, copy)
         self.model.to(self.device).eval()
 
-    def _loaded(self, average: int | None, copy: Int8Copy | None) -> tuple[nn.Module, list[int]]:
+    def _loaded(self, average: int | None, copy: Int8Copy | None) -> tuple[Model, list[int]]:
         mean = self.config.train.average if average is None else average
         return load_model(self.folder, self.config.model, average=mean, precision=self.precision, copy=copy)
 
@@ -109,7 +112,7 @@ class Run:
             own_spec=self.config.data.spec,
         )
 
-    def newest(self) -> tuple[nn.Module, int]:
+    def newest(self) -> tuple[Model, int]:
         """The model of the newest checkpoint, and its step; the run's own may be an older and better one."""
         model, steps = load_model(self.folder, self.config.model, average=1, precision=self.precision)
         return model.to(self.device).eval(), steps[0]
@@ -302,6 +305,21 @@ class Run:
         if out is not None:
             commit_file(Path(out), html)
         return html
+
+    def verify(self, given: Sequence[str] = (), *, compiled: bool = False) -> VerificationReport:
+        """Whether cache, batch, padding, kernels, precisions and export agree on this checkpoint.
+
+        `given` are texts or image files; without any, made-up inputs and some of the validation data are used.
+        """
+        from headway.runs.verify import verify_run
+
+        return verify_run(self, given, compiled=compiled)
+
+    def export(self, out: str | Path, *, onnx: bool = False) -> ExportProof:
+        """Write a Hugging Face model folder, loaded again and compared before it appears. Loads best in fp32 on CPU."""
+        from headway.interop.exporter import export
+
+        return export(self.pipeline.export_request(), Path(out), onnx=onnx)
 
 
 def _advise(text: str) -> None:

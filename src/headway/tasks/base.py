@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from headway.data.config import DataConfig
     from headway.data.tokenizers import Tokenizer
-    from headway.models import ModelConfig
+    from headway.models import Model, ModelConfig
     from headway.tasks.explanation import Explanation
     from headway.tasks.export_request import ExportRequest
     from headway.tasks.report import Report
@@ -76,14 +76,14 @@ class RunParts:
     """A finished run as its pipeline sees it."""
 
     folder: Path
-    model: nn.Module
+    model: Model
     config: ModelConfig
     data: DataConfig
     tokenizers: Mapping[str, Tokenizer]
     device: torch.device
     steps: tuple[int, ...]  # of the checkpoints the model is made of
     request: Callable[[str | None], DataRequest]  # to read the run's own data (None) or other data again
-    newest: Callable[[], tuple[nn.Module, int]]  # the model of the newest checkpoint and its step
+    newest: Callable[[], tuple[Model, int]]  # the model of the newest checkpoint and its step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 NONE = "–"  # a figure that does not exist
 MARK = "‖"  # where two lines begin to differ; it shows without colours too
 SAMPLES = 3  # of each kind of sample
+AROUND = 60  # characters of a running text shown on either side of a difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,9 @@ class Sample:
     name: str
     text: str
     differs: str | None = None
+
+    def __str__(self) -> str:
+        return self.text if self.differs is None else f"{self.text}{MARK}{self.differs}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,23 @@ def sentence_samples(source: str, reference: str, output: str) -> Iterable[Sampl
             yield Sample(name, space.join(units))
         else:
             yield Sample(name, space.join([*units[:at], ""]), space.join(["", *units[at:]]))
+
+
+def running_samples(prompt: str, gold: tuple[str, str], free: tuple[str, str]) -> Iterable[Sample]:
+    """A continuation beside the text, each as the part before they differ and the part after."""
+    yield Sample("prompt", _one_line(_end(prompt)))
+    same = not gold[1] and not free[1]
+    for name, (before, after) in (("text", gold), ("output", free)):
+        rest = _one_line(after if len(after) <= AROUND else f"{after[:AROUND]}…")
+        yield Sample(name, _one_line(_end(before)), None if same else rest)
+
+
+def _end(text: str) -> str:
+    return text if len(text) <= AROUND else f"…{text[-AROUND:]}"
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\r", "").replace("\n", "⏎").replace("\t", " ")
 
 
 def positions_section(report: PositionReport) -> Figures:

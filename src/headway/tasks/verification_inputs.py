@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from headway.data.augment import constants
+from headway.data.config import DataConfig
 from headway.data.image_decoding import Pixels
 from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, HeadwayError
@@ -228,6 +229,45 @@ def continued(model: Model, examples: Sequence[Example], budget: TokenBudget) ->
                 example = replace(example, inputs=replace(example.inputs, tokens=longer))
             result.append(example)
     return result
+
+
+def first_lines(data: DataConfig) -> Callable[[], list[str]] | None:
+    """Reads the first lines of a text's validation split; None for an imported run, which has no data."""
+
+    def own() -> list[str]:
+        from headway.data.datasets import load_text
+
+        chunk = next(load_text(data.spec, errors=data.errors).chunks("val"), "")
+        return [line for line in chunk.splitlines() if line.strip()][:OWN]
+
+    return own if data.spec else None
+
+
+def encoder_layout(tokenizer: Tokenizer, max_length: int, *, two: bool) -> TextLayout:
+    """A text between special tokens; `two` has a second sentence from the middle on, so its embedding is compared."""
+    from headway.tasks.sentence_embedding.embed import around
+
+    def arrange(ids: Sequence[int], source: Sequence[int] | None) -> Example:
+        before, after = around(tokenizer)
+        tokens = torch.tensor([[*before, *ids, *after]])
+        count = tokens.shape[1]
+        segments = (torch.arange(count) > count // 2).long()[None] if two else None
+        return Example(ModelInputs(tokens=tokens, segments=segments))
+
+    def encode(line: str) -> tuple[list[int], None]:
+        return tokenizer.encode(line), None
+
+    return TextLayout(max_length=max_length, tokenizer=tokenizer, arrange=arrange, encode=encode)
+
+
+def token_names(tokenizer: Tokenizer) -> Callable[[int], str]:
+    """The token of an id, quoted."""
+    return lambda index: repr(tokenizer.token(index)) if index < tokenizer.size else f"id {index}"
+
+
+def class_names(classes: Sequence[str]) -> Callable[[int], str]:
+    """The class of an index, quoted."""
+    return lambda index: repr(classes[index]) if index < len(classes) else f"class {index}"
 
 
 # --- images ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.cli import options
@@ -29,13 +28,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Write a run as a model folder; what was compared goes to stderr, the folder's name to stdout."""
-    from headway.interop.export_requests import export_request
-    from headway.interop.exporter import export
     from headway.interop.onnx_export import GRAPH
     from headway.runs import load
 
-    run = load(arguments.run, device="cpu", average=arguments.average)
-    proof = export(export_request(run), Path(arguments.out), onnx=arguments.onnx)
+    proof = load(arguments.run, device="cpu", average=arguments.average).export(arguments.out, onnx=arguments.onnx)
     for name in proof.left_out:
         print(f"headway: note: {name} has no place in {proof.family} and is left out", file=sys.stderr)
     if proof.zeros:

@@ -13,8 +13,8 @@ from headway.cli.lines import is_terminal
 from headway.errors import DataError, VerificationError
 
 if TYPE_CHECKING:
-    from headway.verification.checks import VerificationSubject
-    from headway.verification.verify import Baseline, Finding
+    from headway.runs import Run
+    from headway.runs.verify import VerificationReport
 
 HELP = "whether cache, batch, padding, kernels, precisions and export agree on this checkpoint; exit 0 or 3"
 EXAMPLES = (
@@ -40,22 +40,21 @@ def execute(arguments: Namespace) -> None:
     """Print a verdict for each pair; raises VerificationError if one of them is a bug."""
     from rich.console import Console
 
-    from headway.cli.verify_report import checked, verify_parts, verify_values
-    from headway.cli.verify_subject import subject_of
+    from headway.cli.verify_report import verify_parts
     from headway.runs import load
 
-    found = load(arguments.run, device=arguments.device)
-    subject = subject_of(found, _given(arguments), compiled=arguments.compiled)
-    findings, level = _findings(subject)
-    bugs = [finding for finding in findings if finding.verdict == "bug"]
+    run = load(arguments.run, device=arguments.device)
+    report = _report(run, _given(arguments), compiled=arguments.compiled)
+    for note in report.subject.inputs.notes:
+        print(f"headway: note: {note}", file=sys.stderr)
     if arguments.json:
-        print(json.dumps(verify_values(found, findings, level, subject), allow_nan=False))
+        print(json.dumps(report.to_json(), allow_nan=False))
     else:
         console = Console(highlight=False)
-        console.print(*verify_parts(found, findings, level, subject), sep="\n")
-    if bugs:
-        named = ", ".join(finding.check.name for finding in bugs)
-        raise VerificationError(f"{arguments.run}: {len(bugs)} of {checked(findings)} checks found a bug: {named}")
+        console.print(*verify_parts(run.folder, report), sep="\n")
+    if report.bugs:
+        named, checks = ", ".join(report.bugs), report.checked
+        raise VerificationError(f"{arguments.run}: {len(report.bugs)} of {checks} checks found a bug: {named}")
 
 
 def _given(arguments: Namespace) -> list[str]:
@@ -70,16 +69,15 @@ def _given(arguments: Namespace) -> list[str]:
     return texts
 
 
-def _findings(subject: VerificationSubject) -> tuple[list[Finding], Baseline]:
+def _report(run: Run, given: list[str], *, compiled: bool) -> VerificationReport:
     """Every finding, while stderr says which check runs."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
-    from headway.verification.verify import measure_baseline, verify
+    from headway.runs.verify import verify_run
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
     watched = is_terminal(sys.stderr)
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched) as bar:
         task = bar.add_task("float64")
-        level = measure_baseline(subject)
-        return list(verify(subject, level, lambda check: bar.update(task, description=check.name))), level
+        return verify_run(run, given, compiled=compiled, on_check=lambda name: bar.update(task, description=name))

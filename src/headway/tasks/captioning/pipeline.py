@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headway.tasks.captioning.training import CaptioningTraining
     from headway.tasks.explanation import Explanation
     from headway.tasks.report import Report
+    from headway.tasks.verification_inputs import VerificationInputs
 
 WORDS = "words"
 
@@ -101,6 +102,60 @@ class CaptioningPipeline(Pipeline, Captions):
         values = {**report.to_json(), "loss": forced.loss, "perplexity": forced.perplexity, "tokens": forced.tokens}
         sections = [Facts(rows), Samples("samples", blocks)]
         return Report(split=split, values=values, sections=sections, outputs=outputs)
+
+    def verification(self, given: Sequence[str]) -> VerificationInputs:
+        """Images with the beginning of a random caption, of which each next token is predicted."""
+        from headway.data.datasets import sample_captioned_images
+        from headway.errors import HeadwayError
+        from headway.models import ModelInputs
+        from headway.tasks.verification_inputs import (
+            MAX_GIVEN,
+            OWN,
+            Example,
+            TextLayout,
+            TokenBudget,
+            VerificationInputs,
+            caption_examples,
+            continued,
+            missing_data,
+            noise_images,
+            normalised_images,
+            random_examples,
+            token_names,
+        )
+
+        task, data, tokenizer = self.config, self.parts.data, self.tokenizer
+        notes: list[str] = []
+        images = normalised_images(read_files(given[:MAX_GIVEN], task.size), task.mean, task.std) if given else []
+        if not given and data.spec:
+            try:
+                some = sample_captioned_images(data.spec, count=OWN, size=task.size)
+                images = normalised_images(some, task.mean, task.std)
+            except HeadwayError as error:
+                notes.append(missing_data("images", error))
+        if len(images) < 2 or not given:
+            images += noise_images(cast(Any, self.parts.config).channels, (task.size, task.size))
+
+        def arrange(ids: Sequence[int], source: Sequence[int] | None) -> Example:
+            tokens = torch.tensor([[tokenizer.start, *ids]])
+            return Example(ModelInputs(tokens=tokens), tokens.shape[1])
+
+        layout = TextLayout(
+            max_length=task.max_length,
+            tokenizer=tokenizer,
+            arrange=arrange,
+            encode=lambda line: (tokenizer.encode(line), None),
+            generates=True,
+        )
+        budget = TokenBudget.of(layout, self.model)
+        examples = caption_examples(images, random_examples(layout, budget))
+        return VerificationInputs(
+            examples=continued(self.model, examples, budget),
+            generates=True,
+            vocabulary=layout.vocabulary,
+            spell=token_names(tokenizer),
+            notes=tuple(notes),
+        )
 
     @torch.no_grad()
     def explain(self, given: str) -> Explanation:

@@ -21,9 +21,11 @@ from headway.tasks.image_classification.training import EVALUATED, logits_of
 if TYPE_CHECKING:
     from headway.data.image_decoding import Pixels
     from headway.tasks.explanation import Explanation
+    from headway.tasks.export_request import ExportRequest
     from headway.tasks.image_classification.patches import ImagePatches
     from headway.tasks.image_classification.training import ClassificationTraining
     from headway.tasks.report import Report
+    from headway.tasks.verification_inputs import VerificationInputs
 
 
 class ImagePipeline(Pipeline, Classifies):
@@ -76,6 +78,49 @@ class ImagePipeline(Pipeline, Classifies):
 
         training: ClassificationTraining = self.read(request.data)  # type: ignore[assignment]
         return classifier_report(self, training, split_of(training.splits, request.split))
+
+    def verification(self, given: Sequence[str]) -> VerificationInputs:
+        """Images, or sounds as such, whose class is predicted: these files, else some of the data's and noise."""
+        from headway.data.datasets import sample_images
+        from headway.errors import HeadwayError
+        from headway.tasks.verification_inputs import (
+            MAX_GIVEN,
+            OWN,
+            VerificationInputs,
+            class_names,
+            image_examples,
+            missing_data,
+            noise_images,
+            normalised_images,
+        )
+
+        task, data, model = self.config, self.parts.data, self.parts.config
+        notes: list[str] = []
+        images: list[torch.Tensor] = []
+        if given:
+            images = normalised_images(self.pixels(given[:MAX_GIVEN]), task.mean, task.std)
+        elif data.spec and task.sound is None:
+            try:
+                some = sample_images(data.spec, data.classes, count=OWN, size=task.size)
+                images = normalised_images(some, task.mean, task.std)
+            except HeadwayError as error:
+                notes.append(missing_data("images", error))
+        if len(images) < 2 or not given:  # a batch of one has no other rows
+            images += noise_images(task.channels, getattr(model, "size", (task.size, task.size)))
+        return VerificationInputs(
+            examples=image_examples(images, self.device),
+            pads=False,
+            names="class",
+            spell=class_names(data.classes),
+            notes=tuple(notes),
+        )
+
+    def export_request(self) -> ExportRequest:
+        """How pixels are scaled, and the names of the classes."""
+        from headway.tasks.export_request import ExportRequest, ImageScaling
+
+        images = ImageScaling(mean=self.config.mean, std=self.config.std)
+        return ExportRequest(model=self.model, config=self.parts.config, images=images, classes=self.parts.data.classes)
 
     def explain(self, given: str) -> Explanation:
         """An image or a spectrogram as patches, and the class they amount to. Raises ConfigError without attention."""

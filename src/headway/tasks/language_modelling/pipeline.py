@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from headway.decoding.sampling import Sampling
     from headway.metrics.loss_by_length import LengthReport, LengthRow
     from headway.tasks.explanation import Explanation
+    from headway.tasks.export_request import ExportRequest
     from headway.tasks.language_modelling.training import Continuations, LanguageTraining
     from headway.tasks.report import Report, Section
+    from headway.tasks.verification_inputs import VerificationInputs
 
 TEXT = "text"
 FURTHER = 12  # tokens that the page's search goes beyond the text
-AROUND = 60  # characters of a running text shown on either side of a difference
 SLIDING = (
     "Blocks do not overlap: their first tokens have little before them, in short blocks more of them. Sliding windows "
     "count only what has enough before it, the first window aside."
@@ -122,7 +123,7 @@ class LanguagePipeline(Pipeline, Generates, Scores):
 
     def _continued(self, found: Continuations) -> Section:
         """Continuations beside the text, each marked where it leaves it."""
-        from headway.tasks.report import MARK, Sample, Samples, spread
+        from headway.tasks.report import MARK, Samples, running_samples, spread
 
         decode, divergence = self.tokenizer.decode, found.report.divergence
         blocks = []
@@ -130,11 +131,7 @@ class LanguagePipeline(Pipeline, Generates, Scores):
             at = divergence[n]
             cut = len(found.gold[n]) if at is None else at
             pairs = [(decode(line[:cut]), decode(line[cut:])) for line in (found.gold[n], found.free[n])]
-            same = not any(after for _, after in pairs)
-            block = [Sample("prompt", _one_line(_end(decode(found.prompts[n]))))]
-            for name, (before, after) in zip(("text", "output"), pairs, strict=True):
-                rest = _one_line(after if len(after) <= AROUND else f"{after[:AROUND]}…")
-                block.append(Sample(name, _one_line(_end(before)), None if same else rest))
+            block = list(running_samples(decode(found.prompts[n]), *pairs))
             blocks.append(block)
         return Samples(f"samples, {MARK} where the greedy output leaves the text", blocks)
 
@@ -170,6 +167,34 @@ class LanguagePipeline(Pipeline, Generates, Scores):
             return LengthRow(length=length, refused=str(error))
         return LengthRow(length=length, blocks=blocks, sliding=sliding, stride=step)
 
+    def verification(self, given: Sequence[str]) -> VerificationInputs:
+        """Texts, of which each next token is predicted."""
+        from headway.models import ModelInputs
+        from headway.tasks.verification_inputs import Example, TextLayout, first_lines, text_inputs, token_names
+
+        tokenizer = self.tokenizer
+
+        def arrange(ids: Sequence[int], source: Sequence[int] | None) -> Example:
+            special = tokenizer.marks
+            tokens = torch.tensor([[*(special.before if special else ()), *ids]])
+            return Example(ModelInputs(tokens=tokens), tokens.shape[1])
+
+        layout = TextLayout(
+            max_length=self.config.context,
+            tokenizer=tokenizer,
+            arrange=arrange,
+            encode=lambda line: (tokenizer.encode(line), None),
+            generates=True,
+        )
+        return text_inputs(self.model, layout, given, first_lines(self.parts.data), token_names(tokenizer))
+
+    def export_request(self) -> ExportRequest:
+        """A language model: nothing stands around its texts."""
+        from headway.tasks.export_request import ExportRequest, TextExport
+
+        text = TextExport(tokenizer=self.tokenizer, starts=True)
+        return ExportRequest(model=self.model, config=self.parts.config, text=text)
+
     @torch.no_grad()
     def explain(self, given: str) -> Explanation:
         """A text, after each of its tokens what might follow, and a search for what follows it."""
@@ -198,11 +223,3 @@ class LanguagePipeline(Pipeline, Generates, Scores):
             tables={} if vectors is None else {TEXT: EmbeddingTable(ids=ids, vectors=vectors, tokenizer=tokenizer)},
             trace=trace,
         )
-
-
-def _end(text: str) -> str:
-    return text if len(text) <= AROUND else f"…{text[-AROUND:]}"
-
-
-def _one_line(text: str) -> str:
-    return text.replace("\r", "").replace("\n", "⏎").replace("\t", " ")

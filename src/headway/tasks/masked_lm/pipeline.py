@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
     from headway.metrics.loss_by_length import LengthReport, LengthRow
     from headway.tasks.explanation import Explanation
+    from headway.tasks.export_request import ExportRequest
     from headway.tasks.masked_lm.training import MaskedTraining
     from headway.tasks.report import Report
+    from headway.tasks.verification_inputs import VerificationInputs
 
 HIDDEN = "Nats a hidden token, in rows of up to the given number of tokens; a shorter document makes a shorter row."
 
@@ -87,6 +89,20 @@ class MaskedPipeline(Pipeline, Embeds):
             return LengthRow(length=length, blocks=training.scored(self.model, self.device, split, length=length))
         except TooLongError as error:
             return LengthRow(length=length, refused=str(error))
+
+    def verification(self, given: Sequence[str]) -> VerificationInputs:
+        """Two sentences, or one text, of which every token is predicted."""
+        from headway.tasks.verification_inputs import encoder_layout, first_lines, text_inputs, token_names
+
+        layout = encoder_layout(self.tokenizer, self.config.length, two=self.config.rows == "pairs")
+        return text_inputs(self.model, layout, given, first_lines(self.parts.data), token_names(self.tokenizer))
+
+    def export_request(self) -> ExportRequest:
+        """A text between a start and a stop token."""
+        from headway.tasks.export_request import ExportRequest, TextExport
+
+        text = TextExport(tokenizer=self.tokenizer, around="start-stop")
+        return ExportRequest(model=self.model, config=self.parts.config, text=text)
 
     def explain(self, given: str) -> Explanation:
         """A text, in which `<mask>` hides a token, and what might stand at each place."""

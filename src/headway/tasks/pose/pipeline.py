@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -19,12 +19,13 @@ from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_
 from headway.tasks.capabilities import EstimatesPose
 from headway.tasks.image_batches import read_files
 from headway.tasks.pose.config import PoseEstimation
-from headway.tasks.pose.training import MEAN, maps_of
+from headway.tasks.pose.training import MEAN, STD, maps_of
 
 if TYPE_CHECKING:
     from headway.tasks.explanation import Explanation
     from headway.tasks.pose.training import PoseTraining
     from headway.tasks.report import Report
+    from headway.tasks.verification_inputs import VerificationInputs
 
 KEYPOINT_SEQUENCE = "keypoints"
 MEANING = {
@@ -87,6 +88,21 @@ class PosePipeline(Pipeline, EstimatesPose):
         }
         values = {**values, "loss": predictions.loss / len(training.splits[split])}
         return Report(split=split, values=values, sections=[Facts(rows)])
+
+    def verification(self, given: Sequence[str]) -> VerificationInputs:
+        """Images, of which each keypoint gets a heat map: all cells are compared."""
+        from headway.tasks.verification_inputs import (
+            MAX_GIVEN,
+            VerificationInputs,
+            image_examples,
+            noise_images,
+            normalised_images,
+        )
+
+        images = normalised_images(read_files(given[:MAX_GIVEN], self.config.size), MEAN, STD) if given else []
+        if len(images) < 2:
+            images += noise_images(cast(Any, self.parts.config).channels, self.config.image)
+        return VerificationInputs(examples=image_examples(images, self.device), pads=False, names=None)
 
     def explain(self, given: str) -> Explanation:
         """An image as patches, and for each keypoint the likeliest cells of its heat map.

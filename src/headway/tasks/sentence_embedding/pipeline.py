@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from headway.tasks.explanation import Explanation
+    from headway.tasks.export_request import ExportRequest
+    from headway.tasks.verification_inputs import VerificationInputs
 
 
 class EmbeddingPipeline(Pipeline, Embeds):
@@ -32,6 +34,25 @@ class EmbeddingPipeline(Pipeline, Embeds):
 
         encoder = getattr(self.model, "encoder", self.model)  # without pretraining heads
         return embed(encoder, self.tokenizer, self.config, texts, self.device)
+
+    def verification(self, given: Sequence[str]) -> VerificationInputs:
+        """Texts, of which every token gets a vector: these are compared."""
+        from headway.tasks.verification_inputs import encoder_layout, first_lines, text_inputs, token_names
+
+        layout = encoder_layout(self.tokenizer, self.config.max_length, two=True)
+        own, spell = first_lines(self.parts.data), token_names(self.tokenizer)
+        return text_inputs(self.model, layout, given, own, spell, names=None)
+
+    def export_request(self) -> ExportRequest:
+        """As a masked model, and how token vectors become a sentence's."""
+        from functools import partial
+
+        from headway.tasks.export_request import ExportRequest, TextExport
+        from headway.tasks.sentence_embedding.embed import pooled
+
+        pool = partial(pooled, config=self.config)
+        text = TextExport(tokenizer=self.tokenizer, around="start-stop", pool=pool)
+        return ExportRequest(model=self.model, config=self.parts.config, text=text)
 
     def explain(self, given: str) -> Explanation:
         """A text, and the words whose vectors are nearest to those of its tokens."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headway.tasks.explanation import Explanation
     from headway.tasks.report import Report
     from headway.tasks.text_classification.training import TextClassificationTraining
+    from headway.tasks.verification_inputs import VerificationInputs
 
 ROWS = 32  # texts in one forward pass
 TEXT = "text"
@@ -65,6 +66,13 @@ class TextClassificationPipeline(Pipeline, Classifies):
 
         training: TextClassificationTraining = self.read(request.data)  # type: ignore[assignment]
         return classifier_report(self, training, split_of(training.splits, request.split))
+
+    def verification(self, given: Sequence[str]) -> VerificationInputs:
+        """Texts, whose class is predicted; of its data, a table of texts and classes, none is read."""
+        from headway.tasks.verification_inputs import encoder_layout, text_inputs, token_names
+
+        layout = encoder_layout(self.tokenizer, self.config.length, two=False)
+        return text_inputs(self.model, layout, given, None, token_names(self.tokenizer), names="class")
 
     def explain(self, given: str) -> Explanation:
         """A text, and the class its tokens amount to."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
     from headway.metrics.translation import TranslationReport
     from headway.models.stepper import Stepper
     from headway.tasks.explanation import Explanation
+    from headway.tasks.export_request import ExportRequest
     from headway.tasks.report import Report, Section
     from headway.tasks.translation.ponder_steps import PonderSteps
     from headway.tasks.translation.training import TranslationTraining
     from headway.tasks.translation.translator import Translator
+    from headway.tasks.verification_inputs import VerificationInputs
 
 LOOKS_TOKENIZED = (
     "references look tokenised: bleu is not comparable to sacreBLEU of plain text; compare bleu_tokenized_lower"
@@ -207,6 +210,47 @@ class TranslationPipeline(Pipeline, Translates, Scores):
                 f"{named}: other references on split {split!r}, {whose}; expected the same data and target"
             )
         return rival
+
+    def verification(self, given: Sequence[str]) -> VerificationInputs:
+        """A source and a target's beginning, of which each next token is predicted; a line has a tab between them."""
+        from headway.data.datasets import load_parallel
+        from headway.models import ModelInputs
+        from headway.tasks.verification_inputs import OWN, Example, TextLayout, text_inputs, token_names
+
+        data, reader, writer = self.parts.data, self.search.source_tokenizer, self.tokenizer
+
+        def arrange(ids: Sequence[int], source_ids: Sequence[int] | None) -> Example:
+            tokens = torch.tensor([[writer.start, *ids]])
+            after = () if reader.marks is not None and reader.marks.stop is None else (reader.stop,)
+            row = torch.tensor([[*before_source(reader), *(source_ids or ()), *after]])
+            return Example(ModelInputs(tokens=tokens, source=row), tokens.shape[1])
+
+        def encode(line: str) -> tuple[list[int], list[int]]:
+            left, _, right = line.partition("\t")
+            return writer.encode(right), reader.encode(left)
+
+        def own() -> Iterator[str]:
+            text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
+            return ("\t".join(pair) for pair in islice(text.pairs("val"), OWN))
+
+        layout = TextLayout(
+            max_length=self.config.max_length,
+            tokenizer=writer,
+            source_tokenizer=reader,
+            arrange=arrange,
+            encode=encode,
+            generates=True,
+        )
+        return text_inputs(self.model, layout, given, own if data.spec else None, token_names(writer))
+
+    def export_request(self) -> ExportRequest:
+        """One tokenizer for both texts or one each, and how it decodes."""
+        from headway.tasks.export_request import BeamDefaults, ExportRequest, TextExport
+
+        reader, writer, task = self.search.source_tokenizer, self.tokenizer, self.config
+        beam = BeamDefaults(beam=task.beam, length_penalty=task.length_penalty if task.penalty == "mean" else None)
+        text = TextExport(tokenizer=reader, target=None if writer is reader else writer, around="stop", beam=beam)
+        return ExportRequest(model=self.model, config=self.parts.config, text=text)
 
     @torch.no_grad()
     def explain(self, given: str) -> Explanation:
