@@ -172,9 +172,9 @@ class Pipeline(ABC):
         self.task, self.parts = task, parts
         self.model, self.device, self.folder = parts.model, parts.device, parts.folder
 
-    @abstractmethod
     def evaluate(self, request: EvaluateRequest) -> Report:
         """The metrics of a split. Raises DataError for data or a split that is not there."""
+        self.unsupported("evaluate")
 
     def explain(self, given: str) -> Explanation:
         """One forward pass on an input, for the page of `headway look`."""
@@ -223,9 +223,9 @@ def supported(pipeline: type[Pipeline]) -> tuple[str, ...]:
     from headway.tasks.capabilities import CAPABILITIES
 
     verbs = [each.verb for each in CAPABILITIES if issubclass(pipeline, each)]
-    methods = {"look": "explain", "verify": "verification", "export": "export_request"}
+    methods = {"evaluate": "evaluate", "look": "explain", "verify": "verification", "export": "export_request"}
     own = [verb for verb, name in methods.items() if getattr(pipeline, name) is not getattr(Pipeline, name)]
-    return (*verbs, "evaluate", *own)
+    return (*verbs, *own)
 
 
 def split_of(splits: Mapping[str, Any], wanted: str | None) -> str:
