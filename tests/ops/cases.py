@@ -32,7 +32,7 @@ from headway.ops import (
     attend,
 )
 from headway.ops.kernels import flex
-from headway.ops.kernels.base import Call
+from headway.ops.kernels.base import AttentionInputs
 
 HEADS = 4
 SINGLE = 1e-5  # float32
@@ -361,7 +361,7 @@ def unfused(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | Non
     if not q.shape[2] or not k.shape[2]:
         return attend(q, k, v, mask=mask, bias=bias, kernel="flex")
     with patch.object(torch_flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", not traced):
-        return flex.run(Call(q, k, v, mask, bias, q.shape[-1] ** -0.5), compile=False)
+        return flex.run(AttentionInputs(q, k, v, mask, bias, q.shape[-1] ** -0.5), compile=False)
 
 
 def outcome(case: Case, kernel: str, dtype: torch.dtype = torch.float64, gradients: bool = True) -> dict[str, Tensor]:
@@ -421,8 +421,8 @@ def qkv(rows=2, queries=5, keys=7, groups=HEADS, width=8, value_width=8, **optio
     )
 
 
-def call_of(q, k, v, mask=None, bias=None) -> Call:
-    return Call(q, k, v, mask, bias, q.shape[-1] ** -0.5)
+def call_of(q, k, v, mask=None, bias=None) -> AttentionInputs:
+    return AttentionInputs(q, k, v, mask, bias, q.shape[-1] ** -0.5)
 
 
 def marks(rows: int, keys: int, *places: tuple[int, int]) -> Tensor:

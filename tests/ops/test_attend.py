@@ -26,9 +26,8 @@ from headway.ops import (
     masked_softmax,
 )
 from headway.ops.attend import choose
-from headway.ops.kernels import decode as few
-from headway.ops.kernels import flex, reference, sdpa
-from headway.ops.kernels.base import Call
+from headway.ops.kernels import decode, flex, reference, sdpa
+from headway.ops.kernels.base import AttentionInputs
 from tests.ops.cases import (
     BIASES,
     BOUNDED,
@@ -355,7 +354,7 @@ def test_an_unknown_kernel_is_refused_with_the_allowed_ones():
 )
 def test_banded_refuses_a_mask_without_a_finite_reach(mask):
     with pytest.raises(
-        KernelError, match=r"kernel='banded' cannot do this call: .*finite reach.*Window\(256\) & Causal"
+        KernelError, match=r"kernel='banded' does not support these inputs: .*finite reach.*Window\(256\) & Causal"
     ):
         attend(*qkv(), mask=mask, kernel="banded")
 
@@ -389,9 +388,9 @@ def test_scale_is_one_over_root_e_and_may_be_a_number_or_a_tensor(kernel):
 
     torch.testing.assert_close(answer(None), answer(8**-0.5), rtol=0, atol=EXACT)
     torch.testing.assert_close(answer(torch.tensor(0.3)), answer(torch.tensor(0.3).item()), rtol=0, atol=EXACT)
-    per_head = answer(torch.tensor([0.1, -0.2, 0.0, 2.0], dtype=torch.float64))
+    repeat_kv = answer(torch.tensor([0.1, -0.2, 0.0, 2.0], dtype=torch.float64))
     for head, scale in enumerate((0.1, -0.2, 0.0, 2.0)):
-        torch.testing.assert_close(per_head[:, head], answer(scale)[:, head], rtol=0, atol=EXACT)
+        torch.testing.assert_close(repeat_kv[:, head], answer(scale)[:, head], rtol=0, atol=EXACT)
 
 
 def test_a_scale_of_zero_averages_the_values():
@@ -418,7 +417,7 @@ def test_the_gradient_reaches_a_learned_scale(kernel, shape):
 
 def test_scale_works_in_flex_too():
     q, k, v = qkv(dtype=torch.float64)
-    out = flex.run(Call(q, k, v, None, None, 0.3), compile=False)
+    out = flex.run(AttentionInputs(q, k, v, None, None, 0.3), compile=False)
     torch.testing.assert_close(out, attend(q, k, v, scale=0.3, kernel="reference"), rtol=0, atol=EXACT)
 
 
@@ -508,8 +507,8 @@ def test_sdpa_takes_its_fast_paths_only_where_they_mean_the_same():
 
 
 def test_reference_and_sdpa_refuse_nothing():
-    assert reference.refuses(call_of(*qkv())) is None
-    assert sdpa.refuses(call_of(*qkv())) is None
+    assert reference.unsupported_reason(call_of(*qkv())) is None
+    assert sdpa.unsupported_reason(call_of(*qkv())) is None
 
 
 def test_sdpa_is_never_shown_a_row_without_a_key():
@@ -521,7 +520,7 @@ def test_sdpa_is_never_shown_a_row_without_a_key():
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_few_queries_meet_long_texts_whose_heads_lie_side_by_side(groups):
-    length = few.LONG
+    length = decode.LONG_KEYS
     q = torch.randn(3, 4, 2, 8)
     k, v = (x.unflatten(-1, (groups, 8)).transpose(1, 2) for x in torch.randn(3, length, 2 * groups * 8).chunk(2, -1))
     mask = Lengths(torch.tensor([length, 5, 1000]))

@@ -551,7 +551,7 @@ def test_a_window_that_means_nothing_is_refused_by_its_numbers(make, received):
         (Causal(offset=torch.ones(3)), "Causal.offset has shape (3,), expected a number or (2,)"),
         (Packed(torch.ones(2, 5)), "mask Packed has shape (2, 5), the call needs (2, 6)"),
         (Global(torch.ones(3, 6)), "mask Global has shape (3, 6), the call needs (2, 6)"),
-        (Global(torch.ones(2, 6), offset=3), "mask Global labels 6 keys, but the last query stands at position 6"),
+        (Global(torch.ones(2, 6), offset=3), "mask Global labels 6 keys, but the last query is at position 6"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

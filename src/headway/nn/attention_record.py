@@ -16,7 +16,7 @@ from torch import Tensor
 from headway import ops
 from headway.nn.beam_cache import apart
 from headway.ops import Bias, Mask, Offset
-from headway.ops.mask_structure import Marked
+from headway.ops.mask_structure import MarkedTokens
 
 Kind = Literal["self", "cross"]
 Index = Tensor | None  # which heads or queries; None: all
@@ -30,7 +30,7 @@ class Far:
     k: Tensor
     v: Tensor
     mask: Mask
-    marked: Marked
+    marked: MarkedTokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Look:
 
     def seeking(self, heads: Index = None, queries: Index = None) -> Tensor:
         """(B, h, t, E): the queries, a global token's its own."""
-        q = self.q if self.far is None else self.far.marked.put(self.q, self.far.q)
+        q = self.q if self.far is None else self.far.marked.scatter(self.q, self.far.q)
         return _part(self._apart(q), heads, queries)
 
     def found(self, heads: Index = None, queries: Index = None) -> Tensor:
@@ -141,13 +141,13 @@ def _window(x_BGSE: Tensor, offset: Offset, count: int) -> Tensor:
     return x_BGSE.gather(2, index[:, None, :, None].expand(-1, x_BGSE.shape[1], -1, x_BGSE.shape[3]))
 
 
-def _put(near: Tensor, far: Tensor, marked: Marked, count: int, queries: Index) -> Tensor:
+def _put(near: Tensor, far: Tensor, marked: MarkedTokens, count: int, queries: Index) -> Tensor:
     """`near` with the rows of global tokens replaced, of those queries that were asked for."""
     if queries is None:
-        return marked.put(near, far)
+        return marked.scatter(near, far)
     slot = torch.full((count,), -1, device=near.device)
     slot[queries] = torch.arange(len(queries), device=near.device)
-    asked = slot[marked.places] >= 0
-    rows, slots, places = marked.rows[asked], marked.slots[asked], slot[marked.places[asked]]
+    asked = slot[marked.positions] >= 0
+    rows, slots, places = marked.rows[asked], marked.slots[asked], slot[marked.positions[asked]]
     new = far.transpose(1, 2)[rows, slots]
     return near.transpose(1, 2).index_put((rows, places), new).transpose(1, 2)

@@ -13,7 +13,7 @@ from torch import Tensor
 from headway.errors import ShapeError
 from headway.nn.beam_cache import Lines, sources
 from headway.ops import Offset
-from headway.ops.kernels import gathered as listed
+from headway.ops.kernels import gathered
 
 
 @dataclass(slots=True)
@@ -82,7 +82,7 @@ class LayerCache:
         """Make room for lines, in the order in which they are read where they are enough to be read by lists."""
         self.capacity = lines.begin(max(self.capacity, lines.shared))
         if self.k is not None and self.v is not None and self.k.is_cpu:
-            self.lined = self.k.shape[1] * len(lines.places) >= listed.ENOUGH
+            self.lined = gathered.preferred_layout(len(lines.places), self.k.shape[1]) == "positions"
             if self.lined:
                 self.k, self.v = self._grown(self.k, self.capacity), self._grown(self.v, self.capacity)
 

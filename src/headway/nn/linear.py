@@ -44,10 +44,10 @@ class FusedLinear(nn.Linear):
 
     def gelu(self, x: Tensor) -> Tensor:
         """gelu(forward(x)), in fewer passes where that pays and nobody listens to what `forward` gives."""
-        from headway.ops import fused_gelu as gelu
+        from headway.ops import fused_gelu
 
-        if self.bias is not None and gelu.pays(x, self.bias) and self.alone():
-            return gelu.linear_gelu(x, self.weight, self.bias)
+        if self.bias is not None and fused_gelu.is_faster_for(x, self.bias) and self.alone():
+            return fused_gelu.linear_gelu(x, self.weight, self.bias)
         return F.gelu(self(x))
 
 

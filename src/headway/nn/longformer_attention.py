@@ -18,9 +18,15 @@ from headway.nn.cache import LayerCache
 from headway.nn.linear import FusedLinear
 from headway.nn.positions import Geometry
 from headway.nn.taps import Tap
-from headway.ops import Lengths, Mask, Window
-from headway.ops import absorbed_attention as absorbed
-from headway.ops.mask_structure import Marked, Picked, globals_of, marked_queries, of_marked, one_way
+from headway.ops import Lengths, Mask, Window, absorbed_attention
+from headway.ops.mask_structure import (
+    MarkedTokens,
+    QuerySubset,
+    global_keys_only,
+    globals_of,
+    marked_queries,
+    mask_of_global_queries,
+)
 
 Heads = tuple[Tensor, Tensor, Tensor]  # queries, keys and values, (B, H, …, E)
 
@@ -111,7 +117,7 @@ class GlobalAttention(SelfAttention):
         first: int | None = None,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
-        tokens = () if mask is None else globals_of(one_way(mask))
+        tokens = () if mask is None else globals_of(global_keys_only(mask))
         placed = geometry is not None and (geometry.angles or geometry.bias is not None)
         if placed or cache is not None or first is not None:
             raise ConfigError("attention with global tokens reads whole texts, with positions joined to the input")
@@ -126,7 +132,7 @@ class GlobalAttention(SelfAttention):
             return self._join(self._mix(q, k, v, mask, None, 0))
         return self._join(self._two_passes((q, k, v), x_BTD, mask, marked))
 
-    def _two_passes(self, local: Heads, x_BTD: Tensor, mask: Mask, marked: Marked) -> Tensor:
+    def _two_passes(self, local: Heads, x_BTD: Tensor, mask: Mask, marked: MarkedTokens) -> Tensor:
         """(B, H, T, E): what every token sees, and for global ones, instead, what they see through `global_*`."""
         picked_BND = x_BTD.gather(1, marked.index.unsqueeze(-1).expand(-1, -1, x_BTD.shape[2]))
         own_q = self.tap_global_q(split_heads(self.global_q(picked_BND), self.heads))
@@ -135,31 +141,31 @@ class GlobalAttention(SelfAttention):
         if self.tap_weights.listening:
             assert own is not None
             near = ops.attention_weights(*local[:2], mask=mask, scale=self.scale)
-            far = ops.attention_weights(*own[:2], mask=Picked(mask, marked.index), scale=self.scale)
-            weights = marked.put(near, far)
+            far = ops.attention_weights(*own[:2], mask=QuerySubset(mask, marked.index), scale=self.scale)
+            weights = marked.scatter(near, far)
             seen, changed = self.tap_weights.passed(weights)
             if changed:
                 dropped = F.dropout(seen, dropout).to(local[2].dtype)
-                x = marked.put(dropped @ local[2], marked.pick(dropped) @ own[2])
+                x = marked.scatter(dropped @ local[2], marked.gather(dropped) @ own[2])
                 return self._told(x, local, own, mask, marked, known=seen)
         # Global tokens' own rows are thrown away here: they need not look far.
-        near = ops.attend(*local, mask=one_way(mask), scale=self.scale, dropout=dropout, kernel=self.kernel)
+        near = ops.attend(*local, mask=global_keys_only(mask), scale=self.scale, dropout=dropout, kernel=self.kernel)
         if lean:
             far = self._absorbed(own_q, x_BTD, mask)
         else:  # few queries: any kernel will do
             assert own is not None
-            far = ops.attend(*own, mask=Picked(mask, marked.index), scale=self.scale, dropout=dropout)
-        return self._told(marked.put_into(near, far), local, own, mask, marked)
+            far = ops.attend(*own, mask=QuerySubset(mask, marked.index), scale=self.scale, dropout=dropout)
+        return self._told(marked.scatter_(near, far), local, own, mask, marked)
 
     def _own(self, own_q: Tensor, x_BTD: Tensor, mask: Mask) -> tuple[Heads | None, bool]:
         """What global tokens look with, where it is needed, and whether keys and values may be absorbed all the same.
 
         They may where nobody changes them and the softmax gets all of its weights; whoever only looks changes nothing.
         """
-        sight = of_marked(mask)
+        sight = mask_of_global_queries(mask)
         lean = (
             (sight is None or isinstance(sight, Lengths))
-            and absorbed.pays(own_q.shape[2], self.heads, x_BTD.shape[2])
+            and absorbed_attention.is_faster_for(own_q.shape[2], self.heads, x_BTD.shape[2])
             and isinstance(self.scale, float)
             and not (self.training and self.dropout)
             and isinstance(self.global_kv, FusedLinear)  # in 8 bits there is no matrix to absorb
@@ -176,10 +182,10 @@ class GlobalAttention(SelfAttention):
         """(B, H, N, E): what global tokens see, without making keys and values of all tokens for them."""
         keys_DD, values_DD = self.global_kv.weight.chunk(2)
         bias = None if self.global_kv.bias is None else self.global_kv.bias.chunk(2)[1]
-        sight = of_marked(mask)
+        sight = mask_of_global_queries(mask)
         assert isinstance(self.scale, float)
         assert sight is None or isinstance(sight, Lengths)
-        return absorbed.attend(own_q, x_BTD, keys_DD, values_DD, bias, mask=sight, scale=self.scale)
+        return absorbed_attention.attend_absorbed(own_q, x_BTD, keys_DD, values_DD, bias, mask=sight, scale=self.scale)
 
     def _told(
         self,
@@ -187,13 +193,13 @@ class GlobalAttention(SelfAttention):
         local: Heads,
         own: Heads | None,
         mask: Mask,
-        marked: Marked,
+        marked: MarkedTokens,
         known: Tensor | None = None,
     ) -> Tensor:
         """x, of which whoever watches has been told."""
         if self.watch is not None:
             assert own is not None
-            far = Far(*own, Picked(mask, marked.index), marked)
+            far = Far(*own, QuerySubset(mask, marked.index), marked)
             q, k, v = local
             self.watch(
                 Look(kind="self", q=q, k=k, v=v, mixed=x_BHTE, mask=mask, scale=self.scale, far=far, known=known)

@@ -16,7 +16,7 @@ from headway.models import (
     VitConfig,
     WorldConfig,
 )
-from headway.ops.kernels.flex import compiler_missing
+from headway._compile import compiler_missing
 from headway.tasks.captioning.training import Captioning, CaptioningTask, prepare_captioning
 from headway.tasks.image_classification.training import Classification, ClassificationTask, prepare_classification
 from headway.tasks.decision_transformer.training import Deciding, DecidingTask, prepare_deciding

@@ -27,7 +27,7 @@ def seed_dropout(seed: int, device: torch.device) -> None:
 
 def compile_features(model: nn.Module, device: torch.device, *, fixed: bool, replays: bool) -> None:
     """Compile all but the output layer, which the loss takes in hand; if asked for, a GPU replays what was compiled."""
-    from headway.ops.kernels.flex import compiler_missing  # with every kernel there is
+    from headway._compile import compiler_missing
 
     missing = compiler_missing(device.type)
     if missing is not None:

@@ -12,11 +12,11 @@ from pathlib import Path as File
 import torch
 from torch import nn
 
+from headway._compile import compiler_missing
 from headway.errors import AdviceWarning, KernelError
 from headway.interop.hf_reference import REFERENCE
 from headway.models import Gpt
 from headway.ops import KERNELS
-from headway.ops.kernels.flex import compiler_missing
 from headway.storage.commit import read_tensors
 from headway.verification import formulas, paths
 from headway.verification.kinds import Example, Forward, Kind, Rows

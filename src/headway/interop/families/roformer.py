@@ -13,7 +13,7 @@ from headway.interop.family import Family, Imported, Part, Shape, Tokens
 from headway.interop.fields import Fields, expect
 from headway.models import BertPretrainingConfig, ModelConfig
 from headway.nn.positions import Rotary
-from headway.ops.sinusoids import sinusoids
+from headway.ops.positions import sinusoids
 
 POSITION = Rotary(layout="interleaved")
 PREFIX = "roformer."

@@ -25,8 +25,7 @@ from headway.nn.int8 import PROCESS, Int8Linear, reduced, supported
 from headway.nn.norms import FeatureLayerNorm
 from headway.nn.positions import Geometry
 from headway.ops import Causal, Mask
-from headway.ops.kernels import decode as few
-from headway.ops.kernels import gathered as listed
+from headway.ops.kernels import decode, gathered
 from headway.ops.kernels.sdpa import dense
 
 SCRIPTS = sys.version_info < (3, 14)  # beyond, torch has no TorchScript
@@ -45,11 +44,13 @@ class Memory(Protocol):
     def lines(self) -> int: ...
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, lists: listed.Lists | None, hidden: Tensor | None, scale: float) -> Tensor:
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, lists: gathered.KeyIndex | None, hidden: Tensor | None, scale: float
+) -> Tensor:
     """q (N, H, T, E), k and v (N, H, S, E) -> all that is mixed, as (N, T, H, E) lies; as the kernel `few` does it."""
     rows, heads, queries, width = q.size(0), q.size(1), q.size(2), q.size(3)
     if lists is not None:
-        return listed.mix(q.transpose(1, 2).reshape(-1, width), k, v, lists, hidden, scale)
+        return gathered.gathered_attention(q.transpose(1, 2).reshape(-1, width), k, v, lists, hidden, scale)
     q = q.reshape(rows * heads, queries, width)
     scores = torch.baddbmm(torch.empty([1, 1, 1]), q, k.flatten(0, 1).transpose(1, 2), beta=0, alpha=scale)
     if hidden is not None:
@@ -79,7 +80,7 @@ class _Self(nn.Module):
         lines: int,
         used: int,
         kv: tuple[Tensor, Tensor],
-        own: listed.Lists | None,
+        own: gathered.KeyIndex | None,
         hidden: Tensor | None,
     ) -> Tensor:
         k, v = kv
@@ -100,7 +101,7 @@ class _Cross(nn.Module):
         self.heads, self.scale = part.heads, float(part.scale)
 
     def forward(
-        self, x: Tensor, lines: int, kv: tuple[Tensor, Tensor], whole: listed.Lists | None, hidden: Tensor | None
+        self, x: Tensor, lines: int, kv: tuple[Tensor, Tensor], whole: gathered.KeyIndex | None, hidden: Tensor | None
     ) -> Tensor:
         q = torch.ops.quantized.linear_dynamic(x, self.q, self.reduced).view([-1, lines, self.heads, kv[0].size(3)])
         mixed = attend(q.transpose(1, 2), kv[0], kv[1], whole, hidden, self.scale).view(x.size())
@@ -142,10 +143,10 @@ class _Layer(nn.Module):
         lines: tuple[int, int],
         used: int,
         kv: tuple[Tensor, Tensor],
-        own: listed.Lists | None,
+        own: gathered.KeyIndex | None,
         hidden: Tensor | None,
         memory: tuple[Tensor, Tensor] | None,
-        whole: listed.Lists | None,
+        whole: gathered.KeyIndex | None,
         padding: Tensor | None,
     ) -> Tensor:
         y = self.look_norm(x) if self.pre else x
@@ -171,10 +172,10 @@ class _Layers(nn.Module):
         lines: tuple[int, int],
         used: int,
         kv: list[tuple[Tensor, Tensor]],
-        own: listed.Lists | None,
+        own: gathered.KeyIndex | None,
         hidden: Tensor | None,
         memory: list[tuple[Tensor, Tensor]] | None,
-        whole: listed.Lists | None,
+        whole: gathered.KeyIndex | None,
         padding: Tensor | None,
     ) -> Tensor:
         for i, layer in enumerate(self.layers):
@@ -198,7 +199,7 @@ class Scripted:
         if geometry.lines is not None:
             lines, used = geometry.lines.count, geometry.lines.begin(used)
         both = (lines, 1 if memory is None else memory.lines)
-        if self.steps <= PAYS or max(both) > few.MOST or _heard(self.hooks, self.looks):
+        if self.steps <= PAYS or max(both) > decode.MAX_QUERIES or _heard(self.hooks, self.looks):
             return None
         if memory is not None and memory.mask is not None:
             seen, alive = dense(memory.mask, memory.lines, memory.layers[0][0].shape[2], x_B1D.device)
@@ -209,11 +210,11 @@ class Scripted:
             if self.layers is None:
                 self.layers = compiled(self.blocks)
         kv = [layer.reach(used + lines, len(x_B1D) // lines) for layer in cache.layers]
-        own, hidden = listed.seen(geometry.own, kv[0][0], used + lines)
+        own, hidden = gathered.cached_keys(geometry.own, kv[0][0], used + lines)
         held = whole = None
         if memory is not None:
             held, k = list(memory.layers), memory.layers[0][0]
-            whole = listed.everything(both[1], tuple(k.shape), k.stride()) if own is not None else None
+            whole = gathered.all_keys(both[1], tuple(k.shape), k.stride()) if own is not None else None
         return self.layers(x_B1D, both, used, kv, own, hidden, held, whole, padding)
 
 

@@ -47,7 +47,7 @@ marks_ = torch.zeros(2, 7, dtype=torch.bool)
         ({"mask": Causal() | Global(marks_[:1])}, "mask Global has shape (1, 7), the call needs (2, 7)"),
         (
             {"mask": Packed(marks_, offset=3)},
-            "mask Packed labels 7 keys, but the last query stands at position 7",
+            "mask Packed labels 7 keys, but the last query is at position 7",
         ),
         ({"bias": Alibi(torch.ones(3))}, "Alibi.slopes has shape (3,), expected (H=4,)"),
         (
@@ -113,7 +113,7 @@ def test_a_bare_tensor_for_a_mask_or_bias_is_refused_by_name(settings, message):
         attend(q, q, q, **settings)
     with pytest.raises(ShapeError, match="expected floating point"):
         attend(q.long(), q.long(), q.long())
-    with pytest.raises(ShapeError, match="cannot be joined with a Tensor"):
+    with pytest.raises(ShapeError, match="cannot be combined with a Tensor"):
         _ = Causal() & torch.ones(3, 3)
 
 

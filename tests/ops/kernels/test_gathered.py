@@ -9,9 +9,9 @@ from torch import Tensor
 from headway.errors import ShapeError
 from headway.ops import Causal, Lengths, Listed, Mask, attend
 from headway.ops.attend import checked
-from headway.ops.kernels import gathered as listed
+from headway.ops.kernels import gathered
 
-pytestmark = pytest.mark.skipif(not listed.works(), reason="torch lacks one of the two operations")
+pytestmark = pytest.mark.skipif(not gathered.is_available(), reason="torch lacks one of the two operations")
 
 ROWS, HEADS, KEYS, WIDTH = 8, 4, 21, 8
 
@@ -43,7 +43,7 @@ def some_keys(count: int, each: int) -> Tensor:
 @torch.inference_mode()
 def test_queries_with_lists_meet_the_reference(order, count, each):
     q, (k, v), mask = queries(count), cached(order), Listed(some_keys(count, each))
-    assert listed.pays(checked(q, k, v, mask, None, None, 0.0, None))
+    assert gathered.is_faster_for(checked(q, k, v, mask, None, None, 0.0, None))
     torch.testing.assert_close(attend(q, k, v, mask=mask), attend(q, k, v, mask=mask, kernel="reference"))
 
 
@@ -53,7 +53,7 @@ def test_queries_with_lists_meet_the_reference(order, count, each):
 @torch.inference_mode()
 def test_queries_that_share_their_keys_meet_the_reference(order, count, mask):
     q, (k, v) = queries(count), cached(order)
-    assert listed.pays(checked(q, k, v, mask, None, None, 0.0, None))
+    assert gathered.is_faster_for(checked(q, k, v, mask, None, None, 0.0, None))
     torch.testing.assert_close(attend(q, k, v, mask=mask), attend(q, k, v, mask=mask, kernel="reference"))
 
 
@@ -63,7 +63,7 @@ def test_a_step_looks_at_the_whole_cache(keys):
     (k, v), rows = cached("heads", keys), 3  # three times as many rows, so that there are enough
     q, k, v = queries(1).repeat(rows, 1, 1, 1), k.repeat(rows, 1, 1, 1), v.repeat(rows, 1, 1, 1)
     mask = Causal(offset=keys - 1)
-    assert listed.pays(checked(q, k, v, mask, None, None, 0.0, None))
+    assert gathered.is_faster_for(checked(q, k, v, mask, None, None, 0.0, None))
     torch.testing.assert_close(attend(q, k, v, mask=mask), attend(q, k, v, mask=mask, kernel="reference"))
 
 
@@ -79,22 +79,22 @@ def test_a_line_beside_others_gets_what_it_gets_alone_to_the_bit():
         assert torch.equal(alone[:ROWS], together[:, :, line : line + 1])
 
 
-def pays(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None = None) -> bool:
-    return listed.pays(checked(q, k, v, mask, None, None, 0.0, None))
+def is_faster(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None = None) -> bool:
+    return gathered.is_faster_for(checked(q, k, v, mask, None, None, 0.0, None))
 
 
 def test_who_is_not_served():
     q, (k, v) = queries(4), cached("heads")
-    assert not pays(q, k, v)  # somebody may ask for gradients
+    assert not is_faster(q, k, v)  # somebody may ask for gradients
     with torch.inference_mode():
-        assert pays(q, k, v)
-        assert not pays(q[:1], k[:1], v[:1])  # too few
-        assert not pays(q.double(), k.double(), v.double())
-        assert not pays(q, k[:, :2], v[:, :2])  # heads that share keys
-        assert not pays(q, k, v.clone())  # they lie in another way
-        assert not pays(q, k, v, Causal(offset=3))
+        assert is_faster(q, k, v)
+        assert not is_faster(q[:1], k[:1], v[:1])  # too few
+        assert not is_faster(q.double(), k.double(), v.double())
+        assert not is_faster(q, k[:, :2], v[:, :2])  # heads that share keys
+        assert not is_faster(q, k, v.clone())  # they lie in another way
+        assert not is_faster(q, k, v, Causal(offset=3))
         empty = Listed(torch.zeros(ROWS, 4, 0, dtype=torch.long))
-        assert not pays(q, k, v, empty)
+        assert not is_faster(q, k, v, empty)
         assert torch.equal(attend(q, k, v, mask=empty), torch.zeros_like(q))
 
 
@@ -106,7 +106,7 @@ def test_a_list_as_a_mask():
 
 
 def test_nobody_is_warned_of_sparse_tensors():
-    listed.works.cache_clear()
+    gathered.is_available.cache_clear()
     with warnings.catch_warnings(), torch.inference_mode():
         warnings.simplefilter("error")
         assert attend(queries(4), *cached("heads")).isfinite().all()
