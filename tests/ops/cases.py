@@ -93,7 +93,7 @@ def many(pick: Pick, count: int, low: int, high: int) -> list[int]:
 
 
 def causal(pick: Pick, n: Sizes) -> Rule:
-    offset = pick(-2, n.keys)  # below zero the first queries may look nowhere
+    offset = pick(-2, n.keys)  # below zero the first queries have no allowed key
     return Rule(Causal(offset=offset), lambda b, i, j: j <= i + offset)
 
 
@@ -398,7 +398,7 @@ def by_hand(case: Case) -> dict[str, Tensor]:
                 answers.append(powers / powers.sum() @ at["v"][b, group, seen])
     out = torch.stack(answers) if answers else torch.zeros(0, dtype=torch.float64)
     out = out.view(n.rows, HEADS, n.queries, n.value_width)
-    if not out.requires_grad:  # nobody looked anywhere
+    if not out.requires_grad:  # no query has an allowed key
         return {"out": out, **{f"d{name}": torch.zeros_like(leaf) for name, leaf in at.items()}}
     return with_gradients(out, case.probe, at)
 

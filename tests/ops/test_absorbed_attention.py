@@ -1,4 +1,4 @@
-"""Absorbed maps: the same as making keys and values and looking at them."""
+"""Attention with absorbed projections equals attention over projected keys and values."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_nothing_that_was_never_written_is_read(monkeypatch):
     torch.testing.assert_close(absorbed_attention.attend_absorbed(*given, mask=None, scale=0.3), want)
 
 
-def test_it_pays_for_few_queries():
+def test_it_is_faster_for_few_queries():
     assert absorbed_attention.is_faster_for(1, 12, 768)
     assert absorbed_attention.is_faster_for(32, 12, 768)
     assert not absorbed_attention.is_faster_for(33, 12, 768)

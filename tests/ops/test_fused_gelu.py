@@ -49,7 +49,7 @@ def test_the_gradient_and_its_sums_are_those_of_torch(shape, tile):
     torch.testing.assert_close(sums.double(), want.flatten(0, -2).sum(0), rtol=CLOSE, atol=10 * CLOSE)
 
 
-def test_it_holds_far_from_zero_and_for_what_is_no_number():
+def test_it_holds_far_from_zero_and_for_nan():
     h = torch.tensor([[-1e4, -40.0, -9.0, -0.0, 0.0, 9.0, 40.0, 1e4, float("nan")]], device=device)
     out, _ = gelu_backward_in_tiles(torch.ones_like(h), h, BackwardTile())
     want = torch.ops.aten.gelu_backward(torch.ones_like(h), h)
@@ -115,7 +115,7 @@ def test_higher_derivatives_are_those_of_torch(order):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
 
-def test_a_network_takes_it_only_where_it_pays_and_nobody_listens(monkeypatch):
+def test_a_network_uses_it_only_where_it_is_faster_and_without_hooks(monkeypatch):
     network = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device)
     x, taken = drawn(2, 9, 12), []
     want = network(x)
@@ -141,7 +141,7 @@ def hear_gradients(layer: FusedLinear, heard: list[int]) -> RemovableHandle:
 
 
 @pytest.mark.parametrize("hear", [hear_everything, hear_gradients])
-def test_whoever_listens_in_another_way_hears_too(hear, monkeypatch):
+def test_global_and_backward_hooks_fire(hear, monkeypatch):
     monkeypatch.setattr(fused_gelu, "is_faster_for", lambda x, bias: True)
     network, heard = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device), []
     handle = hear(network.up, heard)
@@ -184,7 +184,7 @@ def test_another_forward_pass_is_the_one_that_counts(kind, monkeypatch):
     assert torch.equal(network(x), want)
 
 
-def test_whether_anybody_listens_is_asked_while_it_is_compiled_without_a_break(monkeypatch):
+def test_hooks_are_checked_under_compile_without_a_graph_break(monkeypatch):
     monkeypatch.setattr(fused_gelu, "is_faster_for", lambda x, bias: True)
     monkeypatch.setattr(fused_gelu, "linear_gelu", lambda *given: 1 + plain(*given))  # to be told apart
     network, x = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device), drawn(2, 9, 12)
@@ -216,12 +216,12 @@ class OnGpu(Tensor):
         ({"frozen": True}, False),
         ({"generation": 80}, False),
         ({"gradients": False}, False),
-        ({"rows": 2**23}, False),  # a GPU numbers only so many programs
+        ({"rows": 2**23}, False),  # more than a CUDA grid can have
         ({"dtype": torch.float32, "autocast": True}, True),
         ({"dtype": torch.float64, "autocast": True}, False),  # which autocast leaves as it is
     ],
 )
-def test_it_pays_for_many_numbers_of_16_bits_with_gradients(monkeypatch, change, taken):
+def test_it_is_used_for_large_16_bit_tensors_with_gradients(monkeypatch, change, taken):
     case = {"rows": 2**14, "dtype": torch.bfloat16, "frozen": False, "generation": 90, "gradients": True} | change
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: case.get("autocast", False))
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.bfloat16)

@@ -110,7 +110,7 @@ def test_sinusoids_take_positions_of_any_shape_and_stay_exact_far_out():
     assert codes[1, 2, 0].item() == pytest.approx(math.sin(1_000_003), abs=1e-6)
 
 
-def test_sinusoids_refuse_an_odd_width():
+def test_sinusoids_of_an_odd_width_raise():
     with pytest.raises(ShapeError, match="5"):
         sinusoids(torch.arange(3), 5)
 

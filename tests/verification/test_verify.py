@@ -13,6 +13,7 @@ from torch.nn.functional import batch_norm
 
 import headway
 from headway import ops
+from headway._compile import compiler_missing
 from headway.cli.verify_subject import subject_of
 from headway.errors import AdviceWarning
 from headway.interop.hf_reference import REFERENCE
@@ -22,7 +23,6 @@ from headway.nn.positions import Alibi, AttentionPositions, InputPositions, Rota
 from headway.nn.rnn_attention import Aligned
 from headway.nn.stack import Memory, Stack
 from headway.ops.kernels.base import Kernel
-from headway._compile import compiler_missing
 from headway.presets import PRESETS
 from headway.verification.checks import PRECISIONS
 from headway.verification.formulas import alibi_slopes
@@ -173,7 +173,8 @@ def test_a_path_that_raises_is_a_bug_and_not_the_end(tmp_path, monkeypatch):
 def test_logits_that_are_no_numbers_are_a_bug(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "run", GPT)
     right = ops.KERNELS["few"]
-    monkeypatch.setitem(ops.KERNELS, "few", Kernel(lambda call: right.run(call) * float("nan"), right.unsupported_reason))
+    broken = Kernel(lambda call: right.run(call) * float("nan"), right.unsupported_reason)
+    monkeypatch.setitem(ops.KERNELS, "few", broken)
     assert found_in(folder)["kernel few"].verdict == "bug"
 
 

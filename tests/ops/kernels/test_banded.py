@@ -174,7 +174,7 @@ def test_auto_takes_strips_for_a_window_with_global_tokens():
     assert choose(AttentionInputs(q, q, q, Window(20) | Global(marks) | Global(marks), None, 1.0)) == "sdpa"
 
 
-def test_what_banded_refuses():
+def test_what_banded_does_not_support():
     q = torch.zeros(1, 2, 40, 4)
     marks = torch.zeros(1, 40, dtype=torch.bool)
     with pytest.raises(KernelError, match="finite reach"):
@@ -185,8 +185,8 @@ def test_what_banded_refuses():
         Window(2, dilation=(1, 0))
 
 
-def test_masks_are_gone_when_nobody_has_them_any_more():
-    """What is kept with a mask must not keep the mask: on a GPU nothing would collect it before memory is short."""
+def test_masks_are_freed_with_their_last_reference():
+    """What is cached on a mask must not refer to it: a reference cycle would hold GPU memory until a collection."""
     marks = torch.zeros(1, 40, dtype=torch.bool)
     marks[0, 3] = True
     q = torch.randn(1, 2, 40, 8)

@@ -44,7 +44,7 @@ def test_flex_compiled_is_the_reference(name):
     torch.testing.assert_close(out, want, rtol=SINGLE, atol=SINGLE)
 
 
-def test_flex_refuses_dropout_and_says_what_to_use():
+def test_flex_with_dropout_raises_and_names_an_alternative():
     with pytest.raises(
         KernelError,
         match=r"kernel='flex' does not support these inputs: flex does not support dropout; use kernel='sdpa'",
@@ -53,7 +53,7 @@ def test_flex_refuses_dropout_and_says_what_to_use():
 
 
 @pytest.mark.parametrize("which", ["q", "k", "v", "bias", "scale"])
-def test_flex_refuses_gradients_on_a_cpu_for_any_tensor_that_wants_them(which):
+def test_flex_on_a_cpu_raises_for_any_tensor_that_requires_grad(which):
     q, k, v = qkv()
     table, scale = torch.randn(1, HEADS, 1, 3), torch.ones(HEADS)
     {"q": q, "k": k, "v": v, "bias": table, "scale": scale}[which].requires_grad_()

@@ -1,4 +1,4 @@
-"""The Triton kernels, in Triton's interpreter, give what `tiled` gives. On a GPU test_cuda.py has them compiled."""
+"""The Triton kernels agree with `flash_torch` in Triton's interpreter; test_cuda.py runs them compiled on a GPU."""
 
 import math
 from collections.abc import Callable
@@ -106,7 +106,7 @@ CASES = {
     "full": Call32(),
     "causal": Call32(Causal(), queries=35, groups=2),
     "causal, later, rows of two": Call32(Causal(offset=16), rows=2),
-    "causal, before the keys: rows that look nowhere": Call32(Causal(offset=-5), keys=19),
+    "causal, before the keys: fully masked rows": Call32(Causal(offset=-5), keys=19),
     "window": Call32(Window(5), queries=50, keys=50),
     "window of one tile's width": Call32(Window(16), queries=50, keys=50),
     "window of nothing but itself": Call32(Window(0), queries=19, keys=19),
@@ -131,7 +131,7 @@ CASES = {
 
 @interpreted
 @pytest.mark.parametrize("name", CASES)
-def test_flash_is_tiled(name):
+def test_triton_flash_is_flash_torch(name):
     agree(CASES[name])
 
 
@@ -331,9 +331,9 @@ def test_global_tokens_that_are_seen_and_do_not_see():
     torch.testing.assert_close(attend(q, k, v, mask=mask, kernel="banded"), want, rtol=CLOSE, atol=CLOSE)
 
 
-# --- what it refuses ---
+# --- unsupported inputs ---
 
-REFUSED = {
+UNSUPPORTED = {
     "dilation": ({"mask": Window(2, dilation=2)}, r"Window has dilation=2, a band must have dilation=1"),
     "dilation a head": ({"mask": Window(2, dilation=(1, 3))}, r"Window has dilation=\(1, 3\)"),
     "packed": ({"mask": Packed(torch.zeros(1, 9, dtype=torch.long))}, "Packed is not a band"),
@@ -354,16 +354,16 @@ REFUSED = {
 
 
 @interpreted
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_it_has_not_it_refuses_by_name(name):
-    arguments, message = REFUSED[name]
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_inputs_raise(name):
+    arguments, message = UNSUPPORTED[name]
     q = torch.randn(1, 2, 9, 16)
     with pytest.raises(KernelError, match=rf"kernel='flash' does not support these inputs: .*{message}"):
         attend(q, q, q, kernel="flash", **arguments)
 
 
 @interpreted
-def test_wide_heads_and_double_precision_are_refused():
+def test_wide_heads_and_double_precision_raise():
     q = torch.randn(1, 2, 9, 256)
     with pytest.raises(KernelError, match="heads up to 128 wide, q is 256"):
         attend(q, q, q, kernel="flash")
@@ -372,21 +372,21 @@ def test_wide_heads_and_double_precision_are_refused():
         attend(q, q, q, kernel="flash")
 
 
-def test_without_triton_it_says_so(monkeypatch):
+def test_without_triton_it_raises(monkeypatch):
     monkeypatch.setattr("headway._compile._found", lambda package: False)
     q = torch.randn(1, 2, 9, 16)
     with pytest.raises(KernelError, match="Triton is not installed"):
         attend(q, q, q, kernel="flash")
 
 
-def test_on_a_cpu_without_the_interpreter_it_says_so(monkeypatch):
+def test_on_a_cpu_without_the_interpreter_it_raises(monkeypatch):
     monkeypatch.setattr(launch, "interpreted", lambda: False)
     q = torch.randn(1, 2, 9, 16)
     with pytest.raises(KernelError, match=r"needs a CUDA GPU, q is on cpu .*TRITON_INTERPRET=1"):
         attend(q, q, q, kernel="flash")
 
 
-def test_cudnn_refuses_what_it_is_not_made_for():
+def test_cudnn_raises_on_a_cpu():
     q = torch.randn(1, 2, 9, 64, dtype=torch.bfloat16)
     with pytest.raises(KernelError, match="cudnn needs a CUDA GPU"):
         attend(q, q, q, kernel="cudnn")
@@ -399,7 +399,7 @@ def test_the_reference_agrees_with_both_on_a_plain_call():
 
 
 @interpreted
-def test_without_gradients_the_kernel_is_called_past_the_operator():
+def test_without_gradients_the_kernel_is_called_without_the_operator():
     q = torch.randn(2, 2, 40, 16)
     mask = (Window(4) | Global(marks(2, 40, (0, 0), (0, 9), (1, 0)))) & Lengths(torch.tensor([40, 30]))
     with torch.no_grad():
@@ -409,7 +409,7 @@ def test_without_gradients_the_kernel_is_called_past_the_operator():
 
 
 @interpreted
-def test_derivatives_forwards_are_refused_and_not_left_out():
+def test_forward_mode_ad_raises_instead_of_dropping_tangents():
     q = torch.randn(1, 2, 9, 16)
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(q, q)

@@ -40,7 +40,7 @@ def check() -> None:
                 torch.testing.assert_close(made, expected, atol=tolerance, rtol=tolerance)
 
 
-def test_it_meets_the_reference_forward_and_backward():
+def test_it_agrees_with_the_reference_forward_and_backward():
     if cuda:
         check()
         return
@@ -67,12 +67,12 @@ def call(tokens: int = 65, width: int = 16, **changes) -> AttentionInputs:
         ({"k": torch.zeros(1, 1, 65, 16), "v": torch.zeros(1, 1, 65, 16)}, "the same shape"),
     ],
 )
-def test_what_it_cannot_do_it_says(monkeypatch, changes, why):
+def test_unsupported_inputs_have_a_reason(monkeypatch, changes, why):
     monkeypatch.setattr(triton_small, "interpreted", lambda: True)
     assert triton_small.unsupported_reason(call()) is None
     assert why in triton_small.unsupported_reason(call(**changes))
 
 
-def test_on_a_cpu_it_is_refused(monkeypatch):
+def test_on_a_cpu_it_is_unsupported(monkeypatch):
     monkeypatch.setattr(triton_small, "interpreted", lambda: False)
     assert triton_small.unsupported_reason(call()) == "short needs a CUDA GPU, q is on cpu"

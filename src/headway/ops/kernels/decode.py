@@ -61,7 +61,7 @@ def _batched(
 
 
 def is_faster_for(inputs: AttentionInputs) -> bool:
-    """On a GPU: whether the queries are so few and the keys so many that one program per head would leave it idle."""
+    """On a GPU: whether few queries over many keys would leave it mostly idle with one program per head."""
     return inputs.q.is_cuda and not inputs.dropout and inputs.queries <= MAX_QUERIES and inputs.keys >= LONG_KEYS
 
 
