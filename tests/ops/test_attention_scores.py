@@ -14,7 +14,7 @@ SIZES = Sizes(queries=7, keys=7)
 
 
 def call(mask: str, bias: str, kernel: str):
-    """A case in float32: its tensors, its mask and bias, and the kernel's output; None if it does not support the case."""
+    """A case in float32: its tensors, its mask and bias, and the kernel's output; None if it is unsupported."""
     pick = picker(3)
     drawn = case(pick, SIZES, MASKS[mask](pick, SIZES), bias)
     q, k, v = (each.float() for each in (drawn.q, drawn.k, drawn.v))

@@ -63,6 +63,7 @@ def call(tokens: int = 65, width: int = 16, **changes) -> AttentionInputs:
         ({"width": 24}, "head widths 16, 32, 64"),
         ({"mask": ops.Causal()}, "only supported mask is NotSelf() without an offset, got Causal"),
         ({"mask": ops.NotSelf(offset=3)}, "only supported mask is NotSelf"),
+        ({"q": torch.zeros(1, 2, 65, 16, dtype=torch.float64)}, "does not support float64"),
         ({"dropout": 0.1}, "dropout, bias and forward-mode AD are not supported"),
         ({"k": torch.zeros(1, 1, 65, 16), "v": torch.zeros(1, 1, 65, 16)}, "the same shape"),
     ],

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import sys
 
+import torch
 from torch import Tensor
 
 from headway._compile import triton_missing
 from headway.ops.kernels.base import AttentionInputs, capability, in_forward_ad
 from headway.ops.masks import NotSelf
 
+DTYPES = (torch.bfloat16, torch.float16, torch.float32)  # the sums are in float32
 MAX_TOKENS = 128
 HEAD_WIDTHS = (16, 32, 64)
 FASTER_TOKENS = (16, 128)  # from and to, with heads of 16: where it was faster than torch's kernels on an H200
@@ -40,6 +42,9 @@ def unsupported_reason(inputs: AttentionInputs) -> str | None:
     """Why these inputs are not supported, or None."""
     if missing := triton_missing():
         return missing
+    if inputs.q.dtype not in DTYPES:
+        dtype = str(inputs.q.dtype).removeprefix("torch.")
+        return f"short does not support {dtype}, only bfloat16, float16 and float32"
     if inputs.dropout or inputs.bias is not None or in_forward_ad():
         return "dropout, bias and forward-mode AD are not supported"
     if inputs.mask is not None and (not isinstance(inputs.mask, NotSelf) or not _at_zero(inputs.mask)):
