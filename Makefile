@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 WORKERS ?= 2
 
-.PHONY: help venv demo test test-slow check format bench clean
+.PHONY: help venv demo test test-slow check format bench phrases config-docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -41,6 +41,12 @@ format: $(INSTALLED)  ## let ruff rewrite
 
 bench: $(INSTALLED)  ## headway against its peers, side by side
 	$(BIN)/headway bench attend
+
+phrases: $(INSTALLED)  ## write the phrases of tools/phrases into the package
+	$(BIN)/python -m tools.phrases
+
+config-docs: $(INSTALLED)  ## write docs/config.md, the list of all config keys
+	$(BIN)/python tools/config_docs.py
 
 clean:  ## everything that is not source
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -6,7 +6,7 @@ from headway.config import kind, override, parse, plain
 from headway.errors import ConfigError
 from headway.models import GptConfig, RnnSeq2SeqConfig
 from headway.nn.norms import RMSNorm
-from headway.nn.positions import T5, Alibi, Learned, Rotary, SinusoidalHalves, SinusoidalTensor2Tensor
+from headway.nn.positions import T5, AlibiBias, Learned, Rotary, SinusoidalHalves, SinusoidalTensor2Tensor
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.rnn_attention import AlignmentConfig
 
@@ -18,7 +18,7 @@ SEQ2SEQ = RnnSeq2SeqConfig(vocab=10, encoder=GRU, decoder=GRU, attention=Alignme
 @pytest.mark.parametrize(
     ("config", "name"),
     [
-        (Alibi, "alibi"), (T5, "t5"), (RMSNorm, "rms-norm"), (SinusoidalHalves, "sinusoidal-halves"),
+        (AlibiBias, "alibi"), (T5, "t5"), (RMSNorm, "rms-norm"), (SinusoidalHalves, "sinusoidal-halves"),
         (SinusoidalTensor2Tensor, "sinusoidal-tensor2tensor"), (GptConfig, "gpt"), (RnnSeq2SeqConfig, "rnn-seq2seq"),
     ],
 )  # fmt: skip
@@ -38,7 +38,7 @@ def test_plain_data_and_back(config):
         ({"position": "none"}, "position", None),
         ({"position": {"type": "rotary", "base": 500.0}}, "position", Rotary(base=500.0)),
         ({"position": "rotary", "position.layout": "halves"}, "position", Rotary(layout="halves")),
-        ({"position": Alibi()}, "position", Alibi()),
+        ({"position": AlibiBias()}, "position", AlibiBias()),
         ({"position.concat": "4"}, "position", Learned(concat=4)),
         ({"layers": "3"}, "layers", 3),
         ({"dropout": 0}, "dropout", 0.0),

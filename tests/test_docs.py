@@ -25,17 +25,19 @@ from PIL import Image
 
 import headway
 from headway.bench import BENCHES
-from headway.cli import EPILOG, _parser, main, overrides_of
-from headway.cli.commands.lab import LABS
+from headway.cli import main
 from headway.cli.commands.train import resolve
+from headway.cli.labs import LABS
+from headway.cli.options import overrides_of
+from headway.cli.parser import EPILOG, build_parser
 from headway.config import override
 from headway.data.synthetic.tones import tones
-from headway.data.wav import write_wav
 from headway.errors import ConfigError
 from headway.presets import PRESETS
 from headway.training.config import TrainConfig
 from tests.captioned import write_pictures
 from tests.interop.folders import write_gpt2
+from tests.sounds import write_wav
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
@@ -152,6 +154,9 @@ RUN = {
         f"--model.width 16 --model.inner 32 --model.heads 2 --train.batch_tokens 256 {SHORT}"
     ),
     "headway lab pondering --plot ponder.png": "--steps 5",
+    "headway train gpt-char --help": "",
+    "headway info runs/en-de": "",
+    "headway info runs/en-de --json": "",
     "headway presets": "",
     "headway presets gpt2": "",
     "headway --version": "",
@@ -229,7 +234,7 @@ def typed_lines(block: str) -> list[str]:
 
 
 def subparsers() -> dict[str, ArgumentParser]:
-    return _parser()._subparsers._group_actions[0].choices
+    return build_parser()._subparsers._group_actions[0].choices
 
 
 def examples() -> list[str]:
@@ -424,7 +429,7 @@ def test_every_flag_and_argument_there_is_stands_in_the_table_of_commands():
     rows = {span.split()[1]: span for span in reversed(spans(text)) if span.startswith("headway ")}
     common = {"--help", "--device"}
     assert common <= flags_in(text)
-    assert flags_of(_parser()) <= flags_in(text)
+    assert flags_of(build_parser()) <= flags_in(text)
     for name, parser in subparsers().items():
         assert name in rows, f"headway {name} is not in docs/commands.md"
         missing = flags_of(parser) - common - flags_in(rows[name])
@@ -450,7 +455,7 @@ def parses_somewhere(words: list[str], *, first: str | None = None) -> bool:
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, RESULTS])
 def test_every_setting_and_flag_within_a_line_is_one(document):
-    known = set().union(*map(flags_of, [_parser(), *subparsers().values()]))
+    known = set().union(*map(flags_of, [build_parser(), *subparsers().values()]))
     for span in spans(read(document)):
         if not span.startswith("--") or re.search(r"\b[A-Z]{2,}\b", span):
             continue
@@ -462,7 +467,7 @@ def test_every_setting_and_flag_within_a_line_is_one(document):
 def parses(command: str) -> None:
     """Hold a command to the parser, and a training's settings to its preset. `N` stands for a number."""
     words = [re.sub(r"^N$", "1", word) for word in shlex.split(command)][1:]
-    arguments, rest = _parser().parse_known_args(words)
+    arguments, rest = build_parser().parse_known_args(words)
     arguments.overrides = rest
     if arguments.command == "train":
         resolve(arguments)

@@ -8,7 +8,7 @@ import numpy as np
 from headway.models import WorldConfig, build_model
 from headway.models.observation import Numbers, Tokens
 from headway.tasks.world_model.schedule import Round
-from headway.tasks.world_model.training import WorldModel, WorldTask
+from headway.tasks.world_model.training import WorldModel, WorldTraining
 from headway.training.config import TrainConfig
 from headway.training.trainer import Trainer
 from tests.training.small import Silent
@@ -49,8 +49,8 @@ if "Odd-v0" not in gymnasium.registry:
     gymnasium.register("Odd-v0", entry_point=Odd)
 
 
-def task(folder, name="FrozenLake-v1", config=TASK, *, seed=0) -> WorldTask:
-    return WorldTask(config, name, folder, batch_tokens=TRAIN.batch_tokens, seed=seed)
+def task(folder, name="FrozenLake-v1", config=TASK, *, seed=0) -> WorldTraining:
+    return WorldTraining(config, name, folder, batch_tokens=TRAIN.batch_tokens, seed=seed)
 
 
 def trainer(folder, model=LAKE, name="FrozenLake-v1", config=TASK, train=TRAIN, *, seed=0) -> Trainer:

@@ -12,7 +12,8 @@ from headway._lazy import on_demand
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from headway.inspection import capture, taps
+    from headway.inspection.capture import capture
+    from headway.inspection.tap_names import taps
     from headway.ops import (
         Alibi,
         Causal,

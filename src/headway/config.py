@@ -1,9 +1,9 @@
-"""Configs as plain data and back: a choice goes by its name, a key by its path, and a typo gets one clear line.
+"""Configs as plain data and back.
 
 A config is a tree of frozen dataclasses. `plain` writes it as dicts, lists and scalars; `parse` reads that back, typed
-by the dataclasses themselves; `override` changes it by dotted keys. Where a field allows several dataclasses, each goes
-by its name in small letters with dashes (`SinusoidalHalves` is "sinusoidal-halves"), alone or as `type` beside its
-settings. Where they come from many files it allows a `Choice`: only what is named is imported.
+by the dataclasses; `override` changes values by dotted keys. Where a field allows several dataclasses, each is named in
+lower case with dashes (`SinusoidalHalves` is "sinusoidal-halves"), alone or as `type` among its settings. A `Choice`
+is such a union whose dataclasses are imported only when named.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ TAG = "type"
 
 
 def positive(name: str, value: int, *, least: int = 1) -> None:
-    """Raise ConfigError unless a size is a whole number of at least `least`."""
+    """Raise ConfigError unless a size is an integer of at least `least`."""
     if not isinstance(value, int) or value < least:
         raise ConfigError(f"{name}={value!r}, allowed: whole numbers from {least}")
 
 
 def probability(name: str, value: float) -> None:
-    """Raise ConfigError unless a share, such as a dropout, is at least 0 and below 1."""
+    """Raise ConfigError unless a probability, such as dropout, is at least 0 and below 1."""
     if not 0.0 <= value < 1.0:
         raise ConfigError(f"{name}={value}, allowed: at least 0 and below 1")
 
 
 def kind(config: type) -> str:
-    """The name a choice goes by: its class variable `name`, else its class name in small letters with dashes."""
+    """The config name of a dataclass: its class variable `name`, else the class name in lower case with dashes."""
     own = vars(config).get("name")
     return own if isinstance(own, str) else _kind(config.__name__)
 
@@ -49,15 +49,15 @@ def _kind(name: str) -> str:
 
 
 def names(config: type) -> tuple[str, ...]:
-    """The name a choice is written with, and the older ones it is still read by (its class variable `aliases`)."""
+    """The config name of a dataclass, and older ones that are still accepted (its class variable `aliases`)."""
     return (kind(config), *vars(config).get("aliases", ()))
 
 
 class Choice(Mapping[str, type]):
-    """A registry of dataclasses by name, each imported when it is looked up: a union for the reader of a config.
+    """A registry of dataclasses by name, each imported when it is looked up; in a config, a union of them.
 
-    `homes` has, for each name, "module:Class". Installed packages add to it through the entry points of `group`, which
-    are searched only for a name that is not built in. A config can name what is registered here, never a module.
+    `homes` maps each name to "module:Class". Installed packages add to it through the entry points of `group`, which
+    are searched only for names that are not built in. A config can name only what is registered, never a module.
     """
 
     def __init__(
@@ -83,8 +83,8 @@ class Choice(Mapping[str, type]):
 
 @cache
 def plugins(group: str | None) -> dict[str, EntryPoint]:
-    """What installed packages register under an entry point group, by name."""
-    from importlib.metadata import entry_points  # a tenth of a second, which few commands need
+    """The entry points of a group, by name."""
+    from importlib.metadata import entry_points  # takes a tenth of a second, and few commands need it
 
     return {} if group is None else {each.name: each for each in entry_points(group=group)}
 
@@ -121,12 +121,12 @@ def override(config: C, changes: Mapping[str, object]) -> C:
         *parents, last = path.split(".")
         branch = tree
         for depth, key in enumerate(parents):
-            if isinstance(branch.get(key), str):  # a choice given by name alone, which now gets settings
+            if isinstance(branch.get(key), str):  # a choice given by name only, which now gets settings
                 branch[key] = {TAG: branch[key]}
             if not isinstance(branch.get(key), dict):
                 raise ConfigError(f"no config key {path!r}: {'.'.join(parents[: depth + 1])} has no settings")
             branch = branch[key]
-        branch[last] = plain(value)  # a key that does not exist is named by `parse`, with its neighbours
+        branch[last] = plain(value)  # an unknown key is reported by `parse`, with the known ones
     return parse(type(config), tree)
 
 
@@ -166,7 +166,7 @@ def _read(wanted: Any, value: Any, path: str) -> Any:
 
 
 def _read_choice(classes: Mapping[str, type], others: list[Any], value: Any, path: str) -> Any:
-    """One of several types: a dataclass by its name, None by "none", otherwise the first scalar that fits."""
+    """One of several types: a dataclass by name, None by "none", otherwise the first scalar type that fits."""
     if value is None or value == "none":
         if type(None) in others:
             return None

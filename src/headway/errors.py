@@ -1,30 +1,29 @@
-"""The errors headway raises on purpose: one line each, naming the value received and what is allowed.
+"""The errors that headway raises: one line each, naming the value received and what is allowed.
 
-Every class carries the exit code its command ends with, so that the table in the documentation and the
-behaviour of the program are one fact.
+Each class has the exit code with which a command ends.
 """
 
 from __future__ import annotations
 
 
 class HeadwayError(Exception):
-    """Something the user can mend; shown as one line, a traceback only with `--debug`."""
+    """Base class: shown as one line, with a traceback only under `--debug`."""
 
     exit_code = 1
 
 
 class ConfigError(HeadwayError):
-    """A setting that makes no sense, alone or beside another."""
+    """An invalid setting, alone or in combination with another."""
 
     exit_code = 2
 
 
 class ShapeError(ConfigError):
-    """A tensor or mask whose dimensions do not fit the others."""
+    """A tensor or mask of the wrong shape."""
 
 
 class KernelError(ConfigError):
-    """A kernel that was asked for by name and cannot do this call."""
+    """A kernel that was requested by name and does not support the call."""
 
 
 class DataError(HeadwayError):
@@ -34,38 +33,38 @@ class DataError(HeadwayError):
 
 
 class TooLongError(DataError):
-    """A sequence of more tokens than a model has positions for."""
+    """A sequence longer than the positions of a model."""
 
 
 class VerificationError(HeadwayError):
-    """Ways to the same logits that give other ones."""
+    """Two code paths disagree on the logits."""
 
     exit_code = 3
 
 
 class NoRunError(HeadwayError):
-    """No such run, or none of its checkpoints is sound."""
+    """No such run, or no valid checkpoint in it."""
 
     exit_code = 4
 
 
 class StorageError(HeadwayError):
-    """The disk would not take what was to be written."""
+    """A file could not be written, for instance on a full disk."""
 
     exit_code = 5
 
 
 class NonFiniteError(HeadwayError):
-    """Training met a number that is none."""
+    """The loss or gradient is NaN or infinite."""
 
     exit_code = 6
 
 
 class BadModelError(HeadwayError):
-    """A model folder that cannot be taken up: what is wrong with it, in which file, field or tensor."""
+    """A model folder that cannot be imported: what is wrong, in which file, field or tensor."""
 
     exit_code = 7
 
 
 class AdviceWarning(UserWarning):
-    """One line of advice: headway went on in another way than the one asked for."""
+    """Headway continues in another way than the one requested; one line says why."""

@@ -1,9 +1,8 @@
-"""The comparisons run and give what they promise; how fast they find anything is no test."""
+"""The benchmarks run at small sizes and report their values; the speed itself is not tested."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 import torch
@@ -28,85 +27,66 @@ from headway.errors import ConfigError
 from headway.models import EncoderDecoderConfig, VitConfig
 from headway.presets import PRESETS
 
-
-@pytest.fixture
-def small(monkeypatch):
-    preset = PRESETS["transformer-tiny"]
-    sizes = {"vocab": 200, "width": 32, "inner": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1}
-    smaller = replace(
-        preset,
-        config=lambda: override(preset.config(), sizes),
-        run=lambda model: override(preset.run(model), {"train.batch_tokens": 256}),
-    )
-    monkeypatch.setattr(train_text, "PRESETS", {"transformer-tiny": smaller})
-    monkeypatch.setattr(train_text, "STEPS", 1)
-    monkeypatch.setattr(train_text, "ROUNDS", 1)
+TINY = {
+    "model.vocab": 200, "model.width": 32, "model.inner": 32, "model.heads": 2, "model.encoder_layers": 1,
+    "model.decoder_layers": 1, "train.batch_tokens": 256,
+}  # fmt: skip
 
 
-def test_training_beside_marian(small, capsys):
-    assert main(["bench", "train-text", "--json"]) == 0
-    values = json.loads(capsys.readouterr().out)
+def test_training_against_marian():
+    report = train_text.run(Options(), train_text.TrainTextSizes(changes=TINY, steps=1, rounds=1))
+    values = report.to_json()
     assert set(values) == {"fp32", "bf16", "best", "loading_share", "padding"}
     assert all(value > 0 for value in values.values())
     assert values["padding"] < 0.1
 
 
-def test_training_on_own_data(small, tmp_path):
+def test_training_on_own_data(tmp_path, monkeypatch):
     for side, line in (("en", "one two three"), ("de", "eins zwei drei vier")):
         (tmp_path / f"train.{side}").write_text(f"{line}\n" * 60)
-    options = Options(data=str(tmp_path))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOME", str(tmp_path))
-        preset = train_text.PRESETS["transformer-tiny"]
-        smaller = replace(preset, run=lambda model, run=preset.run: override(run(model), {"data.tokenizer.vocab": 30}))
-        patch.setattr(train_text, "PRESETS", {"transformer-tiny": smaller})
-        report = bench("train-text")(options)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    sizes = train_text.TrainTextSizes(changes={**TINY, "data.tokenizer.vocab": 30}, steps=1, rounds=1)
+    report = train_text.run(Options(data=str(tmp_path)), sizes)
     assert report.figures["padding"] == 0  # every line is as long as the others
     assert [result.name for result in report.results] == ["fp32", "bf16", "best"]
 
 
 def test_generated_batches_are_as_long_as_multi30ks():
-    task = train_text._task(PRESETS["transformer-tiny"].recipe(), Options())
+    task = train_text.make_task(PRESETS["transformer-tiny"].recipe(), Options())
     train = task.splits["train"]
     assert train.source.lengths.mean() == pytest.approx(13.77, abs=0.1)
     assert train.target.lengths.mean() == pytest.approx(13.99, abs=0.15)
     assert train_text.padding(task.order) < 0.1
 
 
-def test_slopes_of_window_attention_and_two_layers_beside_transformers(capsys, monkeypatch):
-    sizes = {"LENGTHS": (64, 128, 256), "RADIUS": 8, "WIDTH": 64, "ROUNDS": 1, "ON_CPU": ((1, 32),)}
-    for name, value in sizes.items():
-        monkeypatch.setattr(longformer, name, value)
+def test_slopes_of_window_attention_and_two_layers_against_transformers(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    assert main(["bench", "longformer", "--json"]) == 0
-    values = json.loads(capsys.readouterr().out)
+    sizes = longformer.LongformerSizes(lengths=(64, 128, 256), radius=8, width=64, rounds=1, on_cpu=((1, 32),))
+    values = longformer.run(Options(), sizes).to_json()
     assert set(values) == {"cpu_float32_1x32", "time_slope", "memory_slope", "longest_seconds", "longest_mib"}
     assert longformer.slope((2, 4, 8), [3.0, 12.0, 48.0]) == pytest.approx(2.0)
 
 
-def test_a_vision_transformer_beside_transformers(capsys, monkeypatch):
+def test_a_vision_transformer_against_transformers():
     small = VitConfig(classes=5, image=32, width=32, layers=1, heads=2, inner=64)
-    for name, value in {"MODEL": small, "BATCHES": (2,), "ROUNDS": 1}.items():
-        monkeypatch.setattr(vit_cpu, name, value)
-    assert main(["bench", "vit-cpu", "--json"]) == 0
-    values = json.loads(capsys.readouterr().out)
+    values = vit_cpu.run(Options(), vit_cpu.VitCpuSizes(model=small, batches=(2,), rounds=1)).to_json()
     assert {"batch2_fp32_transformers", "batch2_auto_transformers", "auto_logit_error"} <= set(values)
     assert 0 <= values.pop("auto_logit_error") < 0.1
     assert all(value > 0 for value in values.values())
 
 
 def test_a_step_of_the_trainer_and_what_loading_takes_of_it(tmp_path, monkeypatch):
-    """The parts of vit-gpu that need no GPU to be tried."""
+    """The parts of vit-gpu that run without a GPU."""
     monkeypatch.setattr("torch.cuda.synchronize", lambda: None)
     monkeypatch.setattr("torch.compile", lambda called, **how: called)
     monkeypatch.setattr("headway.training.trainer.pick_device", lambda wanted: torch.device("cpu"))
-    for name, value in {"IMAGES": 8, "BATCH": 4, "STEPS": 1, "ROUNDS": 1}.items():
-        monkeypatch.setattr(vit_gpu, name, value)
-    sizes = {"model.image": 32, "task.size": 32, "model.layers": 1, "model.width": 16, "model.heads": 2}
-    trainer = vit_gpu._trainer(override(PRESETS["vit-s16"].recipe(), sizes), tmp_path)
-    times = vit_gpu._in_turns({"trainer": lambda: len(trainer.go_on())})
+    sizes = vit_gpu.VitGpuSizes(images=8, batch=4, steps=1, rounds=1)
+    changes = {"model.image": 32, "task.size": 32, "model.layers": 1, "model.width": 16, "model.heads": 2}
+    trainer = vit_gpu.make_trainer(override(PRESETS["vit-s16"].recipe(), changes), tmp_path, sizes)
+    times = vit_gpu.time_in_turns({"trainer": lambda: len(trainer.next_steps())}, sizes)
     assert times["trainer"] > 0
-    assert set(vit_gpu._shares(trainer, times["trainer"])) == {"loading_share_recipe", "loading_share_everything"}
+    shares = vit_gpu.loading_shares(trainer, times["trainer"], sizes)
+    assert set(shares) == {"loading_share_recipe", "loading_share_everything"}
 
 
 def test_flash_beside_its_peers_and_auto_beside_the_best(monkeypatch):
@@ -125,6 +105,12 @@ def test_flash_beside_its_peers_and_auto_beside_the_best(monkeypatch):
     assert values["alibi_128_16384_both_auto_over_best"] == 1.05
     assert values["causal_64_4096_both_auto_over_best"] == 1.0
     assert values["auto_over_best_worst"] == 1.05
+
+
+def test_the_command_prints_a_report(monkeypatch, capsys):
+    monkeypatch.setattr("headway.bench.imagine.run", lambda options: Report([Result("a", 2.0, 3.0)], {"b": 0.5}))
+    assert main(["bench", "imagine", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"a": 1.5, "b": 0.5}
 
 
 def test_a_report_is_flat():
@@ -154,42 +140,38 @@ def test_decoding_beside_ctranslate2(capsys):
     assert all(value > 0 for value in values.values())
 
 
-def test_what_looking_costs(monkeypatch, capsys):
+def test_the_overhead_of_capture():
     small = {"vocab": 50, "width": 24, "heads": 4, "layers": 6}
-    monkeypatch.setattr(capture, "GPT2", override(capture.GPT2, small))
-    monkeypatch.setattr(capture, "SMALL", override(capture.SMALL, small))
-    for name, value in (("LENGTHS", (16,)), ("ROUNDS", 1), ("ROWS", (256, 512)), ("AT", 512), ("GROWING", (512, 1024))):
-        monkeypatch.setattr(capture, name, value)
-    assert main(["bench", "capture", "--json"]) == 0
-    values = json.loads(capsys.readouterr().out)
+    sizes = capture.CaptureSizes(
+        timed=override(capture.GPT2, small), measured=override(capture.SMALL, small), lengths=(16,), rounds=1,
+        rows=(256, 512), length=512, growing=(512, 1024),
+    )  # fmt: skip
+    values = capture.run(Options(), sizes).to_json()
     assert {name for name in values if "slope" in name} == {"memory_slope_in_rows", "memory_slope_in_length"}
     assert 0.5 < values["memory_slope_in_rows"] < 1.2
     assert values["memory_slope_in_length"] < 1.2
     assert values["weights_one_layer_of_twelve_T16"] > 0
 
 
-def test_imagination_is_counted_in_model_steps(monkeypatch):
-    for name, value in (("DREAMS", 8), ("HORIZON", 3), ("ROUNDS", 1)):
-        monkeypatch.setattr(imagine, name, value)
-    report = bench("imagine")(Options())
+def test_imagination_is_counted_in_model_steps():
+    small = imagine.ImagineSizes(rollouts=8, horizon=3, rounds=1)
+    report = imagine.run(Options(), small)
     assert report.figures["model_steps_per_second"] > 0
     assert report.results[0].name == "8 dreams of 3 steps, against no cache"
 
 
 def test_starting(monkeypatch, tmp_path):
     small = EncoderDecoderConfig(vocab=40, width=16, inner=16, heads=2, encoder_layers=1, decoder_layers=1)
-    monkeypatch.setattr(start_up, "MODEL", small)
-    monkeypatch.setattr(start_up, "ROUNDS", 1)
-    monkeypatch.setattr(start_up, "marian", lambda: None)  # the peer is no model here, only a process
+    monkeypatch.setattr(start_up, "marian", lambda: None)  # here the peer is only a process, without a model
     monkeypatch.setattr(start_up, "converted", lambda *given: tmp_path)
     monkeypatch.setattr(start_up, "CTRANSLATE2", "print('un chat')")
-    report = bench("start-up")(Options())
+    report = start_up.run(Options(), start_up.StartUpSizes(model=small, rounds=1))
     first, whole = report.results
     assert 0 < first.ours < whole.ours
     assert 0 < first.peer < whole.peer
     assert 0 < report.figures["tokens"] <= 53
 
 
-def test_a_side_that_fails_is_no_side():
+def test_a_contender_that_fails_is_an_error():
     with pytest.raises(ConfigError, match="exit code 3"):
         start_up._started(["-c", "raise SystemExit(3)"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,12 @@ from PIL import Image
 
 import headway
 from headway.cli import main
+from headway.data import image_decoding
 from headway.data.synthetic.shapes import SHAPES, scenes
+from headway.inspection.page import head_ablation
 from headway.nn.patches import Patches
-from headway.tasks.captioning.attention_maps import cut
+from headway.tasks.image_classification.patches import image_patches
+from tests.pages import payload_of
 
 TINY = [
     word for key in ("width 16", "inner 32", "heads 2", "layers 1", "image 16")
@@ -89,7 +91,7 @@ def test_other_images_are_all_judged(run, tmp_path, capsys):
     assert values["accuracy_by_class"][1] is None
     (other / "circle").rename(other / "blob")
     assert main(["evaluate", str(run), "--data", str(other)]) == 3
-    assert "blob: no such class; there are: circle, square, triangle" in capsys.readouterr().err
+    assert "blob: unknown class; classes: circle, square, triangle" in capsys.readouterr().err
 
 
 def test_classify_gives_a_line_for_an_image(run, tmp_path, capsys):
@@ -117,14 +119,45 @@ def test_an_image_as_the_model_reads_it(run, tmp_path, capsys):
     assert Image.open(picture).format == "PNG"
     found = headway.load(run)
     (pixels,) = (each.pixels for each in found.classify([file]))
-    read = cut(found.config.model, pixels, (0.2, 0.4, 0.6))
+    kind = found.config.model.patches
+    assert (found.pipeline.patches(pixels).patches == image_patches(pixels, 4, kind, (0.2, 0.4, 0.6)).patches).all()
+    read = image_patches(pixels, 4, kind, (0.2, 0.4, 0.6))
     assert read.patches.shape == (4, 4, 4, 4, 3)
     assert (read.patches[1, 2] == pixels[:, 4:8, 8:12].transpose(1, 2, 0)).all()
     assert read.copies.shape == (5, 3, 16, 16)
     assert (read.copies[0] == pixels).all()
     assert (read.copies[1][:, 2:, 2:] == pixels[:, :-2, :-2]).all()
     assert read.copies[1][:, 0, 0].tolist() == [51, 102, 153]
-    assert cut(replace(found.config.model, patches=Patches()), pixels, (0.2, 0.4, 0.6)).copies is None
+    assert image_patches(pixels, 4, Patches(), (0.2, 0.4, 0.6)).copies is None
+
+
+def test_an_image_is_decoded_once_and_run_once_for_its_page(run, tmp_path, monkeypatch):
+    file, page = str(next((run.parent / "data").rglob("*.png"))), tmp_path / "page.html"
+    found, decoded, passes = headway.load(run, device="cpu"), [], []
+    whole = image_decoding.decode
+    monkeypatch.setattr(image_decoding, "decode", lambda *given: decoded.append(given) or whole(*given))
+    found.model.patches.register_forward_hook(lambda *_: passes.append(1))
+    explanation = found.pipeline.explain(file)
+    assert (len(decoded), len(passes)) == (1, 0)
+    explanation.forward()
+    passes.clear()
+    monkeypatch.setattr(head_ablation, "MAX_OPERATIONS", 0)  # which would run it again without each head
+    found.look(file, page)
+    assert (len(decoded), len(passes)) == (2, 1)
+    assert payload_of(page)["said"] == found.classify([file])[0].top[0][0]
+
+
+def test_look_refuses_a_model_without_attention(tmp_path, capsys):
+    pictures(tmp_path / "data")
+    small = ["--model.widths", "4,8", "--model.blocks", "1", "--task.size", "16"]
+    where = ["--data", str(tmp_path / "data"), "--out", str(tmp_path / "run"), "--data.cache", str(tmp_path / "cache")]
+    assert main(["train", "convnet", *where, *small, *QUICK]) == 0
+    file = str(next((tmp_path / "data").rglob("*.png")))
+    capsys.readouterr()
+    assert main(["look", str(tmp_path / "run"), file, "-o", str(tmp_path / "page.html")]) == 2
+    assert re.search("a Conv[nN]et has no attention to look at", capsys.readouterr().err)
+    assert main(["classify", str(tmp_path / "run"), file, "--patches", "p.png"]) == 2
+    assert "does not read images as patches; only a vision transformer does" in capsys.readouterr().err
 
 
 def test_what_a_classifier_does_not_do(run, capsys):
@@ -133,7 +166,7 @@ def test_what_a_classifier_does_not_do(run, capsys):
     assert main(["generate", str(run), "--prompt", "x"]) == 2
     assert main(["score", str(run), "a\tb"]) == 2
     assert main(["evaluate", str(run), "--stride", "2"]) == 2
-    assert "--stride is for a language model" in capsys.readouterr().err
+    assert "--stride is not supported by an image classifier" in capsys.readouterr().err
 
 
 def test_a_classifier_is_verified_with_images_of_its_own(run, capsys):
@@ -150,6 +183,7 @@ def test_a_classifier_is_verified_with_images_of_its_own(run, capsys):
         (["nowhere.png"], 3, "nowhere.png: no such file"),
         (["FAKE"], 3, "not a readable image"),
         (["FAKE", "--out", "x.svg"], 2, "--out x.svg, allowed: a name that ends in .png"),
+        ([], 2, "no image:"),
     ],
 )
 def test_mistakes_of_classify(run, tmp_path, capsys, arguments, code, message):

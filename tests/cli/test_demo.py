@@ -7,7 +7,7 @@ import re
 
 from headway.cli import main
 from headway.cli.commands.demo import SENTENCES
-from headway.tasks.translation.training import TranslationTask
+from headway.tasks.translation.training import TranslationTraining
 
 
 def test_the_demo_trains_scores_translates_and_goes_on_when_asked_again(tmp_path, capsys, monkeypatch):
@@ -29,7 +29,7 @@ def test_the_demo_trains_scores_translates_and_goes_on_when_asked_again(tmp_path
     assert json.loads((out / "latest.json").read_text()) == {"step": 8}
 
     # Decoding both splits again would take as long again.
-    monkeypatch.setattr(TranslationTask, "search", lambda task, model, device, sources, *_: [[] for _ in sources])
+    monkeypatch.setattr(TranslationTraining, "search", lambda task, model, device, sources, *_: [[] for _ in sources])
     monkeypatch.setattr("headway.cli.commands.demo.write_page", lambda *_: None)  # nothing is found to write about
     assert main(["demo", "--steps", "10", "--out", str(out)]) == 0
     second = capsys.readouterr()

@@ -13,7 +13,7 @@ import headway
 from headway.cli import main
 from headway.cli.commands.evaluate import _strict
 from headway.cli.report import MARK, running_lines, sentence_lines
-from headway.tasks.translation.training import TranslationTask
+from headway.tasks.translation.training import TranslationTraining
 from tests.cli.test_commands import QUICK, parallel, train_words
 
 POSITIONS = {"forced_accuracy", "free_accuracy", "mean_divergence"}
@@ -102,13 +102,13 @@ def test_translations_for_machines(translator, capsys):
 
 
 def test_with_a_beam_of_one_nothing_is_decoded_twice(translator, capsys, monkeypatch):
-    decode, beams = TranslationTask.hypotheses, []
+    decode, beams = TranslationTraining.hypotheses, []
 
     def watched(self, *arguments, **settings):
         beams.append(arguments[3].beam)
         return decode(self, *arguments, **settings)
 
-    monkeypatch.setattr(TranslationTask, "hypotheses", watched)
+    monkeypatch.setattr(TranslationTraining, "hypotheses", watched)
     one = flat([translator, "--beam", 1], capsys)
     assert beams == [1]
     two = flat([translator, "--beam", 2], capsys)

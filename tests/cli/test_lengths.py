@@ -194,7 +194,7 @@ def test_the_lab_compares_positions_and_goes_on_where_it_stopped(home, cache, ca
     ("more", "told"),
     [
         (["--kinds", "learned,sideways"], "sideways"),
-        (["--train.seed", "3"], "--train.seed 3: here --seed says it"),
+        (["--train.seed", "3"], "--train.seed 3: use --seed for it in this lab"),
         (["--task.context", "32"], "task.context=32, model.context=64: expected the same"),
     ],
 )

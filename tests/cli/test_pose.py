@@ -16,7 +16,8 @@ from headway.data import poses
 from headway.data.synthetic import tone_images as sounds
 from headway.data.synthetic.stick_figures import KEYPOINTS, figures
 from headway.data.synthetic.tones import KINDS, tones
-from headway.data.wav import write_wav
+from tests.pages import payload_of
+from tests.sounds import write_wav
 
 QUICK = [
     word for key in ("steps 4", "evaluate_every 2", "save_every 2", "batch_tokens 4", "device cpu")
@@ -53,7 +54,7 @@ def test_pose_is_evaluated_as_coco_does(run, capsys):
     assert main(["evaluate", str(run)]) == 0
     assert "mean_oks" in capsys.readouterr().out
     assert main(["evaluate", str(run), "--plot", "a.png"]) == 2
-    assert "is a pose model" in capsys.readouterr().err
+    assert "--plot is not supported by a pose model" in capsys.readouterr().err
     last = json.loads((run / "log.jsonl").read_text().splitlines()[-1])
     assert set(last) == {"step", "val_loss", "val_oks_ap"}
 
@@ -75,13 +76,31 @@ def test_the_skeleton_is_drawn(run, tmp_path, capsys):
     assert (figure.keypoints[:, :2] <= 32).all()
 
 
+def test_a_pose_has_a_page(run, tmp_path, capsys):
+    file, page = str(run.parent / "figure.png"), tmp_path / "page.html"
+    assert main(["look", str(run), file, "-o", str(page)]) == 0
+    payload = payload_of(page)
+    assert (payload["kind"], payload["given"]) == ("pose", "figure.png")
+    assert payload["sequences"]["patches"]["grid"] == [4, 4]
+    assert payload["sequences"]["keypoints"]["tokens"] == list(KEYPOINTS)
+    assert [entry["keys"] for entry in payload["attentions"]] == ["patches"]
+    output = payload["output"]
+    assert (output["sequence"], output["size"]) == ("keypoints", 16 * 16)
+    found = headway.load(run, device="cpu")
+    (figure,) = found.pose([file])
+    maps = found.pipeline.heat_maps(figure.pixels)[0].flatten(1)
+    assert [row[0] for row in output["ids"]] == maps.argmax(1).tolist()
+    cell = output["ids"][0][0]
+    assert output["words"][str(cell)] == f"x {2 * (cell % 16) + 1} y {2 * (cell // 16) + 1}"
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
         (["pose", "RUN", "nowhere.png"], 3, "nowhere.png: no such file"),
         (["pose", "RUN", "a.png", "--out", "x.svg"], 2, "--out x.svg, allowed: a name that ends in .png"),
-        (["classify", "RUN", "a.png"], 2, "does not classify images: it finds keypoints"),
-        (["translate", "RUN", "x"], 2, "is a pose model: it finds keypoints"),
+        (["classify", "RUN", "a.png"], 2, "is a pose model: it cannot classify; it can pose, evaluate"),
+        (["translate", "RUN", "x"], 2, "is a pose model: it cannot translate"),
         (["generate", "RUN", "--prompt", "x"], 2, "is a pose model"),
         (["verify", "RUN", "missing.png"], 3, "missing.png"),
         (
@@ -135,6 +154,16 @@ def test_tones_are_learnt_and_a_file_of_another_rate_is_classified(heard, tmp_pa
     assert main(["classify", str(heard / "run"), str(tmp_path / "a.wav"), "--top", "2", "--out", str(out)]) == 0
     assert len(capsys.readouterr().out.split("\t")) == 3
     assert Image.open(out).format == "PNG"
+
+
+def test_a_sound_has_a_page(heard, tmp_path, capsys):
+    write_wav(tmp_path / "a.wav", tones(1, seed=3, rate=11025, seconds=1.7).waves[0], 11025)
+    assert main(["look", str(heard / "run"), str(tmp_path / "a.wav"), "-o", str(tmp_path / "page.html")]) == 0
+    payload = payload_of(tmp_path / "page.html")
+    assert (payload["kind"], payload["given"]) == ("sound", "a.wav")
+    assert payload["sequences"]["patches"]["label"] == "Patches of the spectrogram"
+    assert payload["tensors"][payload["image"]["pixels"]]["shape"] == [32, 32, 3]
+    assert payload["said"] in KINDS
 
 
 def test_a_folder_of_wav_files(tmp_path, capsys):

@@ -123,7 +123,7 @@ def test_what_is_refused(file, tmp_path, capsys):
     file.write_text(text.replace('"headway_trace":1', '"headway_trace":9', 1))
     says(3, "line 1: headway_trace: version 9, this headway reads version 1", str(file))
     file.write_text("a text\n")
-    says(3, "line 1: not a line of JSON", str(file))
+    says(3, "line 1: not valid JSON", str(file))
 
 
 def test_a_trace_that_cannot_be_written_stops_before_anything_is_said(translator, tmp_path, capsys):

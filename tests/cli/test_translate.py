@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 import headway
 from headway.cli import main
-from headway.cli.commands.generate import before_stop, decoded
 from headway.cli.commands.translate import LINES_AT_ONCE
 from headway.cli.lines import blocks
 from headway.data.tokenizers import Bpe, ByteBpe, Characters, Tokenizer, Unigram, Word
 from headway.decoding.constraints import Constraints
 from headway.errors import ConfigError, DataError
+from headway.tasks.language_modelling.streaming import before_stop, decoded_stream
 from headway.tasks.translation.translator import text_constraints
 from tests.cli.test_commands import QUICK, parallel, train_words
 
@@ -182,7 +182,7 @@ def test_bytes_that_are_no_text_are_named_and_what_came_before_is_translated(tra
     process = run_headway(["translate", translator])
     out, err = process.communicate(b"\xef\xbb\xbfthe cat\r\nthe cat\nbad \xff here\n")
     assert process.returncode == 3
-    assert b"stdin: line 3, byte 5 is no UTF-8" in err
+    assert b"stdin: line 3, byte 5: invalid UTF-8" in err
     assert len(out.splitlines()) == 2
     assert len(set(out.splitlines())) == 1
 
@@ -337,7 +337,7 @@ def test_text_streams_as_it_decodes(data):
         ids = data.draw(st.lists(st.integers(4, tokenizer.size - 1), min_size=2, max_size=20))
         prompt = tokenizer.encode("to be")
         whole = tokenizer.decode([*prompt, *ids])
-        shown = "".join(decoded(tokenizer, prompt, ids))
+        shown = "".join(decoded_stream(tokenizer, prompt, ids))
         expected = whole[len(tokenizer.decode(prompt)) :]
         assert expected == shown or expected.startswith(shown)
         assert expected[len(shown) :].strip("\ufffd") == "" or "\ufffd" in expected

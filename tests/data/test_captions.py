@@ -75,7 +75,7 @@ def test_a_tenth_is_held_out_and_the_content_is_known(folder, tmp_path):
 def test_missing_files_are_one_line_and_counted(folder, tmp_path):
     for n in (3, 5):
         (folder / f"{n}.png").unlink()
-    with pytest.raises(DataError, match=r"captions\.txt: line 4: names 3\.png.*; 2 of 12 images are missing; --data"):
+    with pytest.raises(DataError, match=r"captions\.txt: line 4: names 3\.png.*; 2 of 12 images are missing; pass"):
         load(folder, tmp_path)
     found = load(folder, tmp_path, skip_bad=True)
     assert sum(map(len, found.splits.values())) == 10
@@ -118,7 +118,7 @@ def test_a_folder_without_captions_says_what_was_looked_for(folder, tmp_path):
     (folder / "captions.txt").unlink()
     with pytest.raises(DataError, match=r"no captions \(captions\*\.txt.*there are: 0\.png"):
         load(folder, tmp_path)
-    with pytest.raises(DataError, match="phrases is text, expected images with captions: shapes"):
+    with pytest.raises(DataError, match="phrases is parallel text, expected images with captions: shapes"):
         load_captions("phrases", reading(tmp_path), lambda what, done, total: None)
     with pytest.raises(DataError, match="no such file"):
         load(tmp_path / "nowhere", tmp_path)

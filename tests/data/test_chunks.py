@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.data import chunks as module
-from headway.data.chunks import pieces
+from headway.data.chunks import chunks
 
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
-    monkeypatch.setattr(module, "PIECE", 8)
+    monkeypatch.setattr(module, "CHUNK", 8)
 
 
 def cut(text, **options):
-    return list(pieces(text, **options))
+    return list(chunks(text, **options))
 
 
 def test_cut_between_words_where_there_is_such_a_place():

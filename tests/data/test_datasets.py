@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import EntryPoint
 
 import pytest
 
-from headway.data.datasets import PARALLEL, TEXTS, load_parallel, load_text
-from headway.data.text_files import ParallelText
+from headway.data import datasets
+from headway.data.datasets import BUILT_IN, Dataset, find_dataset, load_images, load_parallel, load_text
+from headway.data.images import ImageReading
+from headway.data.python_docs import pydocs
+from headway.data.text_files import ParallelText, PlainText
 from headway.data.tokenizers import Tokenizer, Word
-from headway.errors import DataError
+from headway.errors import ConfigError, DataError
 
 GENERATED = ("reverse", "copy", "addition")
 
@@ -106,13 +110,13 @@ def test_pydocs_hold_out_paragraphs_never_seen():
 
 def test_a_python_without_its_reference(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
-    assert "without pydoc_data" in error(TEXTS["pydocs"].__wrapped__)
+    assert "without pydoc_data" in error(pydocs.__wrapped__)
 
 
 def test_a_set_between_two_languages_goes_both_ways(monkeypatch):
     few = {"train": [("a dog", "un chien"), ("a cat", "un chat")], "unseen": [("a bird", "un oiseau")]}
     text = ParallelText(name="phrases", source="en", target="fr", splits=few)
-    monkeypatch.setitem(PARALLEL, "phrases", lambda: text)
+    monkeypatch.setattr(datasets, "BUILT_IN", (Dataset("phrases", "parallel text", lambda: text),))
     assert load_parallel("phrases", "en", "fr") is text
     back = load_parallel("phrases", "fr", "en")
     assert (back.source, back.target) == ("fr", "en")
@@ -141,5 +145,61 @@ def test_what_is_neither_name_nor_path_gets_the_nearest_name(tmp_path):
 
 def test_the_wrong_kind_of_text_is_said(tmp_path):
     assert "pydocs is plain text, expected parallel text" in error(load_parallel, "pydocs", "en", "fr")
-    for name in PARALLEL:
+    for name in (entry.name for entry in BUILT_IN if entry.kind == "parallel text"):
         assert f"{name} is parallel text, expected plain text" in error(load_text, name)
+
+
+def test_a_set_may_be_of_several_kinds(tmp_path):
+    assert find_dataset("shapes", "images").kind == "images"
+    assert find_dataset("shapes", "images with captions").kind == "images with captions"
+    assert "shapes is images, expected sounds: tones or a path" in error(find_dataset, "shapes", "sounds")
+    assert find_dataset(tmp_path, "images") is None
+
+
+STORY = PlainText(name="story", splits={"train": ("once",), "val": ("upon",)})
+PLUGIN = Dataset("story", "plain text", lambda: STORY)
+
+
+def make_plugin() -> Dataset:
+    return PLUGIN
+
+
+@pytest.fixture
+def register(monkeypatch):
+    """A function that registers `module:attribute` under a name of the group headway.datasets."""
+
+    def add(**points: str) -> None:
+        found = {name: EntryPoint(name, value, datasets.GROUP) for name, value in points.items()}
+        monkeypatch.setattr(datasets, "plugins", lambda group: found)
+        monkeypatch.setattr("headway.config.plugins", lambda group: found)
+
+    return add
+
+
+@pytest.mark.parametrize("attribute", ["PLUGIN", "make_plugin"])
+def test_an_installed_package_adds_a_data_set(register, attribute):
+    register(story=f"{__name__}:{attribute}")
+    assert load_text("story") is STORY
+    assert "story is plain text, expected parallel text: phrases," in error(load_parallel, "story", "en", "fr")
+    assert "did you mean story?" in error(load_text, "stroy")
+    message = error(load_images, "story", ImageReading(size=8, cache=None), None)
+    assert "story is plain text, expected images: shapes or a path" in message
+
+
+def test_a_built_in_name_and_a_path_win_over_a_plugin(register, tmp_path, monkeypatch):
+    register(pydocs=f"{__name__}:PLUGIN", story=f"{__name__}:PLUGIN")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "story").write_text("not this one\n")
+    assert load_text("pydocs") is pydocs()
+    assert load_text("story").count("train") == 11
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [("nowhere.at.all:X", "cannot be loaded: ModuleNotFoundError"), (f"{__name__}:STORY", "expected a Dataset")],
+)
+def test_a_plugin_that_is_not_a_data_set_is_named(register, value, words):
+    register(story=value)
+    with pytest.raises(ConfigError, match=f"plugin 'story'.*{words}"):
+        load_text("story")
+    assert "pydocs is plain text" in error(load_parallel, "pydocs", "en", "fr")  # a broken plugin breaks no other set

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("gymnasium")
 
-from headway.data.environments import Environment, Grid, Picture, Plain, Rendered, Symbols, Vector
+from headway.data.environments import Environment, Grid, ImageObservation, Plain, Rendered, Symbols, Vector
 from headway.errors import ConfigError
 
 
@@ -51,7 +51,7 @@ def test_minigrid_is_a_table_or_a_picture():
     assert table.shape == Symbols(parts=147, levels=11)
     assert table.reset(0).max() == 8  # the goal is in sight
     seen = Environment("MiniGrid-Empty-5x5-v0", Rendered(size=40))
-    assert seen.shape == Picture(size=40)
+    assert seen.shape == ImageObservation(size=40)
     frame = seen.reset(0)
     assert frame.shape == (3, 40, 40)
     assert (frame != seen.step(1)[0]).any()

@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("gymnasium")
 
 from headway.data.environments import Environment, Plain
-from headway.data.episodes import TENSORS, Windows, joined, play, read_episodes, write_episodes
+from headway.data.episodes import TENSORS, EpisodeWindows, concatenate, play, read_episodes, write_episodes
 from headway.errors import DataError
 from headway.tasks.world_model.policy import HALF, at_random, fresh_seeds, seeds_to_learn
 from tests.worlds import Odd
@@ -23,7 +23,7 @@ def lake(steps: int = 90, seed: int = 0):
 def test_a_budget_is_used_to_the_step_and_episodes_join_end_to_end():
     found = lake(90)
     assert found.taken == found.steps == 90
-    both = joined([found, lake(40, 1)])
+    both = concatenate([found, lake(40, 1)])
     assert (both.taken, both.steps, len(both)) == (130, 130, len(found) + len(lake(40, 1)))
     assert both.lengths.sum() == 130
     assert (both.ends.nonzero()[0] + 2 <= len(both.ends)).all()
@@ -73,7 +73,7 @@ def test_episodes_are_kept_and_damage_is_noticed(tmp_path):
 
 def test_every_step_is_in_as_many_windows_as_any_other():
     found = lake()
-    windows = Windows.of(found, 4)
+    windows = EpisodeWindows.of(found, 4)
     counts = np.zeros(len(found.actions), int)
     for begin, length in zip(windows.begins, windows.lengths, strict=True):
         counts[begin : begin + length] += 1

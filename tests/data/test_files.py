@@ -61,11 +61,11 @@ def test_where_the_file_is_cut_into_blocks_does_not_matter(tmp_path, text, size)
 @pytest.mark.parametrize(
     ("content", "place"),
     [
-        (b"ok\nab\xffc\n", "line 2, byte 3: invalid UTF-8 (0xFF); --errors replace goes on"),
+        (b"ok\nab\xffc\n", "line 2, byte 3: invalid UTF-8 (0xFF); pass --errors replace to continue"),
         (b"\xff", "line 1, byte 1: invalid UTF-8 (0xFF)"),
         (b"ok\n\xc3", "line 2, byte 1: invalid UTF-8 (0xC3)"),
         (BOM + b"a\xed\xa0\x80", "line 1, byte 5: invalid UTF-8 (0xED)"),
-        (b"ok\nok\na\0b\n", "line 3, byte 2: a NUL byte (0x00); --errors replace goes on"),
+        (b"ok\nok\na\0b\n", "line 3, byte 2: a NUL byte (0x00); pass --errors replace to continue"),
     ],
 )
 @pytest.mark.parametrize("size", [1, 2, 3, 1 << 20])
@@ -85,7 +85,7 @@ def test_a_line_of_a_million_characters(path):
 
 
 def test_a_line_without_end_stops_before_it_fills_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "LONGEST", 3 << 20)
+    monkeypatch.setattr(files, "MAX_LINE", 3 << 20)
     bomb = write(tmp_path / "bomb.gz", b"ok\n" + b"a" * (8 << 20))
     with pytest.raises(DataError, match=r"bomb\.gz: line 2 is longer than the 3,145,728 characters"):
         list(read_lines(bomb))

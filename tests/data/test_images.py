@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headway.data.image_decoding import LARGEST, Picture, decode
-from headway.data.images import ImageReading, ImageStore, held_out, load_images, part_of
+from headway.data.image_decoding import MAX_PIXELS, EncodedImage, decode
+from headway.data.images import ImageReading, ImageStore, class_subset, held_out, load_images
 from headway.errors import DataError
 
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -51,7 +51,7 @@ def read(tmp_path):
 
 
 def decoded(data: bytes, size: int = 4):
-    return decode(Picture("x", 0, data), size)
+    return decode(EncodedImage("x", 0, data), size)
 
 
 # --- one picture ---------------------------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ BAD = {
     "cut short": (png()[:-60], "not a readable image"),
     "a text": (b"hello there", "not a readable image (none of PNG"),
     "empty": (b"", "an empty file, expected an image"),
-    "a bomb": (bomb(), f"10,000 × 10,000 pixels, allowed: at most {LARGEST:,}"),
+    "a bomb": (bomb(), f"10,000 × 10,000 pixels, allowed: at most {MAX_PIXELS:,}"),
     "floats": (encoded(Image.new("F", (5, 5)), "TIFF"), "32-bit floats, allowed: 8 or 16 bits"),
 }
 
@@ -160,7 +160,7 @@ def test_splits_as_folders(tmp_path, read):
     assert set(read(path).splits) == {"train", "val", "test"}
     (path / "test" / "cow").mkdir()
     (path / "test" / "cow" / "a.png").write_bytes(png())
-    with pytest.raises(DataError, match=r"test/cow: no such class; there are: cat, dog"):
+    with pytest.raises(DataError, match=r"test/cow: unknown class; classes: cat, dog"):
         read(path)
 
 
@@ -190,7 +190,7 @@ def test_images_are_decoded_once(tmp_path, read, monkeypatch):
     first = read(path, progress=lambda what, done, total: seen.append((what, done, total)))
     assert ("reading train", 10, 10) in seen
     assert ("decoding val", 2, 2) in seen
-    monkeypatch.setattr("headway.data.images.decode_all", None)
+    monkeypatch.setattr("headway.data.images.decode_each", None)
     again = read(path)
     assert np.array_equal(first.splits["train"].pixels, again.splits["train"].pixels)
     assert first.contents == again.contents
@@ -296,7 +296,7 @@ def test_bad_files_are_counted_or_left_out(tmp_path, read):
     path = folder(tmp_path / "pets", each=10)
     for n, (data, _) in enumerate(BAD.values()):
         (path / "cat" / f"bad-{n}.png").write_bytes(data)
-    with pytest.raises(DataError, match=r"bad-\d.png: .*; 5 of 25 are bad; --data.skip_bad true leaves them out"):
+    with pytest.raises(DataError, match=r"bad-\d.png: .*; 5 of 25 are bad; pass --data.skip_bad true to skip them"):
         read(path)
     images = read(path, skip_bad=True)
     assert images.left_out == 5
@@ -314,7 +314,7 @@ def test_bad_files_are_counted_or_left_out(tmp_path, read):
         (lambda path: folder(path, each=0), r"cat: no image \(.png, .*\), expected at least 1; there are: nothing"),
         (lambda path: folder(path, classes=("cat",)), r"1 class \(cat\), expected at least 2"),
         (lambda path: folder(path, each=1), r"class 'cat' has 1 image in train, expected at least 2"),
-        (lambda path: folder(path, splits=("test",)), r"test: no image|no such class|1 class|no image"),
+        (lambda path: folder(path, splits=("test",)), r"test: no image|unknown class|1 class|no image"),
     ],
 )
 def test_folders_that_are_no_set(tmp_path, read, make, wrong):
@@ -326,7 +326,7 @@ def test_folders_that_are_no_set(tmp_path, read, make, wrong):
 def test_a_share_is_of_each_class_and_part_of_a_larger_share():
     labels = np.repeat([0, 1, 2], [100, 50, 3])
     pixels = np.arange(len(labels), dtype=np.uint8)[:, None, None, None] * np.ones((1, 3, 1, 1), np.uint8)
-    found = [part_of(ImageStore(pixels, labels), share) for share in (0.1, 0.5, 1.0)]
+    found = [class_subset(ImageStore(pixels, labels), share) for share in (0.1, 0.5, 1.0)]
     assert [np.bincount(each.labels).tolist() for each in found] == [[10, 5, 1], [50, 25, 2], [100, 50, 3]]
     seen = [set(each.pixels[:, 0, 0, 0].tolist()) for each in found]
     assert seen[0] < seen[1] < seen[2]

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headway.data.image_decoding import Picture
-from headway.data.spectrograms import Spectrogram, fitted
-from headway.data.wav import write_wav
+from headway.data.image_decoding import EncodedImage
+from headway.data.spectrograms import Spectrogram, fit_length
 from headway.errors import ConfigError, DataError
+from tests.sounds import write_wav
 
 RATE = 8000
 SOUND = Spectrogram(rate=RATE, seconds=0.5, window=512, lowest=100)
@@ -43,7 +43,7 @@ def test_files_of_any_rate_give_the_same_picture(tmp_path):
     seen = []
     for rate in (8000, 11025, 22050):
         write_wav(tmp_path / "a.wav", sine(600, rate=rate), rate)
-        picture = Picture("a.wav", 0, (tmp_path / "a.wav").read_bytes())
+        picture = EncodedImage("a.wav", 0, (tmp_path / "a.wav").read_bytes())
         seen.append(SOUND.decode(picture, 32).astype(int))
     rows = [int(each[0, :, 16].argmax()) for each in seen]
     assert rows[0] == rows[1] == rows[2]
@@ -51,13 +51,13 @@ def test_files_of_any_rate_give_the_same_picture(tmp_path):
 
 def test_long_sounds_lose_their_ends_and_short_ones_get_silence():
     wave = np.arange(10, dtype=np.float32)
-    assert fitted(wave, 4).tolist() == [3, 4, 5, 6]
-    assert fitted(wave[:3], 5).tolist() == [0, 1, 2, 0, 0]
+    assert fit_length(wave, 4).tolist() == [3, 4, 5, 6]
+    assert fit_length(wave[:3], 5).tolist() == [0, 1, 2, 0, 0]
 
 
 def test_a_bad_file_is_named():
     with pytest.raises(DataError, match=r"b\.wav: not a WAV file"):
-        SOUND.decode(Picture("b.wav", 0, b"OggS"), 32)
+        SOUND.decode(EncodedImage("b.wav", 0, b"OggS"), 32)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.config import kind
-from headway.data.chunks import PIECE
+from headway.data.chunks import CHUNK
 from headway.data.tokenizers import SPECIALS, Bpe, ByteBpe, Characters, Tokenizer, Unigram, Word
 from headway.errors import DataError
 from tests.data.test_vocabularies import LINES
@@ -187,7 +187,7 @@ def test_damaged_json_is_read_or_refused(data):
 def test_long_text_is_encoded_as_the_library_encodes_it_whole(name):
     tokenizer, whole = TRAINED[name], library.Tokenizer.from_str(TRAINED[name].to_json())
     text = "\n\n ".join(LINES * 50) + "  " + " ".join(LINES * 50)
-    assert len(text) > 4 * PIECE
+    assert len(text) > 4 * CHUNK
     assert tokenizer.encode(text) == whole.encode(text).ids
 
 
@@ -195,7 +195,7 @@ def test_long_text_is_encoded_as_the_library_encodes_it_whole(name):
 @pytest.mark.parametrize("space", ["", " ", "  "])
 def test_a_word_longer_than_a_piece_stays_one_word(name, space):
     tokenizer = TRAINED[name]
-    text = "man " + "ab" * PIECE + space + "cd" * PIECE + space + "man"
+    text = "man " + "ab" * CHUNK + space + "cd" * CHUNK + space + "man"
     assert tokenizer.decode(tokenizer.encode(text)) == (squeezed(text) if name in SUBWORDS else text)
 
 

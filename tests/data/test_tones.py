@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from headway.data.synthetic.tones import KINDS, tones
-from headway.data.wav import read_wav, resample, write_wav
+from headway.data.wav import read_wav, resample
 from headway.errors import DataError
+from tests.sounds import write_wav
 
 RATE = 8000
 SINE = 0.8 * np.sin(2 * np.pi * 440 * np.arange(RATE // 4) / RATE)
@@ -78,7 +79,7 @@ def test_written_and_read_again(tmp_path):
         (riff(whole(16), channels=0), "0 channels at 8000"),
         (riff(b"abc"), "3 bytes of samples, expected a multiple of 2"),
         (riff(b""), "0 bytes of samples"),
-        (riff(np.full(4, np.nan, "<f4").tobytes(), kind=3, bits=32), "a sample that is no number"),
+        (riff(np.full(4, np.nan, "<f4").tobytes(), kind=3, bits=32), "a sample is NaN or infinite"),
         (riff(whole(16))[:56], "without samples; chunks: b'fmt ', b'LIST'|cut short|bytes of samples"),
     ],
 )

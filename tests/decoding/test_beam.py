@@ -5,10 +5,11 @@ import pytest
 import torch
 from hypothesis import strategies as st
 
-from headway.decoding.beam import Step, beam_search, length_penalty
+from headway.decoding.beam import BeamStep, length_penalty
 from headway.decoding.beam_topk import BLOCK, best
 from headway.errors import ConfigError
 from headway.models import Source
+from tests.decoding.calls import search
 from tests.models.tiny import VOCAB, build
 
 START, STOP = 2, 3
@@ -32,32 +33,32 @@ def test_a_batch_decodes_as_its_rows_alone(alpha, penalty):
         "penalty": penalty,
         "n_best": 4,
     }
-    together = beam_search(model, given, **settings)
+    together = search(model, given, **settings)
     for row in range(12):
-        alone = beam_search(model, Source(given.tokens[[row], : given.lengths[row]]), **settings)[0]
+        alone = search(model, Source(given.tokens[[row], : given.lengths[row]]), **settings)[0]
         assert [line.tokens for line in alone] == [line.tokens for line in together[row]]
         scores = [line.score for line in together[row]]
         assert scores == sorted(scores, reverse=True)
         assert len({tuple(line.tokens) for line in together[row]}) == len(together[row])
 
 
-def test_a_wider_beam_finds_likelier_lines_on_the_whole():
+def test_a_wider_beam_finds_likelier_hypotheses_in_total():
     model, given = build("transformer-sinusoidal"), source(60)
     settings = {"start": START, "stop": STOP, "max_tokens": 12, "alpha": 0.0}
-    narrow, wide = (beam_search(model, given, beam=beam, **settings) for beam in (1, 5))
+    narrow, wide = (search(model, given, beam=beam, **settings) for beam in (1, 5))
     assert sum(x[0].log_probability for x in wide) > sum(x[0].log_probability for x in narrow)
 
 
 class Notes:
     def __init__(self) -> None:
-        self.steps: list[Step] = []
+        self.steps: list[BeamStep] = []
 
-    def step(self, step: Step) -> None:
+    def step(self, step: BeamStep) -> None:
         self.steps.append(step)
 
 
-def replayed(steps: list[Step], rows: int) -> list[list[tuple[list[int], float]]]:
-    """Every finished line and its score, from what was recorded alone."""
+def replayed(steps: list[BeamStep], rows: int) -> list[list[tuple[list[int], float]]]:
+    """Every finished hypothesis and its score, from the recorded steps alone."""
     found, lines = [[] for _ in range(rows)], {row: [[]] for row in range(rows)}
     lengths = dict.fromkeys(range(rows), 0)
     for step in steps:
@@ -67,7 +68,7 @@ def replayed(steps: list[Step], rows: int) -> list[list[tuple[list[int], float]]
             lengths[row] = step.length
             grown = [
                 lines[row][parent] if cut else [*lines[row][parent], word]
-                for parent, word in zip(step.parents[n].tolist(), step.words[n].tolist(), strict=True)
+                for parent, word in zip(step.parents[n].tolist(), step.tokens[n].tolist(), strict=True)
             ]
             for line, total, ended in zip(grown, step.totals[n].tolist(), step.ended[n].tolist(), strict=True):
                 if ended:
@@ -78,11 +79,11 @@ def replayed(steps: list[Step], rows: int) -> list[list[tuple[list[int], float]]
 
 @pytest.mark.parametrize("stop_rule", ["first", "best"])
 @pytest.mark.parametrize("groups", [1, 2])
-def test_the_record_of_a_search_holds_every_line_it_found(stop_rule, groups):
+def test_the_record_of_a_search_holds_every_hypothesis_it_found(stop_rule, groups):
     model, given, notes = build("transformer-alibi"), source(9), Notes()
     limits = torch.tensor([5, 6, 7, 5, 6, 7, 9, 1, 2])
     settings = {"start": START, "stop": STOP, "beam": 4, "n_best": 4, "stop_rule": stop_rule, "groups": groups}
-    found = beam_search(model, given, max_tokens=limits, recorder=notes, **settings)
+    found = search(model, given, max_tokens=limits, recorder=notes, **settings)
     again = replayed(notes.steps, 9)
     for row, lines in enumerate(found):
         best = dict(sorted(((tuple(line), score) for line, score in again[row]), key=lambda each: each[1]))
@@ -91,27 +92,27 @@ def test_the_record_of_a_search_holds_every_line_it_found(stop_rule, groups):
         assert [score for _, score in ranked] == pytest.approx([line.score for line in lines], abs=1e-6)
         assert all(len(line.tokens) <= int(limits[row]) for line in lines)
         assert all(line.stopped == (len(line.tokens) < int(limits[row])) or line.stopped for line in lines)
-    assert beam_search(model, given, max_tokens=limits, **settings) == found
+    assert search(model, given, max_tokens=limits, **settings) == found
 
 
 def test_a_limit_of_its_own_is_the_limit_a_row_has_alone():
     model, given = build("transformer-sinusoidal"), source(8)
     limits = torch.arange(1, 9)
     settings = {"start": START, "stop": STOP, "beam": 3, "n_best": 3}
-    together = beam_search(model, given, max_tokens=limits, **settings)
+    together = search(model, given, max_tokens=limits, **settings)
     for row in range(8):
         one = Source(given.tokens[[row], : given.lengths[row]])
-        alone = beam_search(model, one, max_tokens=row + 1, **settings)[0]
+        alone = search(model, one, max_tokens=row + 1, **settings)[0]
         assert [line.tokens for line in alone] == [line.tokens for line in together[row]]
         assert [line.stopped for line in alone] == [line.stopped for line in together[row]]
 
 
-def test_the_rule_best_never_finds_worse_lines_than_the_rule_first():
+def test_the_rule_best_never_finds_worse_hypotheses_than_the_rule_first():
     model, given = build("transformer-sinusoidal"), source(40)
     better = 0
     for alpha, penalty in ((0.0, "gnmt"), (0.6, "gnmt"), (1.0, "mean"), (2.0, "gnmt")):
         settings = {"start": START, "stop": STOP, "beam": 3, "max_tokens": 12, "alpha": alpha, "penalty": penalty}
-        first, best = (beam_search(model, given, stop_rule=rule, **settings) for rule in ("first", "best"))
+        first, best = (search(model, given, stop_rule=rule, **settings) for rule in ("first", "best"))
         gains = [b[0].score - f[0].score for f, b in zip(first, best, strict=True)]
         assert min(gains) >= -1e-6
         better += sum(gain > 1e-6 for gain in gains)
@@ -121,13 +122,13 @@ def test_the_rule_best_never_finds_worse_lines_than_the_rule_first():
 def test_groups_begin_with_different_words_and_the_same_without_a_penalty():
     model, given = build("transformer-sinusoidal"), source(20)
     settings = {"start": START, "stop": STOP, "beam": 4, "n_best": 4, "groups": 4, "max_tokens": 8}
-    apart = beam_search(model, given, diversity=1e4, **settings)
+    apart = search(model, given, diversity=1e4, **settings)
     for lines in apart:
         openings = [line.tokens[:1] for line in lines]
         assert len(lines) == 4
         assert sum(openings.count(opening) > 1 for opening in openings) == 0
-    alike = beam_search(model, given, diversity=0.0, **settings)
-    greedy = beam_search(model, given, start=START, stop=STOP, beam=1, max_tokens=8)
+    alike = search(model, given, diversity=0.0, **settings)
+    greedy = search(model, given, start=START, stop=STOP, beam=1, max_tokens=8)
     assert [[line.tokens for line in lines] for lines in alike] == [[lines[0].tokens] for lines in greedy]
 
 
@@ -139,7 +140,7 @@ def test_groups_begin_with_different_words_and_the_same_without_a_penalty():
 def test_the_n_best_are_sorted_distinct_and_score_what_they_say(seed, beam, alpha, penalty, stop_rule, groups, limit):
     model, width = build("transformer-sinusoidal"), beam * groups
     asked = source(3, seed)
-    found = beam_search(
+    found = search(
         model, asked, start=START, stop=STOP, beam=width, n_best=width, alpha=alpha, penalty=penalty,
         stop_rule=stop_rule, groups=groups, max_tokens=limit,
     )  # fmt: skip
@@ -165,16 +166,16 @@ def test_the_n_best_are_sorted_distinct_and_score_what_they_say(seed, beam, alph
         {"groups": 3}, {"groups": 0}, {"diversity": -1.0}, {"max_tokens": torch.tensor([0])},
     ],
 )  # fmt: skip
-def test_settings_that_make_no_sense(settings):
+def test_invalid_settings_are_rejected(settings):
     with pytest.raises(ConfigError):
-        beam_search(build("transformer-none"), source(1), start=START, stop=STOP, **settings)
+        search(build("transformer-none"), source(1), start=START, stop=STOP, **settings)
 
 
-def test_no_rows_no_lines_and_nothing_to_start_from():
+def test_an_empty_batch_and_a_missing_prompt():
     empty = Source(torch.zeros(0, 3, dtype=torch.long))
-    assert beam_search(build("transformer-none"), empty, start=START, stop=STOP) == []
+    assert search(build("transformer-none"), empty, start=START, stop=STOP) == []
     with pytest.raises(ConfigError, match="neither a source nor a prompt"):
-        beam_search(build("gpt-none"), None, start=START, stop=STOP)
+        search(build("gpt-none"), None, start=START, stop=STOP)
 
 
 @pytest.mark.parametrize("words", [5, 40 * BLOCK - 1, 40 * BLOCK, 41 * BLOCK + 7])

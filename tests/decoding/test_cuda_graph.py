@@ -8,7 +8,7 @@ import torch
 from headway.decoding.cuda_graph import GraphDecoder
 from headway.errors import ConfigError
 from headway.models import GptConfig, build_model
-from headway.nn.positions import Alibi, Learned, Rotary, Sinusoidal
+from headway.nn.positions import AlibiBias, Learned, Rotary, Sinusoidal
 
 
 def gpt(**changes):
@@ -18,7 +18,7 @@ def gpt(**changes):
 
 
 @pytest.mark.parametrize("kernel", ["auto", "sdpa", "few", "reference"])
-@pytest.mark.parametrize("position", [Learned(), Rotary(), Alibi(), Sinusoidal()])
+@pytest.mark.parametrize("position", [Learned(), Rotary(), AlibiBias(), Sinusoidal()])
 def test_a_cache_of_fixed_shape_writes_the_same_text(position, kernel):
     model = gpt(position=position, kernel=kernel, kv_heads=2)
     prompt = torch.randint(0, 37, (3, 5), generator=torch.Generator().manual_seed(0))
@@ -47,7 +47,7 @@ def test_drawing_follows_the_seed_and_the_model():
     assert (share - model(prompt)[0, -1].softmax(-1)).abs().max() < 0.06
 
 
-def test_what_does_not_fit_is_refused():
+def test_a_batch_that_does_not_fit_is_rejected():
     decoder = GraphDecoder(gpt(), rows=2, capacity=12)
     with pytest.raises(ConfigError, match="for 2 texts of up to 12 tokens"):
         decoder.write(torch.zeros(2, 5, dtype=torch.long), 8)

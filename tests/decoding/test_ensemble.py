@@ -5,11 +5,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headway.decoding.beam import beam_search
 from headway.decoding.ensemble import Ensemble
-from headway.decoding.sampling import sample
 from headway.errors import ConfigError
 from headway.models import Source, build_model
+from tests.decoding.calls import draw, search
 from tests.models.tiny import TRANSLATOR, VOCAB, build
 
 SETTINGS = {"start": 2, "stop": 3, "beam": 3, "n_best": 3, "max_tokens": 10}
@@ -21,9 +20,9 @@ def source(rows: int = 12) -> Source:
     return Source(tokens, torch.randint(1, 7, (rows,), generator=generator))
 
 
-def test_one_model_is_itself():
+def test_an_ensemble_of_one_is_that_model():
     model = build("transformer-sinusoidal")
-    assert beam_search(Ensemble([model]), source(), **SETTINGS) == beam_search(model, source(), **SETTINGS)
+    assert search(Ensemble([model]), source(), **SETTINGS) == search(model, source(), **SETTINGS)
 
 
 def test_the_mean_is_of_probabilities():
@@ -38,19 +37,19 @@ def test_the_mean_is_of_probabilities():
         torch.testing.assert_close(logits.softmax(-1), logits.exp())
 
 
-def test_twins_say_what_one_says():
+def test_an_ensemble_of_equal_models_decodes_as_one():
     model = build("transformer-sinusoidal")
-    alone, twins = (beam_search(each, source(), **SETTINGS) for each in (model, Ensemble([model, model])))
+    alone, twins = (search(each, source(), **SETTINGS) for each in (model, Ensemble([model, model])))
     assert [[line.tokens for line in row] for row in alone] == [[line.tokens for line in row] for row in twins]
 
 
 def test_it_samples_too():
     models = [build("gpt-rotary"), build("rnn-lm-rnn")]
-    lines = sample(Ensemble(models), torch.full((3, 2), 5), stop=3, max_tokens=9)
+    lines = draw(Ensemble(models), torch.full((3, 2), 5), stop=3, max_tokens=9)
     assert len(lines) == 3
 
 
-def test_it_refuses_what_it_cannot_join():
+def test_invalid_ensembles_are_rejected():
     other = build_model(replace(TRANSLATOR, vocab=VOCAB + 1))
     with pytest.raises(ConfigError, match="one vocabulary, got sizes 23, 24"):
         Ensemble([build("transformer-none"), other])

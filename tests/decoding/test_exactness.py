@@ -1,4 +1,4 @@
-"""The searches against what they stand for: greedy, everything there is, one line at a time, no cache."""
+"""Searches against their definitions: greedy, exhaustive, one row at a time, without a cache."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from headway.decoding.beam import beam_search, length_penalty
-from headway.decoding.sampling import GREEDY, sample
+from headway.decoding.beam import length_penalty
+from headway.decoding.sampling import GREEDY
 from headway.models import Source, build_model
+from tests.decoding.calls import draw, search
 from tests.models.tiny import GENERATING, GPT, SEQ2SEQ, TRANSLATOR, Text, build, outputs, text
 
 START, STOP = 2, 3
@@ -39,15 +40,21 @@ def mixed(name: str, rows: int, seed: int = 0) -> Text:
 
 def searched(model, batch: Text, stop: int = STOP, **settings) -> list[list]:
     tokens = batch.tokens if batch.lengths is None else batch.tokens[:, : int(batch.lengths.max())]
-    return beam_search(model, asked(batch), start=tokens, counts_B=batch.lengths, stop=stop, **settings)
+    return search(model, asked(batch), start=tokens, prompt_lengths=batch.lengths, stop=stop, **settings)
 
 
 @pytest.mark.parametrize("name", GENERATING)
 def test_beam_one_is_greedy(name):
     model, batch = build(name), mixed(name, 20)
     found = searched(model, batch, beam=1, max_tokens=15)
-    greedy = sample(
-        model, batch.tokens, counts_B=batch.lengths, stop=STOP, max_tokens=15, source=asked(batch), sampling=GREEDY
+    greedy = draw(
+        model,
+        batch.tokens,
+        prompt_lengths=batch.lengths,
+        stop=STOP,
+        max_tokens=15,
+        source=asked(batch),
+        sampling=GREEDY,
     )
     assert [lines[0].tokens for lines in found] == greedy
 
@@ -56,7 +63,7 @@ def test_beam_one_is_greedy(name):
 def test_greedy_with_its_cache_is_greedy_without(name):
     """Every token again by the parallel forward over all before it."""
     model, batch = build(name), text(name, rows=6, length=3)
-    lines = sample(model, batch.tokens, stop=-1, max_tokens=10, source=asked(batch), sampling=GREEDY)
+    lines = draw(model, batch.tokens, stop=-1, max_tokens=10, source=asked(batch), sampling=GREEDY)
     whole = torch.cat([batch.tokens, torch.tensor(lines)], 1)
     with torch.no_grad():
         logits = outputs(model, replace(batch, tokens=whole[:, :-1]))[0][:, 2:]
@@ -68,7 +75,7 @@ def test_greedy_with_its_cache_is_greedy_without(name):
 def exhaustive(
     model, batch: Text, longest: int, vocab: int, alpha: float, penalty: str
 ) -> list[tuple[float, list[int]]]:
-    """Every line there is, best first, scored by the parallel forward."""
+    """Every sequence, best first, scored by the parallel forward pass."""
     words = [word for word in range(vocab) if word != STOP]
     lines = [[*line, STOP] for n in range(longest) for line in itertools.product(words, repeat=n)]
     lines += [list(line) for line in itertools.product(words, repeat=longest)]
@@ -128,8 +135,8 @@ def lively(name: str) -> torch.nn.Module:
 
 def a_word_it_likes(model, batch: Text) -> int:
     """What the model often says after a few words: as its stop token it ends lines at many lengths."""
-    lines = sample(
-        model, batch.tokens, counts_B=batch.lengths, stop=-1, max_tokens=6, source=asked(batch), sampling=GREEDY
+    lines = draw(
+        model, batch.tokens, prompt_lengths=batch.lengths, stop=-1, max_tokens=6, source=asked(batch), sampling=GREEDY
     )
     after = Counter(word for line in lines for word in set(line[1:]) - set(line[:1]))
     return after.most_common(1)[0][0] if after else STOP

@@ -1,4 +1,4 @@
-"""Rows of a batch on threads: the same lines in the same order, and only where nobody listens."""
+"""Rows of a batch in threads: the same hypotheses in the same order, and only without hooks."""
 
 import threading
 import warnings
@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from headway.decoding import parallel as subject
-from headway.decoding.beam import beam_search
 from headway.models import EncoderDecoderConfig, Source, build_model
-from headway.nn.int8 import quantise, supported
-from headway.nn.int8 import torchscript_step as scripted
+from headway.nn.int8 import quantise, supported, torchscript_step
+from headway.nn.int8.layers import TORCHSCRIPT
+from tests.decoding.calls import search
 
 VOCAB = 40
 
@@ -38,14 +38,14 @@ def source_of(rows: int) -> Source:
 
 
 def said(model, source: Source, limits: torch.Tensor) -> list[list[list[int]]]:
-    found = beam_search(model, source, start=2, stop=3, beam=8, n_best=2, max_tokens=limits)
+    found = search(model, source, start=2, stop=3, beam=8, n_best=2, max_tokens=limits)
     return [[line.tokens for line in lines] for lines in found]
 
 
 @pytest.mark.skipif(not supported(), reason="no 8-bit products here")
-def test_each_row_gets_what_its_part_alone_would_give_it(two_threads):
+def test_each_row_gets_the_result_of_its_part_alone(two_threads):
     model, source, limits = model_of(), source_of(21), torch.arange(5, 26)
-    assert subject.parts(model, 21, 8, source.tokens.device) == 2
+    assert subject.worker_count(model, 21, 8, source.tokens.device) == 2
     together = said(model, source, limits)
     assert torch.get_num_threads() == 2
     torch.set_num_threads(1)
@@ -55,7 +55,7 @@ def test_each_row_gets_what_its_part_alone_would_give_it(two_threads):
 
 
 @pytest.mark.skipif(not supported(), reason="no 8-bit products here")
-def test_who_listens_hears_the_whole_batch_on_this_thread(two_threads):
+def test_with_a_hook_the_batch_is_searched_whole_on_this_thread(two_threads):
     model, source, heard = model_of(), source_of(32), []
     handle = model.decoder.register_forward_hook(
         lambda *_: heard.append(threading.current_thread() is threading.main_thread())
@@ -64,33 +64,33 @@ def test_who_listens_hears_the_whole_batch_on_this_thread(two_threads):
     assert heard
     assert all(heard)
     handle.remove()
-    assert subject.parts(model, 32, 4, source.tokens.device) == 2
+    assert subject.worker_count(model, 32, 4, source.tokens.device) == 2
 
 
-def test_few_rows_other_precisions_and_one_processor_stay_whole(two_threads):
+def test_small_batches_other_precisions_and_one_core_are_not_divided(two_threads):
     cpu = torch.device("cpu")
-    assert subject.parts(model_of(eight_bits=False), 64, 4, cpu) == 1
-    assert subject.parts(model_of(), 31, 4, cpu) == 1
-    assert subject.parts(object(), 64, 4, cpu) == 1
+    assert subject.worker_count(model_of(eight_bits=False), 64, 4, cpu) == 1
+    assert subject.worker_count(model_of(), 31, 4, cpu) == 1
+    assert subject.worker_count(object(), 64, 4, cpu) == 1
     torch.set_num_threads(1)
-    assert subject.parts(model_of(), 64, 4, cpu) == 1
+    assert subject.worker_count(model_of(), 64, 4, cpu) == 1
 
 
-def test_what_goes_wrong_in_a_part_is_raised(two_threads):
+def test_an_error_in_a_worker_is_raised(two_threads):
     def task(rows):
         raise ValueError(f"row {int(rows[0])}")
 
     with pytest.raises(ValueError, match="row 0"):
-        subject.side_by_side(task, 16, 2)
+        subject.run_in_parallel(task, 16, 2)
     assert torch.get_num_threads() == 2
 
 
-@pytest.mark.skipif(not (supported() and scripted.SCRIPTS), reason="no 8-bit products here, or no TorchScript")
-def test_parts_that_come_to_compile_a_step_together_compile_it_once(two_threads, monkeypatch):
+@pytest.mark.skipif(not (supported() and TORCHSCRIPT), reason="no 8-bit products here, or no TorchScript")
+def test_workers_that_compile_a_step_at_once_compile_it_once(two_threads, monkeypatch):
     model, source, made, filters = model_of(), source_of(32), [], list(warnings.filters)
-    monkeypatch.setattr(scripted, "PAYS", 0)
-    compiled = scripted.compiled
-    monkeypatch.setattr(scripted, "compiled", lambda blocks: made.append(1) or compiled(blocks))
+    monkeypatch.setattr(torchscript_step, "COMPILE_AFTER_STEPS", 0)
+    compiled = torchscript_step.compiled
+    monkeypatch.setattr(torchscript_step, "compiled", lambda blocks: made.append(1) or compiled(blocks))
     said(model, source, torch.full((32,), 6))
     assert made == [1]
     assert warnings.filters == filters

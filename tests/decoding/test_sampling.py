@@ -3,10 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headway.decoding.rng import BLOCK, Uniforms
-from headway.decoding.sampling import GREEDY, Sampling, choose, kept, sample, stream
+from headway.decoding.rng import BLOCK, UniformStreams
+from headway.decoding.sampling import GREEDY, Sampling, allowed_tokens, choose, stream
 from headway.errors import ConfigError
 from headway.models import Source
+from tests.decoding.calls import draw
 from tests.models.tiny import GENERATING, VOCAB, build, outputs, text
 
 ONE_OF_EACH = ["gpt-rotary", "rnn-lm-lstm-tied", "transformer-sinusoidal", "seq2seq-context-all"]
@@ -17,7 +18,7 @@ def test_greedy_takes_the_likeliest_token_of_the_parallel_forward_each_time(name
     assert name in GENERATING
     model, batch = build(name), text(name, rows=2, length=2)
     source = None if batch.source is None else Source(batch.source)
-    lines = sample(model, batch.tokens, stop=-1, max_tokens=6, source=source, sampling=GREEDY)
+    lines = draw(model, batch.tokens, stop=-1, max_tokens=6, source=source, sampling=GREEDY)
     whole = torch.cat([batch.tokens, torch.tensor(lines)], 1)
     likeliest = outputs(model, type(batch)(whole, None, batch.source))[0].argmax(-1)
     assert torch.equal(likeliest[:, 1:-1], whole[:, 2:])
@@ -25,7 +26,7 @@ def test_greedy_takes_the_likeliest_token_of_the_parallel_forward_each_time(name
 
 def test_the_last_token_of_a_full_context_is_not_lost():
     model, prompt = build("gpt-learned"), text("gpt-learned", rows=1, length=31).tokens
-    assert len(sample(model, prompt, stop=-1, max_tokens=2)[0]) == 2
+    assert len(draw(model, prompt, stop=-1, max_tokens=2)[0]) == 2
     assert len(list(stream(model, prompt, max_tokens=2))) == 2
 
 
@@ -33,7 +34,7 @@ def test_the_last_token_of_a_full_context_is_not_lost():
 def test_a_stream_is_the_sample_and_outgrows_its_context(sampling):
     model, prompt = build("gpt-learned"), text("gpt-learned", rows=1, length=3).tokens
     settings = {"sampling": sampling, "seed": 3}
-    whole = sample(model, prompt, stop=-1, max_tokens=20, numbers=[5], **settings)[0]
+    whole = draw(model, prompt, stop=-1, max_tokens=20, numbers=[5], **settings)[0]
     assert list(stream(model, prompt, max_tokens=20, context=32, number=5, **settings)) == whole
     assert len(list(stream(model, prompt, max_tokens=90, context=32, **settings))) == 90
     stop = whole[7]
@@ -43,22 +44,22 @@ def test_a_stream_is_the_sample_and_outgrows_its_context(sampling):
 def test_one_seed_one_text_and_the_global_stream_is_left_alone():
     model, prompt = build("gpt-alibi"), text("gpt-alibi", rows=3, length=2).tokens
     outer = torch.get_rng_state()
-    first, again, other = (sample(model, prompt, stop=-1, max_tokens=8, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (draw(model, prompt, stop=-1, max_tokens=8, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(outer, torch.get_rng_state())
     assert first == again != other
-    same = sample(model, prompt[:1].expand(3, -1), stop=-1, max_tokens=8)
+    same = draw(model, prompt[:1].expand(3, -1), stop=-1, max_tokens=8)
     assert len({tuple(line) for line in same}) == 3
 
 
-def test_a_line_ends_before_its_stop_token():
+def test_a_sample_ends_before_its_stop_token():
     model, prompt = build("gpt-none"), text("gpt-none", rows=8, length=2).tokens
-    lines = sample(model, prompt, stop=3, max_tokens=50)
+    lines = draw(model, prompt, stop=3, max_tokens=50)
     assert all(3 not in line for line in lines)
     assert any(len(line) < 50 for line in lines)
 
 
 @pytest.mark.parametrize("name", GENERATING)
-def test_a_sequence_draws_the_same_tokens_in_any_company(name):
+def test_a_sequence_draws_the_same_tokens_in_any_batch(name):
     """64 prompts of mixed length in one batch, in another order in smaller ones, and one at a time."""
     model, batch = build(name), text(name, rows=64, length=6, padded=True)
     sampling = Sampling(temperature=1.5, top_k=21, top_p=0.99, min_p=0.01, repetition_penalty=1.1)
@@ -67,8 +68,8 @@ def test_a_sequence_draws_the_same_tokens_in_any_company(name):
         part = batch.rows(rows)
         length = int(part.lengths.max())
         source = None if part.source is None else Source(part.source, part.source_lengths)
-        return sample(
-            model, part.tokens[:, :length], counts_B=part.lengths, source=source, numbers=rows.tolist(),
+        return draw(
+            model, part.tokens[:, :length], prompt_lengths=part.lengths, source=source, numbers=rows.tolist(),
             stop=3, max_tokens=12, seed=7, sampling=sampling,
         )  # fmt: skip
 
@@ -99,7 +100,7 @@ class Counting:
 
 def test_finished_rows_leave_the_batch():
     model, steps = Counting(), torch.arange(64).unsqueeze(1)
-    lines = sample(model, steps, stop=1, max_tokens=100, sampling=GREEDY)
+    lines = draw(model, steps, stop=1, max_tokens=100, sampling=GREEDY)
     assert [len(line) for line in lines] == list(range(64))
     assert sum(model.rows) < 64 * 64 * 0.65
     assert len(set(model.rows)) < 20
@@ -107,7 +108,7 @@ def test_finished_rows_leave_the_batch():
 
 def test_draws_follow_the_distribution():
     logits = torch.tensor([0.0, 1.0, 2.0]).expand(20000, 3)
-    uniform = Uniforms(0, range(20000), torch.device("cpu")).at(0)
+    uniform = UniformStreams(0, range(20000), torch.device("cpu")).at(0)
     for temperature in (0.5, 1.0, 2.0):
         drawn = choose(logits, Sampling(temperature=temperature), uniform)
         seen = torch.bincount(drawn, minlength=3) / 20000
@@ -116,7 +117,7 @@ def test_draws_follow_the_distribution():
 
 def test_a_sequences_numbers_are_its_own():
     cpu = torch.device("cpu")
-    some, alone = Uniforms(3, [5, 9, 2], cpu), Uniforms(3, [9], cpu)
+    some, alone = UniformStreams(3, [5, 9, 2], cpu), UniformStreams(3, [9], cpu)
     steps = [0, 1, BLOCK - 1, BLOCK, 5 * BLOCK + 3]
     assert all(float(some.at(step)[1]) == float(alone.at(step)) for step in steps)
     some.select(torch.tensor([1]))
@@ -142,9 +143,9 @@ def test_a_sequences_numbers_are_its_own():
         (Sampling(top_p=1e-9), [3]),
     ],
 )
-def test_what_is_left_to_draw_from(sampling, left):
+def test_tokens_left_by_top_k_top_p_and_min_p(sampling, left):
     logits = torch.tensor([[0.2, 0.25, 0.03, 0.5, 0.02]]).log()
-    assert kept(logits, sampling)[0].nonzero().squeeze(1).tolist() == left
+    assert allowed_tokens(logits, sampling)[0].nonzero().squeeze(1).tolist() == left
     drawn = choose(logits.expand(500, -1), sampling, torch.linspace(0, 1 - 1e-16, 500, dtype=torch.float64))
     assert sorted(set(drawn.tolist())) == left
 
@@ -158,12 +159,10 @@ def test_the_repetition_penalty_is_ctrls():
         expected = logits.clone()
         for token in (4, 7):
             expected[token] = expected[token] / theta if expected[token] > 0 else expected[token] * theta
-        chosen = sample(
-            model, prompt, stop=-1, max_tokens=1, sampling=Sampling(temperature=0, repetition_penalty=theta)
-        )
+        chosen = draw(model, prompt, stop=-1, max_tokens=1, sampling=Sampling(temperature=0, repetition_penalty=theta))
         assert chosen == [[int(expected.argmax())]]
-    strong = sample(model, prompt, stop=-1, max_tokens=15, sampling=Sampling(temperature=0, repetition_penalty=1e6))[0]
-    assert len(set(strong)) > len(set(sample(model, prompt, stop=-1, max_tokens=15, sampling=GREEDY)[0]))
+    strong = draw(model, prompt, stop=-1, max_tokens=15, sampling=Sampling(temperature=0, repetition_penalty=1e6))[0]
+    assert len(set(strong)) > len(set(draw(model, prompt, stop=-1, max_tokens=15, sampling=GREEDY)[0]))
 
 
 @pytest.mark.parametrize(
@@ -178,12 +177,12 @@ def test_the_repetition_penalty_is_ctrls():
         ({"repetition_penalty": 0.0}, r"repetition_penalty=0\.0, allowed: above 0"),
     ],
 )
-def test_settings_that_make_no_sense(settings, message):
+def test_invalid_settings_are_rejected(settings, message):
     with pytest.raises(ConfigError, match=message):
         Sampling(**settings)
 
 
-def test_nothing_asked_for_is_nothing_said():
-    assert sample(build("gpt-none"), torch.zeros(2, 1, dtype=torch.long), stop=0, max_tokens=0) == [[], []]
-    with pytest.raises(ConfigError, match="3 numbers for 2 rows"):
-        sample(build("gpt-none"), torch.zeros(2, 1, dtype=torch.long), stop=0, max_tokens=VOCAB, numbers=[1, 2, 3])
+def test_no_tokens_asked_for():
+    assert draw(build("gpt-none"), torch.zeros(2, 1, dtype=torch.long), stop=0, max_tokens=0) == [[], []]
+    with pytest.raises(ConfigError, match="3 sequence numbers for 2 rows"):
+        draw(build("gpt-none"), torch.zeros(2, 1, dtype=torch.long), stop=0, max_tokens=VOCAB, numbers=[1, 2, 3])

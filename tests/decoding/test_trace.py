@@ -1,4 +1,4 @@
-"""A trace gives back its search: tokens, scores to the bit, finished lines under any penalty; from a file the same."""
+"""A trace reproduces its search: tokens, scores to the bit, hypotheses under any penalty; from a file the same."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.decoding.beam import Hypothesis, Step, beam_search, length_penalty
-from headway.decoding.trace import Trace, alignment, finished, lines, replay, rerank, tree
+from headway.decoding.beam import BeamStep, Hypothesis, length_penalty
+from headway.decoding.trace import Trace, alignment, finished, hypotheses, replay, rerank, tree
 from headway.decoding.trace.format import _compact, _sum, from_json, read_traces, to_json
 from headway.decoding.trace.recorder import TraceRecorder, added, quantised
 from headway.errors import ConfigError, DataError, ShapeError
 from headway.models import Source, build_model
 from headway.nn.rnn_attention import AlignmentConfig
+from tests.decoding.calls import search
 from tests.models.tiny import ATTENTIVE, TRANSLATION, VOCAB, build
 
 START, STOP = 2, 3
@@ -52,7 +53,7 @@ def traced(model, read: Source, *, beam=4, n_best=None, alpha=0.6, penalty="gnmt
     """What a search gives while it is recorded, and its traces."""
     settings = {"beam": beam, "n_best": beam if n_best is None else n_best, "alpha": alpha, "penalty": penalty}
     with TraceRecorder(model, read.lengths.tolist()) as recorder:
-        found = beam_search(
+        found = search(
             model, read, start=START, stop=STOP, max_tokens=max_tokens, recorder=recorder, **settings
         )  # fmt: skip
     rows = (read.tokens[row, : read.lengths[row]].tolist() for row in range(len(read.tokens)))
@@ -72,7 +73,7 @@ def test_replay_is_the_search(name):
         found, traces = traced(model, read, **settings)
         assert [replay(trace) for trace in traces] == found  # floats by ==: to the bit
         assert [replay(from_json(to_json(trace))) for trace in traces] == found
-        assert beam_search(model, read, start=START, stop=STOP, n_best=beam, **settings) == found  # nobody listening
+        assert search(model, read, start=START, stop=STOP, n_best=beam, **settings) == found  # without a recorder
 
 
 @pytest.mark.parametrize("name", FEW)
@@ -81,8 +82,8 @@ def test_every_score_adds_up_again(name, beam):
     _, traces = traced(build(name), sources(30, seed=1), beam=beam)
     for trace in traces:
         found = tree(trace)
-        assert len(found.lines) >= beam
-        for line in found.lines:
+        assert len(found.hypotheses) >= beam
+        for line in found.hypotheses:
             total = np.float32(0)
             for index in line.nodes:
                 total = np.float32(total + np.float32(found.nodes[index].nats))
@@ -109,18 +110,18 @@ def test_a_rerank_is_a_fresh_search_with_that_penalty(name, alpha, penalty):
     for trace, other, found in zip(traces, others, fresh, strict=True):
         again = rerank(trace, alpha, penalty)
         assert again[: trace.beam] == found
-        assert again == [Hypothesis(list(x.tokens), x.log_probability, x.score, x.stopped) for x in lines(other)]
+        assert again == [Hypothesis(list(x.tokens), x.log_probability, x.score, x.stopped) for x in hypotheses(other)]
         assert rerank(trace, trace.alpha, trace.penalty)[: trace.n_best] == replay(trace)
 
 
 def test_only_the_best_asked_for_are_replayed_and_all_finished_ones_ranked():
     found, traces = traced(build(FEW[0]), sources(5), n_best=2)
     assert [replay(trace) for trace in traces] == found
-    assert all(len(lines(trace)) >= 4 for trace in traces)
+    assert all(len(hypotheses(trace)) >= 4 for trace in traces)
 
 
 @pytest.mark.parametrize(("alpha", "penalty"), [(1e9, "gnmt"), (float("nan"), "mean"), (-1e9, "mean"), (1.0, "x")])
-def test_a_penalty_that_is_none(alpha, penalty):
+def test_an_invalid_penalty_is_rejected(alpha, penalty):
     with pytest.raises(ConfigError, match="allowed"):
         rerank(one(), alpha, penalty)
 
@@ -129,50 +130,50 @@ def test_the_tree_holds_every_candidate_with_what_became_of_it():
     trace = one()
     found = tree(trace)
     assert {node.status for node in found.nodes} >= {"kept", "pruned", "won"}
-    assert [n for n, node in enumerate(found.nodes) if node.status == "won"] == list(found.lines[0].nodes)
+    assert [n for n, node in enumerate(found.nodes) if node.status == "won"] == list(found.hypotheses[0].nodes)
     for node in found.nodes:
         before = 0.0 if node.parent is None else found.nodes[node.parent].total
         assert node.total == float(np.float32(before) + np.float32(node.nats))
         assert node.step == (0 if node.parent is None else found.nodes[node.parent].step + 1)
         if node.parent is not None:
             assert found.nodes[node.parent].status in ("kept", "won")
-    assert [line.text for line in found.lines] == [" ".join(map(str, line.tokens)) for line in found.lines]
+    assert [line.text for line in found.hypotheses] == [" ".join(map(str, line.tokens)) for line in found.hypotheses]
 
 
 def test_a_beam_wider_than_the_vocabulary_leaves_no_ghosts():
     found, traces = traced(build(FEW[0]), sources(6), beam=VOCAB + 5, max_tokens=3)
     for trace, best in zip(traces, found, strict=True):
         assert replay(from_json(to_json(trace))) == best
-        ends = {line.nodes[-1] for line in lines(trace)}
+        ends = {line.nodes[-1] for line in hypotheses(trace)}
         for index, node in enumerate(tree(trace).nodes):
             assert (node.status in ("ended", "won")) == (index in ends or node.status == "won")
             assert np.isfinite(node.total)
 
 
-def test_another_penalty_crowns_another_line():
+def test_another_penalty_may_have_another_best_hypothesis():
     long = next(
         trace for trace in traced(build(FEW[0]), sources(60), max_tokens=9)[1]
-        if lines(trace, 0.0)[0].nodes != lines(trace, 3.0)[0].nodes
+        if hypotheses(trace, 0.0)[0].nodes != hypotheses(trace, 3.0)[0].nodes
     )  # fmt: skip
     for alpha in (0.0, 3.0):
         found = tree(long, alpha)
-        assert [n for n, node in enumerate(found.nodes) if node.status == "won"] == sorted(found.lines[0].nodes)
+        assert [n for n, node in enumerate(found.nodes) if node.status == "won"] == sorted(found.hypotheses[0].nodes)
 
 
-def by_hand(*steps: Step) -> Trace:
+def by_hand(*steps: BeamStep) -> Trace:
     recorder = TraceRecorder(torch.nn.Module(), [2])
     for step in steps:
         recorder.step(step)
     return as_trace(recorder, 0, [5, 6], beam=2, n_best=2, alpha=0.0, penalty="gnmt")
 
 
-def by_hand_step(length: int, totals, parents, words, ended, kept) -> Step:
+def by_hand_step(length: int, totals, parents, words, ended, kept) -> BeamStep:
     whole = [torch.tensor([part], dtype=torch.long) for part in (parents, words)]
     kept = torch.tensor([kept], dtype=torch.long)
-    return Step(torch.tensor([0]), length, torch.tensor([totals]), *whole, torch.tensor([ended]), kept, 1.0)
+    return BeamStep(torch.tensor([0]), length, torch.tensor([totals]), *whole, torch.tensor([ended]), kept, 1.0)
 
 
-def test_lines_may_be_cut_in_a_step_of_their_own_or_in_the_last_one():
+def test_hypotheses_may_be_cut_in_a_step_of_their_own_or_in_the_last_one():
     first = by_hand_step(1, [-1.0, -2.0, -3.0], [0, 0, 0], [8, 9, STOP], [False, False, False], [0, 1])
     words = ([-1.5, -2.5, -2.6], [0, 1, 0], [4, STOP, 7])
     own = by_hand(
@@ -183,7 +184,7 @@ def test_lines_may_be_cut_in_a_step_of_their_own_or_in_the_last_one():
     last = by_hand(first, by_hand_step(2, *words, [True, True, True], [0, 2]))
     expected = [([8, 4], -1.5), ([9], -2.5), ([8, 7], -2.6)]
     for trace in (own, from_json(to_json(own)), last, from_json(to_json(last))):
-        assert [(list(line.tokens), round(line.score, 6)) for line in lines(trace)] == expected
+        assert [(list(line.tokens), round(line.score, 6)) for line in hypotheses(trace)] == expected
         assert [node.status for node in tree(trace).nodes] == ["won", "kept", "pruned", "won", "ended", "ended"]
 
 
@@ -196,7 +197,7 @@ def test_attention_is_over_the_real_source_and_sums_to_one(name):
     _, traces = traced(model, read, max_tokens=6)
     for trace, length in zip(traces, read.lengths.tolist(), strict=True):
         for n, step in enumerate(trace.steps):
-            if model.source_tap is None:
+            if model.source_attention() is None:
                 assert step.attention is None
                 continue
             closing = n > 0 and step.length == trace.steps[n - 1].length
@@ -204,13 +205,13 @@ def test_attention_is_over_the_real_source_and_sums_to_one(name):
             assert step.attention.shape == (0 if closing else slots, length)
             off = length * step.scales / 255 / 2 + 1e-5  # half a level each
             assert (np.abs(step.attention.sum(1) - 1) <= off).all()
-        seen = alignment(trace, lines(trace)[0])
-        assert (seen is None) == (model.source_tap is None)
-        assert seen is None or seen.shape == (len(lines(trace)[0].nodes), length)
+        seen = alignment(trace, hypotheses(trace)[0])
+        assert (seen is None) == (model.source_attention() is None)
+        assert seen is None or seen.shape == (len(hypotheses(trace)[0].nodes), length)
 
 
 @pytest.mark.parametrize(("kind", "reverse"), [("transformer", False), ("recurrent", False), ("recurrent", True)])
-def test_attention_is_what_a_forward_pass_over_the_line_sees(kind, reverse):
+def test_attention_is_that_of_a_forward_pass_over_the_hypothesis(kind, reverse):
     if kind == "transformer":
         model = build("transformer-sinusoidal")
     else:
@@ -219,10 +220,12 @@ def test_attention_is_what_a_forward_pass_over_the_line_sees(kind, reverse):
     read = sources(5)
     _, traces = traced(model, read)
     for row, trace in enumerate(traces):
-        best = lines(trace)[1]
+        best = hypotheses(trace)[1]
         fed = torch.tensor([[START, *best.tokens]])[:, : len(best.nodes)]
         kept: list[torch.Tensor] = []
-        hook = model.source_tap.register_forward_hook(lambda _m, _i, weights, kept=kept: kept.append(weights))
+        hook = model.source_attention().tap.register_forward_hook(
+            lambda _m, _i, weights, kept=kept: kept.append(weights)
+        )
         with torch.no_grad():
             model(read.tokens[[row], : read.lengths[row]], fed)
         hook.remove()
@@ -238,27 +241,27 @@ def test_levels_are_off_by_half_a_level_at_most():
     assert quantised(np.zeros((2, 3), np.float32))[0].sum() == 0
 
 
-def test_a_listener_leaves_when_the_search_ends_or_fails():
+def test_the_hook_is_removed_when_the_search_ends_or_fails():
     model = build(FEW[0])
     heard = []
 
     def fail():
         with TraceRecorder(model, [1]):
-            heard.append(model.source_tap.listening)
+            heard.append(model.source_attention().tap.observed)
             raise ValueError("x")
 
     with pytest.raises(ValueError, match="x"):
         fail()
     assert heard == [True]
-    assert not model.source_tap.listening
+    assert not model.source_attention().tap.observed
 
 
-def test_lines_that_are_not_those_of_the_search_are_noticed():
+def test_attention_of_another_batch_is_noticed():
     model, read = build(FEW[0]), sources(3)
     with TraceRecorder(model, read.lengths.tolist()) as recorder:
-        recorder._look(model, (), torch.ones(4, 2, 1, 6))
-        with pytest.raises(ShapeError, match="4 lines looked at the source"):
-            recorder._looks(3)
+        recorder._on_attention(model, (), torch.ones(4, 2, 1, 6))
+        with pytest.raises(ShapeError, match="attention of 4 hypotheses for 3 rows"):
+            recorder._attention(3)
 
 
 # --- files ---------------------------------------------------------------------------------------------------------
@@ -287,7 +290,7 @@ def test_thirty_tokens_with_a_beam_of_five_are_small():
     found, (trace,) = traced(model, read, beam=5, max_tokens=30)
     assert len(trace.steps) == 31  # the last one cuts
     assert replay(from_json(to_json(trace))) == found[0]
-    assert {(len(line.tokens), line.stopped) for line in lines(trace)} == {(30, False)}
+    assert {(len(line.tokens), line.stopped) for line in hypotheses(trace)} == {(30, False)}
     assert len(to_json(trace).encode()) < 20_000
 
 
@@ -317,30 +320,30 @@ def resealed(line: str, **changed) -> str:
         ({"headway_trace": 2}, "headway_trace: version 2, this headway reads version 1"),
         ({"headway_trace": ...}, "headway_trace: missing"),
         ({"beam": ...}, "beam: missing"),
-        ({"beam": True}, "beam: True, expected a whole number"),
-        ({"beam": 0}, "beam: 0"),
+        ({"beam": True}, "beam=True, expected a whole number"),
+        ({"beam": 0}, "beam=0, expected a whole number from 1"),
         ({"n_best": 9}, "n_best: 9, expected at most the beam"),
-        ({"penalty": "none"}, "penalty: 'none', allowed: gnmt, mean"),
-        ({"alpha": "much"}, "alpha: 'much'"),
+        ({"penalty": "none"}, "penalty='none', expected gnmt or mean"),
+        ({"alpha": "much"}, "alpha='much', expected a finite number"),
         ({"alpha": 0.7}, r"norms\[0\]|norms\[1\]"),
         ({"alpha": 1e6}, "alpha: length penalty"),
-        ({"source": 3}, "source: 3, expected a text"),
-        ({"source": "\ud800"}, "source: a lone surrogate"),
+        ({"source": 3}, "source=3, expected a string"),
+        ({"source": "\ud800"}, "source=.*lone surrogate"),
         ({"source_pieces": ["a"]}, "attention: |attending: "),
         ({"source_pieces": []}, "attention: |attending: "),
         ({"pieces": ["a"]}, "pieces: 1 entries"),
         ({"vocabulary": [], "pieces": []}, "start: 2 is not in the vocabulary"),
         ({"texts": []}, "texts: 0 entries"),
-        ({"lengths": {}}, "lengths: {}, expected a list"),
+        ({"lengths": {}}, "lengths={}, expected a list"),
         ({"norms": [1]}, "norms: 1 entries"),
         ({"totals": "AAAA"}, "totals: 3 bytes, expected"),
         ({"totals": "é"}, "totals: not base64"),
-        ({"totals": 1}, "totals: 1, expected a text"),
+        ({"totals": 1}, "totals=1, expected a string"),
         ({"attending": None}, "attending: null, but there is attention"),
         ({"more": 1}, "'more': unknown field"),
     ],
 )
-def test_a_line_that_does_not_fit_says_where(changed, message):
+def test_an_invalid_field_is_named(changed, message):
     with pytest.raises(DataError, match=message):
         from_json(resealed(to_json(one()), **changed))
 
@@ -355,7 +358,7 @@ def test_a_line_that_does_not_fit_says_where(changed, message):
         ("totals", 2, -1.0, "nats: at step 2"),
         ("totals", 2, np.nan, "totals: not a log-probability at step 2"),
         ("nats", 1, np.inf, "totals: not a log-probability at step 1"),
-        ("scales", 1, 9.0, "attention_scales: not a weight at step 1"),
+        ("scales", 1, 9.0, "attention_scales: not an attention weight at step 1"),
     ],
 )
 def test_indices_and_sums_are_not_trusted(part, step, value, message):
@@ -394,7 +397,7 @@ def test_a_flipped_bit_is_noticed(at, bit):
 
 
 @given(st.integers(0, 10**9))
-def test_a_cut_line_is_refused(at):
+def test_a_truncated_line_is_rejected(at):
     data = to_json(one()).encode()
     with pytest.raises(DataError):
         from_json(data[: at % len(data)])
@@ -419,12 +422,12 @@ def test_these_are_the_fields():
 
 
 @given(st.sampled_from(FIELDS), ANYTHING)
-def test_a_field_of_any_other_type_is_refused_or_read(name, value):
+def test_a_field_of_any_other_type_is_rejected_or_read(name, value):
     fields = {**json.loads(to_json(one())), name: value}
     del fields["crc32"]
     try:
         line = _compact({**fields, "crc32": _sum(fields)})
-    except ValueError:  # NaN is no JSON
+    except ValueError:  # NaN is not valid JSON
         line = json.dumps({**fields, "crc32": 0})
     read_or_refuse(line)
 
@@ -442,7 +445,7 @@ def test_arrays_with_a_right_sum_and_wrong_numbers_do_no_harm(name, at, digit):
 
 
 @pytest.mark.parametrize("line", ["", "[]", "null", "[" * 100_000, '{"headway_trace":1}', "9" * 5000, b"\xff\xfe", "{"])
-def test_what_is_no_trace_is_refused(line):
+def test_a_line_that_is_not_a_trace_is_rejected(line):
     with pytest.raises(DataError):
         from_json(line)
 

@@ -113,14 +113,14 @@ def test_effects_of_heads_are_differences():
     [
         (
             {"heads": {"layers.0.cross": [0]}},
-            "'layers.0.cross' is no attention of this model, there are: layers.0.self, ",
+            "unknown attention 'layers.0.cross'; this model has: layers.0.self, ",
         ),
         ({"heads": {"layers.0.self": [4]}}, "head 4 of layers.0.self: it has heads 0 to 3"),
-        ({"parts": ["layers.7"]}, "part='layers.7': no such layer"),
+        ({"parts": ["layers.7"]}, "unknown part 'layers.7'"),
         ({"parts": [], "instead": "noise"}, "instead='noise', allowed: zero, mean"),
     ],
 )
-def test_ablating_what_is_not_there(asked, told):
+def test_unknown_parts_and_heads_are_rejected(asked, told):
     with pytest.raises(ConfigError, match=told), ablate(build("gpt-learned"), **asked):
         pass
 
@@ -153,7 +153,7 @@ def test_a_value_put_back_where_it_was_changes_nothing(name):
 
 
 @torch.no_grad()
-def test_patching_the_whole_stream_brings_the_other_answer():
+def test_patching_the_whole_stream_gives_the_other_output():
     """In a causal model the last residual at a position decides its logits, and no other position's."""
     model = build("gpt-rotary")
     clean, other = (text("gpt-rotary", rows=1, seed=seed).tokens for seed in (0, 5))
@@ -194,10 +194,10 @@ def test_some_heads_of_some_rows_by_a_function():
     torch.testing.assert_close(seen["layers.0.self.out"], expected)
 
 
-def test_patching_what_cannot_be():
+def test_unknown_and_unreplaceable_taps_are_rejected():
     model = build("gpt-learned")
     with (
-        pytest.raises(ConfigError, match=r"'layers.9.residual' is no tap"),
+        pytest.raises(ConfigError, match=r"unknown tap 'layers.9.residual'"),
         patch(model, {"layers.9.residual": torch.neg}),
     ):
         pass
@@ -207,7 +207,7 @@ def test_patching_what_cannot_be():
     ):
         pass
     with (
-        pytest.raises(ShapeError, match=r"layers.0.residual is \(1, 2, 16\), what was to be put there \(3,\)"),
+        pytest.raises(ShapeError, match=r"layers.0.residual is \(1, 2, 16\), its replacement is \(3,\)"),
         patch(model, {"layers.0.residual": torch.zeros(3)}),
     ):
         model(torch.zeros(1, 2, dtype=torch.long))
@@ -241,8 +241,8 @@ def test_the_lens_after_the_last_layer_is_the_model_and_before_it_a_model_with_f
     torch.testing.assert_close(first, call()[0], atol=1e-6, rtol=0)
 
 
-def test_no_lens_where_nothing_reads():
-    with pytest.raises(ConfigError, match="Bert has no blocks between its input and an output layer"):
+def test_a_logit_lens_needs_an_output_layer():
+    with pytest.raises(ConfigError, match="needs blocks and an output layer; Bert lacks them"):
         logit_lens(build("bert"), {})
     with pytest.raises(ConfigError, match="no residual was captured"):
         logit_lens(build("gpt-learned"), {})
@@ -265,7 +265,7 @@ def test_rollout_by_hand():
     torch.testing.assert_close(rollout(layers[:1], residual=0.0), layers[0].mean(1))
     with pytest.raises(ConfigError, match=r"residual=1.0"):
         rollout(layers, residual=1.0)
-    with pytest.raises(ConfigError, match="rollout of no layers"):
+    with pytest.raises(ConfigError, match="rollout needs the weights of at least one layer"):
         rollout([])
 
 
@@ -296,7 +296,7 @@ def test_links_are_the_heaviest_weights():
     found = links(seen, query=2, key=4, row=1, count=4)
     every = sorted((w[1, h, 2, 4].item(), n[:13], h) for n, w in seen.items() if n != "hidden" for h in range(3))[::-1]
     assert [(link.weight, link.site, link.head) for link in found] == every[:4]
-    with pytest.raises(ConfigError, match="no captured weights have a row 4 and a key 0"):
+    with pytest.raises(ConfigError, match="no captured weights have a query 4 and a key 0"):
         links(seen, query=4, key=0)
 
 
@@ -316,6 +316,6 @@ def test_neighbours_by_hand():
     assert [each.word for each in neighbours("north", words, vectors, count=2)] == ["north-east", "east"]
     with pytest.raises(ConfigError, match="3 words for a table of 4 vectors"):
         nearest(table[0], table, words[:3])
-    with pytest.raises(ConfigError, match="no words to look for neighbours of 'north' among"):
+    with pytest.raises(ConfigError, match="no other words among which to find neighbours of 'north'"):
         neighbours("north", ["north"], vectors)
     assert F.cosine_similarity(table[0], table[3], dim=0).item() == pytest.approx(found[1].cosine)

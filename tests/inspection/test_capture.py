@@ -54,7 +54,7 @@ def subject(name: str) -> tuple[nn.Module, Callable[[], tuple[Tensor, ...]]]:
     return model, lambda: outputs(model, batch)
 
 
-def sites(seen: Pass | headway.inspection.Seen) -> list[str]:
+def sites(seen: Pass | headway.inspection.CaptureResult) -> list[str]:
     return [name.removesuffix(".weights") for name in seen if name.endswith(".weights")]
 
 
@@ -78,7 +78,7 @@ def mixed(model: nn.Module, seen, site: str) -> Tensor:
 def test_every_registered_model_is_captured():
     found = {type(config) for config in (*ALL.values(), *VISION.values(), *CAPTIONING.values())}
     found |= {type(config) for config, _ in OTHERS.values()}
-    assert {each.__name__ for each in found} == set(MODELS)
+    assert found == set(MODELS.values())
 
 
 @torch.no_grad()
@@ -104,8 +104,8 @@ def test_weights_times_values_are_the_kernels_output_and_no_bit_changes(name):
         scores = seen[f"{site}.scores"].softmax(-1).nan_to_num(0)
         torch.testing.assert_close(scores, seen[f"{site}.weights"], atol=1e-6, rtol=0)
     assert all(torch.equal(ours, theirs) for ours, theirs in zip(call(), before, strict=True))
-    assert not any(getattr(module, "watch", None) for module in model.modules())
-    assert not {"forward", "features", "extend", "journal"} & vars(model).keys()
+    assert not any(getattr(module, "on_attention", None) for module in model.modules())
+    assert not {"forward", "features", "extend"} & vars(model).keys()
 
 
 @torch.no_grad()
@@ -225,7 +225,7 @@ def test_each_call_is_a_pass_and_parts_of_a_model_are_too():
 
 
 @torch.no_grad()
-def test_a_temperature_is_told():
+def test_a_learned_temperature_is_recorded():
     model, call = subject("vit-local")
     with headway.capture(model, what=("scores", "q", "k")) as seen:
         call()
@@ -238,21 +238,21 @@ def test_a_temperature_is_told():
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        ({"what": "nothing"}, "what='nothing' is no tap of this model; kinds are input, q"),
-        ({"layers": [7]}, r"layers=\[7\]: no layer 7, there are \[0, 1\]"),
+        ({"what": "nothing"}, "unknown tap 'nothing'; this model has: input, q"),
+        ({"layers": [7]}, r"layers=\[7\]: unknown layer 7; this model has: \[0, 1\]"),
         ({"layers": [-1]}, r"layers=\[-1\], allowed: numbers from 0 on"),
         ({"heads": [4]}, r"heads=\[4\]: layers.0.self.weights has heads 0 to 3"),
         ({"rows": [-1]}, r"rows=\[-1\], allowed: positions from 0 on"),
         ({"rows": slice(-2, None)}, r"rows=slice\(-2, None, None\), allowed"),
     ],
 )
-def test_what_is_not_there_is_named(asked, told):
+def test_unknown_taps_layers_heads_and_rows_are_rejected(asked, told):
     with pytest.raises(ConfigError, match=told), headway.capture(build("gpt-learned"), **asked):
         pass
 
 
 @torch.no_grad()
-def test_what_was_not_captured_is_named():
+def test_taps_that_were_not_captured_are_named():
     model = build("gpt-learned")
     with headway.capture(model, layers=[0]) as seen:
         with pytest.raises(ConfigError, match="nothing was captured"):
@@ -260,7 +260,7 @@ def test_what_was_not_captured_is_named():
         model(torch.zeros(1, 3, dtype=torch.long))
         with pytest.raises(ConfigError, match="captured already"), headway.capture(model):
             pass
-    with pytest.raises(ConfigError, match=r"layers.1.self.q was not captured; there is layers.0.self.weights"):
+    with pytest.raises(ConfigError, match=r"layers.1.self.q was not captured; captured: layers.0.self.weights"):
         seen["layers.1.self.q"]
     with pytest.raises(ConfigError, match="no weights of layer 1"):
         seen.weights[1]
@@ -321,9 +321,9 @@ def test_an_error_inside_leaves_the_model_as_it_was():
     model = build("gpt-learned")
     with pytest.raises(DataError), headway.capture(model, what=("weights", "residual", "logits")):
         model(torch.full((1, 3), VOCAB))
-    assert not any(getattr(module, "watch", None) for module in model.modules())
+    assert not any(getattr(module, "on_attention", None) for module in model.modules())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
-    assert not {"forward", "features", "start", "extend", "select", "journal"} & vars(model).keys()
+    assert not {"forward", "features", "start", "extend", "select"} & vars(model).keys()
     with headway.capture(model) as seen:
         model(torch.zeros(1, 3, dtype=torch.long))
     assert len(seen.passes) == 1

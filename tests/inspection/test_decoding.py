@@ -1,4 +1,4 @@
-"""Capture while a text is written: each line's steps, through every move of the beam, are one matrix."""
+"""Capture while text is generated: the steps of a hypothesis, through every reordering of the beam, are one matrix."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import pytest
 import torch
 
 import headway
-from headway.decoding.beam import beam_search
 from headway.decoding.cuda_graph import GraphDecoder
 from headway.decoding.ensemble import Ensemble
-from headway.decoding.sampling import GREEDY, Sampling, sample, stream
+from headway.decoding.sampling import GREEDY, Sampling, stream
 from headway.errors import ConfigError
 from headway.inspection import taps
 from headway.models import Source
+from tests.decoding.calls import draw, search
 from tests.models.tiny import CAPTIONING, GENERATING, LANGUAGE, TRANSLATION, VOCAB, build, text
 
 STOP = 3
@@ -39,7 +39,7 @@ def prompted(name: str, batch) -> int | torch.Tensor:
 
 
 def forced(name: str, model, line, source: Source | None):
-    """The line read at once."""
+    """A forward pass over the hypothesis."""
     read, row = torch.tensor([line.read]), slice(line.source, line.source + 1)
     if name in CAPTIONING:
         return model(source.images[row], read)
@@ -61,16 +61,16 @@ def assert_as_forced(name: str, model, line, source: Source | None) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", ATTENTIVE)
-def test_a_beams_lines_are_what_they_are_read_at_once(name):
+def test_hypotheses_of_a_beam_equal_a_forward_pass_over_them(name):
     model, batch = build(name), text(name, padded=True)
     source, start = source_of(name, batch), prompted(name, batch)
     settings = {"start": start, "stop": STOP, "beam": 3, "max_tokens": 6, "n_best": 2}
-    plain = beam_search(model, source, **settings)
+    plain = search(model, source, **settings)
     with headway.capture(model, what=kinds_of(model)) as seen:
-        found = beam_search(model, source, **settings)
+        found = search(model, source, **settings)
     assert found == plain
     assert len(seen.passes) == 1
-    lines = seen.lines
+    lines = seen.hypotheses
     assert [list(line.chosen) for line in lines] == [each.tokens for row in found for each in row]
     for line in lines[::2]:
         assert_as_forced(name, model, line, source)
@@ -84,8 +84,8 @@ def test_groups_of_a_diverse_beam(name):
     model, batch = build(name), text(name)
     source = source_of(name, batch)
     with headway.capture(model, what=kinds_of(model)) as seen:
-        beam_search(model, source, start=0, stop=STOP, beam=4, groups=2, max_tokens=5, n_best=3)
-    for line in seen.lines:
+        search(model, source, start=0, stop=STOP, beam=4, groups=2, max_tokens=5, n_best=3)
+    for line in seen.hypotheses:
         assert_as_forced(name, model, line, source)
 
 
@@ -94,18 +94,24 @@ def test_groups_of_a_diverse_beam(name):
 @pytest.mark.parametrize("sampling", [GREEDY, Sampling(temperature=1.5)])
 def test_samples_from_prompts_of_unequal_length(name, sampling):
     model, prompts = build(name), text(name, rows=4).tokens[:, :5]
-    settings = {"stop": STOP, "max_tokens": 7, "counts_B": torch.tensor([5, 2, 4, 1]), "sampling": sampling, "seed": 2}
-    plain = sample(model, prompts, **settings)
+    settings = {
+        "stop": STOP,
+        "max_tokens": 7,
+        "prompt_lengths": torch.tensor([5, 2, 4, 1]),
+        "sampling": sampling,
+        "seed": 2,
+    }
+    plain = draw(model, prompts, **settings)
     with headway.capture(model, what=kinds_of(model)) as seen:
-        drawn = sample(model, prompts, **settings)
+        drawn = draw(model, prompts, **settings)
     assert drawn == plain
-    assert [list(line.chosen) for line in seen.lines] == drawn
-    for line, count in zip(seen.lines, (5, 2, 4, 1), strict=True):
+    assert [list(line.chosen) for line in seen.hypotheses] == drawn
+    for line, count in zip(seen.hypotheses, (5, 2, 4, 1), strict=True):
         assert line.read[:count] == tuple(prompts[line.source, :count].tolist())
         assert_as_forced(name, model, line, None)
     with headway.capture(model, what=("weights", "residual"), rows=[2, 5, 6]) as some:
-        sample(model, prompts, **settings)
-    for line, whole in zip(some.lines, seen.lines, strict=True):
+        draw(model, prompts, **settings)
+    for line, whole in zip(some.hypotheses, seen.hypotheses, strict=True):
         rows = [row for row in (2, 5, 6) if row < len(whole.read)]
         for key in some:
             axis = 1 if key.endswith("weights") else 0
@@ -121,61 +127,61 @@ def test_rows_are_positions_of_the_text_also_while_it_is_written(name):
     source, rows = source_of(name, batch), [1, 4, 5]
     settings = {"start": prompted(name, batch), "stop": -1, "beam": 2, "max_tokens": 6}
     with headway.capture(model, what="weights") as whole:
-        beam_search(model, source, **settings)
+        search(model, source, **settings)
     with headway.capture(model, what="weights", rows=rows) as some:
-        beam_search(model, source, **settings)
-    steps = len(some.last.events[1:])
+        search(model, source, **settings)
+    steps = len(some.last.calls[1:])
     assert steps == 5
-    for line, full in zip(some.lines, whole.lines, strict=True):
+    for line, full in zip(some.hypotheses, whole.hypotheses, strict=True):
         for key in some:
             torch.testing.assert_close(line[key], full[key][:, rows], atol=1e-6, rtol=0)
 
 
 @torch.no_grad()
-def test_the_best_lines_come_as_one_padded_batch():
+def test_the_best_hypotheses_are_one_padded_batch():
     model, batch = build("transformer-sinusoidal"), text("transformer-sinusoidal")
     with headway.capture(model) as seen:
-        found = beam_search(model, Source(batch.source), start=0, stop=STOP, beam=4, max_tokens=8)
+        found = search(model, Source(batch.source), start=0, stop=STOP, beam=4, max_tokens=8)
     stopped = [len(row[0].tokens) + row[0].stopped for row in found]
-    assert len(set(stopped)) > 1  # lines differ in length, or nothing is padded
+    assert len(set(stopped)) > 1  # hypotheses differ in length, or nothing is padded
     weights = seen.weights[1]
     assert weights.shape == (3, 4, max(stopped), 7)
     for row, length in enumerate(stopped):
-        assert torch.equal(weights[row, :, :length], seen.lines[row]["decoder.layers.1.cross.weights"])
+        assert torch.equal(weights[row, :, :length], seen.hypotheses[row]["decoder.layers.1.cross.weights"])
         assert not weights[row, :, length:].any()
     assert seen["encoder.layers.0.self.weights"].shape == (3, 4, 7, 7)
 
 
 @torch.no_grad()
-def test_any_line_the_search_looked_at_can_be_asked_for():
+def test_any_open_hypothesis_of_the_search_is_accessible():
     model, batch = build("transformer-learned"), text("transformer-learned")
     with headway.capture(model) as seen:
-        beam_search(model, Source(batch.source), start=0, stop=-1, beam=3, max_tokens=4)
-    event = seen.last.events[1]
-    row = event.parents.tolist().index(0)
-    word = int(event.tokens[row, 0])
-    line = seen.last.line([word], row=0)
+        search(model, Source(batch.source), start=0, stop=-1, beam=3, max_tokens=4)
+    call = seen.last.calls[1]
+    row = call.parents.tolist().index(0)
+    word = int(call.tokens[row, 0])
+    line = seen.last.hypothesis([word], row=0)
     assert line.read == (0, word)
-    with pytest.raises(ConfigError, match="no line of row 0 began with"):
-        seen.last.line([*line.chosen, VOCAB + 1, VOCAB + 2])
+    with pytest.raises(ConfigError, match="no hypothesis of row 0 began with"):
+        seen.last.hypothesis([*line.chosen, VOCAB + 1, VOCAB + 2])
 
 
 @torch.no_grad()
-def test_each_model_of_an_ensemble_is_told_of_the_lines():
+def test_each_model_of_an_ensemble_gets_the_hypotheses():
     models = [build("transformer-learned", seed=seed) for seed in (1, 2)]
     batch = text("transformer-learned")
     with headway.capture(models[1], layers=[0]) as seen:
-        found = beam_search(Ensemble(models), Source(batch.source), start=0, stop=STOP, beam=2, max_tokens=5)
-    assert [list(line.chosen) for line in seen.lines] == [row[0].tokens for row in found]
+        found = search(Ensemble(models), Source(batch.source), start=0, stop=STOP, beam=2, max_tokens=5)
+    assert [list(line.chosen) for line in seen.hypotheses] == [row[0].tokens for row in found]
 
 
 @torch.no_grad()
-def test_a_model_that_is_not_fed_what_it_said():
+def test_a_model_that_is_not_fed_its_own_output():
     model = build("gpt-learned")
     with headway.capture(model) as seen:
-        drawn = sample(model, torch.tensor([[5, 2]]), stop=-1, max_tokens=4, sampling=GREEDY, feed_back=False)
+        drawn = draw(model, torch.tensor([[5, 2]]), stop=-1, max_tokens=4, sampling=GREEDY, feed_back=False)
     assert len(drawn[0]) == 4
-    assert seen.lines[0].read == (5, 2, 2, 2, 2)
+    assert seen.hypotheses[0].read == (5, 2, 2, 2, 2)
 
 
 def test_every_translator_and_captioner_is_here():
@@ -191,8 +197,8 @@ def test_a_decoder_of_fixed_shapes_is_captured_text_by_text():
     with headway.capture(model, what=kinds_of(model)) as seen:
         decoder.write(torch.tensor([[5, 2], [1, 7]]), 4)
         decoder.write(torch.tensor([[3], [4]]), 3)
-    assert [len(line.read) for each in seen.passes for line in each.lines] == [5, 5, 3, 3]
-    for line in seen.lines:
+    assert [len(line.read) for each in seen.passes for line in each.hypotheses] == [5, 5, 3, 3]
+    for line in seen.hypotheses:
         assert_as_forced("gpt-rotary", model, line, None)
 
 
@@ -201,10 +207,23 @@ def test_a_text_that_streams_and_outgrows_its_context():
     model = build("gpt-learned")
     with headway.capture(model) as seen:
         said = list(stream(model, torch.tensor([[5, 2, 7]]), max_tokens=9, context=8, sampling=GREEDY))
-    first, second = (each.lines[0] for each in seen.passes)
+    first, second = (each.hypotheses[0] for each in seen.passes)
     assert first.read == (5, 2, 7, *said[:5])
     assert second.read == (*said[2:6], *said[6:8])
     for line in (first, second):
         with headway.capture(model) as whole:
             model(torch.tensor([line.read]))
         torch.testing.assert_close(line["layers.1.self.weights"], whole.weights[1][0], atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_the_older_names_still_work():
+    assert headway.inspection.Seen is headway.inspection.CaptureResult
+    assert headway.inspection.Line is headway.inspection.DecodedHypothesis
+    model = build("gpt-learned")
+    with headway.capture(model) as seen:
+        draw(model, torch.tensor([[5, 2]]), stop=-1, max_tokens=3, sampling=GREEDY)
+    (found,) = seen.lines
+    assert found == seen.hypotheses[0]
+    assert seen.last.lines == seen.last.hypotheses
+    assert seen.last.line(found.chosen) == seen.last.hypothesis(found.chosen)

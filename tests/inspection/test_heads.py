@@ -94,8 +94,8 @@ def test_induction_heads_are_found_and_do_the_work(inductive):
     with headway.capture(inductive) as seen:
         inductive(texts)
     first, second = (head_statistics(seen.weights[layer], period=period) for layer in (0, 1))
-    assert first.previous.max() > 0.8  # a head that looks at the token before,
-    assert second.induction.max() > 0.7  # and one above it that looks at what came after the same token
+    assert first.previous.max() > 0.8  # a previous-token head,
+    assert second.induction.max() > 0.7  # and an induction head above it
     assert first.induction.max() < 0.2
 
     def loss() -> float:

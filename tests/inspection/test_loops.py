@@ -101,7 +101,7 @@ def test_one_use_can_be_changed_alone(model, texts):
 
 def test_what_a_loop_has_not(model):
     with (
-        pytest.raises(ConfigError, match=r"'layers.1.cross' is no attention of this model, there are: layers"),
+        pytest.raises(ConfigError, match=r"unknown attention 'layers.1.cross'; this model has: layers"),
         ablate(model, heads={"layers.1.cross": [0]}),
     ):
         pass

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from headway.interop.families import FAMILIES
-from headway.interop.family import Family, Imported, Tokens, taken
+from headway.interop.family import Family, GenerationTokens, Imported, import_weights
 from headway.models import Bert, EncoderDecoder, Gpt, Longformer, LongformerMasked, Source, Vit, build_model
 from headway.models.bert import PretrainingLogits
 
@@ -180,7 +180,7 @@ def read(folder: Path) -> tuple[Family, Imported, dict[str, Tensor]]:
     tensors = load_file(folder / "model.safetensors")
     family = FAMILIES[config["model_type"]]
     imported = family.read(config, {name: tuple(x.shape) for name, x in tensors.items()})
-    return family, imported, taken(family, imported.model, tensors)
+    return family, imported, import_weights(family, imported.model, tensors)
 
 
 def pair(theirs: nn.Module, folder: Path) -> Pair:
@@ -254,7 +254,7 @@ def their_outputs(model: nn.Module, text: Tensor, target: Tensor, segments: Tens
 
 
 @torch.no_grad()
-def our_words(model: nn.Module, text: Tensor, tokens: Tokens, *, anew: bool) -> Tensor:
+def our_words(model: nn.Module, text: Tensor, tokens: GenerationTokens, *, anew: bool) -> Tensor:
     """The best token that does not stop, NEW times (B, NEW), each read from the cache; `anew` has none twice."""
     if isinstance(model, EncoderDecoder):
         assert tokens.start is not None

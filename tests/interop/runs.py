@@ -33,19 +33,20 @@ from headway.models import (
 )
 from headway.nn.longformer_attention import Windows
 from headway.nn.patches import Hybrid
-from headway.runs import CONFIG
-from headway.runs.config import ONE, RunConfig, TaskConfig
+from headway.runs.config import RunConfig, TaskConfig
+from headway.runs.folder import CONFIG
 from headway.storage.commit import commit_file
-from headway.tasks.captioning.training import Captioning
-from headway.tasks.image_classification.training import Classification
+from headway.tasks.base import ONE_TOKENIZER
+from headway.tasks.captioning import Captioning
+from headway.tasks.image_classification import Classification
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
-from headway.tasks.pose.training import PoseEstimation
+from headway.tasks.pose import PoseEstimation
 from headway.tasks.text_classification.training import TextClassification
 from headway.tasks.translation.training import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
-from headway.verification.verify import Finding, ground, verify
+from headway.verification.verify import Finding, measure_baseline, verify
 
 WORDS = "a man is sleeping on the couch and two dogs run to one lake under big red sky while cats jump over it"
 
@@ -121,7 +122,7 @@ def write_run(folder: Path, model: ModelConfig, *, stir: float = 0.1, spec: str 
     config = RunConfig(task=task_of(model), data=data, model=model, train=TrainConfig(average=0))
     commit_file(folder / CONFIG, yaml.safe_dump(plain(config), sort_keys=False))
     if not images:
-        commit_file(folder / ONE, tokenizer.to_json())
+        commit_file(folder / ONE_TOKENIZER, tokenizer.to_json())
     weights = build_model(model, seed=1).state_dict()
     generator = torch.Generator().manual_seed(2)
     weights = {name: _stirred(x, stir, generator) for name, x in weights.items()}
@@ -145,7 +146,7 @@ def save(folder: Path, weights: dict[str, torch.Tensor]) -> None:
 def found_in(folder: Path) -> dict[str, Finding]:
     """Every finding of `verify` by the name of its check."""
     subject = subject_of(headway.load(folder, device="cpu"))
-    return {finding.check.name: finding for finding in verify(subject, ground(subject))}
+    return {finding.check.name: finding for finding in verify(subject, measure_baseline(subject))}
 
 
 def bugs(folder: Path) -> set[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,8 +15,8 @@ from headway.data.tokenizers import MASK, SPECIALS, Bpe, Characters, Tokenizer
 from headway.errors import ConfigError, VerificationError
 from headway.interop import export_proof as proof
 from headway.interop import exporter as exporting
-from headway.interop.exporter import Exporting, Pixels, export
-from headway.interop.tokenizer_export import AnyTask
+from headway.interop.export_requests import TEXTS, export_request
+from headway.interop.exporter import export
 from headway.models import (
     BertConfig,
     BertPretrainingConfig,
@@ -26,17 +25,19 @@ from headway.models import (
     LongformerConfig,
     LongformerMaskedConfig,
     ModelConfig,
+    ModelInputs,
     RnnLmConfig,
     VitConfig,
     build_model,
 )
 from headway.nn.longformer_attention import Windows
 from headway.nn.norms import LayerNorm, RMSNorm
-from headway.nn.positions import Alibi, Learned, Rotary, SinusoidalHalves, SinusoidalTensor2Tensor
+from headway.nn.positions import AlibiBias, Learned, Rotary, SinusoidalHalves, SinusoidalTensor2Tensor
 from headway.nn.recurrent import RecurrentConfig
 from headway.runs import load
 from headway.runs.import_folder import import_folder
 from headway.storage.manifest import MANIFEST, problems
+from headway.tasks.export_request import ExportRequest, ImageScaling
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
 from headway.tasks.translation.training import Translation
@@ -55,7 +56,7 @@ PAIR = EncoderDecoderConfig(vocab=70, width=16, encoder_layers=2, decoder_layers
 BERT = BertConfig(vocab=70, context=40, width=16, layers=2, heads=4, inner=24)
 LANGUAGE, TRANSLATION, MASKED = Language(context=48), Translation(), Masked(length=16)
 
-RUNS: dict[str, tuple[ModelConfig, AnyTask, Tokenizer, str]] = {
+RUNS: dict[str, tuple[ModelConfig, object, Tokenizer, str]] = {
     "gpt2": (GPT, LANGUAGE, CHARACTERS, "GPT2LMHeadModel"),
     "gpt-char": (replace(GPT, bias=False, norm=LayerNorm(bias=False)), LANGUAGE, CHARACTERS, "GPT2LMHeadModel"),
     "llama": (LLAMA, LANGUAGE, CHARACTERS, "LlamaForCausalLM"),
@@ -93,8 +94,8 @@ WINDOWED = LongformerConfig(vocab=70, windows=Windows(radius=(2, 3)), context=40
     ids=["vit", "longformer", "longformer-without-pooler", "longformer-masked"],
 )
 def test_a_model_without_a_task_goes_out_as_well(config: ModelConfig, tmp_path: Path) -> None:
-    pixels = Pixels(mean=(0.5, 0.4, 0.3), std=(0.1, 0.2, 0.3))
-    what = Exporting(model=unsettled(config), config=config, task=None, tokenizers={}, pixels=pixels)
+    pixels = ImageScaling(mean=(0.5, 0.4, 0.3), std=(0.1, 0.2, 0.3))
+    what = ExportRequest(model=unsettled(config), config=config, images=pixels)
     assert export(what, tmp_path / "out").holds
     if isinstance(config, VitConfig):
         processor = hf.AutoImageProcessor.from_pretrained(tmp_path / "out")
@@ -110,9 +111,13 @@ def unsettled(config: ModelConfig) -> nn.Module:
     return model
 
 
-def run(name: str) -> Exporting:
+def request(model: nn.Module, config: ModelConfig, task: object, tokenizers: dict[str, Tokenizer]) -> ExportRequest:
+    return TEXTS[type(task)](task, model, config, tokenizers)
+
+
+def run(name: str, tokenizers: dict[str, Tokenizer] | None = None) -> ExportRequest:
     config, task, tokenizer, _ = RUNS[name]
-    return Exporting(model=unsettled(config), config=config, task=task, tokenizers={"tokenizer.json": tokenizer})
+    return request(unsettled(config), config, task, tokenizers or {"tokenizer.json": tokenizer})
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -180,8 +185,8 @@ def test_an_export_that_says_something_else_does_not_appear(
         tensors = exporting_given(*given)
         return {key: x.flip(0) if "attn" in key and x.ndim == 1 else x * 1.01 for key, x in tensors.items()}
 
-    exporting_given = exporting.given
-    monkeypatch.setattr(exporting, "given", wrong)
+    exporting_given = exporting.export_weights
+    monkeypatch.setattr(exporting, "export_weights", wrong)
     with pytest.raises(VerificationError, match="differs by") as caught:
         export(run(name), tmp_path / "out")
     assert caught.value.exit_code == 3
@@ -189,7 +194,7 @@ def test_an_export_that_says_something_else_does_not_appear(
 
 
 NO_EQUIVALENT: list[tuple[ModelConfig, str]] = [
-    (replace(GPT, position=Alibi()), r"GPT-2 has no equivalent of position=Alibi\(\)"),
+    (replace(GPT, position=AlibiBias()), r"GPT-2 has no equivalent of position=AlibiBias\(\)"),
     (replace(GPT, norm=RMSNorm()), "GPT-2 has no equivalent of norm=RMSNorm"),
     (replace(GPT, kv_heads=2), "GPT-2 has no equivalent of kv_heads=2"),
     (replace(GPT, activation="swiglu"), "GPT-2 has no equivalent of activation='swiglu'"),
@@ -203,14 +208,14 @@ NO_EQUIVALENT: list[tuple[ModelConfig, str]] = [
     (replace(PICTURES, local=True), "ViT has no equivalent of local=True"),
     (replace(PICTURES, pool="mean"), "ViT has no equivalent of pool='mean'"),
     (replace(WINDOWED, windows=Windows(radius=2, dilation=2)), "Longformer has no equivalent of windows.dilation=2"),
-    (replace(BERT, position=Alibi()), "BERT has no equivalent of position=Alibi"),
+    (replace(BERT, position=AlibiBias()), "BERT has no equivalent of position=AlibiBias"),
     (RnnLmConfig(vocab=9, width=8, recurrent=RecurrentConfig(cell="lstm", hidden=8)), "kind RnnLm has no equivalent"),
 ]
 
 
 @pytest.mark.parametrize(("config", "named"), NO_EQUIVALENT, ids=[named for _, named in NO_EQUIVALENT])
 def test_a_part_without_equivalent_is_named(config: ModelConfig, named: str, tmp_path: Path) -> None:
-    what = Exporting(model=nn.Module(), config=config, task=LANGUAGE, tokenizers={"tokenizer.json": CHARACTERS})
+    what = request(nn.Module(), config, LANGUAGE, {"tokenizer.json": CHARACTERS})
     with pytest.raises(ConfigError, match=named):
         export(what, tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
@@ -227,9 +232,8 @@ def test_a_folder_that_is_not_empty_is_refused_and_an_empty_one_filled(tmp_path:
 
 
 def test_two_vocabularies_keep_a_tokenizer_each(tmp_path: Path) -> None:
-    what = run("transformer-two")
     other = Tokenizer.train(Bpe(vocab=70), [*TEXT, "une souris verte"])
-    export(replace(what, tokenizers={"tokenizer-source.json": BPE, "tokenizer-target.json": other}), tmp_path / "out")
+    export(run("transformer-two", {"tokenizer-source.json": BPE, "tokenizer-target.json": other}), tmp_path / "out")
     assert (tmp_path / "out" / "tokenizer-target.json").read_text() == other.to_json()
     theirs = hf.AutoTokenizer.from_pretrained(tmp_path / "out")
     assert theirs("the old horse")["input_ids"][:-1] == BPE.encode("the old horse")
@@ -244,50 +248,44 @@ def test_a_trained_run_goes_out_from_the_command_line(tmp_path: Path, capsys: py
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == str(tmp_path / "out")
     assert "loaded again by transformers" in said.err
-    assert "biases this run does without are zeros there" in said.err
+    assert "biases that this run lacks are written as zeros" in said.err
     assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / "out")]) == 2
 
 
 @pytest.mark.parametrize("name", ["gpt2", "transformer", "bert-pretraining", "roformer"])
 def test_a_round_trip_is_called_as_the_model_is(name: str) -> None:
     what = run(name)
-    folder = SimpleNamespace(
-        model=what.model, config=SimpleNamespace(model=what.config, task=what.task), tokenizers=what.tokenizers
-    )
-    again = exporting.round_trip(folder)
+    again = exporting.round_trip(what)
     assert not isinstance(again, str)
     tokens = torch.randint(20, (1, 7))
-    inputs = (tokens, tokens[:, :4]) if name == "transformer" else (tokens,)
+    source = tokens if name == "transformer" else None
+    inputs = ModelInputs(tokens=tokens if source is None else tokens[:, :4], source=source)
     with torch.no_grad():
-        expected = what.model(*inputs)
-        expected = getattr(expected, "tokens", expected)
-        torch.testing.assert_close(again(*inputs), expected, atol=1e-5 * max(1, expected.abs().max()), rtol=0)
+        expected = what.model.run(inputs).tokens
+        torch.testing.assert_close(again(inputs).tokens, expected, atol=1e-5 * max(1, expected.abs().max()), rtol=0)
 
 
 def test_a_round_trip_that_cannot_be_says_why() -> None:
-    config = SimpleNamespace(model=replace(GPT, position=Alibi()), task=LANGUAGE)
-    folder = SimpleNamespace(model=nn.Module(), config=config, tokenizers={"tokenizer.json": CHARACTERS})
-    assert "no equivalent of position=Alibi()" in exporting.round_trip(folder)
+    what = request(nn.Module(), replace(GPT, position=AlibiBias()), LANGUAGE, {"tokenizer.json": CHARACTERS})
+    assert "no equivalent of position=AlibiBias()" in exporting.round_trip(what)
 
 
 @pytest.mark.parametrize(
     "name", ["gpt-char", "llama-interleaved", "transformer", "transformer-two", "bart", "bert-masked"]
 )
 def test_what_went_out_comes_back_and_goes_out_again_to_the_byte(name: str, tmp_path: Path) -> None:
-    what = run(name)
+    tokenizers = {"tokenizer.json": RUNS[name][2]}
     if name == "transformer-two":
-        both = {
+        tokenizers = {
             "tokenizer-source.json": BPE,
             "tokenizer-target.json": Tokenizer.train(Bpe(vocab=70), ["neuf mots"] * 9 + TEXT),
         }
-        what = replace(what, tokenizers=both)
-    export(what, tmp_path / "out")
+    export(run(name, tokenizers), tmp_path / "out")
     import_folder(tmp_path / "out", tmp_path / "run")
     back = load(tmp_path / "run", device="cpu")
-    assert back.tokenizers.keys() == what.tokenizers.keys()
-    for file, tokenizer in what.tokenizers.items():
+    assert back.tokenizers.keys() == tokenizers.keys()
+    for file, tokenizer in tokenizers.items():
         assert back.tokenizers[file].encode(TEXT[0]) == tokenizer.encode(TEXT[0])
-    again = Exporting(model=back.model, config=back.config.model, task=back.config.task, tokenizers=back.tokenizers)
-    assert export(again, tmp_path / "again").holds
+    assert export(export_request(back), tmp_path / "again").holds
     for file in ("model.safetensors", "config.json"):
         assert (tmp_path / "out" / file).read_bytes() == (tmp_path / "again" / file).read_bytes()

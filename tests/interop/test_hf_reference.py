@@ -14,7 +14,7 @@ from headway.cli import main
 from headway.errors import BadModelError, ConfigError
 from headway.interop.hf_reference import REFERENCE
 from headway.runs.import_folder import import_folder
-from headway.storage.commit import read_tensors
+from headway.storage.tensors import read_tensors
 from tests.interop import peers
 from tests.interop.folders import CONFIG, characters, write_gpt2
 from tests.interop.runs import bugs, found_in, save
@@ -134,7 +134,7 @@ def test_a_folder_that_transformers_cannot_load_leaves_no_run(tmp_path, monkeypa
     def fails(folder: Path, name: str) -> None:
         raise OSError("a\nlong story")
 
-    monkeypatch.setattr("headway.interop.hf_reference.load_theirs", fails)
+    monkeypatch.setattr("headway.interop.hf_reference.load_hf_model", fails)
     with pytest.raises(BadModelError, match=r"transformers cannot load it \(OSError: a long story\)"):
         import_folder(path, tmp_path / "run", with_reference=True)
     assert not (tmp_path / "run").exists()

@@ -18,10 +18,10 @@ from headway.config import plain
 from headway.data.config import DataConfig
 from headway.models import VitConfig, build_model
 from headway.nn.patches import Shifted
-from headway.runs import CONFIG
 from headway.runs.config import RunConfig
+from headway.runs.folder import CONFIG
 from headway.storage.commit import commit_file
-from headway.tasks.image_classification.training import Classification
+from headway.tasks.image_classification import Classification
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 
@@ -70,7 +70,7 @@ def test_an_imported_model_is_judged_by_its_own_class_names(tmp_path, capsys, mo
     assert json.loads(capsys.readouterr().out)["images"] == 6
     assert main(["evaluate", run, "--data", photos(tmp_path / "other", ("cars", "trucks"))]) == 3
     said = capsys.readouterr().err
-    assert "no folder is called like one of the classes; folders: cars, trucks; classes: cats, dogs, fish" in said
+    assert "no folder has the name of a class; folders: cars, trucks; classes: cats, dogs, fish" in said
 
 
 def test_what_came_in_goes_out_with_its_scaling_and_names(tmp_path):

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 
 from headway.cli import main
 from headway.interop.families import FAMILIES
-from headway.interop.family import taken
+from headway.interop.family import import_weights
 from headway.interop.model_folder import ModelFolder
 from headway.training.checkpoints import Checkpoints
 from tests.interop.folders import CONFIG, characters, write_gpt2
@@ -280,7 +280,7 @@ def expect_valid(folder: Path, run: Path) -> None:
         theirs |= load_file(path)
     family = FAMILIES[config["model_type"]]
     imported = family.read(config, {name: tuple(x.shape) for name, x in theirs.items()})
-    expected = taken(family, imported.model, theirs)
+    expected = import_weights(family, imported.model, theirs)
     found = load_file(Checkpoints(run).path(0) / WEIGHTS)
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name].float(), expected[name].float()) for name in found)

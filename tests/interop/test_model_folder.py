@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from headway.errors import BadModelError
 from headway.interop.model_folder import ModelFolder
 from headway.interop.safetensors_writer import chunks_of
-from headway.storage.commit import committing
+from headway.storage.commit import commit_folder
 from headway.storage.manifest import problems
 from tests.interop.folders import CONFIG, gpt2_tensors, write_gpt2
 
@@ -47,7 +47,7 @@ def test_a_header_of_odd_length_is_read(tmp_path):
 def test_a_streamed_file_is_the_librarys_to_the_byte(tmp_path, dtype):
     tensors = {name: tensor.to(dtype) for name, tensor in gpt2_tensors().items()}
     save_file(tensors, tmp_path / "whole.safetensors")
-    with committing(tmp_path / "out") as draft:
+    with commit_folder(tmp_path / "out") as draft:
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
         draft.stream("model.safetensors", chunks_of(shapes, dtype, lambda name: tensors[name]))
     assert (tmp_path / "out/model.safetensors").read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
@@ -165,16 +165,16 @@ def entry(dtype="F32", shape=(1,), offsets=(0, 4)):
 
 BAD_HEADERS = {
     "cut off": (b"{}", b"", 2**40),
-    "no JSON object": (b"[]", b""),
+    "not a JSON object": (b"[]", b""),
     "holds no tensor": (b"{ }", b""),
     "dtype": ({"x": entry("F8_E4M3", (1,), (0, 1))}, b"a"),
     "shape": ({"x": entry(shape=(-1,))}, b"aaaa"),
     "data_offsets": ({"x": entry(offsets=(0, 400))}, b"aaaa"),
     "is 4,000,000,000,000,000,000,000 bytes": ({"x": entry(shape=(10**7, 10**7, 10**7))}, b"aaaa"),
     "overlaps": ({"x": entry(), "y": entry(offsets=(2, 6))}, b"a" * 6),
-    "bytes of none": ({"x": entry(), "y": entry(offsets=(6, 10))}, b"a" * 10),
-    "belong to no tensor": ({"x": entry()}, b"a" * 9),
-    "twice": (b'{"x":%b,"x":%b}' % ((json.dumps(entry()).encode(),) * 2), b"aaaa"),
+    "2 unused bytes": ({"x": entry(), "y": entry(offsets=(6, 10))}, b"a" * 10),
+    "unused bytes at the end": ({"x": entry()}, b"a" * 9),
+    "duplicate": (b'{"x":%b,"x":%b}' % ((json.dumps(entry()).encode(),) * 2), b"aaaa"),
     "expected dtype": (b'{"x":' + b"[" * 100_000 + b"}", b""),
 }
 

@@ -15,16 +15,16 @@ import headway
 from headway.cli import main
 from headway.errors import ConfigError, VerificationError
 from headway.interop import exporter as exporting
-from headway.interop.exporter import Exporting, Pixels, export
+from headway.interop.exporter import export
 from headway.interop.onnx_export import OnnxProof, expect_onnx
-from headway.interop.tokenizer_export import AnyTask
 from headway.models import BertPretrainingConfig, ModelConfig, VitConfig
 from headway.nn.longformer_attention import Windows
 from headway.nn.positions import Rotary
+from headway.tasks.export_request import ExportRequest, ImageScaling
 from headway.tasks.sentence_embedding.embed import Embedding
 from tests.interop import runs
 from tests.interop import test_exporter as exported
-from tests.interop.test_exporter import GPT, MASKED, MASKING, unsettled
+from tests.interop.test_exporter import GPT, MASKED, MASKING, request, unsettled
 
 runtime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
@@ -32,7 +32,7 @@ pytest.importorskip("onnxscript")
 BERT, PICTURES = replace(exported.BERT, layers=1), replace(exported.PICTURES, layers=1)  # tracing costs by the layer
 WINDOWED = replace(exported.WINDOWED, layers=1, windows=Windows(radius=3))
 SENTENCES = Embedding(normalise=True, max_length=16)
-MODELS: dict[str, tuple[ModelConfig, AnyTask | None, tuple[str, ...]]] = {
+MODELS: dict[str, tuple[ModelConfig, object | None, tuple[str, ...]]] = {
     "bert-pretraining": (BertPretrainingConfig(bert=BERT), MASKED, ("prediction_logits", "seq_relationship_logits")),
     "sentences": (BERT, SENTENCES, ("last_hidden_state", "pooler_output", "sentence_embedding")),
     "roformer": (
@@ -45,11 +45,12 @@ MODELS: dict[str, tuple[ModelConfig, AnyTask | None, tuple[str, ...]]] = {
 }
 
 
-def given(name: str) -> Exporting:
+def given(name: str) -> ExportRequest:
     config, task, _ = MODELS[name]
-    tokenizers = {} if task is None else {"tokenizer.json": MASKING}
-    pixels = Pixels(mean=(0.5,) * 3, std=(0.5,) * 3) if isinstance(config, VitConfig) else None
-    return Exporting(model=unsettled(config), config=config, task=task, tokenizers=tokenizers, pixels=pixels)
+    if task is not None:
+        return request(unsettled(config), config, task, {"tokenizer.json": MASKING})
+    pixels = ImageScaling(mean=(0.5,) * 3, std=(0.5,) * 3) if isinstance(config, VitConfig) else None
+    return ExportRequest(model=unsettled(config), config=config, images=pixels)
 
 
 def session(path: Path) -> object:
@@ -89,9 +90,7 @@ def test_a_graphs_sentence_vectors_are_those_of_embed(tmp_path):
     run = runs.write_run(tmp_path / "run", BertPretrainingConfig(bert=BERT))
     found = headway.load(run, device="cpu")
     assert isinstance(found.config.model, BertPretrainingConfig)
-    what = Exporting(
-        model=found.model.bert, config=found.config.model.bert, task=SENTENCES, tokenizers=found.tokenizers
-    )
+    what = request(found.model.bert, found.config.model.bert, SENTENCES, found.tokenizers)
     export(what, tmp_path / "out", onnx=True)
     text = "two dogs run to one lake"
     read = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(tmp_path / "out")

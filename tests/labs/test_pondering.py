@@ -1,4 +1,4 @@
-"""Sums, column by column: carries that come from afar cost more steps (FACTS §16)."""
+"""Additions, column by column: long chains of carries take more ACT steps."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def test_sums_carries_and_how_far_one_has_to_look():
 
 
 def test_the_built_in_sums_are_right():
-    found = pondering.built_in("test")
+    found = pondering.load_sums("test")
     assert found.pairs.shape == (1000, pondering.COLUMNS)
     assert found.carries.float().mean() > 0.1
-    assert pondering.drawn(500, torch.Generator().manual_seed(0)).chains.max() >= 4
+    assert pondering.random_sums(500, torch.Generator().manual_seed(0)).chains.max() >= 4
 
 
 def test_an_untrained_adder_ponders_all_columns():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = pondering.Adder().eval()
-    data = pondering.built_in("test").rows(torch.arange(20))
-    right, taken = pondering.thought(model, data)
+    data = pondering.load_sums("test").rows(torch.arange(20))
+    right, taken = pondering.predict(model, data)
     assert right.shape == taken.shape == (20, pondering.COLUMNS)
     assert 1 <= int(taken.min()) <= int(taken.max()) <= pondering.CAP
-    assert sum(count for _, count in pondering.by_chain(taken, data).values()) == taken.numel()
+    assert sum(count for _, count in pondering.steps_by_chain(taken, data).values()) == taken.numel()
 
 
 def test_the_lab_draws_a_map(tmp_path, capsys):
@@ -50,12 +50,12 @@ def test_the_lab_draws_a_map(tmp_path, capsys):
 @pytest.mark.slow  # trains for a minute
 def test_carries_cost_more_steps():
     model = pondering.train(seed=0)
-    for data in (pondering.built_in("test"), pondering.drawn(2000, torch.Generator().manual_seed(2))):
-        right, taken = pondering.thought(model, data)
+    for data in (pondering.load_sums("test"), pondering.random_sums(2000, torch.Generator().manual_seed(2))):
+        right, taken = pondering.predict(model, data)
         assert right.float().mean() > 0.99
         with_carry, without = (taken[data.carries == given].float().mean() for given in (1, 0))
         assert with_carry > without + 0.2
         assert pondering.correlation(taken, data.chains) > 0.2
-        means = [mean for mean, count in pondering.by_chain(taken, data).values() if count >= 20]
+        means = [mean for mean, count in pondering.steps_by_chain(taken, data).values() if count >= 20]
         assert means == sorted(means)
         assert means[-1] > means[0] + 1

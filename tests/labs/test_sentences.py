@@ -1,4 +1,4 @@
-"""Deck 002's three-sentence language model (FACTS §6)."""
+"""The three-sentence language model."""
 
 from __future__ import annotations
 

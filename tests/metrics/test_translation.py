@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headway.errors import ConfigError, DataError
-from headway.metrics.bleu import bleu_interval, bleu_of_counts, resampled_bleu, sentence_counts
+from headway.metrics.bleu import bleu_from_counts, bleu_interval, resampled_bleu, sentence_counts
 from headway.metrics.translation import paired_bootstrap, translation_report
 
 REFERENCES = [
@@ -106,7 +106,7 @@ WORDS = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=9).map(" ".join
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=5))
 def test_the_counts_give_the_score_of_sacrebleu_on_any_corpus(pairs):
     hypotheses, references = [list(lines) for lines in zip(*pairs, strict=True)]
-    mine = bleu_of_counts(sentence_counts(hypotheses, references).sum(0))
+    mine = bleu_from_counts(sentence_counts(hypotheses, references).sum(0))
     assert mine == pytest.approx(sacrebleu.corpus_bleu(hypotheses, [references]).score, abs=1e-9)
 
 

@@ -8,14 +8,14 @@ import pytest
 from PIL import Image
 
 from headway.metrics.world import (
-    Returns,
-    calibration,
+    ReturnStatistics,
+    calibration_bins,
     calibration_error,
-    horizons,
+    errors_by_horizon,
     rank_correlation,
     total_variation,
 )
-from headway.plots.worlds import bars_frame, film, strip, table_frame
+from headway.plots.worlds import bars_frame, comparison_gif, comparison_strip, table_frame
 
 
 def test_rank_correlation_is_spearman_s():
@@ -29,13 +29,13 @@ def test_chances_that_come_true_are_calibrated():
     random = np.random.default_rng(0)
     said = random.random(20_000)
     came = (random.random(20_000) < said).astype(float)
-    assert calibration_error(calibration(said, came)) < 0.02
-    assert calibration_error(calibration(said, 1 - came)) > 0.3
-    assert sum(each.count for each in calibration(said, came)) == 20_000
+    assert calibration_error(calibration_bins(said, came)) < 0.02
+    assert calibration_error(calibration_bins(said, 1 - came)) > 0.3
+    assert sum(each.count for each in calibration_bins(said, came)) == 20_000
 
 
 def test_the_error_of_a_horizon_counts_only_what_got_there():
-    found = horizons(
+    found = errors_by_horizon(
         np.array([[1.0, 3.0], [5.0, 9.0], [1, 1]]), np.ones((3, 2)), np.array([[1, 1], [0, 1], [0, 0]], bool)
     )
     assert [(each.k, each.error, each.count) for each in found] == [(1, 2.0, 2), (2, 9.0, 1)]
@@ -43,15 +43,15 @@ def test_the_error_of_a_horizon_counts_only_what_got_there():
 
 def test_total_variation_and_returns():
     assert total_variation(np.array([0.5, 0.5, 0]), np.array([0, 0.5, 0.5])) == pytest.approx(0.5)
-    found = Returns.of(np.array([1.0, 3.0]))
+    found = ReturnStatistics.of(np.array([1.0, 3.0]))
     assert (found.episodes, found.mean, found.error) == (2, 2.0, 1.0)
 
 
 def test_frames_are_drawn_side_by_side():
     real = [bars_frame(np.array([n / 4, -n / 4]), np.ones(2)) for n in range(5)]
     dream = [table_frame(np.arange(12) % 4, 4) for _ in range(3)]
-    with Image.open(io.BytesIO(film(real, dream))) as moving:
+    with Image.open(io.BytesIO(comparison_gif(real, dream))) as moving:
         assert moving.format == "GIF"
         assert moving.n_frames >= 2
-    with Image.open(io.BytesIO(strip(real, dream))) as still:
+    with Image.open(io.BytesIO(comparison_strip(real, dream))) as still:
         assert still.size[0] > still.size[1]

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from headway.config import parse, plain
-from headway.decoding.beam import beam_search
 from headway.errors import ConfigError, DataError, ShapeError
 from headway.models import CaptionerRnnConfig, Source, build_model
 from headway.nn.recurrent import RecurrentConfig
-from headway.storage.commit import load_weights, save_weights
+from tests.decoding.calls import search
 from tests.models.tiny import CAPTIONING, VOCAB, build
+from tests.weights import load_weights, save_weights
 
 everything = pytest.mark.parametrize("name", CAPTIONING)
 
@@ -97,7 +97,7 @@ def test_swapping_images_swaps_captions(name):
     model, pixels = build(name), images(2)
 
     def said(given: Tensor) -> list[list[int]]:
-        found = beam_search(model, Source.of_images(given), start=1, stop=2, beam=3, max_tokens=6)
+        found = search(model, Source.of_images(given), start=1, stop=2, beam=3, max_tokens=6)
         return [lines[0].tokens for lines in found]
 
     first, second = said(pixels)

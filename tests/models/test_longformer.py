@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headway.errors import DataError, ShapeError
 from headway.interop.families.longformer import LONGFORMER, UNUSED
-from headway.interop.family import divided, taken
+from headway.interop.family import import_weights, to_hf
 from headway.models import (
     Bert,
     BertConfig,
@@ -50,7 +50,7 @@ def theirs(kind: str):
 
 def parameters(other, config) -> dict[str, Tensor]:
     """Their parameters under our names."""
-    return taken(LONGFORMER, config, {name: x.detach() for name, x in other.named_parameters()})
+    return import_weights(LONGFORMER, config, {name: x.detach() for name, x in other.named_parameters()})
 
 
 def batch(length: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -117,7 +117,7 @@ def test_gradients_are_those_of_transformers():
         other(tokens, attention_mask=keep.long(), token_type_ids=segments, global_attention_mask=marks.long()).logits,
     ):
         F.cross_entropy(each[keep], tokens[keep]).backward()
-    expected = taken(LONGFORMER, config, {name: p.grad for name, p in other.named_parameters()})
+    expected = import_weights(LONGFORMER, config, {name: p.grad for name, p in other.named_parameters()})
     assert expected["longformer.stack.blocks.0.attention.global_q.weight"].abs().max() > 1e-3
     for name, parameter in ours.named_parameters():
         assert_close(parameter.grad, expected[name])
@@ -132,7 +132,7 @@ def test_gradients_are_those_of_transformers():
 )
 def test_names_go_both_ways(kind, config):
     given = {name: x.detach() for name, x in theirs(kind).named_parameters()}
-    back = divided(LONGFORMER.parts(config), taken(LONGFORMER, config, given))
+    back = to_hf(LONGFORMER.mappings(config), import_weights(LONGFORMER, config, given))
     assert back.keys() - {"lm_head.decoder.bias"} == given.keys()  # that one is lm_head.bias once more
     for name in given:
         start = UNUSED if name.endswith("position_embeddings.weight") else 0
@@ -203,7 +203,7 @@ def test_forms_kept_with_a_mask_do_not_outlive_a_forward_pass():
     windows = Windows(radius=3)
     gpt = Gpt(GptConfig(vocab=VOCAB, context=CONTEXT, width=WIDTH, layers=2, heads=HEADS, windows=windows))
     longformer = Longformer(replace(TINY, windows=windows))
-    for model, masks in ((gpt, gpt.sights), (longformer, longformer.windows)):
+    for model, masks in ((gpt, gpt.masks), (longformer, longformer.windows)):
         for length in (5, 9, 30):
             model(torch.randint(VOCAB, (2, length)))
         assert all("_forms" not in mask.__dict__ for mask in masks)

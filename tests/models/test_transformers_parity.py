@@ -8,11 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway import models
 from headway.interop.families import FAMILIES
-from headway.interop.family import taken
+from headway.interop.family import import_weights
 from headway.models import (
-    MODELS,
     BertConfig,
     BertPretraining,
     BertPretrainingConfig,
@@ -56,9 +54,9 @@ def named_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 
 def load(config: ModelConfig, theirs: nn.Module, dtype: torch.dtype, std: float = 0.2) -> Any:
     """Unsettle their weights, copy them into a model of ours, and have both evaluate in `dtype`."""
-    ours = getattr(models, MODELS[type(config).__name__])(config)
+    ours: Any = config.build()
     unsettle(theirs, std)
-    ours.load_state_dict(taken(FAMILIES[theirs.config.model_type], config, named_parameters(theirs)))
+    ours.load_state_dict(import_weights(FAMILIES[theirs.config.model_type], config, named_parameters(theirs)))
     for model in (ours, theirs):
         model.to(dtype).eval()
     return ours
@@ -263,7 +261,7 @@ def test_gpt2_has_the_gradients_of_transformers(dtype: torch.dtype, kernel: str)
     for logits in (ours(text), theirs(text).logits):  # their own loss is float32
         F.cross_entropy(logits[:, :-1].flatten(0, 1), text[:, 1:].flatten()).backward()
     grads = {name: value.grad for name, value in named_parameters(theirs).items()}
-    expected = taken(FAMILIES["gpt2"], gpt2_config(), grads)
+    expected = import_weights(FAMILIES["gpt2"], gpt2_config(), grads)
     assert expected["embedding.weight"].abs().max() > 1e-2  # what comes from the input and from the tied output
     assert expected.keys() == dict(ours.named_parameters()).keys()
     for name, value in ours.named_parameters():

@@ -15,7 +15,7 @@ from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.feedforward import FeedForwardConfig
 from headway.nn.stack import StackConfig
-from headway.nn.universal_stack import LoopConfig, listening
+from headway.nn.universal_stack import LoopConfig, record_steps
 from headway.ops import Causal, Lengths, Window, sinusoids
 from tests.models.tiny import UNIVERSAL, UNIVERSAL_BERT, VOCAB, build, text
 
@@ -57,7 +57,7 @@ def test_fixed_steps_apply_the_block_with_both_coordinates():
 @pytest.mark.parametrize(("halted", "mixture"), READINGS)
 def test_adaptive_steps_as_defined_token_by_token(halted, mixture):
     model, x = loop(Adaptive(steps=STEPS, bias=-1.0, halted=halted, mixture=mixture)), inputs()
-    with listening(model) as heard:
+    with record_steps(model) as heard:
         found = model(x)
     h, n, r = (torch.zeros(x.shape[:2]) for _ in range(3))
     state, out, over = x, torch.zeros_like(x), torch.zeros(x.shape[:2], dtype=torch.bool)
@@ -90,7 +90,7 @@ def test_adaptive_steps_as_defined_token_by_token(halted, mixture):
 def test_the_two_readings_of_a_halted_state_differ_only_once_one_has_halted():
     copied, moving = (loop(Adaptive(steps=STEPS, bias=-1.0, halted=halted)) for halted in ("copied", "transformed"))
     x = inputs()
-    with listening(copied) as heard:
+    with record_steps(copied) as heard:
         a, b = copied(x), moving(x)
     first = heard[0][1].amin(1, keepdim=True)
     same = (a - b).abs().amax(-1) < 1e-6
@@ -105,7 +105,7 @@ def test_limits(halted, mixture):
     for p, steps in ((1 - 1e-6, 1), (1e-12, STEPS)):
         model = sure(loop(Adaptive(steps=STEPS, halted=halted, mixture=mixture)), p)
         fixed = loop(Fixed(steps=steps))
-        with listening(model) as heard:
+        with record_steps(model) as heard:
             torch.testing.assert_close(model(x), fixed(x))
         assert (heard[0][1] == steps).all()
 
@@ -113,7 +113,7 @@ def test_limits(halted, mixture):
 def test_a_halted_token_s_output_is_frozen_whatever_the_cap():
     x, causal = inputs(), Causal()
     short, long = (loop(Adaptive(steps=steps, bias=-1.0)) for steps in (STEPS, STEPS + 4))
-    with listening(short) as heard:
+    with record_steps(short) as heard:
         a, b = short(x, mask=causal), long(x, mask=causal)
     halted = heard[0][1] < STEPS
     assert 0 < halted.sum() < halted.numel()
@@ -133,10 +133,10 @@ def test_steps_end_with_the_last_token_that_thinks():
 def test_padding_takes_no_steps_and_changes_nothing():
     model, x = loop(Adaptive(steps=STEPS, bias=-1.0)), inputs()
     lengths = torch.tensor([11, 4, 7])
-    with listening(model) as heard:
+    with record_steps(model) as heard:
         together = model(x, mask=Lengths(lengths), lengths_B=lengths)
     for row, length in enumerate(lengths.tolist()):
-        with listening(model) as alone:
+        with record_steps(model) as alone:
             torch.testing.assert_close(together[[row], :length], model(x[[row], :length]))
         assert torch.equal(heard[0][1][[row], :length], alone[0][1])
         assert (heard[0][1][row, length:] == 0).all()
@@ -206,7 +206,7 @@ def test_a_later_token_that_thinks_longer_sees_earlier_ones_at_its_depth():
 def test_the_encoder_alone_ponders_too():
     model = build("bert-universal")
     tokens = torch.arange(12).view(2, 6)
-    with listening(model) as heard:
+    with record_steps(model) as heard:
         model(tokens, torch.tensor([6, 2]))
     ((_, steps, cost),) = heard
     assert torch.equal(steps > 0, torch.arange(6) < torch.tensor([[6], [2]]))
@@ -305,9 +305,9 @@ def test_neighbours_reach_one_token_further_and_never_the_decoder():
 
 def test_neighbours_in_a_decoder_are_refused():
     near = replace(BLOCK, feedforward=FeedForwardConfig(inner=8, neighbours=2))
-    with pytest.raises(ConfigError, match="neighbours=2: in a decoder they would be the future"):
+    with pytest.raises(ConfigError, match="neighbours=2: a decoder must not see later tokens"):
         replace(near, cross=True)
-    with pytest.raises(ConfigError, match="neighbours=2: in a causal model they would be the future"):
+    with pytest.raises(ConfigError, match="neighbours=2: a causal model must not see later tokens"):
         StackConfig(layers=1, block=near, context=8, causal=True)
     with pytest.raises(ConfigError, match="neighbours=-1, allowed: whole numbers from 0"):
         FeedForwardConfig(inner=8, neighbours=-1)

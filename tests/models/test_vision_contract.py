@@ -10,8 +10,8 @@ import torch
 from headway.config import parse, plain
 from headway.errors import ShapeError
 from headway.models import build_model
-from headway.storage.commit import load_weights, save_weights
 from tests.models.tiny import VISION, build
+from tests.weights import load_weights, save_weights
 
 everything = pytest.mark.parametrize("name", VISION)
 

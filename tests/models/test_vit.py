@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from headway.errors import ConfigError, DataError
 from headway.models import Convnet, ConvnetConfig, Vit, build_model
 from headway.models.vit import fit_positions
+from headway.nn.context import LayerContext
 from headway.nn.patches import Shifted
 from headway.ops import NotSelf
 from headway.ops.attend import choose
@@ -66,7 +67,7 @@ def test_local_attention_by_hand():
     scores = (q @ k.mT) * attention.scale.view(-1, 1, 1)
     scores = scores.masked_fill(torch.eye(7, dtype=torch.bool), -987654321)
     expected = attention.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-    torch.testing.assert_close(attention(x, mask=model.mask), expected)
+    torch.testing.assert_close(attention(x, LayerContext(mask=model.mask)), expected)
 
 
 def test_local_attention_runs_on_the_fused_kernel_with_a_mask_made_once():
@@ -96,7 +97,7 @@ def test_what_the_head_does_not_read_is_not_computed_and_changes_nothing(config)
     for name, mine, other in zip(names, *gradients, strict=True):
         torch.testing.assert_close(mine, other, msg=name)
     first = 1 if config.pool == "class" else None
-    assert model.features(pictures().double(), first=first).shape[1] == (1 if first else config.tokens)
+    assert model.features(pictures().double(), output_tokens=first).shape[1] == (1 if first else config.tokens)
 
 
 def test_a_single_patch_that_may_not_look_at_itself_gives_numbers():

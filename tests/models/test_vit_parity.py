@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from headway.errors import BadModelError
 from headway.interop.families.timm import TIMM
 from headway.interop.families.vit import VIT
-from headway.interop.family import taken
+from headway.interop.family import import_weights
 from headway.models import Vit, VitConfig
 from headway.models.vit import fit_positions
 from headway.nn.norms import LayerNorm
-from headway.storage.commit import read_tensors
+from headway.storage.tensors import read_tensors
 
 hf = pytest.importorskip("transformers")
 hf.logging.set_verbosity_error()
@@ -78,7 +78,7 @@ def ours_from(weights: dict[str, Tensor], config: VitConfig = CONFIG) -> Vit:
 
 @dtypes
 def test_logits_and_gradients(theirs, dtype):
-    ours = ours_from(taken(VIT, CONFIG, dict(theirs.named_parameters()))).to(dtype)
+    ours = ours_from(import_weights(VIT, CONFIG, dict(theirs.named_parameters()))).to(dtype)
     theirs, images, labels = theirs.to(dtype), pictures().to(dtype), torch.tensor([0, 3, 6])
     expected = theirs(pixel_values=images).logits
     logits = ours(images)
@@ -86,14 +86,14 @@ def test_logits_and_gradients(theirs, dtype):
     assert expected.std() > 0.3
     for answer in (logits, expected):
         F.cross_entropy(answer, labels).backward()
-    gradients = taken(VIT, CONFIG, {name: p.grad for name, p in theirs.named_parameters()})
+    gradients = import_weights(VIT, CONFIG, {name: p.grad for name, p in theirs.named_parameters()})
     for name, parameter in ours.named_parameters():
         torch.testing.assert_close(parameter.grad, gradients.pop(name), atol=10 * EXACT[dtype], rtol=0)
     assert not gradients
 
 
 def test_hidden_states(theirs):
-    ours = ours_from(taken(VIT, CONFIG, theirs.state_dict()))
+    ours = ours_from(import_weights(VIT, CONFIG, theirs.state_dict()))
     expected = theirs.vit(pixel_values=pictures()).last_hidden_state
     torch.testing.assert_close(ours.features(pictures()), expected, atol=1e-5, rtol=0)
 
@@ -102,7 +102,7 @@ def test_hidden_states(theirs):
 def test_another_resolution(size):
     """Theirs begins at a square, which is all it can resize."""
     theirs, before, after = tiny((16, 16)), replace(CONFIG, image=16), replace(CONFIG, image=size)
-    weights = fit_positions(taken(VIT, before, theirs.state_dict()), before, after)
+    weights = fit_positions(import_weights(VIT, before, theirs.state_dict()), before, after)
     expected = theirs(pixel_values=pictures(*size), interpolate_pos_encoding=True).logits
     torch.testing.assert_close(ours_from(weights, after)(pictures(*size)), expected, atol=1e-5, rtol=0)
 
@@ -111,8 +111,8 @@ def test_the_names_in_its_files(theirs, tmp_path):
     theirs.save_pretrained(tmp_path)
     stored = read_tensors(tmp_path / "model.safetensors")
     assert set(stored) != set(theirs.state_dict())  # the hub's are not those of its code
-    direct = taken(VIT, CONFIG, theirs.state_dict())
-    found = taken(VIT, CONFIG, stored)
+    direct = import_weights(VIT, CONFIG, theirs.state_dict())
+    found = import_weights(VIT, CONFIG, stored)
     assert set(found) == set(direct) == set(Vit(CONFIG).state_dict())
     assert all(torch.equal(tensor, direct[name]) for name, tensor in found.items())
 
@@ -141,8 +141,8 @@ def test_the_names_of_timm_as_the_facts_list_them(theirs):
             name = name.replace(theirs_is, timms_is)
         renamed[name] = tensor
     assert {"blocks.2.attn.qkv.bias", "blocks.0.mlp.fc2.weight"} <= set(renamed)
-    direct = taken(VIT, CONFIG, stored)
-    assert all(torch.equal(tensor, direct[name]) for name, tensor in taken(TIMM, CONFIG, renamed).items())
+    direct = import_weights(VIT, CONFIG, stored)
+    assert all(torch.equal(tensor, direct[name]) for name, tensor in import_weights(TIMM, CONFIG, renamed).items())
 
 
 def test_timm_itself():
@@ -159,10 +159,10 @@ def test_timm_itself():
         for parameter in model.parameters():
             parameter += 0.2 * torch.randn_like(parameter)
     config = VitConfig(classes=7, image=(12, 16), patch=4, width=32, layers=3, heads=4, inner=48)
-    ours = ours_from(taken(TIMM, config, model.state_dict()), config)
+    ours = ours_from(import_weights(TIMM, config, model.state_dict()), config)
     torch.testing.assert_close(ours(pictures()), model(pictures()), atol=1e-5, rtol=0)
 
 
 def test_what_is_no_vision_transformer():
     with pytest.raises(BadModelError, match=r"class_token|cls_token is missing.*transformer.wte.weight has no place"):
-        taken(VIT, CONFIG, {"transformer.wte.weight": torch.zeros(2, 2)})
+        import_weights(VIT, CONFIG, {"transformer.wte.weight": torch.zeros(2, 2)})

@@ -38,7 +38,7 @@ from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.patches import Hybrid, Shifted
 from headway.nn.positions import (
     T5,
-    Alibi,
+    AlibiBias,
     Fraction,
     Learned,
     RawIndex,
@@ -82,7 +82,7 @@ CAUSAL_POSITIONS = {
     "learned-concat": Learned(concat=3),
     "rotary": Rotary(),
     "rotary-halves": Rotary(layout="halves"),
-    "alibi": Alibi(),
+    "alibi": AlibiBias(),
     "t5": T5(buckets=8, distance=10),
     "shaw": Shaw(reach=3),
     "shaw-keys": Shaw(reach=3, values=False),
@@ -148,7 +148,7 @@ ENCODER: dict[str, ModelConfig] = {
     "bert": BERT,
     "bert-fraction": replace(BERT, position=Fraction()),
     "bert-fraction-concat": replace(BERT, position=Fraction(concat=1)),
-    "bert-alibi": replace(BERT, position=Alibi()),
+    "bert-alibi": replace(BERT, position=AlibiBias()),
     "bert-t5": replace(BERT, position=T5(buckets=8, distance=10)),
     "bert-shaw": replace(BERT, position=Shaw(reach=3)),
     "roformer": replace(BERT, position=Rotary(), pooler=False),

@@ -86,7 +86,7 @@ def test_an_answer_is_frozen_without_weight(mixture):
 
 
 def test_halting_begins_at_its_bias_and_keeps_float32():
-    halting = Halting(4, bias=1.0).bfloat16()
+    halting = Halting(4, Adaptive(bias=1.0)).bfloat16()
     p = halting(torch.zeros(1, 2, 4, dtype=torch.bfloat16))
     assert p.dtype == torch.float32
     torch.testing.assert_close(p, torch.ones(1, 2).sigmoid())

@@ -1,15 +1,11 @@
 """The decoder's memory: buffers that grow, are written anywhere, and follow a beam."""
 
-from typing import NamedTuple
-
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from headway.nn.cache import Cache, LayerCache
+from headway.nn.cache import KVBuffers, KVCache
 from headway.nn.positions import Rotary
 from headway.nn.stack import Stack
 from headway.ops import Causal
@@ -25,7 +21,7 @@ def pieces(*counts: int) -> list[tuple[Tensor, Tensor]]:
 
 @pytest.mark.parametrize("capacity", [1, 2, 5, 64])
 def test_a_cache_that_grows_keeps_what_it_holds(capacity):
-    cache, written = LayerCache(capacity), pieces(3, 1, 1, 6, 2)
+    cache, written = KVBuffers(capacity), pieces(3, 1, 1, 6, 2)
     used = 0
     for number, (k, v) in enumerate(written):
         keys, values = cache.write(k, v, used, used)
@@ -37,7 +33,7 @@ def test_a_cache_that_grows_keeps_what_it_holds(capacity):
 
 
 def test_a_full_buffer_doubles_and_a_large_one_stays():
-    cache = LayerCache(4)
+    cache = KVBuffers(4)
     ((k, v),) = pieces(4)
     cache.write(k, v, 0, 0)
     kept = cache.k
@@ -53,7 +49,7 @@ def test_a_full_buffer_doubles_and_a_large_one_stays():
 
 @pytest.mark.parametrize("at", [0, 2, 5])
 def test_a_write_at_a_number_is_a_write_at_a_tensor_of_it(at):
-    one, each, scalar = LayerCache(8), LayerCache(8), LayerCache(8)
+    one, each, scalar = KVBuffers(8), KVBuffers(8), KVBuffers(8)
     before, after = pieces(5, 2)
     for cache in (one, each, scalar):
         cache.write(*before, 0, 0)
@@ -64,7 +60,7 @@ def test_a_write_at_a_number_is_a_write_at_a_tensor_of_it(at):
 
 
 def test_each_row_may_be_written_at_its_own_place():
-    cache = LayerCache(8)
+    cache = KVBuffers(8)
     (before, after), starts = pieces(4, 2), [4, 1, 3]
     cache.write(*before, 0, 0)
     keys, _ = cache.write(*after, torch.tensor(starts), 4)
@@ -76,7 +72,7 @@ def test_each_row_may_be_written_at_its_own_place():
 
 def test_slots_that_were_never_written_are_zero_not_garbage():
     """A weight of 0 times NaN would still be NaN."""
-    cache = LayerCache(4)
+    cache = KVBuffers(4)
     ((k, v),) = pieces(2)
     keys, values = cache.write(k, v, torch.tensor([0, 3, 1]), 6)
     assert keys.isfinite().all()
@@ -87,7 +83,7 @@ def test_slots_that_were_never_written_are_zero_not_garbage():
 @pytest.mark.filterwarnings("error")  # torch warns when it has to resize an output
 @pytest.mark.parametrize("rows", [[2, 0, 1], [1, 1, 1], [0, 2], [2], [0, 0, 1, 1, 2, 2]])
 def test_select_reorders_repeats_and_shrinks(rows):
-    cache, chosen = LayerCache(2), torch.tensor(rows)
+    cache, chosen = KVBuffers(2), torch.tensor(rows)
     first, second, third = pieces(3, 1, 4)
     cache.write(*first, 0, 0)
     cache.select(chosen)
@@ -105,7 +101,7 @@ def test_select_reorders_repeats_and_shrinks(rows):
 
 
 def test_selecting_the_same_number_of_rows_allocates_once():
-    cache = LayerCache(8)
+    cache = KVBuffers(8)
     cache.write(*pieces(3)[0], 0, 0)
     addresses = set()
     for _ in range(6):
@@ -116,13 +112,13 @@ def test_selecting_the_same_number_of_rows_allocates_once():
 
 
 def test_selecting_from_an_empty_cache_is_nothing():
-    cache = Cache.empty(2, 4).select(torch.tensor([0, 0, 1]))
+    cache = KVCache.empty(2, 4).select(torch.tensor([0, 0, 1]))
     assert cache.length == cache.used == 0
     assert all(layer.k is None and layer.v is None for layer in cache.layers)
 
 
 def test_a_cache_counts_what_it_has_seen():
-    cache = Cache.empty(1, 4).advanced(3)
+    cache = KVCache.empty(1, 4).advanced(3)
     assert (cache.length, cache.used) == (3, 3)
     ragged = cache.advanced(4, torch.tensor([1, 4, 2]))
     assert torch.equal(ragged.length, torch.tensor([4, 7, 5]))
@@ -133,17 +129,17 @@ def test_a_cache_counts_what_it_has_seen():
 
 
 def test_a_cache_holds_no_graph():
-    cache = LayerCache(4)
+    cache = KVBuffers(4)
     k = torch.randn(ROWS, GROUPS, 2, HEAD, requires_grad=True)
     keys, values = cache.write(k, 2 * k, 0, 0)
     assert not keys.requires_grad
     assert not values.requires_grad
 
 
-# --- a beam over a stack -------------------------------------------------------------------------------------------
+# --- rows of a stack -----------------------------------------------------------------------------------------------
 
 
-def step(stack: Stack, x: Tensor, cache: Cache) -> tuple[Tensor, Cache]:
+def step(stack: Stack, x: Tensor, cache: KVCache) -> tuple[Tensor, KVCache]:
     cache = cache.ready(x.shape[1])
     out = stack(x, mask=Causal(offset=cache.length), cache=cache)
     return out, cache.advanced(x.shape[1])
@@ -177,56 +173,3 @@ def test_rows_of_different_lengths_keep_them_through_a_selection():
     for row, source in enumerate([2, 0, 0]):
         whole = torch.cat([texts[source], new[row]]).unsqueeze(0)
         torch.testing.assert_close(out[row], stack(whole, mask=Causal())[0, -1:], rtol=1e-10, atol=1e-10)
-
-
-class Selections(NamedTuple):
-    rows: list[list[int]]  # each an index into what the selection before it left
-    tokens: list[int]
-
-
-@st.composite
-def selections(draw: st.DrawFn) -> Selections:
-    """As a beam makes them, mostly: first every row several times, then lines among those of their row; rows leave."""
-    sources, lines, found = draw(st.integers(1, 3)), draw(st.integers(2, 3)), []
-    found.append([row for row in range(sources) for _ in range(lines)])
-    for _ in range(draw(st.integers(1, 4))):
-        kept = draw(st.lists(st.sampled_from(range(sources)), min_size=1, max_size=sources, unique=True).map(sorted))
-        places = st.lists(st.integers(0, lines - 1), min_size=lines, max_size=lines)
-        found.append([row * lines + place for row in kept for place in draw(places)])
-        sources = len(kept)
-    if draw(st.booleans()):  # and then something that no beam does
-        found.append(draw(st.lists(st.integers(0, sources * lines - 1), min_size=1, max_size=5)))
-    return Selections(found, draw(st.lists(st.integers(1, 2), min_size=len(found), max_size=len(found))))
-
-
-@given(chosen=selections(), position=st.sampled_from([None, *CAUSAL]), heard=st.booleans())
-@settings(max_examples=60, deadline=None)
-@torch.no_grad()
-def test_lines_that_share_a_past_go_on_as_if_read_anew(chosen, position, heard):
-    torch.manual_seed(0)
-    stack = tiny_stack(CAUSAL[position] if position else None, causal=True)
-    if heard:
-        stack.blocks[0].attention.tap_weights.register_forward_hook(lambda *_: None)
-    text = torch.randn(1 + max(chosen.rows[0]), 3, WIDTH, dtype=torch.float64)
-    _, cache = step(stack, text, stack.empty_cache(2))
-    for rows, count in zip(chosen.rows, chosen.tokens, strict=True):
-        cache = cache.select(torch.tensor(rows))
-        new = torch.randn(len(rows), count, WIDTH, dtype=torch.float64)
-        text = torch.cat([text[rows], new], 1)
-        out, cache = step(stack, new, cache)
-        torch.testing.assert_close(out, stack(text, mask=Causal())[:, -count:], rtol=1e-10, atol=1e-10)
-
-
-@torch.no_grad()
-def test_a_beam_moves_no_key():
-    stack = tiny_stack(None, causal=True)
-    _, cache = step(stack, torch.randn(2, 3, WIDTH, dtype=torch.float64), stack.empty_cache(8))
-    cache = cache.select(torch.tensor([0, 0, 0, 1, 1, 1]))
-    _, cache = step(stack, torch.randn(6, 1, WIDTH, dtype=torch.float64), cache)
-    held = cache.layers[0].k
-    assert held is not None
-    assert held.shape[0] == 2
-    before = held.clone()
-    cache = cache.select(torch.tensor([2, 2, 0, 5, 3, 4]))
-    assert cache.layers[0].k is held
-    assert torch.equal(held, before)

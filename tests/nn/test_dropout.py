@@ -103,5 +103,5 @@ def test_a_stack_drops_paths_and_on_average_adds_what_it_adds_without():
     sure, unsure = built(0.0)(x[:1]) - x[:1], built(0.25)(x) - x
     torch.testing.assert_close(unsure.mean(0), sure[0], atol=0.01, rtol=0.02)
     assert ((unsure == 0).all(2).all(1)).float().mean().item() == pytest.approx(0.25, abs=0.01)
-    with pytest.raises(ConfigError, match="nothing would be left"):
+    with pytest.raises(ConfigError, match="a dropped sample would be all zeros"):
         built(0.25, residual="none")

@@ -45,7 +45,17 @@ def test_the_product_is_near_the_exact_one(rows, bias):
 @torch.inference_mode()
 def test_a_relu_is_part_of_the_product():
     layer, x = Int8Linear(weight(), torch.randn(48)), torch.randn(5, 64)
-    assert torch.equal(layer.then_relu(x), layer(x).relu())
+    assert torch.equal(layer.forward_relu(x), layer(x).relu())
+
+
+@needs_engine
+@torch.inference_mode()
+def test_a_hook_sees_the_product_before_its_relu():
+    layer, x, kept = Int8Linear(weight(), torch.randn(48)), torch.randn(5, 64), []
+    want = layer.forward_relu(x)
+    layer.register_forward_hook(lambda _, __, out: kept.append(out))
+    assert torch.equal(layer.forward_relu(x), want)
+    assert (kept[0] < 0).any()
 
 
 def resident() -> int:
@@ -71,10 +81,10 @@ def test_memory_does_not_grow_with_the_numbers_of_rows_met():
 
 def test_without_an_engine_the_same_weights_are_multiplied_in_float32(monkeypatch):
     layer, x = Int8Linear(weight(), None), torch.randn(5, 64)
-    monkeypatch.setattr(int8, "supported", lambda: False)
+    monkeypatch.setattr(int8.layers, "supported", lambda: False)
     exact = x @ (layer.weight.float() * layer.scale[:, None]).T
     torch.testing.assert_close(layer(x), exact)
-    torch.testing.assert_close(layer.then_relu(x), exact.relu())
+    torch.testing.assert_close(layer.forward_relu(x), exact.relu())
 
 
 def test_every_linear_layer_is_swapped_and_names_stay():

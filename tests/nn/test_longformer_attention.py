@@ -11,10 +11,10 @@ from torch.nn.modules.module import register_module_forward_hook
 
 from headway.errors import ConfigError
 from headway.nn.attention import AttentionConfig
-from headway.nn.cache import LayerCache
+from headway.nn.cache import KVBuffers, LayerCache
+from headway.nn.context import AttentionContext, LayerContext
 from headway.nn.int8 import Int8Linear
 from headway.nn.longformer_attention import GlobalAttention, GlobalAttentionConfig, Windows
-from headway.nn.positions import Geometry
 from headway.ops import KERNELS, Global, Lengths, Mask, Window, absorbed_attention
 from headway.ops.kernels import banded, flex
 from headway.ops.kernels.base import Kernel
@@ -75,7 +75,7 @@ def test_two_dense_passes_outputs_and_gradients(kernel, dilation, absorbs, monke
     probe = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     steps = dilation[0] if len(set(dilation)) == 1 else dilation
     found = []
-    for out in (made(x, mask=pattern(4, steps)), two_passes(made, x, 4, dilation)):
+    for out in (made(x, LayerContext(mask=pattern(4, steps))), two_passes(made, x, 4, dilation)):
         wanted = [x, *made.parameters()]
         found.append([out.detach(), *torch.autograd.grad((out * probe).sum(), wanted)])
     for got, want in zip(*found, strict=True):
@@ -88,9 +88,9 @@ def test_flex_gives_the_same(monkeypatch):
     monkeypatch.setitem(KERNELS, "flex", unfused)
     x = torch.randn(2, LENGTH, WIDTH)
     made = layer("reference").float()
-    want = made(x, mask=pattern())
+    want = made(x, LayerContext(mask=pattern()))
     made.kernel = "flex"
-    torch.testing.assert_close(made(x, mask=pattern()), want, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(made(x, LayerContext(mask=pattern())), want, rtol=1e-5, atol=1e-5)
 
 
 def test_a_window_over_everything_and_no_global_token_is_plain_attention():
@@ -100,7 +100,7 @@ def test_a_window_over_everything_and_no_global_token_is_plain_attention():
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     nobody = torch.zeros_like(MARKS)
     for mask in (Window(LENGTH), Window(LENGTH) | Global(nobody)):
-        torch.testing.assert_close(made(x, mask=mask), plain(x), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(made(x, LayerContext(mask=mask)), plain(x), rtol=1e-9, atol=1e-9)
 
 
 def test_copies_of_the_local_projections_see_like_them():
@@ -110,7 +110,9 @@ def test_copies_of_the_local_projections_see_like_them():
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     plain = AttentionConfig(width=WIDTH, heads=HEADS, kernel="reference").build().double()
     plain.load_state_dict({name: x for name, x in made.state_dict().items() if "global" not in name})
-    torch.testing.assert_close(made(x, mask=pattern()), plain(x, mask=pattern()), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(
+        made(x, LayerContext(mask=pattern())), plain(x, LayerContext(mask=pattern())), rtol=1e-9, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("absorbs", [True, False])
@@ -118,11 +120,11 @@ def test_taps_see_both_passes_and_change_nothing(absorbs, monkeypatch):
     absorbing(monkeypatch, absorbs)
     made = layer("banded")
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
-    before, seen = made(x, mask=pattern()), {}
+    before, seen = made(x, LayerContext(mask=pattern())), {}
     for name in ("weights", "global_q", "global_k", "global_v", "v"):
         tap = getattr(made, f"tap_{name}")
         tap.register_forward_hook(lambda _, __, out, name=name: seen.__setitem__(name, out.detach()))
-    assert torch.equal(made(x, mask=pattern()), before)
+    assert torch.equal(made(x, LayerContext(mask=pattern())), before)
     assert seen["global_q"].shape == (2, HEADS, 3, WIDTH // HEADS)
     by_hand = seen["weights"] @ seen["v"]
     for b, i in MARKS.nonzero().tolist():
@@ -136,7 +138,7 @@ def test_a_hook_may_replace_the_weights():
     made = layer()
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     made.tap_weights.register_forward_hook(lambda _, __, weights: torch.zeros_like(weights))
-    torch.testing.assert_close(made(x, mask=pattern()), made.out.bias.expand(2, LENGTH, WIDTH))
+    torch.testing.assert_close(made(x, LayerContext(mask=pattern())), made.out.bias.expand(2, LENGTH, WIDTH))
 
 
 @pytest.mark.parametrize("name", ["global_k", "global_v"])
@@ -146,10 +148,10 @@ def test_a_hook_may_replace_what_global_tokens_look_at(name, monkeypatch):
     getattr(made, f"tap_{name}").register_forward_hook(lambda _, __, out: out.flip(2))
     for absorbs in (True, False):
         absorbing(monkeypatch, absorbs)
-        found.append(made(x, mask=pattern()))
+        found.append(made(x, LayerContext(mask=pattern())))
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
     made.get_submodule(f"tap_{name}")._forward_hooks.clear()
-    assert (made(x, mask=pattern()) - found[0])[MARKS].abs().max() > 1e-3
+    assert (made(x, LayerContext(mask=pattern())) - found[0])[MARKS].abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -162,20 +164,20 @@ def test_a_hook_may_write_into_what_it_sees(name, mode, monkeypatch):
         made = layer()
         getattr(made, f"tap_{name}").register_forward_hook(hook)
         with mode():
-            found.append(made(x, mask=pattern()))
+            found.append(made(x, LayerContext(mask=pattern())))
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
 
 
 def test_whoever_watches_is_told_the_same_and_changes_nothing(monkeypatch):
     x, made, told = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64), layer("banded"), []
     absorbing(monkeypatch)
-    before = made(x, mask=pattern())
-    made.watch = told.append
-    assert torch.equal(made(x, mask=pattern()), before)
+    before = made(x, LayerContext(mask=pattern()))
+    made.on_attention = told.append
+    assert torch.equal(made(x, LayerContext(mask=pattern())), before)
     absorbing(monkeypatch, False)
-    made(x, mask=pattern())
+    made(x, LayerContext(mask=pattern()))
     for look in told:
-        torch.testing.assert_close(look.found(), told[1].found(), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(look.head_outputs(), told[1].head_outputs(), rtol=1e-9, atol=1e-9)
         assert torch.equal(look.weights(), told[1].weights())
 
 
@@ -190,10 +192,10 @@ def test_maps_that_are_no_plain_matrix_are_not_absorbed(monkeypatch):
             made.global_kv = Int8Linear(made.global_kv.weight, made.global_kv.bias, made.global_kv.parts)
         else:
             made.global_kv.register_forward_hook(lambda _, __, out: 2 * out)
-        found = made(x, mask=pattern())
+        found = made(x, LayerContext(mask=pattern()))
         with monkeypatch.context() as patch:
             absorbing(patch, False)
-            assert torch.equal(made(x, mask=pattern()), found)
+            assert torch.equal(made(x, LayerContext(mask=pattern())), found)
 
 
 def doubled(made: GlobalAttention, heard: list[int]) -> None:
@@ -219,7 +221,7 @@ def test_whoever_listens_to_the_map_itself_hears_and_changes_it(hear, monkeypatc
     handle = hear(made, heard)
     for absorbs in (True, False):
         absorbing(monkeypatch, absorbs)
-        found.append(made(x, mask=pattern()))
+        found.append(made(x, LayerContext(mask=pattern())))
         found[-1].sum().backward()
     if handle is not None:
         handle.remove()
@@ -230,7 +232,7 @@ def test_whoever_listens_to_the_map_itself_hears_and_changes_it(hear, monkeypatc
 def test_dropout_falls_on_both_passes():
     made = layer(dropout=0.5).train()
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
-    a, b = made(x, mask=pattern()), made(x, mask=pattern())
+    a, b = made(x, LayerContext(mask=pattern())), made(x, LayerContext(mask=pattern()))
     assert (a - b)[MARKS].abs().max() > 1e-3
     assert (a - b)[~MARKS].abs().max() > 1e-3
 
@@ -238,11 +240,11 @@ def test_dropout_falls_on_both_passes():
 def test_what_makes_no_sense_is_refused():
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     with pytest.raises(ConfigError, match="whole texts"):
-        layer()(x, mask=pattern(), cache=LayerCache(4))
+        layer()(x, LayerContext(mask=pattern(), cache=LayerCache(KVBuffers(4), 0, 0)))
     with pytest.raises(ConfigError, match="whole texts"):
-        layer()(x, mask=pattern(), geometry=Geometry(0, (x, x)))
+        layer()(x, LayerContext(mask=pattern(), positions=AttentionContext(0, (x, x))))
     with pytest.raises(ConfigError, match="2 Global parts"):
-        layer()(x, mask=pattern() | Global(MARKS))
+        layer()(x, LayerContext(mask=pattern() | Global(MARKS)))
     with pytest.raises(ConfigError, match="kv_heads"):
         GlobalAttentionConfig(width=WIDTH, heads=HEADS, kv_heads=1)
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from headway.nn.attention import CrossAttention, SelfAttention
 from headway.nn.block import Block
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
+from headway.nn.memory import LayerMemory
 from headway.nn.norms import BatchNorm, LayerNorm, RMSNorm
 from headway.nn.stack import Stack
 from headway.ops import Causal, Lengths, Packed, Window
@@ -64,7 +65,10 @@ def test_cross_attention_does_not_see_the_order_of_its_memory():
     cross = scramble(CrossAttention(attention_config())).double()
     x, memory = tokens(), tokens()
     torch.testing.assert_close(
-        cross(x, cross.project(memory[:, ORDER])), cross(x, cross.project(memory)), rtol=0, atol=EXACT
+        cross(x, LayerMemory(*cross.project(memory[:, ORDER]))),
+        cross(x, LayerMemory(*cross.project(memory))),
+        rtol=0,
+        atol=EXACT,
     )
 
 

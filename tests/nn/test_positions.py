@@ -14,7 +14,7 @@ from headway.nn.attention import CrossAttention
 from headway.nn.feedforward import FeedForwardConfig
 from headway.nn.positions import (
     T5,
-    Alibi,
+    AlibiBias,
     Fraction,
     InputPositions,
     Learned,
@@ -257,7 +257,7 @@ def test_rotary_turns_pairs_of_queries_and_keys_as_complex_numbers(layout, causa
 def test_alibi_subtracts_slope_times_distance(causal, kv_heads):
     slopes = alibi_slopes(HEADS).double()
     add = {"add": lambda h, i, j: -slopes[h] * abs(i - j)}
-    check_by_hand(Alibi(), causal, kv_heads, lambda stack: add)
+    check_by_hand(AlibiBias(), causal, kv_heads, lambda stack: add)
 
 
 @pytest.mark.parametrize("kv_heads", GROUPS)
@@ -378,7 +378,7 @@ def test_stepping_with_rows_of_different_lengths_is_each_row_alone(position):
 def test_a_decoder_over_a_memory_steps_like_its_parallel_pass(position):
     stack = tiny_stack(CAUSAL[position] if position else None, causal=True, cross=True)
     x, source = (torch.randn(2, count, WIDTH, dtype=torch.float64) for count in (6, 4))
-    memory = stack.remember(source, torch.tensor([4, 2]))
+    memory = stack.project_memory(source, torch.tensor([4, 2]))
     cache, outputs = stack.empty_cache(8), []
     for piece in x.split([2, 1, 3], 1):
         outputs.append(stack(piece, mask=Causal(offset=cache.length), cache=cache, memory=memory))

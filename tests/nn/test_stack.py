@@ -10,10 +10,11 @@ from torch import Tensor, nn
 from headway.nn.attention import CrossAttention, SelfAttention
 from headway.nn.block import Block
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
+from headway.nn.memory import LayerMemory, Memory
 from headway.nn.norms import LayerNorm
 from headway.nn.positions import Learned, Shaw
 from headway.nn.recurrent import Recurrent, RecurrentConfig
-from headway.nn.stack import Memory, Stack, StackConfig
+from headway.nn.stack import Stack, StackConfig
 from headway.ops import Causal, Lengths
 from tests.nn.tiny import (
     CAUSAL,
@@ -125,7 +126,7 @@ def test_a_remembered_source_keeps_the_rows_it_is_asked_for():
     stack, x = tiny_stack(CAUSAL["alibi"], causal=True, cross=True), tokens()
     rows = torch.tensor([2, 0, 0, 1])
     for lengths in (torch.tensor([4, 1, 2]), None):
-        memory = stack.remember(tokens(count=4), lengths)
+        memory = stack.project_memory(tokens(count=4), lengths)
         whole = stack(x, mask=Causal(), memory=memory)
         torch.testing.assert_close(stack(x[rows], mask=Causal(), memory=memory.select(rows)), whole[rows])
 
@@ -146,7 +147,7 @@ def test_lines_share_the_source_they_read(choices, heard):
     if heard:
         stack.blocks[0].cross.tap_weights.register_forward_hook(lambda tap, given, out: seen.append(out.shape[0]))
     for lengths in (torch.tensor([4, 1, 2]), None):
-        memory = plain = stack.remember(tokens(count=4), lengths)
+        memory = plain = stack.project_memory(tokens(count=4), lengths)
         at = torch.arange(3)
         for rows in choices:
             memory, at = memory.select(torch.tensor(rows)), at[rows]
@@ -157,16 +158,16 @@ def test_lines_share_the_source_they_read(choices, heard):
             torch.testing.assert_close(stack(x, mask=Causal(), memory=memory), stack(x, mask=Causal(), memory=own))
             assert not heard or seen[-2:] == [len(rows)] * 2
     if choices[0] == [0, 0, 1, 1, 2, 2]:
-        assert stack.remember(tokens(count=4), None).select(torch.tensor(choices[0])).layers[0][0].shape[0] == 3
+        assert stack.project_memory(tokens(count=4), None).select(torch.tensor(choices[0])).layers[0][0].shape[0] == 3
 
 
 def test_padding_of_a_remembered_source_is_out_of_sight():
     stack, x, source = tiny_stack(causal=True, cross=True), tokens(), tokens(count=4)
     lengths = torch.tensor([4, 1, 2])
-    padded = stack(x, mask=Causal(), memory=stack.remember(source, lengths))
+    padded = stack(x, mask=Causal(), memory=stack.project_memory(source, lengths))
     for row, length in enumerate(lengths.tolist()):
         one = slice(row, row + 1)
-        alone = stack(x[one], mask=Causal(), memory=stack.remember(source[one, :length], None))
+        alone = stack(x[one], mask=Causal(), memory=stack.project_memory(source[one, :length], None))
         torch.testing.assert_close(padded[one], alone)
 
 
@@ -182,7 +183,7 @@ def test_a_learned_scale_starts_as_the_fixed_one_and_is_trained_per_head(kind):
     x = tokens()
 
     def out(layer: nn.Module) -> Tensor:
-        return layer(x) if kind is SelfAttention else layer(x, layer.project(x))
+        return layer(x) if kind is SelfAttention else layer(x, LayerMemory(*layer.project(x)))
 
     torch.testing.assert_close(out(learned), out(fixed))
     out(learned).square().sum().backward()

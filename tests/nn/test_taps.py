@@ -12,7 +12,7 @@ from headway.nn.feedforward import FeedForward, FeedForwardConfig
 from headway.nn.longformer_attention import GlobalAttentionConfig
 from headway.nn.positions import EncoderPosition
 from headway.nn.stack import Stack
-from headway.nn.taps import Tap
+from headway.nn.taps import Tap, observed
 from headway.ops import Causal, Lengths, Mask
 from tests.nn.tiny import CAUSAL, WIDTH, attention_config, tiny_stack
 
@@ -41,7 +41,7 @@ def texts(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
 
 
 def run(stack: Stack, x: Tensor, source: Tensor, mask: Mask | None = None) -> Tensor:
-    memory = stack.remember(source, torch.tensor([SOURCE, 2]))
+    memory = stack.project_memory(source, torch.tensor([SOURCE, 2]))
     return stack(x, mask=mask or Causal(), memory=memory)
 
 
@@ -173,15 +173,62 @@ def test_listening_changes_no_bit(position, kernel, dtype):
     assert len(heard) == LAYERS * len(IN_BLOCK)
 
 
-def test_a_tap_listens_until_its_hook_is_removed():
+HOOKS = {
+    "forward": lambda module: module.register_forward_hook(lambda *_: None),
+    "before": lambda module: module.register_forward_pre_hook(lambda *_: None),
+    "backward": lambda module: module.register_full_backward_hook(lambda *_: None),
+    "before backward": lambda module: module.register_full_backward_pre_hook(lambda *_: None),
+    "all forward": lambda _: nn.modules.module.register_module_forward_hook(lambda *_: None),
+    "all before": lambda _: nn.modules.module.register_module_forward_pre_hook(lambda *_: None),
+    "all backward": lambda _: nn.modules.module.register_module_full_backward_hook(lambda *_: None),
+    "all before backward": lambda _: nn.modules.module.register_module_full_backward_pre_hook(lambda *_: None),
+}
+
+
+@pytest.mark.parametrize("kind", HOOKS)
+def test_a_module_is_observed_while_a_hook_of_any_kind_is_registered(kind):
+    stack = decoder()
+    block, inner = stack.blocks[0], stack.blocks[0].attention.qkv
+    assert not observed(inner)
+    assert not observed(block, inside=True)
+    handle = HOOKS[kind](inner)
+    assert observed(inner)
+    assert observed(block, inside=True)
+    assert observed(block) == observed(stack.blocks[1], inside=True) == kind.startswith("all")
+    handle.remove()
+    assert not observed(inner)
+    assert not observed(block, inside=True)
+
+
+def test_an_attention_with_an_observer_is_observed():
+    block = decoder().blocks[0]
+    block.cross.on_attention = lambda record: None
+    assert observed(block.cross)
+    assert observed(block, inside=True)
+    assert not observed(block.attention)
+    block.cross.on_attention = None
+    assert not observed(block, inside=True)
+
+
+def test_a_backward_hook_on_a_tap_sees_its_gradient():
+    stack, (x, source), grads = decoder(), texts(), []
+    tap = stack.blocks[1].attention.tap_weights
+    handle = tap.register_full_backward_hook(lambda tap, given, out: grads.append(out[0]))
+    run(stack, x, source).square().sum().backward()
+    handle.remove()
+    assert grads[0].shape == (2, 4, TOKENS, TOKENS)
+    assert grads[0].abs().max() > 0
+
+
+def test_a_tap_is_observed_until_its_hook_is_removed():
     tap = Tap()
-    assert not tap.listening
+    assert not tap.observed
     handles = [tap.register_forward_hook(lambda *_: None), tap.register_forward_pre_hook(lambda *_: None)]
-    assert tap.listening
+    assert tap.observed
     handles[0].remove()
-    assert tap.listening
+    assert tap.observed
     handles[1].remove()
-    assert not tap.listening
+    assert not tap.observed
 
 
 def test_taps_hold_nothing_to_save():

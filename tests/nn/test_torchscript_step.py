@@ -1,38 +1,43 @@
 from __future__ import annotations
 
+import copy
 import gc
+import pickle
+import sys
+import weakref
 from typing import Any
 
 import pytest
 import torch
 
-from headway.decoding.beam import beam_search
 from headway.errors import ShapeError
-from headway.models import EncoderDecoderConfig, GptConfig, Source, build_model
+from headway.models import EncoderDecoderConfig, EncoderInput, GptConfig, build_model
 from headway.nn import int8
-from headway.nn.int8 import quantise
-from headway.nn.int8 import torchscript_step as scripted
-from headway.nn.positions import Alibi, Rotary
+from headway.nn.int8 import layers as int8_layers
+from headway.nn.int8 import quantise, torchscript_step
+from headway.nn.int8.torchscript_step import TorchScriptStep
+from headway.nn.positions import AlibiBias, Rotary
+from tests.decoding.calls import search
 
 pytestmark = pytest.mark.skipif(
-    not (int8.supported() and scripted.SCRIPTS), reason="no 8-bit product, or no TorchScript in this Python"
+    not (int8.supported() and int8_layers.TORCHSCRIPT), reason="no 8-bit product, or no TorchScript in this Python"
 )
 
 
 @pytest.fixture
 def taken(monkeypatch) -> list[bool]:
-    """Which steps were scripted, from the first on."""
-    told: list[bool] = []
-    step = scripted.Scripted.step
+    """Whether each step ran as a program, from the first on."""
+    taken: list[bool] = []
+    step = TorchScriptStep.step
 
-    def watched(self: scripted.Scripted, *args: Any) -> Any:
+    def recorded(self: TorchScriptStep, *args: Any) -> Any:
         found = step(self, *args)
-        told.append(found is not None)
+        taken.append(found is not None)
         return found
 
-    monkeypatch.setattr(scripted.Scripted, "step", watched)
-    monkeypatch.setattr(scripted, "PAYS", 0)
-    return told
+    monkeypatch.setattr(TorchScriptStep, "step", recorded)
+    monkeypatch.setattr(torchscript_step, "COMPILE_AFTER_STEPS", 0)
+    return taken
 
 
 def translator(**changes: Any) -> Any:
@@ -52,11 +57,11 @@ def writer(**changes: Any) -> Any:
     return model
 
 
-SOURCE = Source(torch.arange(35).view(5, 7) + 3, torch.tensor([7, 3, 5, 6, 2]))
+SOURCE = EncoderInput(torch.arange(35).view(5, 7) + 3, torch.tensor([7, 3, 5, 6, 2]))
 
 
-def searched(model: Any, beam: int, source: Source = SOURCE) -> object:
-    return beam_search(model, source, start=1, stop=2, beam=beam, max_tokens=torch.tensor([9, 14, 4, 14, 7]))
+def searched(model: Any, beam: int, source: EncoderInput = SOURCE) -> object:
+    return search(model, source, start=1, stop=2, beam=beam, max_tokens=torch.tensor([9, 14, 4, 14, 7]))
 
 
 @torch.inference_mode()
@@ -75,28 +80,28 @@ def test_a_search_is_the_same_to_the_bit(beam, changes, taken, monkeypatch):
     model = translator(**changes)
     got = searched(model, beam)
     assert sum(taken) >= 10
-    monkeypatch.setattr(scripted, "PAYS", 10**9)
+    monkeypatch.setattr(torchscript_step, "COMPILE_AFTER_STEPS", 10**9)
     assert searched(model, beam) == got
 
 
 @pytest.mark.parametrize(("rows", "beam"), [(2, 2), (2, 16), (30, 1), (20, 5)])
-def test_few_lines_and_many_are_the_same_to_the_bit(rows, beam, taken, monkeypatch):
-    """Keys are looked at by list where there are enough queries, and multiplied in one piece where there are not."""
+def test_few_hypotheses_and_many_are_the_same_to_the_bit(rows, beam, taken, monkeypatch):
+    """Keys are gathered by list where there are enough queries, and multiplied as one matrix where there are not."""
     model = translator()
     tokens = torch.randint(3, 500, (rows, 18), generator=torch.Generator().manual_seed(rows))
-    source = Source(tokens, torch.arange(rows) % 17 + 2)
+    source = EncoderInput(tokens, torch.arange(rows) % 17 + 2)
     limits = torch.arange(rows) % 5 + 15
-    got = beam_search(model, source, start=1, stop=2, beam=beam, max_tokens=limits, n_best=beam)
+    got = search(model, source, start=1, stop=2, beam=beam, max_tokens=limits, n_best=beam)
     assert sum(taken) >= 14
-    monkeypatch.setattr(scripted, "PAYS", 10**9)
-    assert beam_search(model, source, start=1, stop=2, beam=beam, max_tokens=limits, n_best=beam) == got
+    monkeypatch.setattr(torchscript_step, "COMPILE_AFTER_STEPS", 10**9)
+    assert search(model, source, start=1, stop=2, beam=beam, max_tokens=limits, n_best=beam) == got
 
 
 def test_sources_without_padding(taken, monkeypatch):
-    model, whole = translator(), Source(SOURCE.tokens)
+    model, whole = translator(), EncoderInput(SOURCE.tokens)
     got = searched(model, 4, whole)
     assert any(taken)
-    monkeypatch.setattr(scripted, "PAYS", 10**9)
+    monkeypatch.setattr(torchscript_step, "COMPILE_AFTER_STEPS", 10**9)
     assert searched(model, 4, whole) == got
 
 
@@ -104,29 +109,29 @@ def test_a_language_model_writes_the_same_logits(taken, monkeypatch):
     model = writer()
     got = written(model)
     assert taken == [True] * 20
-    monkeypatch.setattr(scripted, "PAYS", 10**9)
+    monkeypatch.setattr(torchscript_step, "COMPILE_AFTER_STEPS", 10**9)
     assert torch.equal(written(model), got)
 
 
-def test_it_begins_when_it_pays(taken, monkeypatch):
-    monkeypatch.setattr(scripted, "PAYS", 12)
+def test_it_compiles_after_some_steps(taken, monkeypatch):
+    monkeypatch.setattr(torchscript_step, "COMPILE_AFTER_STEPS", 12)
     written(writer())
     assert taken == [False] * 12 + [True] * 8
 
 
-def test_whoever_listens_hears_every_step(taken):
-    model, heard, watched = writer(), [], []
+def test_hooks_and_observers_see_every_step(taken):
+    model, heard, records = writer(), [], []
     hook = model.stack.blocks[1].attention.tap_q.register_forward_hook(lambda *_: heard.append(1))
     written(model)
     hook.remove()
     assert len(heard) == 21
-    model.stack.blocks[0].attention.watch = watched.append
+    model.stack.blocks[0].attention.on_attention = records.append
     written(model)
-    assert len(watched) == 21
+    assert len(records) == 21
     assert not any(taken)
 
 
-@pytest.mark.parametrize("position", [Rotary(), Alibi()])
+@pytest.mark.parametrize("position", [Rotary(), AlibiBias()])
 def test_other_positions_step_in_python(position, taken):
     assert written(writer(position=position)).isfinite().all()
     assert not any(taken)
@@ -135,12 +140,12 @@ def test_other_positions_step_in_python(position, taken):
 @pytest.mark.parametrize(
     "changes", [{"activation": "swiglu"}, {"kv_heads": 2}, {"kernel": "reference"}, {"bias": False}]
 )
-def test_parts_that_are_not_written_out_step_in_python(changes, taken):
+def test_unsupported_parts_step_in_python(changes, taken):
     assert written(writer(**changes)).isfinite().all()
     assert any(taken) == (changes == {"bias": False})  # the linear layers may be without, the norms are not
 
 
-def test_without_torchscript_it_steps_in_python(taken, monkeypatch):
+def test_if_compiling_fails_it_steps_in_python(taken, monkeypatch):
     def fails(_: object) -> None:
         raise OSError("could not get source code")
 
@@ -152,14 +157,53 @@ def test_without_torchscript_it_steps_in_python(taken, monkeypatch):
     assert taken == [False] * 20
 
 
-def test_a_model_that_is_gone_is_not_kept(taken):
-    known = len(scripted._KNOWN)
+def test_a_model_without_references_is_freed(taken):
     model = writer()
     written(model)
-    assert len(scripted._KNOWN) == known + 1
+    assert any(taken)
+    gone = weakref.ref(model.stack.blocks[0])
     del model
     gc.collect()
-    assert len(scripted._KNOWN) == known
+    assert gone() is None
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda program: pickle.loads(pickle.dumps(program))])
+def test_a_copy_of_a_program_compiles_its_own(duplicate, taken):
+    model = writer()
+    want = written(model)
+    model.stack.step_program = duplicate(model.stack.step_program)
+    assert model.stack.step_program.program is None
+    assert torch.equal(written(model), want)
+    assert taken == [True] * 40
+
+
+def test_only_quantised_stacks_have_a_program():
+    model = build_model(GptConfig(vocab=90, context=64, width=32, layers=2, heads=4)).eval()
+    assert model.stack.step_program is None
+    quantise(model)
+    assert isinstance(model.stack.step_program, TorchScriptStep)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_python_without_torchscript_gives_the_same_translations(beam, taken, monkeypatch):
+    """Python 3.14 and later: no program is installed, and the module that compiles it is not imported."""
+    want = searched(translator(), beam)
+    assert any(taken)
+    taken.clear()
+    monkeypatch.setattr(int8_layers, "TORCHSCRIPT", False)
+    monkeypatch.setitem(sys.modules, "headway.nn.int8.torchscript_step", None)  # an import would raise
+    model = translator()
+    assert model.decoder.step_program is None
+    assert searched(model, beam) == want
+    assert taken == []
+
+
+def test_a_python_without_torchscript_gives_the_same_logits(taken, monkeypatch):
+    want = written(writer())
+    monkeypatch.setattr(int8_layers, "TORCHSCRIPT", False)
+    taken.clear()
+    assert torch.equal(written(writer()), want)
+    assert taken == []
 
 
 def test_a_beam_too_wide_for_its_attention_steps_in_python(taken):
@@ -185,7 +229,7 @@ def test_a_block_put_in_later_is_the_one_that_runs(taken, monkeypatch):
     assert any(taken)
     model.stack.blocks[1] = other.stack.blocks[1]
     got = written(model)
-    monkeypatch.setattr(scripted, "PAYS", 10**9)
+    monkeypatch.setattr(torchscript_step, "COMPILE_AFTER_STEPS", 10**9)
     assert torch.equal(got, written(model))
 
 
@@ -198,7 +242,7 @@ def test_rows_that_do_not_fit_the_cache_are_refused(taken):
         model.extend(torch.ones(2, 1, dtype=torch.long), state)
 
 
-def test_whoever_listens_to_all_modules_hears_the_blocks(taken):
+def test_a_hook_on_all_modules_sees_the_blocks(taken):
     model, heard = writer(), []
     handle = torch.nn.modules.module.register_module_forward_hook(lambda module, *_: heard.append(type(module)))
     written(model)

@@ -12,7 +12,7 @@ from headway.nn.block import BlockConfig
 from headway.nn.feedforward import FeedForwardConfig
 from headway.nn.positions import (
     T5,
-    Alibi,
+    AlibiBias,
     EncoderPosition,
     Fraction,
     Learned,
@@ -46,7 +46,7 @@ POSITIONS: dict[str, EncoderPosition] = {
     "learned": Learned(),
     "rotary_interleaved": Rotary(),
     "rotary_halves": Rotary(layout="halves"),
-    "alibi": Alibi(),
+    "alibi": AlibiBias(),
     "t5": T5(buckets=8, distance=6),
     "shaw": Shaw(reach=3),
     "shaw_keys_only": Shaw(reach=3, values=False),

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from headway.errors import AdviceWarning
-from headway.plots.beam import BeamPicture, _composed, plot_beam
-from headway.plots.beam_layout import LONGEST, Layout, shown, spread
+from headway.plots.beam import LONGEST, BeamPicture, Layout, _composed, display_text, plot_beam, spread_rows
 
 
 @dataclass(frozen=True)
@@ -95,20 +94,20 @@ def test_a_long_search_is_drawn_coarser():
 def test_places_are_apart_in_order_and_where_they_want_to_be_if_there_is_room(seed):
     random = np.random.default_rng(seed)
     wanted, weights = sorted(random.uniform(0, 9, 12)), random.uniform(0.1, 10, 12)
-    places = spread(wanted, weights)
+    places = spread_rows(wanted, weights)
     assert (np.diff(places) >= 1 - 1e-9).all()
-    assert spread([0, 2, 5], [1, 1, 1]) == [0, 2, 5]
-    np.testing.assert_allclose(spread([0, 0], [1e9, 1]), [0, 1], atol=1e-6)
+    assert spread_rows([0, 2, 5], [1, 1, 1]) == [0, 2, 5]
+    np.testing.assert_allclose(spread_rows([0, 0], [1e9, 1]), [0, 1], atol=1e-6)
 
 
 def test_letters_the_font_lacks_are_told_once():
-    with pytest.warns(AdviceWarning, match="lacks some letters") as heard:
+    with pytest.warns(AdviceWarning, match="lacks some characters") as heard:
         plot_beam(picture(1, 2, source_pieces=["马", "花园"], alignment=np.full((2, 2), 0.5, np.float32)))
     assert len(heard) == 1
 
 
 def test_pieces_are_shown_in_one_line_and_never_empty():
-    assert shown(" le") == "le"
-    assert shown("\n") == shown("") == "␣"
-    assert shown("a\x1bb") == "a·b"
-    assert len(shown("x" * 99)) == LONGEST
+    assert display_text(" le") == "le"
+    assert display_text("\n") == display_text("") == "␣"
+    assert display_text("a\x1bb") == "a·b"
+    assert len(display_text("x" * 99)) == LONGEST

@@ -12,23 +12,23 @@ from headway.data.config import DataConfig
 from headway.data.tokenizers import Word
 from headway.models import build_model
 from headway.nn.adaptive_computation import Adaptive, Fixed
-from headway.nn.universal_stack import listening
+from headway.nn.universal_stack import record_steps
 from headway.tasks.adaptive_depth import mean_steps
-from headway.tasks.prepare import prepare_translation
-from headway.tasks.translation.training import Translation, TranslationTask
+from headway.tasks.translation.training import Translation, TranslationTraining
 from tests.models.tiny import TRANSLATOR, UNIVERSAL
+from tests.pipelines import prepared
 
 ADAPTIVE = Adaptive(steps=5, bias=-3.0, ponder=0.1)
 
 
 @pytest.fixture
-def task(tmp_path) -> TranslationTask:
+def task(tmp_path) -> TranslationTraining:
     lines = [" ".join(map(str, np.random.default_rng(n).integers(0, 9, n % 7 + 1))) for n in range(20)]
     for split in ("train", "val"):
         for side in ("en", "fr"):
             (tmp_path / f"{split}.{side}").write_text("".join(f"{line}\n" for line in lines))
     data = DataConfig(spec=str(tmp_path), tokenizer=Word(), cache=str(tmp_path / "cache"))
-    return prepare_translation(Translation(), data, {}, batch_tokens=512, seed=0)[0]
+    return prepared(Translation(), data, batch_tokens=512).training
 
 
 def build(halting):
@@ -37,7 +37,7 @@ def build(halting):
 
 def test_the_term_is_the_weighted_mean_cost_of_both_sides(task):
     model, batch = build(ADAPTIVE), task.batch(task.order.epoch(0)[0])
-    with listening(model) as heard:
+    with record_steps(model) as heard:
         model(*batch.inputs)
     means = [float(cost[steps > 0].mean()) for _, steps, cost in heard]
     terms = task.loss(model, batch)
@@ -52,7 +52,7 @@ def test_the_term_reaches_the_halting_units_and_padding_costs_nothing(task):
     for side in (model.encoder, model.decoder):
         assert side.halt.weight.grad.abs().sum() > 0
     lengths = [part for part in batch.inputs if part is not None and part.ndim == 1]
-    with listening(model) as heard:
+    with record_steps(model) as heard:
         model(*batch.inputs)
     assert [int((steps > 0).sum()) for _, steps, _ in heard] == [int(each.sum()) for each in lengths]
 

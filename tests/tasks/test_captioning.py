@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headway.data.augment import Augmentation
-from headway.data.captions import Captioned
+from headway.data.captions import CaptionedImages
 from headway.data.synthetic.shapes import captions
 from headway.data.tokenizers import Tokenizer, Word
 from headway.errors import ConfigError, DataError
@@ -15,19 +15,20 @@ from headway.metrics.captions import caption_report
 from headway.models import CaptionerRnnConfig, build_model
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.rnn_attention import AlignmentConfig
-from headway.tasks.captioning.training import Captioning, CaptioningTask
+from headway.tasks.captioning import Captioning
+from headway.tasks.captioning.training import CaptioningTraining
 
 CPU = torch.device("cpu")
 
 
-def drawn(count: int, seed: int) -> Captioned:
+def drawn(count: int, seed: int) -> CaptionedImages:
     pixels, said = captions(count, size=16, seed=seed)
-    return Captioned(pixels, tuple((text,) for text in said))
+    return CaptionedImages(pixels, tuple((text,) for text in said))
 
 
-def make(splits: dict[str, Captioned], config: Captioning | None = None) -> CaptioningTask:
+def make(splits: dict[str, CaptionedImages], config: Captioning | None = None) -> CaptioningTraining:
     tokenizer = Tokenizer.train(Word(), (text for said in splits["train"].captions for text in said))
-    return CaptioningTask(config or Captioning(size=16), tokenizer, splits, batch_tokens=8, seed=0)
+    return CaptioningTraining(config or Captioning(size=16), tokenizer, splits, batch_tokens=8, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def test_a_batch_has_start_words_stop(learned):
 def test_scenes_are_learned_by_heart_greedily_and_by_beam(learned):
     task, model = learned
     for beam in (1, 3):
-        report = task.report(task.said(model, CPU, "val", beam=beam), "val")
+        report = task.report(task.captions(model, CPU, "val", beam=beam), "val")
         assert report.to_json() == {"bleu4": pytest.approx(100), "cider": pytest.approx(10), "exact_match": 1.0,
                                     "sentences": 16}  # fmt: skip
     checked = task.validate(model, CPU)
@@ -91,8 +92,8 @@ def test_swapping_images_swaps_captions(learned):
 def test_shuffled_pairs_raise_the_loss(learned):
     task, model = learned
     scenes = task.splits["val"]
-    wrong = Captioned(scenes.pixels, (*scenes.captions[1:], scenes.captions[0]))
-    shuffled = CaptioningTask(task.config, task.tokenizer, {"val": wrong}, batch_tokens=8, seed=0)
+    wrong = CaptionedImages(scenes.pixels, (*scenes.captions[1:], scenes.captions[0]))
+    shuffled = CaptioningTraining(task.config, task.tokenizer, {"val": wrong}, batch_tokens=8, seed=0)
     assert shuffled.forced(model, CPU, "val").loss > 10 * task.forced(model, CPU, "val").loss
 
 
@@ -105,7 +106,7 @@ def test_the_first_convolution_gets_a_gradient(learned):
 
 
 def test_several_captions_of_an_image_are_several_pairs():
-    scenes = Captioned(drawn(3, 0).pixels, (("a dog", "one dog"), ("a cat",), ("a b c d e f",)))
+    scenes = CaptionedImages(drawn(3, 0).pixels, (("a dog", "one dog"), ("a cat",), ("a b c d e f",)))
     task = make({"train": scenes, "val": scenes}, Captioning(size=16, max_length=4))
     batch = task.batch(np.array([1, 2, 3]))
     assert batch.inputs[0].tolist() == [0, 1, 2]
@@ -129,7 +130,7 @@ def test_what_cannot_be_told():
         Captioning(std=(0.5, 0.0, 0.5))
     task = make({"train": drawn(4, 0)})
     with pytest.raises(DataError, match="no split 'test', there are train"):
-        task.said(torch.nn.Identity(), CPU, "test")
+        task.captions(torch.nn.Identity(), CPU, "test")
 
 
 def test_a_report_takes_any_of_several_references():

@@ -8,12 +8,15 @@ import torch
 
 pytest.importorskip("gymnasium")
 
+from headway.config import override
+from headway.data.config import DataConfig
 from headway.errors import ConfigError, DataError
 from headway.models import DecisionConfig, build_model
 from headway.models.observation import Numbers
-from headway.tasks.decision_transformer.training import Deciding, prepare_deciding
+from headway.tasks.decision_transformer import Deciding
 from headway.tasks.training_task import IGNORED
 from headway.training.trainer import Trainer
+from tests import pipelines
 from tests.training.small import Silent
 from tests.worlds import TRAIN, trainer
 
@@ -22,7 +25,8 @@ TASK = Deciding(log=300, targets=(10.0, 40.0))
 
 
 def prepared(folder, spec="CartPole-v1"):
-    return prepare_deciding(TASK, MODEL, spec, folder, batch_tokens=96, seed=0)
+    found = pipelines.prepared(TASK, DataConfig(spec=spec), MODEL, folder=folder, batch_tokens=96)
+    return found.training, override(MODEL, found.model_overrides)
 
 
 def test_the_log_is_made_once_and_kept(tmp_path):

@@ -13,11 +13,14 @@ from headway.data.config import DataConfig
 from headway.data.images import Images, ImageStore
 from headway.data.synthetic.shapes import SHAPES, scenes
 from headway.errors import ConfigError, DataError
-from headway.metrics.classification import ClassificationReport, confusion, wilson
+from headway.metrics.classification import ClassificationReport, confusion_matrix, wilson_interval
 from headway.models import ConvnetConfig, VitConfig, build_model
 from headway.tasks import image_batches as training_images
+from headway.tasks.base import DataRequest
+from headway.tasks.image_classification import Classification
+from headway.tasks.image_classification import data as classification_data
 from headway.tasks.image_classification import training as classification
-from headway.tasks.image_classification.training import Classification, ClassificationTask, prepare_classification
+from headway.tasks.image_classification.training import ClassificationTraining
 from headway.training.config import TrainConfig
 from headway.training.trainer import Trainer
 from tests.training.small import Silent, state_hash
@@ -31,9 +34,9 @@ def store(count: int, seed: int) -> ImageStore:
     return ImageStore(drawn.pixels, drawn.shapes)
 
 
-def made(augment: Augmentation | None = None, *, batch: int = 8) -> ClassificationTask:
+def made(augment: Augmentation | None = None, *, batch: int = 8) -> ClassificationTraining:
     splits = {"train": store(40, 0), "val": store(20, 1)}
-    return ClassificationTask(Classification(size=16, augment=augment), SHAPES, splits, batch_tokens=batch, seed=3)
+    return ClassificationTraining(Classification(size=16, augment=augment), SHAPES, splits, batch_tokens=batch, seed=3)
 
 
 def vit(classes: int = len(SHAPES)) -> torch.nn.Module:
@@ -154,7 +157,7 @@ def test_an_evaluation_does_not_depend_on_its_batches(monkeypatch):
 
 
 def test_the_report_counts():
-    counted = confusion(np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 1, 0]), 4)
+    counted = confusion_matrix(np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 1, 0]), 4)
     report = ClassificationReport(classes=("a", "b", "c", "d"), confusion=counted, nats=5.0)
     assert report.accuracy == 3 / 5
     assert report.loss == 1.0
@@ -165,24 +168,36 @@ def test_the_report_counts():
     assert values["accuracy_low"] < 0.6 < values["accuracy_high"]
 
 
-def test_a_share_of_train_is_trained_on_and_the_rest_stays_whole(monkeypatch):
+def test_a_share_of_train_is_trained_on_and_the_rest_stays_whole(monkeypatch, tmp_path):
     found = Images(name="", classes=SHAPES, splits={"train": store(400, 0), "val": store(20, 1)}, contents={})
-    monkeypatch.setattr(classification, "read_images", lambda *args, **kwargs: found)
-    task, images = prepare_classification(Classification(size=16), DataConfig(share=0.25), batch_tokens=8, seed=0)
-    assert len(task.splits["train"]) == len(images.splits["train"]) == pytest.approx(100, abs=4)
-    assert len(task.splits["val"]) == 20
+    monkeypatch.setattr(classification_data, "read_images", lambda *args, **kwargs: found)
+    model = VitConfig(classes=1, image=16, patch=4, width=16, layers=1, heads=2, inner=32)
+    notes: list[str] = []
+    request = DataRequest(
+        data=DataConfig(share=0.25), model=model, folder=tmp_path, batch_tokens=8, seed=0, note=notes.append
+    )
+    prepared = Classification(size=16).prepare(request)
+    train = len(prepared.training.splits["train"])
+    assert train == pytest.approx(100, abs=4)
+    assert len(prepared.training.splits["val"]) == 20
+    assert prepared.classes == SHAPES
+    assert prepared.model_overrides == {"classes": len(SHAPES)}
+    assert notes == [f"{len(SHAPES)} classes; images: train {train}, val 20"]
     with pytest.raises(ConfigError, match=r"data.share=0.0, allowed: above 0, at most 1"):
         DataConfig(share=0.0)
 
 
 def test_wilson_s_interval():
-    assert wilson(0, 10) == (0.0, pytest.approx(0.27753, abs=1e-4))
-    assert wilson(81, 263) == (pytest.approx(0.25524, abs=1e-4), pytest.approx(0.36622, abs=1e-4))  # Newcombe 1998
-    low, high = wilson(10, 10)
+    assert wilson_interval(0, 10) == (0.0, pytest.approx(0.27753, abs=1e-4))
+    assert wilson_interval(81, 263) == (
+        pytest.approx(0.25524, abs=1e-4),
+        pytest.approx(0.36622, abs=1e-4),
+    )  # Newcombe 1998
+    low, high = wilson_interval(10, 10)
     assert low == pytest.approx(0.72247, abs=1e-4)
     assert high == pytest.approx(1.0)
     with pytest.raises(DataError, match="3 right of 2"):
-        wilson(3, 2)
+        wilson_interval(3, 2)
 
 
 @pytest.mark.parametrize(
@@ -193,6 +208,6 @@ def test_wilson_s_interval():
         ({"std": (0.5, 0.0, 0.5)}, r"task.std=.*, allowed: above 0"),
     ],
 )
-def test_settings_that_make_no_sense(settings, wrong):
+def test_invalid_settings(settings, wrong):
     with pytest.raises(ConfigError, match=wrong):
         Classification(**settings)

@@ -13,7 +13,7 @@ from headway.data.tokenizers import Characters, Tokenizer
 from headway.errors import ConfigError, DataError
 from headway.models import GptConfig, build_model
 from headway.tasks.language_modelling import training as language
-from headway.tasks.language_modelling.training import Language, LanguageTask, windows
+from headway.tasks.language_modelling.training import Language, LanguageTraining, windows
 from headway.tasks.training_task import IGNORED, cross_entropy
 
 CPU = torch.device("cpu")
@@ -24,13 +24,13 @@ def store(ids: list[int]) -> TokenStore:
     return TokenStore(np.asarray(ids, np.uint32), np.asarray([0, len(ids)]))
 
 
-def task_of(context: int = 8, *, val: str = TEXT) -> LanguageTask:
+def task_of(context: int = 8, *, val: str = TEXT) -> LanguageTraining:
     tokenizer = Tokenizer.train(Characters(), [TEXT], specials=())
     splits = {"train": store(tokenizer.encode(TEXT)), "val": store(tokenizer.encode(val))}
-    return LanguageTask(Language(context=context), tokenizer, splits, batch_tokens=64, seed=0)
+    return LanguageTraining(Language(context=context), tokenizer, splits, batch_tokens=64, seed=0)
 
 
-def trained(task: LanguageTask, steps: int = 60) -> torch.nn.Module:
+def trained(task: LanguageTraining, steps: int = 60) -> torch.nn.Module:
     config = GptConfig(vocab=task.tokenizer.size, context=32, width=16, layers=1, heads=2)
     model = build_model(config, seed=0)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)

@@ -24,14 +24,23 @@ from headway.models import (
     build_model,
 )
 from headway.nn.longformer_attention import Windows
-from headway.nn.positions import Alibi, Learned, Rotary, Sinusoidal
+from headway.nn.positions import AlibiBias, Learned, Rotary, Sinusoidal
 from headway.nn.recurrent import RecurrentConfig
-from headway.tasks.language_modelling.training import Language, LanguageTask
-from headway.tasks.length_extrapolation import by_length
-from headway.tasks.masked_lm.training import Masked, MaskedTask
+from headway.tasks.language_modelling.training import Language, LanguageTraining
+from headway.tasks.masked_lm.training import Masked, MaskedTraining
+from tests.pipelines import pipeline_of
 
 CPU = torch.device("cpu")
 TEXT = "a dog and a cat and a bird; " * 3
+
+
+def by_length(training, model, device, split, lengths, *, stride=None):
+    """Loss by length, as the pipeline of the training's task computes it."""
+    pipeline = pipeline_of(training.config, model, training.tokenizer)
+    more = {} if stride is None else {"stride": stride}
+    return pipeline.loss_by_length(training, split, lengths, **more)
+
+
 LENGTHS = (3, 8, 16, 50)
 GPT = GptConfig(vocab=16, context=8, width=16, layers=1, heads=2, init_std=0.3)
 
@@ -42,10 +51,10 @@ def store(sequences: list[list[int]]) -> TokenStore:
 
 
 @pytest.fixture(scope="module")
-def task() -> LanguageTask:
+def task() -> LanguageTraining:
     tokenizer = Tokenizer.train(Characters(), [TEXT], specials=())
     split = store([tokenizer.encode(TEXT)])
-    return LanguageTask(Language(context=8), tokenizer, {"train": split, "val": split}, batch_tokens=64, seed=0)
+    return LanguageTraining(Language(context=8), tokenizer, {"train": split, "val": split}, batch_tokens=64, seed=0)
 
 
 @torch.no_grad()
@@ -59,7 +68,7 @@ def one_by_one(model: torch.nn.Module, ids: torch.Tensor, length: int, stride: i
     return nats / (len(ids) - 1)
 
 
-@pytest.mark.parametrize("position", [None, Alibi(), Rotary(), Sinusoidal()])
+@pytest.mark.parametrize("position", [None, AlibiBias(), Rotary(), Sinusoidal()])
 def test_every_loss_is_that_of_one_window_at_a_time(task, position):
     model = build_model(replace(GPT, vocab=task.tokenizer.size, position=position), seed=1).eval()
     report = by_length(task, model, CPU, "val", LENGTHS)
@@ -101,11 +110,11 @@ def test_a_length_beyond_the_text_is_refused_by_name(task):
 # --- masked --------------------------------------------------------------------------------------------------------
 
 
-def masked_task(rows: str, lines: list[str]) -> MaskedTask:
+def masked_task(rows: str, lines: list[str]) -> MaskedTraining:
     tokenizer = Tokenizer.train(Word(), lines, specials=(*SPECIALS, MASK))
     split = store([*(tokenizer.encode(line) for line in lines), []])
     held = {"train": split, "val": split}
-    return MaskedTask(Masked(length=16, rows=rows), tokenizer, held, batch_tokens=64, seed=0)
+    return MaskedTraining(Masked(length=16, rows=rows), tokenizer, held, batch_tokens=64, seed=0)
 
 
 def test_rows_of_a_masked_model_at_other_lengths():

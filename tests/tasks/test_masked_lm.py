@@ -16,11 +16,12 @@ from headway.models import BertConfig, BertPretrainingConfig, LongformerConfig, 
 from headway.presets import preset
 from headway.runs import load, train_run
 from headway.runs.config import RunConfig
-from headway.tasks.masked_lm.training import FOLLOWS, RANDOM, Masked, MaskedTask
-from headway.tasks.prepare import _in_sentences, prepare_masked
+from headway.tasks.masked_lm.data import _in_sentences
+from headway.tasks.masked_lm.training import FOLLOWS, RANDOM, Masked, MaskedTraining
 from headway.tasks.training_task import IGNORED, Batch
 from headway.training.config import TrainConfig
 from headway.training.trainer import Trainer
+from tests.pipelines import prepared
 from tests.training.small import Silent, losses, state_hash
 
 BERT = BertConfig(vocab=1, context=32, width=32, layers=2, heads=2, inner=64, dropout=0.1)
@@ -49,11 +50,12 @@ def data(tmp_path) -> DataConfig:
     return DataConfig(spec=str(folder), tokenizer=Word(), cache=str(tmp_path / "cache"))
 
 
-def task_of(data: DataConfig, config: Masked | None = None, *, batch_tokens: int = 64, seed: int = 0) -> MaskedTask:
-    return prepare_masked(config or Masked(length=16), data, None, batch_tokens=batch_tokens, seed=seed)[0]
+def task_of(data: DataConfig, config: Masked | None = None, *, batch_tokens: int = 64, seed: int = 0) -> MaskedTraining:
+    model = BertPretrainingConfig(bert=BERT)
+    return prepared(config or Masked(length=16), data, model, batch_tokens=batch_tokens, seed=seed).training
 
 
-def model_of(task: MaskedTask, bert: BertConfig = BERT) -> torch.nn.Module:
+def model_of(task: MaskedTraining, bert: BertConfig = BERT) -> torch.nn.Module:
     return build_model(BertPretrainingConfig(bert=replace(bert, vocab=task.tokenizer.size)), seed=0)
 
 
@@ -147,7 +149,7 @@ def test_words_keep_apart_where_a_line_breaks(tmp_path):
     assert task.splits["train"][3].tolist() == task.tokenizer.encode(" there")  # as it would be within a line
 
 
-def lengths_of(task: MaskedTask, indices: np.ndarray) -> np.ndarray:
+def lengths_of(task: MaskedTraining, indices: np.ndarray) -> np.ndarray:
     """Tokens in A, tokens in B and the label of each training row (rows, 3)."""
     rows = [task._row("train", int(place), int(number)) for place, number in indices]
     seconds = [int(row.segments.sum()) for row in rows]
@@ -299,7 +301,7 @@ def test_a_run_from_text_to_evaluation(data, tmp_path):
     train_run(config, tmp_path / "run", Silent())
     run = load(tmp_path / "run", device="cpu")
     assert run.config.model.bert.vocab == run.tokenizer.size
-    assert run.task().evaluate(run.model, run.device, "val")["tokens"] > 0
+    assert run.data().evaluate(run.model, run.device, "val")["tokens"] > 0
     train_run(replace(config, train=replace(TRAIN, steps=4)), tmp_path / "run", Silent(), resume=True)
     for asked in (lambda: run.translate(["a"]), lambda: run.prompt("a"), lambda: run.score("a")):
         with pytest.raises(ConfigError, match="masked model"):
@@ -326,7 +328,7 @@ def test_bad_settings_and_bad_text_get_a_clear_line(data, tmp_path):
         task_of(data)
     plain = Tokenizer.train(Word(), ["a b c"])
     with pytest.raises(DataError, match="no token '<mask>'"):
-        prepare_masked(Masked(), data, plain, batch_tokens=64, seed=0)
+        prepared(Masked(), data, BertPretrainingConfig(bert=BERT), tokenizers={"tokenizer.json": plain})
 
 
 # --- running text --------------------------------------------------------------------------------------------------
@@ -364,12 +366,12 @@ def test_running_rows_need_no_second_sentence(tmp_path):
 
 def test_which_models_go_with_which_rows():
     long = LongformerConfig(vocab=9, width=8, layers=1, heads=1, inner=8)
-    Masked(rows="running").expect(LongformerMaskedConfig(longformer=long))
-    Masked().expect(LongformerMaskedConfig(longformer=replace(long, segments=2)))
-    Masked(rows="running").expect(BertPretrainingConfig(bert=BERT, follows=False))
+    Masked(rows="running").check_model(LongformerMaskedConfig(longformer=long))
+    Masked().check_model(LongformerMaskedConfig(longformer=replace(long, segments=2)))
+    Masked(rows="running").check_model(BertPretrainingConfig(bert=BERT, follows=False))
     with pytest.raises(ConfigError, match=r"task.rows=pairs with this model, allowed: running"):
-        Masked().expect(LongformerMaskedConfig(longformer=long))
+        Masked().check_model(LongformerMaskedConfig(longformer=long))
     with pytest.raises(ConfigError, match=r"task.rows=running with this model, allowed: pairs"):
-        Masked(rows="running").expect(BertPretrainingConfig(bert=BERT))
+        Masked(rows="running").check_model(BertPretrainingConfig(bert=BERT))
     with pytest.raises(ConfigError, match="a masked task with a BertConfig"):
-        Masked().expect(BERT)
+        Masked().check_model(BERT)

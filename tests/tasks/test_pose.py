@@ -10,8 +10,9 @@ from headway.data.synthetic.stick_figures import figures
 from headway.errors import ConfigError, DataError
 from headway.models import PoseConfig, build_model
 from headway.models.pose import ClassicHead
+from headway.tasks.pose import PoseEstimation
 from headway.tasks.pose import training as module
-from headway.tasks.pose.training import PoseEstimation, PoseTask
+from headway.tasks.pose.training import PoseTraining
 
 CPU = torch.device("cpu")
 
@@ -21,9 +22,9 @@ def store(count: int, seed: int) -> PoseStore:
     return PoseStore(drawn.pixels, drawn.keypoints, drawn.areas)
 
 
-def made(batch: int = 6) -> PoseTask:
+def made(batch: int = 6) -> PoseTraining:
     splits = {"train": store(24, 0), "val": store(10, 1)}
-    return PoseTask(PoseEstimation(size=32, spread=1.0), splits, batch_tokens=batch, seed=0)
+    return PoseTraining(PoseEstimation(size=32, spread=1.0), splits, batch_tokens=batch, seed=0)
 
 
 def model() -> torch.nn.Module:

@@ -11,7 +11,7 @@ from headway.models import EncoderDecoderConfig, GptConfig, RnnLmConfig, RnnSeq2
 from headway.models.stepper import Source
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.rnn_attention import AlignmentConfig
-from headway.tasks.translation.scheduled_sampling import ScheduledSampling
+from headway.tasks.scheduled_sampling import ScheduledSampling
 
 VOCAB = 13
 CELL = RecurrentConfig(cell="gru", hidden=12)

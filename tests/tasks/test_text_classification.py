@@ -12,10 +12,12 @@ from headway.data.config import DataConfig
 from headway.data.tokenizers import Characters, Word
 from headway.errors import ConfigError, DataError
 from headway.models import BertConfig, TextClassifierConfig, build_model
+from headway.tasks.text_classification import TextClassification
 from headway.tasks.text_classification import training as text_classification
-from headway.tasks.text_classification.training import TextClassification, prepare_text_classification
+from tests import pipelines
 
 CPU = torch.device("cpu")
+MODEL = TextClassifierConfig(encoder=BertConfig(vocab=8, context=512, width=8, layers=1, heads=2, inner=8), classes=2)
 GOOD, BAD = ["a fine film", "fine and good", "good good film"], ["a poor film it was", "poor and bad", "bad bad"]
 
 
@@ -35,7 +37,8 @@ def reviews(folder: Path) -> Path:
 def prepared(spec: Path | str, cache: Path, *, length: int = 16, tokenizer=None, **more):
     data = DataConfig(spec=str(spec), tokenizer=Word() if tokenizer is None else tokenizer, cache=str(cache))
     config = TextClassification(length=length)
-    return prepare_text_classification(config, data, None, batch_tokens=64, seed=0, **more)
+    found = pipelines.prepared(config, data, MODEL, batch_tokens=64, **more)
+    return found.training, found
 
 
 def test_a_table_becomes_batches_with_marks_around_each_text(tmp_path):
@@ -81,7 +84,7 @@ def test_a_small_model_learns_reviews_and_is_judged_the_same_in_small_passes(tmp
     assert values["texts"] == 5
     assert "images" not in values
     monkeypatch.setattr(text_classification, "EVALUATED", 16)
-    again = task.guesses(model, CPU, "val")
+    again = task.predictions(model, CPU, "val")
     assert again.nats / 5 == pytest.approx(found.loss, rel=1e-4)
     assert torch.equal(again.predicted, again.labels)
 
@@ -106,11 +109,11 @@ def test_needle_is_read_as_words_of_its_own_length(tmp_path):
     tokens, lengths = task.batch(task.order.epoch(0)[0]).inputs
     assert int(lengths.max()) <= 256
     assert not (tokens == task.tokenizer.unk).any()
-    assert found.contents.keys() == {"train", "val", "test"}
-    again, _ = prepared("needle", tmp_path, length=256, expected=found.contents)
+    assert found.digests.keys() == {"train", "val", "test"}
+    again, _ = prepared("needle", tmp_path, length=256, expected=found.digests)
     assert torch.equal(again.batch(again.order.epoch(0)[0]).inputs[0], tokens)
     with pytest.raises(ConfigError, match="--resume with data whose train split"):
-        prepared("needle", tmp_path, length=512, expected=found.contents)
+        prepared("needle", tmp_path, length=512, expected=found.digests)
 
 
 def test_needle_of_letters_or_of_a_few_words_is_refused(tmp_path):

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from headway.data.config import DataConfig
-from headway.data.tokenizers import Marks, Word
+from headway.data.tokenizers import SpecialTokens, Word
 from headway.errors import DataError
 from headway.models import EncoderDecoderConfig, build_model
-from headway.tasks.prepare import prepare_translation
 from headway.tasks.training_task import cross_entropy
-from headway.tasks.translation.training import Translation, TranslationTask
+from headway.tasks.translation.training import Translation, TranslationTraining
+from tests.pipelines import prepared
 
 CPU = torch.device("cpu")
 PAIRS = {
@@ -22,15 +22,15 @@ PAIRS = {
 
 
 @pytest.fixture
-def task(tmp_path) -> TranslationTask:
+def task(tmp_path) -> TranslationTraining:
     for split, pairs in PAIRS.items():
         for side, ending in enumerate(("en", "fr")):
             (tmp_path / f"{split}.{ending}").write_text("".join(f"{pair[side]}\n" for pair in pairs))
     data = DataConfig(spec=str(tmp_path), tokenizer=Word(), cache=str(tmp_path / "cache"))
-    return prepare_translation(Translation(max_extra=5), data, {}, batch_tokens=64, seed=0)[0]
+    return prepared(Translation(max_extra=5), data, batch_tokens=64).training
 
 
-def trained(task: TranslationTask, steps: int = 30) -> torch.nn.Module:
+def trained(task: TranslationTraining, steps: int = 30) -> torch.nn.Module:
     sizes = {"width": 16, "inner": 32, "heads": 2, "encoder_layers": 1, "decoder_layers": 1, "dropout": 0.0}
     model = build_model(EncoderDecoderConfig(vocab=task.target_tokenizer.size, **sizes), seed=0)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -42,7 +42,7 @@ def trained(task: TranslationTask, steps: int = 30) -> torch.nn.Module:
     return model.eval()
 
 
-def by_hand(task: TranslationTask, model: torch.nn.Module, split: str) -> tuple[float, list[list[int]]]:
+def by_hand(task: TranslationTraining, model: torch.nn.Module, split: str) -> tuple[float, list[list[int]]]:
     """One line at a time, without padding."""
     nats, guesses = 0.0, []
     pairs, tokenizer = task.splits[split], task.target_tokenizer
@@ -107,10 +107,11 @@ def test_an_unknown_split_is_named(task):
 
 
 def test_marks_put_tokens_in_front_of_every_source_of_a_new_run(task, tmp_path):
-    marks = Marks(pad=0, unk=1, start=2, stop=3, before=(2,))
+    marks = SpecialTokens(pad=0, unk=1, start=2, stop=3, before=(2,))
     data = DataConfig(spec=str(tmp_path), tokenizer=Word(), cache=str(tmp_path / "cache"), marks=marks)
-    marked, tokenizers, _ = prepare_translation(Translation(), data, {}, batch_tokens=64, seed=0)
-    assert {tokenizer.marks for tokenizer in tokenizers.values()} == {marks}
+    found = prepared(Translation(), data, batch_tokens=64)
+    marked = found.training
+    assert {tokenizer.marks for tokenizer in found.tokenizers.values()} == {marks}
     assert (marked.source_tokenizer.start, marked.source_tokenizer.stop) == (task.source_tokenizer.start, 3)
     for split in PAIRS:
         for n in range(len(PAIRS[split])):

@@ -10,14 +10,16 @@ import torch
 
 pytest.importorskip("gymnasium")
 
+from headway.config import override
+from headway.data.config import DataConfig
 from headway.data.environments import Environment, Rendered
-from headway.data.episodes import Part
+from headway.data.episodes import EpisodeSplit
 from headway.errors import ConfigError, DataError
 from headway.models.observation import Codes
 from headway.storage.commit import discard
 from headway.tasks.world_model.evaluation import open_loop, report
-from headway.tasks.world_model.prepare import prepare_world
 from headway.tasks.world_model.schedule import Round
+from tests.pipelines import prepared
 from tests.training.small import state_hash
 from tests.worlds import LAKE, POLE, TASK, TRAIN, task, trainer
 
@@ -136,14 +138,16 @@ def test_pictures_are_learned_as_codes(tmp_path):
     pytest.importorskip("minigrid")
     view, rounds = Rendered(size=16), Round(code=3, world=2, act=1)
     config = replace(TASK, view=view, collect=(40,), round=rounds)
-    made, model = prepare_world(config, LAKE, "MiniGrid-Empty-5x5-v0", tmp_path, batch_tokens=48, seed=0)
+    data = DataConfig(spec="MiniGrid-Empty-5x5-v0")
+    found = prepared(config, data, LAKE, folder=tmp_path, batch_tokens=48)
+    made, model = found.training, override(LAKE, found.model_overrides)
     assert model.observation == Codes(image=16)
     run = trainer(tmp_path, model, made.name, config, replace(TRAIN, steps=6, evaluate_every=6))
     run.train()
     found = open_loop(run.model, run.task, "val", run.device)
     assert all(0 <= each.error <= 1 for each in found)
     with pytest.raises(ConfigError, match=r"task.round.code=0, allowed for .*: from 1"):
-        prepare_world(replace(config, round=Round()), LAKE, made.name, tmp_path, batch_tokens=48, seed=0)
+        prepared(replace(config, round=Round()), data, LAKE, folder=tmp_path, batch_tokens=48)
 
 
 def test_the_held_out_episodes_are_not_learned_from(tmp_path):
@@ -152,6 +156,6 @@ def test_the_held_out_episodes_are_not_learned_from(tmp_path):
     made.phase(model, 0, torch.device("cpu"))
     every = made.collected[0]
     train, val = made.splits["train"], made.splits["val"]
-    assert isinstance(train, Part)
+    assert isinstance(train, EpisodeSplit)
     assert len(train.episodes) + len(val.episodes) == len(every)
     assert train.episodes.steps + val.episodes.steps == every.steps

@@ -25,7 +25,7 @@ TRAIN = TrainConfig(
 
 
 class Silent:
-    """A watcher that remembers what it was told."""
+    """A callback that keeps its notes."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []

@@ -1,4 +1,4 @@
-"""Steps taken without a look in between are those taken one by one: plainly on a CPU, replayed on a GPU."""
+"""Steps taken as a CUDA graph equal those taken one by one: eagerly on a CPU, replayed on a GPU."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from headway.errors import NonFiniteError
 from headway.models import VitConfig, build_model
 from headway.nn.dropout import StochasticDepth
 from headway.nn.patches import Shifted
-from headway.tasks.image_classification.training import Classification, ClassificationTask
+from headway.tasks.image_classification import Classification
+from headway.tasks.image_classification.training import ClassificationTraining
 from headway.training import trainer as training
 from headway.training.config import TrainConfig
-from headway.training.cuda_graph import RUN, WARM, Captured, forbidden
+from headway.training.cuda_graph import MAX_STEPS, WARMUP_STEPS, unsupported_reason
 from headway.training.optimisers import AdamW, Sgd
 from headway.training.schedules import Cosine
 from headway.training.trainer import LOG, Trainer, read_log
@@ -34,18 +35,35 @@ def store(count: int, seed: int) -> ImageStore:
     return ImageStore(drawn.pixels, drawn.shapes)
 
 
-def made(folder, device: str = "cpu", *, captured: bool, compile: bool = False, **settings) -> Trainer:
-    """A trainer of a small SL-ViT with every augmentation, dropout of layers and two micro-batches a step."""
+@pytest.fixture
+def make(monkeypatch):
+    """A function that builds a trainer.
+
+    With `graphed`, the trainer of `train.compile` on a GPU, that is with CudaGraphSteps, but nothing is compiled.
+    """
+
+    def build(folder, device: str = "cpu", *, graphed: bool, **settings) -> Trainer:
+        with monkeypatch.context() as patch:
+            if graphed:
+                patch.setattr(training, "unsupported_reason", lambda *given: None)
+                patch.setattr(training, "compile_features", lambda *given, **options: None)
+            return made(folder, device, compile=graphed, **settings)
+
+    return build
+
+
+def made(folder, device: str, *, compile: bool, **settings) -> Trainer:
+    """A trainer of a small SL-ViT with every augmentation, stochastic depth and two micro-batches a step."""
     config = TrainConfig(
         **{
-            "steps": 2 * WARM + 4, "batch_tokens": 8, "accumulate": 2, "evaluate_every": 5, "save_every": 5,
+            "steps": 2 * WARMUP_STEPS + 4, "batch_tokens": 8, "accumulate": 2, "evaluate_every": 5, "save_every": 5,
             "device": device, "label_smoothing": 0.1, "learning_rate": 3e-3, "schedule": Cosine(warmup=2),
             "optimiser": AdamW(decay=0.05, decays="all"), "ema": 0.9, "compile": compile,
         }
         | settings
     )  # fmt: skip
     splits = {"train": store(40, 0), "val": store(20, 1)}
-    task = ClassificationTask(Classification(size=16, augment=FULL), SHAPES, splits, batch_tokens=8, seed=3)
+    task = ClassificationTraining(Classification(size=16, augment=FULL), SHAPES, splits, batch_tokens=8, seed=3)
     model = build_model(
         VitConfig(
             classes=len(SHAPES), image=16, patch=4, patches=Shifted(), width=32, layers=2, heads=2, inner=64,
@@ -54,12 +72,7 @@ def made(folder, device: str = "cpu", *, captured: bool, compile: bool = False, 
         )
     )  # fmt: skip
     folder.mkdir(exist_ok=True)
-    trainer = Trainer(model, task, config, folder, Silent())
-    if captured:
-        trainer.captured = Captured(
-            task, trainer.optimisers, trainer.device, gradients=trainer._gradients, apply=trainer._apply
-        )
-    return trainer
+    return Trainer(model, task, config, folder, Silent())
 
 
 def same(one: Trainer, other: Trainer, *, atol: float, losses: bool = True) -> None:
@@ -73,49 +86,49 @@ def same(one: Trainer, other: Trainer, *, atol: float, losses: bool = True) -> N
     assert seen[0] == pytest.approx(seen[1], abs=10 * atol)
 
 
-def trained(*args, **settings) -> Trainer:
-    """Made and trained at once: a trainer seeds the stream that dropout draws from when it is made."""
-    trainer = made(*args, **settings)
+def trained(build, *args, **settings) -> Trainer:
+    """Built and trained at once: a trainer seeds the generator of dropout when it is built."""
+    trainer = build(*args, **settings)
     trainer.train()
     return trainer
 
 
-def test_unseen_steps_are_the_plain_ones(tmp_path):
-    plain = trained(tmp_path / "a", captured=False)
+def test_graphed_steps_equal_eager_ones(tmp_path, make):
+    plain = trained(make, tmp_path / "a", graphed=False)
     drawn = torch.get_rng_state()
-    unseen = trained(tmp_path / "b", captured=True)
-    same(plain, unseen, atol=1e-6)
+    graphed = trained(make, tmp_path / "b", graphed=True)
+    same(plain, graphed, atol=1e-6)
     assert torch.equal(torch.get_rng_state(), drawn)
-    logs = [read_log(each.run / LOG) for each in (plain, unseen)]
+    logs = [read_log(each.run / LOG) for each in (plain, graphed)]
     assert [sorted(entry) for entry in logs[0]] == [sorted(entry) for entry in logs[1]]
     assert [entry["step"] for entry in logs[0]] == [entry["step"] for entry in logs[1]]
 
 
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=cuda)])
-def test_a_run_taken_up_again_is_the_uninterrupted_one(tmp_path, device):
-    whole = trained(tmp_path / "a", device, captured=True, steps=20)
-    parts = made(tmp_path / "b", device, captured=True, steps=20)
-    assert parts.captured is not None
+def test_a_resumed_run_equals_the_uninterrupted_one(tmp_path, device, make):
+    whole = trained(make, tmp_path / "a", device, graphed=True, steps=20)
+    parts = make(tmp_path / "b", device, graphed=True, steps=20)
+    assert parts.graphed is not None
     while parts.step < 10:
-        parts._advance_unseen(parts.captured)
+        parts.next_steps()
     parts.save()
-    again = made(tmp_path / "b", device, captured=True, steps=20)
+    again = make(tmp_path / "b", device, graphed=True, steps=20)
     assert again.resume()
     assert again.step == 10
     again.train()
     same(whole, again, atol=0 if device == "cpu" else 1e-5, losses=False)
 
 
-def test_a_run_of_steps_ends_where_something_is_due(tmp_path):
-    trainer = made(tmp_path, captured=True, steps=2 * RUN, evaluate_every=RUN + 3, save_every=5)
-    assert trainer.captured is not None
-    counts = [len(trainer._advance_unseen(trainer.captured)) for _ in range(3)]
+def test_steps_without_synchronising_end_at_a_checkpoint(tmp_path, make):
+    trainer = make(tmp_path, graphed=True, steps=2 * MAX_STEPS, evaluate_every=MAX_STEPS + 3, save_every=5)
+    assert trainer.graphed is not None
+    counts = [len(trainer.next_steps()) for _ in range(3)]
     assert counts == [5, 5, 5]
     assert trainer.step == 15
 
 
-def test_a_step_that_is_not_finite_leaves_the_weights_alone(tmp_path, monkeypatch):
-    skips = made(tmp_path / "a", captured=True, non_finite="skip", accumulate=1)
+def test_a_step_that_is_not_finite_leaves_the_weights_unchanged(tmp_path, monkeypatch, make):
+    skips = make(tmp_path / "a", graphed=True, non_finite="skip", accumulate=1)
     loss, calls = skips.task.loss, iter(range(100))
 
     def poisoned(*args, **kwargs):
@@ -125,39 +138,42 @@ def test_a_step_that_is_not_finite_leaves_the_weights_alone(tmp_path, monkeypatc
         return terms
 
     monkeypatch.setattr(skips.task, "loss", poisoned)
-    entries = skips._advance_unseen(skips.captured)
+    entries = skips.next_steps()
     assert [math.isfinite(entry["loss"]) for entry in entries] == [True, False, True, True, True]
     assert all(p.isfinite().all() for p in skips.model.parameters())
-    assert "left out" in skips.watcher.notes[0]
-    stops = made(tmp_path / "b", captured=True, accumulate=1)
+    assert "skipped" in skips.callback.notes[0]
+    stops = make(tmp_path / "b", graphed=True, accumulate=1)
     calls, loss = iter(range(100)), stops.task.loss
     monkeypatch.setattr(stops.task, "loss", poisoned)
     with pytest.raises(NonFiniteError, match="step 2: loss nan"):
-        stops._advance_unseen(stops.captured)
+        stops.next_steps()
 
 
-def test_what_cannot_be_recorded_says_why(tmp_path):
-    trainer = made(tmp_path, captured=False)
+def test_what_cannot_be_recorded_says_why(tmp_path, make):
+    trainer = make(tmp_path, graphed=False)
     gpu = torch.device("cuda")
-    assert forbidden(trainer.task, trainer.config, trainer.optimisers, gpu) is None
-    assert "device cpu" in forbidden(trainer.task, trainer.config, trainer.optimisers, CPU)
-    assert "not all alike" in forbidden(CountingTask(), trainer.config, trainer.optimisers, gpu)
+    assert unsupported_reason(trainer.task, trainer.config, trainer.optimisers, gpu) is None
+    assert "device cpu" in unsupported_reason(trainer.task, trainer.config, trainer.optimisers, CPU)
+    assert "differ in shape" in unsupported_reason(CountingTask(), trainer.config, trainer.optimisers, gpu)
     back = TrainConfig(non_finite="rollback")
-    assert "rollback" in forbidden(trainer.task, back, trainer.optimisers, gpu)
+    assert "rollback" in unsupported_reason(trainer.task, back, trainer.optimisers, gpu)
     momentum = training.build_optimisers(Sgd(), trainer.model)
-    assert "learning rate" in forbidden(trainer.task, trainer.config, momentum, gpu)
+    assert "learning rate" in unsupported_reason(trainer.task, trainer.config, momentum, gpu)
 
 
 @cuda
 @pytest.mark.parametrize("compile", [False, True])
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_replayed_steps_are_the_plain_ones(tmp_path, compile, precision):
+def test_replayed_steps_equal_eager_ones(tmp_path, compile, precision, make):
     settings = {"steps": 30, "evaluate_every": 11, "save_every": 13, "precision": precision}
-    plain = trained(tmp_path / "a", "cuda", captured=False, **settings)
-    replayed = trained(tmp_path / "b", "cuda", captured=not compile, compile=compile, **settings)
-    assert replayed.captured is not None
-    assert replayed.captured.graph is not None
-    if compile:  # dropout of layers draws other numbers there
+    plain = trained(make, tmp_path / "a", "cuda", graphed=False, **settings)
+    if compile:
+        replayed = trained(made, tmp_path / "b", "cuda", compile=True, **settings)
+    else:
+        replayed = trained(make, tmp_path / "b", "cuda", graphed=True, **settings)
+    assert replayed.graphed is not None
+    assert replayed.graphed.graph is not None
+    if compile:  # stochastic depth draws other numbers when compiled
         assert replayed.step == plain.step
         assert all(p.isfinite().all() for p in replayed.model.parameters())
     else:

@@ -76,11 +76,11 @@ def test_a_processor_that_cannot_pack_uses_the_copy_as_well(run, monkeypatch):
     packed = load(run, precision="int8")
     prompt = packed.prompt("the mat")
     expected = packed.model(prompt)
-    for module in ("headway.nn.int8", "headway.runs.int8_copy"):
+    for module in ("headway.nn.int8.layers", "headway.runs.int8_copy"):
         monkeypatch.setattr(f"{module}.supported", lambda: False)
     monkeypatch.setattr("headway.runs.int8_copy.fbgemm", lambda: pytest.fail("there is no such engine"))
     plain = load(run, precision="int8").model
-    assert all(part.ready is None for part in plain.modules() if isinstance(part, Int8Linear))
+    assert all(part.packed_weight is None for part in plain.modules() if isinstance(part, Int8Linear))
     assert (plain(prompt) - expected).norm() < 0.1 * expected.norm()
 
 

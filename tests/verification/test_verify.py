@@ -17,18 +17,17 @@ from headway._compile import compiler_missing
 from headway.cli.verify_subject import subject_of
 from headway.errors import AdviceWarning
 from headway.interop.hf_reference import REFERENCE
-from headway.models import BertPretrainingConfig, CaptionerVit, PoseConfig, Vit
+from headway.models import BertPretrainingConfig, CaptionerVit, ModelOutputs, PoseConfig, Vit
 from headway.nn.int8 import Int8Head
-from headway.nn.positions import Alibi, AttentionPositions, InputPositions, Rotary
+from headway.nn.memory import Memory
+from headway.nn.positions import AlibiBias, InputPositions, Rotary, RotaryPositions
 from headway.nn.rnn_attention import Aligned
-from headway.nn.stack import Memory, Stack
+from headway.nn.stack import Stack
 from headway.ops.kernels.base import Kernel
 from headway.presets import PRESETS
 from headway.verification.checks import PRECISIONS
 from headway.verification.formulas import alibi_slopes
-from headway.verification.inputs import Room, made
-from headway.verification.kinds import KINDS
-from headway.verification.verify import FACTOR, FLOOR, ground, verify
+from headway.verification.verify import FACTOR, FLOOR, measure_baseline, verify
 from tests.interop.runs import bugs, found_in, save, write_run
 from tests.models import tiny
 
@@ -80,7 +79,7 @@ def test_relative_positions_may_be_padded_on_the_left(tmp_path):
 
 def test_the_bound_is_the_stated_one(tmp_path):
     subject = subject_of(headway.load(write_run(tmp_path / "run", GPT), device="cpu"))
-    level = ground(subject)
+    level = measure_baseline(subject)
     assert 0 < level.distance < 1e-5
     assert level.bound == max(FACTOR * level.distance, FLOOR * max(1.0, level.largest))
     allowed = PRECISIONS["bf16"]
@@ -90,12 +89,10 @@ def test_the_bound_is_the_stated_one(tmp_path):
 
 def test_inputs_are_of_unequal_length_from_one_token_to_the_last_place(tmp_path):
     found = headway.load(write_run(tmp_path / "run", GPT), device="cpu")
-    kind = KINDS[type(found.config.task)](found.config.task, found.tokenizers)
-    room = Room.of(kind, found.model)
-    assert [len(each.tokens) for each in made(kind, room)] == [1, 6, 11, room.given]
     examples = subject_of(found).examples
+    assert [each.given for each in examples] == [1, 6, 11, 12]
     assert max(len(each.tokens) for each in examples) == 24  # the table of positions ends there
-    assert all(len(each.tokens) - each.given == room.greedy for each in examples)
+    assert all(len(each.tokens) - each.given == 12 for each in examples)
     again = subject_of(found, ["a man is sleeping"]).examples
     assert again[0].given == 4
     assert len({len(each.tokens) for each in again}) > 1  # padding is looked at with a single line, too
@@ -118,13 +115,13 @@ def test_a_position_off_by_one_behind_a_cache(tmp_path, monkeypatch):
 
 
 def test_an_angle_off_by_one_behind_a_cache(tmp_path, monkeypatch):
-    right = AttentionPositions.forward
+    right = RotaryPositions.forward
 
     def wrong(self, positions, offset):
         return right(self, positions + (1 if isinstance(offset, torch.Tensor) or offset else 0), offset)
 
     folder = write_run(tmp_path / "run", replace(GPT, position=Rotary()))
-    monkeypatch.setattr(AttentionPositions, "forward", wrong)
+    monkeypatch.setattr(RotaryPositions, "forward", wrong)
     assert {"cache", "cached batch"} <= bugs(folder)
 
 
@@ -314,7 +311,7 @@ def test_a_model_that_looks_ahead(tmp_path, monkeypatch):
 
 def test_alibi_slopes_in_another_order(tmp_path, monkeypatch):
     slopes = ops.alibi_slopes(4)
-    folder = write_run(tmp_path / "run", replace(GPT, position=Alibi()))
+    folder = write_run(tmp_path / "run", replace(GPT, position=AlibiBias()))
     assert "ALiBi slopes" not in bugs(folder)
     monkeypatch.setattr("headway.ops.alibi_slopes", lambda heads: slopes.flip(0))
     assert bugs(folder) == {"ALiBi slopes"}
@@ -322,7 +319,7 @@ def test_alibi_slopes_in_another_order(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("heads", [1, 2, 3, 6, 8, 12, 16])
 def test_the_slopes_of_any_number_of_heads_are_held_to_a_formula_of_their_own(heads):
-    stack = Stack(replace(GPT, width=4 * heads, heads=heads, position=Alibi()).stack)
+    stack = Stack(replace(GPT, width=4 * heads, heads=heads, position=AlibiBias()).stack)
     assert alibi_slopes(stack) < 1e-7
 
 
@@ -407,8 +404,12 @@ def test_rotary_weights_imported_with_the_other_layout(tmp_path):
 
 def test_an_export_that_reads_back_otherwise(tmp_path):
     subject = subject_of(headway.load(write_run(tmp_path / "run", GPT), device="cpu"))
-    level = ground(subject)
-    for model, verdict in ((subject.model, "rounding"), (lambda tokens: 1.01 * subject.model(tokens), "bug")):
+    level = measure_baseline(subject)
+
+    def too_large(inputs):
+        return ModelOutputs(tokens=1.01 * subject.model.run(inputs).tokens)
+
+    for model, verdict in ((subject.model.run, "rounding"), (too_large, "bug")):
         changed = replace(subject, round_trip=lambda model=model: model)
         findings = {finding.check.name: finding for finding in verify(changed, level)}
         assert findings["exported and reloaded"].verdict == verdict
@@ -433,6 +434,6 @@ def test_a_kernel_that_steps_aside_is_not_passed(tmp_path, monkeypatch):
 def test_what_torch_compiles_agrees(tmp_path):
     """Slow: torch.compile takes about a minute."""
     subject = subject_of(headway.load(write_run(tmp_path / "run", GPT), device="cpu"), compiled=True)
-    findings = {finding.check.name: finding for finding in verify(subject, ground(subject))}
+    findings = {finding.check.name: finding for finding in verify(subject, measure_baseline(subject))}
     for name in ("compiled", "kernel flex", "kernel flex, cached batch"):
         assert findings[name].verdict == "rounding"

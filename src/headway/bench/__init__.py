@@ -1,4 +1,4 @@
-"""Comparisons with the peers, each a ratio measured in one run."""
+"""Benchmarks against other libraries, each a speed ratio measured in one run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from importlib import import_module
 
 from headway.bench.result import Options, Report, Result
 
-# By name, each in a module of its own that is imported when it is asked for: peers are heavy, and not always there.
+# Module of each benchmark, imported on use: the other libraries are large and optional.
 BENCHES = {
     "attend": "headway.bench.attend",
     "capture": "headway.bench.capture",
@@ -25,7 +25,7 @@ BENCHES = {
 
 
 def bench(name: str) -> Callable[[Options], Report]:
-    """The comparison of this name."""
+    """The benchmark of this name."""
     found: Callable[[Options], Report] = import_module(BENCHES[name]).run
     return found
 

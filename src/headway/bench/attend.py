@@ -1,4 +1,4 @@
-"""The attention kernels beside torch's own: what the seam costs, and what a window saves."""
+"""`ops.attend` against torch's attention: the overhead of dispatching, and the gain of a sliding window."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway import ops
 from headway.bench.result import Options, Report, compare
 
 
-def _there_and_back(attention: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor) -> None:
+def _forward_backward(attention: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor) -> None:
     attention(q, k, v).sum().backward()
 
 
@@ -30,7 +30,7 @@ def run(options: Options) -> Report:
             "window 128, T={}, against sdpa with a mask": (window, {"attn_mask": window.dense(length, length)}),
         }
         for name, (mask, settings) in pairs.items():
-            ours = partial(_there_and_back, partial(ops.attend, mask=mask), *qkv)
-            peer = partial(_there_and_back, partial(F.scaled_dot_product_attention, **settings), *qkv)
+            ours = partial(_forward_backward, partial(ops.attend, mask=mask), *qkv)
+            peer = partial(_forward_backward, partial(F.scaled_dot_product_attention, **settings), *qkv)
             results.append(compare(name.format(length), ours, peer))
     return Report(results)

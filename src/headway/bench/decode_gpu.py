@@ -1,4 +1,4 @@
-"""GPT-2 124M on a GPU beside transformers with its static cache and compiler, greedy, bf16, the same weights."""
+"""Greedy decoding of GPT-2 124M on a GPU, bf16, against transformers with its compiled static cache."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from headway.bench.result import Options, Report, Result
 from headway.decoding.cuda_graph import GraphDecoder
 from headway.errors import ConfigError
 from headway.interop.families import FAMILIES
-from headway.interop.family import taken
+from headway.interop.family import import_weights
 from headway.models import Gpt, GptConfig, build_model
-from headway.storage.commit import set_weights
+from headway.storage.tensors import set_weights
 
-PROMPT, GOES_ON, ROUNDS = 16, 240, 5
+PROMPT, NEW_TOKENS, ROUNDS = 16, 240, 5
 
 
 def run(options: Options) -> Report:
-    """Batch 1 beside the peer; batch 32 and 256 as tokens a second, share of the bandwidth limit, peak memory."""
+    """Batch 1 against the peer; batch 32 and 256 as tokens per second, share of the bandwidth limit, peak memory."""
     if not torch.cuda.is_available():
         raise ConfigError("decode-gpu needs a GPU, torch sees none")
     transformers = peer("transformers")
     theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
     config = GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12)
     model, weights = build_model(config).eval(), {name: value.detach() for name, value in theirs.named_parameters()}
-    set_weights(model, taken(FAMILIES["gpt2"], config, weights), "the peer")
+    set_weights(model, import_weights(FAMILIES["gpt2"], config, weights), "the peer")
     theirs, model = theirs.to("cuda", torch.bfloat16), model.to("cuda", torch.bfloat16)
     assert isinstance(model, Gpt)
     bandwidth = _bandwidth()
@@ -39,19 +39,21 @@ def run(options: Options) -> Report:
 
     def measured(batch: int) -> float:
         torch.cuda.reset_peak_memory_stats()
-        decoder = GraphDecoder(model, rows=batch, capacity=PROMPT + GOES_ON)
-        took = _seconds(partial(decoder.write, _prompt(batch), GOES_ON))
-        figures[f"batch{batch}_tokens_per_second"] = round(batch * GOES_ON / took)
-        figures[f"batch{batch}_share_of_bandwidth_limit"] = round(_bytes(model, batch) / bandwidth * GOES_ON / took, 3)
+        decoder = GraphDecoder(model, rows=batch, capacity=PROMPT + NEW_TOKENS)
+        took = _seconds(partial(decoder.write, _prompt(batch), NEW_TOKENS))
+        figures[f"batch{batch}_tokens_per_second"] = round(batch * NEW_TOKENS / took)
+        figures[f"batch{batch}_share_of_bandwidth_limit"] = round(
+            _bytes(model, batch) / bandwidth * NEW_TOKENS / took, 3
+        )
         figures[f"batch{batch}_peak_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)
-        print(f"batch {batch}: {batch * GOES_ON / took:,.0f} tokens/s", file=sys.stderr)
+        print(f"batch {batch}: {batch * NEW_TOKENS / took:,.0f} tokens/s", file=sys.stderr)
         return took
 
     ours, prompt = measured(1), _prompt(1)
-    lengths = {"min_new_tokens": GOES_ON, "max_new_tokens": GOES_ON}
+    lengths = {"min_new_tokens": NEW_TOKENS, "max_new_tokens": NEW_TOKENS}
     settings = {"cache_implementation": "static", "do_sample": False, "pad_token_id": 0, **lengths}
     other = _seconds(partial(theirs.generate, prompt, attention_mask=torch.ones_like(prompt), **settings))
-    print(f"transformers, batch 1: {GOES_ON / other:,.0f} tokens/s", file=sys.stderr)
+    print(f"transformers, batch 1: {NEW_TOKENS / other:,.0f} tokens/s", file=sys.stderr)
     for batch in (32, 256):
         measured(batch)
     return Report([Result("batch1_transformers", ours, other)], figures)
@@ -74,13 +76,13 @@ def _seconds(call: Callable[[], object]) -> float:
 
 
 def _bytes(model: Gpt, batch: int) -> float:
-    """What a step must read at least: every weight once (of the embedding, the output layer's use), half the cache."""
+    """A lower bound of the bytes read per step: every weight once (the tied embedding too), half the cache."""
     weights = sum(p.numel() * p.element_size() for name, p in model.named_parameters() if "table" not in name)
     layers, width = len(model.stack.blocks), model.embedding.weight.shape[1]
-    return weights + batch * layers * 2 * width * 2 * (PROMPT + GOES_ON / 2)
+    return weights + batch * layers * 2 * width * 2 * (PROMPT + NEW_TOKENS / 2)
 
 
 def _bandwidth() -> float:
-    """Bytes a second of a plain sum over a gibibyte."""
+    """Bytes per second of a sum over one GiB."""
     block = torch.ones(2**29, dtype=torch.bfloat16, device="cuda")
     return block.numel() * 2 / _seconds(lambda: block.sum())

@@ -1,4 +1,4 @@
-"""Attention on a GPU: our Triton kernel beside torch's back ends and FlexAttention, and what `auto` makes of them."""
+"""Attention on a GPU: our Triton kernel against torch's back ends and FlexAttention, and the choice of `auto`."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from headway.ops.kernels import flex
 from headway.ops.kernels.base import AttentionInputs
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
-HEADS, TOKENS = 16, 16384  # tokens in all: shorter texts come in larger batches
+HEADS, TOKENS = 16, 16384  # total tokens: shorter sequences come in larger batches
 WIDTHS, LENGTHS = (64, 128), (4096, 16384)
-WINDOW = 512  # keys a query looks back
+WINDOW = 512  # keys before each query
 ROUNDS = 10
-BLOCK = 2**34  # bytes written before each call
+BLOCK = 2**34  # bytes written before each call, to flush the caches
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One line of the table."""
+class FlashCase:
+    """Kind of mask, head width and length of one measurement."""
 
     kind: str
     width: int
@@ -39,7 +39,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """As figures have it."""
+        """Prefix of the reported names."""
         return f"{self.kind}_{self.width}_{self.length}"
 
     def attention(self) -> dict[str, Any]:
@@ -50,12 +50,12 @@ class Row:
 
 
 def run(options: Options) -> Report:
-    """Causal, window and ALiBi, forward and with the backward pass, in bf16; every candidate in turns."""
+    """Causal, window and ALiBi, forward and with the backward pass, in bf16; all candidates alternately."""
     if not torch.cuda.is_available():
         raise ConfigError("flash needs a GPU, torch sees none")
     results: list[Result] = []
     figures: dict[str, float] = {}
-    for row in (Row(kind, e, t) for kind in ("causal", "window", "alibi") for e in WIDTHS for t in LENGTHS):
+    for row in (FlashCase(kind, e, t) for kind in ("causal", "window", "alibi") for e in WIDTHS for t in LENGTHS):
         for way, seconds in measured(row).items():
             name = f"{row.name}_{way}"
             shown = ", ".join(f"{who} {took * 1e3:.3f}" for who, took in seconds.items())
@@ -68,8 +68,8 @@ def run(options: Options) -> Report:
     return Report(results, figures)
 
 
-def candidates(row: Row) -> dict[str, Attention]:
-    """Every kernel that has this row's mask and bias."""
+def candidates(row: FlashCase) -> dict[str, Attention]:
+    """Every kernel that supports the mask and bias."""
     settings = row.attention()
     found: dict[str, Attention] = {
         "flash": partial(ops.attend, kernel="flash", **settings),
@@ -88,7 +88,7 @@ def _pinned(backend: SDPBackend, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return out
 
 
-def _flex(row: Row, settings: dict[str, Any]) -> Attention:
+def _flex(row: FlashCase, settings: dict[str, Any]) -> Attention:
     q = torch.empty(1, HEADS, row.length, row.width, device="cuda", dtype=torch.bfloat16)
     bias: ops.Bias | None = settings["bias"]
     blocks = flex.block_mask(AttentionInputs(q, q, q, settings["mask"], bias, 1.0))
@@ -97,12 +97,12 @@ def _flex(row: Row, settings: dict[str, Any]) -> Attention:
         assert bias is not None
         return score + bias.term(b, h, i, j).to(score.dtype)
 
-    torch.compiler.reset()  # after eight compilations torch would run it uncompiled without a word
-    static = torch.compile(flex_attention, dynamic=False)  # for this shape alone: its best
+    torch.compiler.reset()  # after eight recompilations torch would silently run it uncompiled
+    static = torch.compile(flex_attention, dynamic=False)  # specialised for this shape, its best case
     return partial(static, score_mod=add if bias is not None else None, block_mask=blocks)
 
 
-def measured(row: Row) -> dict[str, dict[str, float]]:
+def measured(row: FlashCase) -> dict[str, dict[str, float]]:
     """The median seconds of each candidate, forward alone and with the backward pass."""
     shape = (max(TOKENS // row.length, 1), HEADS, row.length, row.width)
     q, k, v, grad = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
@@ -121,14 +121,14 @@ def measured(row: Row) -> dict[str, dict[str, float]]:
 
 
 def _in_turns(calls: dict[str, Callable[[], None]]) -> dict[str, float]:
-    """By CUDA events, one call of each a round, after two rounds that compile and warm up."""
+    """Median seconds by CUDA events, one call of each per round, after two warm-up rounds."""
     times: dict[str, list[float]] = {who: [] for who in calls}
     free, _ = torch.cuda.mem_get_info()
     block = torch.empty(min(BLOCK, free // 2), dtype=torch.int8, device="cuda")
     for round_ in range(ROUNDS + 2):
         for who, call in calls.items():
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-            block.zero_()  # the caches forget, and the GPU is busy until the call is all in its queue
+            block.zero_()  # flushes the caches, and keeps the GPU busy until the whole call is queued
             start.record()
             call()
             end.record()

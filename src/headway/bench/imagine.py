@@ -1,6 +1,8 @@
-"""Imagination: the CartPole model's steps a second in cached batches, beside reading the whole past again each step."""
+"""Imagined rollouts of the CartPole world model with a KV cache, against recomputing the whole past each step."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 
@@ -9,30 +11,40 @@ from headway.models.world import World
 from headway.presets import build
 from headway.tasks.world_model.imagination import Start, acting, drawn, dream
 
-DREAMS, HORIZON, ROUNDS = 512, 16, 7
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImagineSizes:
+    """How many rollouts of how many steps."""
+
+    rollouts: int = 512
+    horizon: int = 16
+    rounds: int = 7
 
 
-def run(options: Options) -> Report:
-    """Dreams side by side, a horizon each, on the CPU."""
+SIZES = ImagineSizes()
+
+
+def run(options: Options, sizes: ImagineSizes = SIZES) -> Report:
+    """A batch of imagined rollouts on the CPU."""
     model = build("world-cartpole")
     assert isinstance(model, World)
-    nothing = torch.zeros(DREAMS, 0, dtype=torch.long)
-    start = Start(0.05 * torch.randn(DREAMS, 1, 4), nothing, nothing.new_zeros(DREAMS, 1))
+    nothing = torch.zeros(sizes.rollouts, 0, dtype=torch.long)
+    start = Start(0.05 * torch.randn(sizes.rollouts, 1, 4), nothing, nothing.new_zeros(sizes.rollouts, 1))
     act = acting(model, drawn)
     result = compare(
-        f"{DREAMS} dreams of {HORIZON} steps, against no cache",
-        lambda: dream(model, start, HORIZON, act),
-        lambda: _read_again(model, start),
-        rounds=ROUNDS,
+        f"{sizes.rollouts} dreams of {sizes.horizon} steps, against no cache",
+        lambda: dream(model, start, sizes.horizon, act),
+        lambda: _without_cache(model, start, sizes.horizon),
+        rounds=sizes.rounds,
     )
-    return Report([result], {"model_steps_per_second": round(DREAMS * HORIZON / result.ours)})
+    return Report([result], {"model_steps_per_second": round(sizes.rollouts * sizes.horizon / result.ours)})
 
 
 @torch.inference_mode()
-def _read_again(model: World, start: Start) -> None:
-    """The same dream without a cache."""
+def _without_cache(model: World, start: Start, horizon: int) -> None:
+    """The same rollouts without a KV cache."""
     states, actions, act = start.states, start.actions, acting(model, drawn)
-    for k in range(HORIZON):
+    for k in range(horizon):
         actions = torch.cat([actions, act(states[:, -1], k).unsqueeze(1)], 1)
         h = model(states, actions)[:, -1]
         after = model.reader.draw(h, states[:, -1])

@@ -1,4 +1,4 @@
-"""Taking up a model folder beside copying, hashing and syncing the same bytes: GPT-2 124M with random weights."""
+"""Importing a model folder against copying, hashing and syncing the same bytes: GPT-2 124M with random weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tokenizers import Tokenizer, models
 
 from headway.bench.result import Options, Report, compare
 from headway.interop.families import FAMILIES
-from headway.interop.family import Tokens
+from headway.interop.family import GenerationTokens, hf_shapes
 from headway.interop.model_folder import CONFIG, WEIGHTS
 from headway.interop.safetensors_writer import chunks_of
 from headway.models import GptConfig
@@ -26,7 +26,7 @@ ROUNDS = 5
 
 
 def run(options: Options) -> Report:
-    """The whole import (header, tokenizer, weights, manifest, self-check) beside a copy of the weights alone."""
+    """The whole import (header, tokenizer, weights, manifest, self-check) against a copy of the weights alone."""
     with tempfile.TemporaryDirectory() as place:
         folder, numbers = Path(place) / "gpt2", count()
         _write(folder)
@@ -51,15 +51,15 @@ def _copied(source: Path, copy: Path) -> None:
 
 
 def _write(folder: Path) -> None:
-    """A folder as it is published: GPT-2's tensors under their names, and a vocabulary of as many tokens."""
+    """A folder in Hugging Face format: GPT-2's tensors under their names, and a vocabulary of its size."""
     folder.mkdir()
     family = FAMILIES["gpt2"]
-    config = {"model_type": family.name, **family.write(MODEL, Tokens())}
+    config = {"model_type": family.name, **family.write(MODEL, GenerationTokens())}
     (folder / CONFIG).write_text(json.dumps(config))
     vocab = {f"token-{index}": index for index in range(MODEL.vocab)}
     (folder / "tokenizer.json").write_text(Tokenizer(models.WordLevel(vocab, unk_token="token-0")).to_str())
     drawn = torch.Generator().manual_seed(0)
-    shapes = {name: shape for part in family.parts(MODEL) for name, shape in zip(part.theirs, part.shapes, strict=True)}
+    shapes = hf_shapes(family.mappings(MODEL))
     with (folder / WEIGHTS).open("wb") as file:
         for chunk in chunks_of(shapes, torch.float32, lambda name: 0.02 * torch.randn(shapes[name], generator=drawn)):
             file.write(chunk)

@@ -1,4 +1,4 @@
-"""Longformer: how time and memory of window attention grow with the text, and two layers beside transformers'."""
+"""Longformer: growth of time and memory with the length, and two layers against transformers'."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,95 +20,109 @@ from headway import ops
 from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result, compare
 from headway.interop.families.longformer import LONGFORMER, UNUSED
-from headway.interop.family import taken
+from headway.interop.family import import_weights
 from headway.models import LongformerConfig, LongformerMasked, LongformerMaskedConfig, build_model
-from headway.storage.commit import set_weights
+from headway.storage.tensors import set_weights
 
-LENGTHS = (4096, 8192, 16384, 32768, 65536)  # of the slopes, on a CPU
-RADIUS, HEADS, HEAD_WIDTH = 256, 2, 64
-ROUNDS = 2
-WIDTH = 768  # of the two layers
-ON_CPU = ((1, 2048),)  # rows and length of the comparison; on a GPU as PEERS.md has it
-ON_GPU = ((2, 4096), (2, 16384))
+HEADS, HEAD_WIDTH = 2, 64
 STEP = 32768  # tokens of the training step
 
 
-def run(options: Options) -> Report:
-    """Slopes forward and backward with a global token; two layers of base size beside transformers'; a long step."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongformerSizes:
+    """What is measured."""
+
+    lengths: tuple[int, ...] = (4096, 8192, 16384, 32768, 65536)  # of the slopes
+    radius: int = 256
+    rounds: int = 2
+    width: int = 768  # of the two layers
+    on_cpu: tuple[tuple[int, int], ...] = ((1, 2048),)  # rows and length of the comparison
+    on_gpu: tuple[tuple[int, int], ...] = ((2, 4096), (2, 16384))
+
+
+SIZES = LongformerSizes()
+
+
+def run(options: Options, sizes: LongformerSizes = SIZES) -> Report:
+    """Slopes of forward and backward with a global token; two layers of base size; a long training step."""
     transformers = peer("transformers")
-    figures = slopes("cpu", "banded")
+    figures = slopes("cpu", "banded", sizes)
     if not torch.cuda.is_available():
-        return Report([_beside(transformers, "cpu", torch.float32, *size) for size in ON_CPU], figures)
-    kinds = ((torch.bfloat16, size) for size in ON_GPU), ((torch.float32, size) for size in ON_GPU)
+        results = [_compared(transformers, "cpu", torch.float32, *size, sizes) for size in sizes.on_cpu]
+        return Report(results, figures)
     for kernel in ("banded", "flash"):
-        figures |= {f"cuda_{kernel}_{name}": value for name, value in slopes("cuda", kernel).items()}
-    results = [_beside(transformers, "cuda", dtype, *size) for kind in kinds for dtype, size in kind]
-    return Report(results, figures | training_step())
+        figures |= {f"cuda_{kernel}_{name}": value for name, value in slopes("cuda", kernel, sizes).items()}
+    results = [
+        _compared(transformers, "cuda", dtype, *size, sizes)
+        for dtype in (torch.bfloat16, torch.float32)
+        for size in sizes.on_gpu
+    ]
+    return Report(results, figures | training_step(sizes.rounds))
 
 
-def slopes(device: str, kernel: str) -> dict[str, float]:
-    """The exponents of the length in seconds and in bytes, fitted over LENGTHS: 1 is linear, 2 quadratic."""
+def slopes(device: str, kernel: str, sizes: LongformerSizes) -> dict[str, float]:
+    """The exponents of the length in seconds and in bytes, fitted over all lengths: 1 is linear, 2 quadratic."""
     torch.manual_seed(0)
     seconds, memory = [], []
-    measure = partial(_on_cpu if device == "cpu" else _on_gpu, kernel)
-    measure(LENGTHS[0] // 4)  # what torch loads and keeps at its first call
-    for length in LENGTHS:
+    measure = partial(_on_cpu if device == "cpu" else _on_gpu, kernel, sizes)
+    measure(sizes.lengths[0] // 4)  # initialises torch
+    for length in sizes.lengths:
         took, used = measure(length)
         seconds.append(took)
         memory.append(used)
         print(f"{kernel} on {device}, T={length}: {took:.4f} s, {used / 2**20:.0f} MiB", file=sys.stderr)
     return {
-        "time_slope": round(slope(LENGTHS, seconds), 3),
-        "memory_slope": round(slope(LENGTHS, memory), 3),
+        "time_slope": round(slope(sizes.lengths, seconds), 3),
+        "memory_slope": round(slope(sizes.lengths, memory), 3),
         "longest_seconds": round(seconds[-1], 4),
         "longest_mib": round(memory[-1] / 2**20, 1),
     }
 
 
 def slope(lengths: tuple[int, ...], values: list[float]) -> float:
-    """Least squares through the logarithms."""
+    """The exponent of a power law, by least squares on the logarithms."""
     x, y = [math.log(n) for n in lengths], [math.log(max(v, 1e-9)) for v in values]
     middle, height = sum(x) / len(x), sum(y) / len(y)
     return sum((a - middle) * (b - height) for a, b in zip(x, y, strict=True)) / sum((a - middle) ** 2 for a in x)
 
 
-def _there_and_back(kernel: str, qkv: list[Tensor]) -> None:
+def _forward_backward(kernel: str, radius: int, qkv: list[Tensor]) -> None:
     length = qkv[0].shape[2]
     first = torch.arange(length, device=qkv[0].device).view(1, -1) == 0
-    mask = ops.Window(RADIUS) | ops.Global(first.expand(len(qkv[0]), -1))
+    mask = ops.Window(radius) | ops.Global(first.expand(len(qkv[0]), -1))
     ops.attend(*qkv, mask=mask, kernel=kernel).sum().backward()
 
 
-def _on_cpu(kernel: str, length: int) -> tuple[float, float]:
-    """The best seconds and the most bytes of a forward and a backward pass, the inputs counted."""
+def _on_cpu(kernel: str, sizes: LongformerSizes, length: int) -> tuple[float, float]:
+    """The minimum seconds and peak bytes of a forward and backward pass, inputs included."""
     times = []
     before = _reset_peak()
     qkv = [torch.randn(1, HEADS, length, HEAD_WIDTH, requires_grad=True) for _ in range(3)]
-    for _ in range(ROUNDS):
+    for _ in range(sizes.rounds):
         start = time.perf_counter()
-        _there_and_back(kernel, qkv)
+        _forward_backward(kernel, sizes.radius, qkv)
         times.append(time.perf_counter() - start)
     return min(times), max(_status("VmHWM") - before, 1.0)
 
 
-def _on_gpu(kernel: str, length: int) -> tuple[float, float]:
-    """The same, with heads enough to fill it from the shortest text on."""
+def _on_gpu(kernel: str, sizes: LongformerSizes, length: int) -> tuple[float, float]:
+    """The same, with enough heads to fill the GPU at every length."""
     shape = (4, 16, length, HEAD_WIDTH)
     torch.cuda.empty_cache()
     torch.cuda.reset_peak_memory_stats()
     qkv = [torch.randn(shape, device="cuda", dtype=torch.bfloat16, requires_grad=True) for _ in range(3)]
     times = []
-    for _ in range(ROUNDS + 2):
+    for _ in range(sizes.rounds + 2):
         torch.cuda.synchronize()
         start = time.perf_counter()
-        _there_and_back(kernel, qkv)
+        _forward_backward(kernel, sizes.radius, qkv)
         torch.cuda.synchronize()
         times.append(time.perf_counter() - start)
     return min(times), float(torch.cuda.max_memory_allocated())
 
 
-def training_step() -> dict[str, float]:
-    """A step of longformer-base over one long text: guess every token, AdamW, bf16 autocast, no dropout."""
+def training_step(rounds: int) -> dict[str, float]:
+    """A step of longformer-base over one long sequence: predict every token, AdamW, bf16 autocast, no dropout."""
     body = LongformerConfig(vocab=1000, context=STEP, dropout=0.0)
     model = LongformerMasked(LongformerMaskedConfig(longformer=body)).cuda()
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-5, fused=True)
@@ -115,7 +130,7 @@ def training_step() -> dict[str, float]:
     first = torch.arange(STEP, device="cuda").view(1, -1) == 0
     torch.cuda.reset_peak_memory_stats()
     times = []
-    for _ in range(ROUNDS + 2):
+    for _ in range(rounds + 2):
         torch.cuda.synchronize()
         start = time.perf_counter()
         with torch.autocast("cuda", torch.bfloat16):
@@ -132,7 +147,7 @@ def training_step() -> dict[str, float]:
 
 
 def _reset_peak() -> float:
-    """Let the kernel forget the process's highest memory; what it has now, in bytes."""
+    """Reset the peak memory of the process -> its memory now, in bytes."""
     Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
 
@@ -143,19 +158,22 @@ def _status(key: str) -> float:
 
 
 @torch.no_grad()
-def _beside(transformers: Any, device: str, dtype: torch.dtype, rows: int, length: int) -> Result:
-    """One forward pass of two layers, the first token global, with the same weights."""
+def _compared(
+    transformers: Any, device: str, dtype: torch.dtype, rows: int, length: int, sizes: LongformerSizes
+) -> Result:
+    """A forward pass of two layers with the same weights, the first token global."""
+    width = sizes.width
     theirs = transformers.LongformerModel(
         transformers.LongformerConfig(
-            vocab_size=1000, hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=WIDTH // 64,
-            intermediate_size=4 * WIDTH, attention_window=2 * RADIUS, max_position_embeddings=length + UNUSED,
+            vocab_size=1000, hidden_size=width, num_hidden_layers=2, num_attention_heads=width // 64,
+            intermediate_size=4 * width, attention_window=2 * sizes.radius, max_position_embeddings=length + UNUSED,
             type_vocab_size=1, layer_norm_eps=1e-5, pad_token_id=1,
         )
     ).eval()  # fmt: skip
-    config = LongformerConfig(vocab=1000, context=length, width=WIDTH, layers=2, heads=WIDTH // 64, inner=4 * WIDTH)
+    config = LongformerConfig(vocab=1000, context=length, width=width, layers=2, heads=width // 64, inner=4 * width)
     ours = build_model(config).eval()
     weights = {name: value.detach() for name, value in theirs.named_parameters()}
-    set_weights(ours, taken(LONGFORMER, config, weights), "the peer")
+    set_weights(ours, import_weights(LONGFORMER, config, weights), "the peer")
     theirs, ours = theirs.to(device, dtype), ours.to(device, dtype)
     tokens = torch.randint(3, 1000, (rows, length), device=device)
     first = (torch.arange(length, device=device) == 0).expand(rows, length)
@@ -178,7 +196,7 @@ def _beside(transformers: Any, device: str, dtype: torch.dtype, rows: int, lengt
                 ).last_hidden_state
             )
         ),
-        rounds=ROUNDS if device == "cpu" else 10,
+        rounds=sizes.rounds if device == "cpu" else 10,
     )
     print(f"{name}: {result.ours * 1e3:.1f} ms, transformers {result.peer * 1e3:.1f} ms", file=sys.stderr)
     return result

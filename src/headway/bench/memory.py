@@ -1,4 +1,4 @@
-"""The bytes of tensors that are alive."""
+"""Measuring the memory of live tensors."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from torch.utils._pytree import tree_leaves
 
 
 class LiveBytes(TorchDispatchMode):
-    """Counts the bytes of tensors that are made while it is open: `now` alive, `most` at once.
+    """Counts the bytes of tensors allocated while it is active: `now` live, `peak` at once.
 
-    Exact, unlike what a process holds. What a kernel takes for itself and gives back before it returns is not seen.
+    Exact, unlike the memory of the process, but without temporary buffers inside kernels.
     """
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.now = self.most = 0
+        self.now = self.peak = 0
         self._known: dict[int, weakref.ref[Any]] = {}
 
     def __torch_dispatch__(
@@ -48,4 +48,4 @@ class LiveBytes(TorchDispatchMode):
 
         self._known[key] = weakref.ref(storage, gone)
         self.now += size
-        self.most = max(self.most, self.now)
+        self.peak = max(self.peak, self.now)

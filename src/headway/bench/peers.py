@@ -1,4 +1,4 @@
-"""The peers, where they are installed."""
+"""Importing the libraries to compare with."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from headway.errors import ConfigError
 
 
 def peer(name: str) -> ModuleType:
-    """A peer's package. Raises ConfigError where it is not installed."""
+    """A library by name. Raises ConfigError if it is not installed."""
     try:
         return import_module(name)
     except ImportError:
-        raise ConfigError(f"this comparison needs {name}: pip install 'headway[peers]'") from None
+        raise ConfigError(f"this benchmark needs {name}: pip install 'headway[peers]'") from None

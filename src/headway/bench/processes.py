@@ -1,7 +1,7 @@
-"""The sides of a comparison, each in a process of its own.
+"""Each contender of a benchmark in a process of its own.
 
-Two OpenMP runtimes in one process see more threads than there are processors and stop waiting for each other actively,
-which slows both down by half: apart, each runs as it does for its users.
+Two OpenMP runtimes in one process oversubscribe the processors and disable each other's active waiting, which slows
+both down by half; in separate processes each runs as it does for its users.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Self
 from headway.errors import ConfigError
 
 Calls = Mapping[str, Callable[[], object]]
-REST = 0.3  # seconds between turns: the threads of the side before spin for a while (CTranslate2's for 0.2)
-WARM = 3  # rounds before those that count: a side that compiles for itself after some steps, as ours does, has done so
+REST = 0.3  # seconds between turns: threads of the previous contender spin for a while (CTranslate2: 0.2)
+WARMUP_ROUNDS = 3  # not counted: TorchScript, which our int8 step uses, compiles in the first calls
 
 
-class Side:
-    """A process that has got its calls ready and makes one when told. Use as a context manager."""
+class Contender:
+    """A process that prepares its calls and executes them on request; a context manager."""
 
     def __init__(self, build: Callable[[int], Calls], threads: int) -> None:
         context = get_context("spawn")
@@ -44,7 +44,7 @@ class Side:
         self.process.kill()
 
     def seconds(self, name: str) -> float:
-        """How long one call takes."""
+        """The seconds of one call."""
         self.pipe.send(name)
         return self._answer()
 
@@ -52,7 +52,7 @@ class Side:
         try:
             answer = self.pipe.recv()
         except EOFError:
-            raise ConfigError("a side of the comparison ended before its answer") from None
+            raise ConfigError("a contender's process ended unexpectedly") from None
         if isinstance(answer, str):
             raise ConfigError(answer)
         return float(answer)
@@ -62,7 +62,7 @@ def _serve(pipe: Connection, build: Callable[[int], Calls], threads: int) -> Non
     try:
         calls = build(threads)
         gc.collect()
-        gc.freeze()  # as the command line does: what was imported is not looked through again and again
+        gc.freeze()  # as the command line does, so that imported modules are not traversed by the collector
         pipe.send(0.0)
         while (name := pipe.recv()) is not None:
             start = time.perf_counter()
@@ -74,13 +74,13 @@ def _serve(pipe: Connection, build: Callable[[int], Calls], threads: int) -> Non
         pipe.send(f"{type(error).__name__}: {error}")
 
 
-def in_turns(turns: list[tuple[Side, str]], *, rounds: int) -> list[float]:
-    """The median seconds of each call, made in turns, after some rounds to warm up: for each side as many."""
-    times: list[list[float]] = [[] for _ in turns]
-    for round_ in range(WARM + rounds):
-        for (side, name), kept in zip(turns, times, strict=True):
+def time_in_turns(calls: list[tuple[Contender, str]], *, rounds: int) -> list[float]:
+    """The median seconds of each call, executed alternately, after warm-up rounds."""
+    times: list[list[float]] = [[] for _ in calls]
+    for round_ in range(WARMUP_ROUNDS + rounds):
+        for (contender, name), kept in zip(calls, times, strict=True):
             time.sleep(REST)
-            took = side.seconds(name)
-            if round_ >= WARM:
+            took = contender.seconds(name)
+            if round_ >= WARMUP_ROUNDS:
                 kept.append(took)
     return [median(kept) for kept in times]

@@ -1,4 +1,4 @@
-"""What a comparison gives, and the clock it is measured with."""
+"""Benchmark results, options and timing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One line of a comparison: seconds here, seconds there, in the same run on the same inputs."""
+    """Seconds of headway and of a peer, in the same run on the same inputs."""
 
     name: str
     ours: float
@@ -18,13 +18,13 @@ class Result:
 
     @property
     def ratio(self) -> float:
-        """How many times faster than the peer."""
+        """The speed-up over the peer."""
         return self.peer / self.ours
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The lines of a comparison, and figures that have no peer."""
+    """The results of a benchmark, and values without a peer."""
 
     results: list[Result]
     figures: dict[str, float] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a comparison may be told: other data than its own."""
+    """Options of `headway bench`: data other than the generated."""
 
     data: str | None = None
     source: str = "en"
@@ -51,7 +51,7 @@ def compare(
     rounds: int = 7,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Result:
-    """Time both in turns, so that a busy moment of the machine falls on both; the median of each."""
+    """Time both alternately, so that background load affects both; the median of each."""
     times: tuple[list[float], list[float]] = ([], [])
     for round_ in range(rounds + 1):
         for call, kept in zip((ours, peer), times, strict=True):

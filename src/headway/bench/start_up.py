@@ -1,6 +1,6 @@
-"""From a command to its first translation with a saved 8-bit model, beside CTranslate2's and importing torch.
+"""Time from starting a command to its first translation with a saved int8 model, against CTranslate2 + torch import.
 
-Each side is a process of its own, started in turns; timed are its first line, and its end.
+Each contender is a process of its own, started alternately; timed are its first line of output, and its end.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -25,15 +26,15 @@ from headway.data.config import DataConfig
 from headway.data.tokenizers import SPECIALS, Tokenizer, Word
 from headway.errors import ConfigError
 from headway.models import EncoderDecoderConfig, build_model
-from headway.runs import CONFIG
-from headway.runs.config import ONE, RunConfig
+from headway.runs.config import RunConfig
+from headway.runs.folder import CONFIG
 from headway.storage.commit import commit_file
+from headway.tasks.base import ONE_TOKENIZER
 from headway.tasks.translation.training import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 
-ROUNDS = 7
-MODEL = EncoderDecoderConfig(vocab=VOCAB, dropout=0.0)  # the base model, as in decode-cpu
+BASE = EncoderDecoderConfig(vocab=VOCAB, dropout=0.0)  # as in decode-cpu
 TEXT = "w1 w2"
 TORCH = "import torch; print(flush=True)"
 CTRANSLATE2 = """
@@ -45,31 +46,50 @@ print(*translator.translate_batch([["1", "2", "0"]], beam_size=1, **lengths)[0].
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartUpSizes:
+    """The model, and how often each contender starts."""
+
+    model: EncoderDecoderConfig = BASE
+    rounds: int = 7
+
+
 class Started(NamedTuple):
-    """What a process did: seconds until its first line, seconds until its end, and the line."""
+    """A finished process: seconds to its first line, seconds to its end, and the line."""
 
     first_line: float
     whole: float
     line: str
 
 
-def run(options: Options) -> Report:
-    """Transformer-base, one short line, greedy: as many tokens on both sides."""
+SIZES = StartUpSizes()
+
+
+def run(options: Options, sizes: StartUpSizes = SIZES) -> Report:
+    """Transformer-base, one short line, greedy, as many tokens for each contender."""
     peer("transformers"), peer("ctranslate2")
     with tempfile.TemporaryDirectory() as place:
-        ours = ["-m", "headway", "translate", str(_written(Path(place) / "run")), TEXT, "--precision", "int8"]
+        ours = [
+            "-m",
+            "headway",
+            "translate",
+            str(_write_run(Path(place) / "run", sizes.model)),
+            TEXT,
+            "--precision",
+            "int8",
+        ]
         ours += ["--beam", "1", "--device", "cpu"]
-        words = len(_started(ours).line.split())  # which also quantises, once
+        words = len(_started(ours).line.split())  # the first start also quantises
         loader = peer("ctranslate2.converters.transformers").MarianMTLoader()
         theirs = str(converted(loader, marian(), Path(place) / "theirs", VOCAB - 1))
-        sides = {
+        commands = {
             "ours": ours,
             "torch": ["-c", TORCH],
             "ctranslate2": ["-c", CTRANSLATE2, theirs, str(words), str(torch.get_num_threads())],
         }
-        turns = [{name: _started(command) for name, command in sides.items()} for _ in range(ROUNDS)]
-    first = {name: median(turn[name].first_line for turn in turns) for name in sides}
-    whole = {name: median(turn[name].whole for turn in turns) for name in sides}
+        turns = [{name: _started(command) for name, command in commands.items()} for _ in range(sizes.rounds)]
+    first = {name: median(turn[name].first_line for turn in turns) for name in commands}
+    whole = {name: median(turn[name].whole for turn in turns) for name in commands}
     results, figures = [], {"tokens": float(words)}
     for what, seconds in (("first_line", first), ("whole", whole)):
         results.append(Result(what, seconds["ours"], seconds["torch"] + seconds["ctranslate2"]))
@@ -79,7 +99,7 @@ def run(options: Options) -> Report:
 
 def _started(arguments: list[str]) -> Started:
     """Start Python and wait for its end. Raises ConfigError if it fails."""
-    # An installed package is compiled; one that runs from its sources is at its first start, unless that is forbidden.
+    # Allow bytecode to be written at the first start, as an installed package has it.
     settings = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     start = time.perf_counter()
     with subprocess.Popen([sys.executable, *arguments], stdout=subprocess.PIPE, text=True, env=settings) as process:
@@ -87,17 +107,17 @@ def _started(arguments: list[str]) -> Started:
         line = process.stdout.readline()
         first = time.perf_counter() - start
     if process.returncode:
-        raise ConfigError(f"a side of the comparison ended with exit code {process.returncode}")
+        raise ConfigError(f"a contender's process ended with exit code {process.returncode}")
     return Started(first, time.perf_counter() - start, line)
 
 
-def _written(folder: Path) -> Path:
-    """A run of the model before its first step, with a vocabulary of its size."""
-    words = [f"w{n}" for n in range(MODEL.vocab - len(SPECIALS))]
-    config = RunConfig(task=Translation(), data=DataConfig(spec=""), model=MODEL, train=TrainConfig(average=0))
+def _write_run(folder: Path, model: EncoderDecoderConfig) -> Path:
+    """A run of an untrained model with a vocabulary of its size."""
+    words = [f"w{n}" for n in range(model.vocab - len(SPECIALS))]
+    config = RunConfig(task=Translation(), data=DataConfig(spec=""), model=model, train=TrainConfig(average=0))
     commit_file(folder / CONFIG, yaml.safe_dump(plain(config), sort_keys=False))
-    commit_file(folder / ONE, Tokenizer.train(Word(), [" ".join(words)]).to_json())
+    commit_file(folder / ONE_TOKENIZER, Tokenizer.train(Word(), [" ".join(words)]).to_json())
     checkpoints = Checkpoints(folder)
-    checkpoints.save(1, build_model(MODEL).state_dict(), {}, {})
+    checkpoints.save(1, build_model(model).state_dict(), {}, {})
     checkpoints.mark_best(1, 0.0)
     return folder

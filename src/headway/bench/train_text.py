@@ -1,11 +1,12 @@
-"""Training steps of `transformer-tiny` beside the same model built from transformers' Marian classes."""
+"""Training steps of `transformer-tiny` against the same model built from transformers' Marian classes."""
 
 from __future__ import annotations
 
 import math
 import tempfile
 import time
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +23,29 @@ from headway.data.token_store import TokenStore
 from headway.models import EncoderDecoderConfig, build_model
 from headway.presets import PRESETS
 from headway.runs.config import RunConfig
-from headway.tasks.prepare import prepare_translation
+from headway.tasks.base import DataRequest
 from headway.tasks.training_task import IGNORED, Batch
-from headway.tasks.translation.training import Pairs, Translation, TranslationTask
+from headway.tasks.translation.training import Pairs, Translation, TranslationTraining
 from headway.training.trainer import Trainer
 
-STEPS = 2  # of each side in a round
-ROUNDS = 5
-# Multi30k's 29,000 training pairs, English to German, in pieces of a joint vocabulary of 9,712: how many sources have
-# 4, 5, … 30 pieces, and how often the target has -7, … 9 more. The tails, below 1 %, are left out.
+# Lengths of Multi30k's 29,000 training pairs, English to German, with a joint vocabulary of 9,712: the number of
+# sources of 4, 5, … 30 tokens, and of targets with -7, … 9 tokens more. The tails, below 1 %, are left out.
 SOURCES = (5, 27, 170, 647, 1405, 2006, 2643, 3050, 2999, 2857, 2617, 2171, 1778, 1504, 1195, 955, 738, 554, 414, 342,
            230, 180, 119, 99, 77, 65, 36)  # fmt: skip
 LEADS = (63, 146, 343, 781, 1677, 3256, 5296, 5662, 4237, 2929, 1897, 1114, 677, 374, 207, 119, 66)
 
 
-class Quiet:
-    """A watcher that says nothing."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainTextSizes:
+    """The preset's settings to override, and how many steps of each contender in how many rounds."""
+
+    changes: Mapping[str, object] = field(default_factory=dict)
+    steps: int = 2
+    rounds: int = 5
+
+
+class SilentCallback:
+    """A callback that does nothing."""
 
     def step(self, entry: dict[str, Any]) -> None:
         """Nothing."""
@@ -52,17 +60,20 @@ class Quiet:
         """Nothing."""
 
 
-class Marks:
-    """The three tokens a batch needs of a tokenizer."""
+class _TokenIds:
+    """The special tokens of generated data."""
 
     pad, start, stop = 0, 1, 2
 
 
-def run(options: Options) -> Report:
-    """Seconds a target token in fp32 and bf16; what data loading takes of a step; how much of a batch is padding."""
+SIZES = TrainTextSizes()
+
+
+def run(options: Options, sizes: TrainTextSizes = SIZES) -> Report:
+    """Seconds per target token in fp32 and bf16; the share of data loading in a step, and of padding in a batch."""
     transformers = peer("transformers")
-    config = PRESETS["transformer-tiny"].recipe()
-    task = _task(config, options)
+    config = override(PRESETS["transformer-tiny"].recipe(), sizes.changes)
+    task = make_task(config, options)
     assert isinstance(config.model, EncoderDecoderConfig)
     if options.data is not None:
         config = replace(config, model=override(config.model, {"vocab": task.target_tokenizer.size}))
@@ -70,28 +81,32 @@ def run(options: Options) -> Report:
     for precision in ("fp32", "bf16"):
         with tempfile.TemporaryDirectory() as folder:
             train = override(config.train, {"precision": precision, "device": "cpu"})
-            trainer = Trainer(build_model(config.model), task, train, Path(folder), Quiet())
-            result, share = _compare(precision, trainer, Marian(transformers, config))
+            trainer = Trainer(build_model(config.model), task, train, Path(folder), SilentCallback())
+            result, share = _compare(precision, trainer, MarianTrainer(transformers, config), sizes)
         results.append(result)
         shares.append(share)
-    # What the fastest of ours gains over the fastest of theirs, whatever its precision.
+    # Our fastest precision against the peer's fastest.
     best = Result("best", min(r.ours for r in results), min(r.peer for r in results))
     return Report([*results, best], {"loading_share": round(max(shares), 4), "padding": round(padding(task.order), 4)})
 
 
-def _task(config: RunConfig, options: Options) -> TranslationTask:
-    settings = {"batch_tokens": config.train.batch_tokens, "seed": 0}
+def make_task(config: RunConfig, options: Options) -> TranslationTraining:
+    """The task on the data of the options, else on generated data with the lengths of Multi30k."""
+    settings: dict[str, Any] = {"batch_tokens": config.train.batch_tokens, "seed": 0}
     assert isinstance(config.task, Translation)
     if options.data is not None:
         data = replace(config.data, spec=options.data, source=options.source, target=options.target)
-        return prepare_translation(config.task, data, {}, expected=None, **settings)[0]
+        request = DataRequest(data=data, model=config.model, folder=Path(), **settings)
+        training = config.task.prepare(request).training
+        assert isinstance(training, TranslationTraining)
+        return training
     assert isinstance(config.model, EncoderDecoderConfig)
     random = np.random.default_rng(0)
     pairs = sum(SOURCES)
     sources = random.permutation(np.repeat(np.arange(4, 4 + len(SOURCES)), SOURCES))
     leads = random.choice(np.arange(-7, 10), pairs, p=np.asarray(LEADS) / sum(LEADS))
     sides = [_store(lengths, config.model.vocab, random) for lengths in (sources, np.maximum(sources + leads, 4))]
-    return TranslationTask(config.task, Marks(), Marks(), {"train": Pairs(*sides)}, **settings)  # type: ignore[arg-type]
+    return TranslationTraining(config.task, _TokenIds(), _TokenIds(), {"train": Pairs(*sides)}, **settings)  # type: ignore[arg-type]
 
 
 def _store(lengths: np.ndarray[Any, np.dtype[np.int64]], vocab: int, random: np.random.Generator) -> TokenStore:
@@ -100,14 +115,14 @@ def _store(lengths: np.ndarray[Any, np.dtype[np.int64]], vocab: int, random: np.
 
 
 def padding(order: Bucketed) -> float:
-    """The share of an epoch's batches, both sides, that is padding."""
+    """The share of padding in the batches of an epoch, source and target."""
     batches = order.epoch(0)
     real = sum(int(order.lengths[rows].sum()) for rows in batches)
     return 1 - real / sum(len(rows) * int(order.lengths[rows].max(0).sum()) for rows in batches)
 
 
-class Marian:
-    """The same sizes, loss, clipping and optimiser on transformers' classes, fed batches that are ready."""
+class MarianTrainer:
+    """The same sizes, loss, clipping and optimiser with transformers' model, on prepared batches."""
 
     def __init__(self, transformers: Any, config: RunConfig) -> None:
         model, train = config.model, config.train
@@ -119,8 +134,8 @@ class Marian:
             decoder_attention_heads=model.heads, encoder_ffn_dim=model.inner, decoder_ffn_dim=model.inner,
             dropout=model.dropout, attention_dropout=model.attention_dropout,
             activation_dropout=model.activation_dropout, activation_function=model.activation, scale_embedding=True,
-            max_position_embeddings=256, pad_token_id=Marks.pad, eos_token_id=Marks.stop,
-            decoder_start_token_id=Marks.start, share_encoder_decoder_embeddings=True, tie_word_embeddings=True,
+            max_position_embeddings=256, pad_token_id=_TokenIds.pad, eos_token_id=_TokenIds.stop,
+            decoder_start_token_id=_TokenIds.start, share_encoder_decoder_embeddings=True, tie_word_embeddings=True,
         )  # fmt: skip
         self.model: nn.Module = transformers.MarianMTModel(sizes).train()
         self.optimiser = torch.optim.Adam(self.model.parameters(), lr=1e-4, fused=True)
@@ -144,8 +159,8 @@ class Marian:
         self.optimiser.zero_grad(set_to_none=True)
 
 
-def _compare(precision: str, trainer: Trainer, marian: Marian) -> tuple[Result, float]:
-    """Seconds a target token of both, steps in turns on the same batches; and the share of ours that loads data."""
+def _compare(precision: str, trainer: Trainer, marian: MarianTrainer, sizes: TrainTextSizes) -> tuple[Result, float]:
+    """Seconds per target token of both, alternately on the same batches; and the share of data loading in ours."""
     loading = total = 0.0
     made = trainer.task.batch
 
@@ -160,12 +175,12 @@ def _compare(precision: str, trainer: Trainer, marian: Marian) -> tuple[Result, 
     trainer.task.batch = batch  # type: ignore[method-assign]
     times: tuple[list[float], list[float]] = ([], [])
     try:
-        for round_ in range(ROUNDS + 1):
+        for round_ in range(sizes.rounds + 1):
             seen: list[Batch] = []
             if round_ == 1:
                 loading = total = 0.0
             start = time.perf_counter()
-            tokens = sum(trainer.advance()["tokens"] for _ in range(STEPS))
+            tokens = sum(trainer.advance()["tokens"] for _ in range(sizes.steps))
             middle = time.perf_counter()
             for ready in list(seen):
                 marian.step(ready, precision)

@@ -1,6 +1,6 @@
-"""Training ViT-S/16 on a GPU beside timm's, compiled: bf16, 256 images a step, the same loss and optimiser.
+"""Training ViT-S/16 on a GPU against timm's, compiled: bf16, 256 images per step, the same loss and optimiser.
 
-torch.compile replays both models' passes as CUDA graphs: how fast a machine launches kernels counts for little.
+Both models run as CUDA graphs (torch.compile, mode="reduce-overhead"), so that launch overhead hardly matters.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from headway.bench.peers import peer
 from headway.bench.result import Options, Report, Result
-from headway.bench.train_text import Quiet
+from headway.bench.train_text import SilentCallback
 from headway.config import override
 from headway.data.augment import Augmentation
 from headway.data.autoaugment import AutoAugment
@@ -29,18 +29,30 @@ from headway.data.images import ImageStore
 from headway.errors import ConfigError
 from headway.models import Vit, VitConfig, build_model
 from headway.presets import PRESETS
-from headway.tasks.image_classification.training import Classification, ClassificationTask
+from headway.tasks.image_classification import Classification
+from headway.tasks.image_classification.training import ClassificationTraining
 from headway.training.trainer import Trainer
 
-Steps = Callable[[], int]  # takes one step or some, and says how many
-IMAGES, BATCH = 2048, 256
-STEPS, ROUNDS = 10, 5
+Steps = Callable[[], int]  # takes one or more steps -> how many
 DECAY, RATE = 0.05, 1e-4
-EVERYTHING = Augmentation(policy=AutoAugment(), erase=0.25, mix=0.5)  # as the recipe for small data has it
+EVERYTHING = Augmentation(policy=AutoAugment(), erase=0.25, mix=0.5)  # as in the recipe for small data
 
 
-def run(options: Options) -> Report:
-    """Steps of the bare models in turns; a whole step of our trainer beside timm's bare one; what loading takes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VitGpuSizes:
+    """The data, and how many steps of each contender in how many rounds."""
+
+    images: int = 2048
+    batch: int = 256
+    steps: int = 10
+    rounds: int = 5
+
+
+SIZES = VitGpuSizes()
+
+
+def run(options: Options, sizes: VitGpuSizes = SIZES) -> Report:
+    """Steps of the bare models, of our trainer, and the share of data loading in a step of it."""
     if not torch.cuda.is_available():
         raise ConfigError("vit-gpu needs a GPU, torch sees none")
     vision_transformer = peer("timm.models.vision_transformer")
@@ -52,26 +64,26 @@ def run(options: Options) -> Report:
         img_size=model.size[0], patch_size=model.patch, num_classes=model.classes, embed_dim=model.width,
         depth=model.layers, num_heads=model.heads,
     )  # fmt: skip
-    images = torch.randn(BATCH, 3, *model.size, device=device)
-    labels = torch.randint(model.classes, (BATCH,), device=device)
+    images = torch.randn(sizes.batch, 3, *model.size, device=device)
+    labels = torch.randint(model.classes, (sizes.batch,), device=device)
     bare = {
         "ours": _stepper(build_model(model), device, images, labels),
         "timm": _stepper(theirs, device, images, labels),
     }
     with tempfile.TemporaryDirectory() as folder:
-        trainer = _trainer(recipe, Path(folder))
-        bare["trainer"] = lambda: len(trainer.go_on())
-        times = _in_turns(bare)
-        shares = _shares(trainer, times["trainer"])
+        trainer = make_trainer(recipe, Path(folder), sizes)
+        bare["trainer"] = lambda: len(trainer.next_steps())
+        times = time_in_turns(bare, sizes)
+        shares = loading_shares(trainer, times["trainer"], sizes)
     results = [
         Result("step_timm_compiled", times["ours"], times["timm"]),
         Result("training_timm_compiled", times["trainer"], times["timm"]),
     ]
-    return Report(results, {"images_per_second": round(BATCH / times["ours"]), **shares})
+    return Report(results, {"images_per_second": round(sizes.batch / times["ours"]), **shares})
 
 
 def _stepper(model: nn.Module, device: torch.device, images: Tensor, labels: Tensor) -> Steps:
-    """Forward, loss, backward and update of a compiled model; nothing waits for the device."""
+    """A training step of a compiled model, without synchronising with the device."""
     model = model.to(device).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY, fused=True)
     compiled = torch.compile(model.logits if isinstance(model, Vit) else model, dynamic=False, mode="reduce-overhead")
@@ -88,50 +100,52 @@ def _stepper(model: nn.Module, device: torch.device, images: Tensor, labels: Ten
     return step
 
 
-def _trainer(recipe: Any, folder: Path) -> Trainer:
-    """Our trainer on images in the device's memory, flipped and normalised there."""
+def make_trainer(recipe: Any, folder: Path, sizes: VitGpuSizes) -> Trainer:
+    """A trainer on random images in the memory of the device."""
     random, size = np.random.default_rng(0), recipe.task.size
     store = ImageStore(
-        random.integers(0, 256, (IMAGES, 3, size, size), dtype=np.uint8), random.integers(0, 1000, IMAGES)
+        random.integers(0, 256, (sizes.images, 3, size, size), dtype=np.uint8), random.integers(0, 1000, sizes.images)
     )
     assert isinstance(recipe.task, Classification)
     classes = tuple(map(str, range(recipe.model.classes)))
-    task = ClassificationTask(recipe.task, classes, {"train": store}, batch_tokens=BATCH, seed=0, compiled=True)
+    task = ClassificationTraining(
+        recipe.task, classes, {"train": store}, batch_tokens=sizes.batch, seed=0, compiled=True
+    )
     train = override(
         recipe.train,
         {
-            "batch_tokens": BATCH, "accumulate": 1, "learning_rate": RATE, "optimiser": "adam-w",
+            "batch_tokens": sizes.batch, "accumulate": 1, "learning_rate": RATE, "optimiser": "adam-w",
             "optimiser.decay": DECAY, "clip": 0.0, "precision": "bf16", "compile": True, "device": "cuda",
         },
     )  # fmt: skip
-    return Trainer(build_model(recipe.model), task, train, folder, Quiet())
+    return Trainer(build_model(recipe.model), task, train, folder, SilentCallback())
 
 
-def _in_turns(calls: dict[str, Steps]) -> dict[str, float]:
-    """The median seconds of a step, in turns of at least STEPS each; the first round compiles and warms up."""
+def time_in_turns(calls: dict[str, Steps], sizes: VitGpuSizes) -> dict[str, float]:
+    """The median seconds of a step, alternately; the first round compiles and warms up."""
     times: dict[str, list[float]] = {name: [] for name in calls}
-    for round_ in range(ROUNDS + 1):
+    for round_ in range(sizes.rounds + 1):
         for name, call in calls.items():
-            took = _seconds(call)
+            took = _seconds(call, sizes.steps)
             print(f"{name}: {1e3 * took:.2f} ms", file=sys.stderr)
             if round_:
                 times[name].append(took)
     return {name: median(kept) for name, kept in times.items()}
 
 
-def _seconds(call: Steps) -> float:
+def _seconds(call: Steps, steps: int) -> float:
     torch.cuda.synchronize()
     start, taken = time.perf_counter(), 0
-    while taken < STEPS:
+    while taken < steps:
         taken += call()
     torch.cuda.synchronize()
     return (time.perf_counter() - start) / taken
 
 
-def _shares(trainer: Trainer, step: float) -> dict[str, float]:
-    """What choosing, copying and augmenting a batch takes of a step, by the preset's recipe and with everything on."""
+def loading_shares(trainer: Trainer, step: float, sizes: VitGpuSizes) -> dict[str, float]:
+    """The time of loading and augmenting a batch over that of a step, as in the preset and with all augmentations."""
     task = trainer.task
-    assert isinstance(task, ClassificationTask)
+    assert isinstance(task, ClassificationTraining)
     indices, _ = next(trainer.batches)
     shares = {}
     for name, augment in (("recipe", task.config.augment), ("everything", EVERYTHING)):
@@ -144,6 +158,8 @@ def _shares(trainer: Trainer, step: float) -> dict[str, float]:
             task.images.prepared(given, 0)
             return 1
 
-        _seconds(load)  # compiles
-        shares[f"loading_share_{name}"] = round(median(_seconds(load) for _ in range(ROUNDS)) / step, 4)
+        _seconds(load, sizes.steps)  # compiles
+        shares[f"loading_share_{name}"] = round(
+            median(_seconds(load, sizes.steps) for _ in range(sizes.rounds)) / step, 4
+        )
     return shares

@@ -21,7 +21,7 @@ def is_terminal(stream: TextIO | None) -> bool:
 
 
 def stdin_lines() -> Iterator[str]:
-    """The lines of stdin without their ends. Raises DataError with line and byte for what is no UTF-8."""
+    """The lines of stdin without their ends. Raises DataError with line and byte for invalid UTF-8."""
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:  # replaced by text, as in tests
         yield from (line.rstrip("\r\n") for line in sys.stdin)
@@ -30,12 +30,12 @@ def stdin_lines() -> Iterator[str]:
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(f"stdin: line {number}, byte {error.start + 1} is no UTF-8") from None
+            raise DataError(f"stdin: line {number}, byte {error.start + 1}: invalid UTF-8") from None
         yield text.rstrip("\r\n")
 
 
 def blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
-    """So many lines at a time; what was read before an error still comes out, then the error."""
+    """Blocks of `size` lines; what was read before an error still comes out, then the error."""
     block: list[str] = []
     try:
         for line in lines:
@@ -83,7 +83,7 @@ class LineCounter:
             self.bar.stop()
 
     def advance(self, count: int) -> None:
-        """So many lines more are written."""
+        """Count lines that were written."""
         self.count += count
         if self.bar is not None:
             speed = self.count / max(time.perf_counter() - self.started, 1e-9)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from headway.training.callbacks import Watcher
+from headway.training.callbacks import Callback
 
 
 class TrainingBar:
@@ -66,28 +68,46 @@ class TrainingBar:
         self.started = time.perf_counter()
 
 
-class Everyone:
-    """Several watchers as one."""
+class CallbackList:
+    """Several callbacks as one."""
 
-    def __init__(self, *watchers: Watcher) -> None:
-        self.watchers = watchers
+    def __init__(self, *callbacks: Callback) -> None:
+        self.callbacks = callbacks
 
     def step(self, entry: dict[str, Any]) -> None:
         """After every step."""
-        for watcher in self.watchers:
-            watcher.step(entry)
+        for callback in self.callbacks:
+            callback.step(entry)
 
     def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
         """After every evaluation."""
-        for watcher in self.watchers:
-            watcher.evaluated(entry, samples)
+        for callback in self.callbacks:
+            callback.evaluated(entry, samples)
 
     def note(self, text: str) -> None:
         """One line for the user."""
-        for watcher in self.watchers:
-            watcher.note(text)
+        for callback in self.callbacks:
+            callback.note(text)
 
     def preparing(self, what: str, done: int, total: int) -> None:
         """While data is made ready."""
-        for watcher in self.watchers:
-            watcher.preparing(what, done, total)
+        for callback in self.callbacks:
+            callback.preparing(what, done, total)
+
+
+@contextmanager
+def lab_bar(title: str, steps: int) -> Iterator[Callable[[int, float], None]]:
+    """A progress bar on stderr; call what it gives with each step and its loss."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[loss]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=steps, loss="")
+
+        def progress(step: int, nats: float) -> None:
+            bar.update(task, completed=step, loss=f"loss {nats:.4f}")
+
+        yield progress

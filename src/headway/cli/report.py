@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -10,8 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.metrics.accuracy_by_position import PositionReport, first_divergence
-from headway.metrics.classification import ClassificationReport
-from headway.metrics.keypoints import KeypointReport
 from headway.metrics.translation import TranslationReport
 from headway.metrics.world import WorldReport, calibration_error
 
@@ -75,45 +73,6 @@ def translation_figures(report: TranslationReport, loss: float, perplexity: floa
     return Group(Text(), table, note(told, "dim"), *warning)
 
 
-def classification_figures(report: ClassificationReport, last: float, step: int) -> list[RenderableType]:
-    """Accuracy with its interval, by class, and what is mistaken for what."""
-    values = report.to_json()
-    interval = f"95 % interval {values['accuracy_low']:.2%} to {values['accuracy_high']:.2%}"
-    told = {
-        "accuracy": f"{report.accuracy:.2%}  {interval}",
-        report.unit: f"{report.total:,}",
-        "loss": f"{report.loss:.4f}  nats {'an image' if report.unit == 'images' else 'a text'}",
-        "last_accuracy": f"{last:.2%}  of the last checkpoint, step {step}",
-    }
-    totals = report.confusion.sum(1).tolist()
-    rows = [
-        [name, NONE if share is None else f"{share:.1%}", f"{total:,}"]
-        for name, share, total in zip(report.classes, report.by_class, totals, strict=True)
-    ]
-    parts = [Text(), facts(told), section("by class", figures(["class", "right", report.unit], rows))]
-    wrong = [[a, b, f"{count:,}"] for a, b, count in report.mistakes(5)]
-    return (
-        [*parts, section("commonest mistakes", figures(["class", "taken for", report.unit], wrong))] if wrong else parts
-    )
-
-
-def keypoint_figures(report: KeypointReport) -> list[RenderableType]:
-    """COCO's figures under the names they have in JSON."""
-    values = report.to_json()
-    told = {
-        "oks_ap": "the mean over thresholds of .50 to .95",
-        "oks_ap_medium": "of people from 32² to 96² pixels",
-        "oks_ap_large": "of larger ones",
-        "mean_oks": "the similarity itself",
-    }
-    rows = {
-        name: (f"{value:,}" if isinstance(value, int) else NONE if value is None else f"{value:.4f}")
-        + (f"  {told[name]}" if name in told else "")
-        for name, value in values.items()
-    }
-    return [Text(), facts(rows)]
-
-
 def by_length(report: TranslationReport) -> RenderableType:
     """How translations fare by the length of their source."""
     rows = (
@@ -168,13 +127,6 @@ def sentence_lines(source: str, reference: str, output: str) -> Lines:
             yield name, Text(space.join(units))
         else:
             yield name, marked(space.join([*units[:at], ""]), space.join(["", *units[at:]]))
-
-
-def caption_lines(references: Sequence[str], output: str) -> Lines:
-    """A caption below what people say of the image."""
-    for number, text in enumerate(references):
-        yield "" if number else "reference", Text(text)
-    yield "output", Text(output)
 
 
 def running_lines(prompt: str, gold: tuple[str, str], free: tuple[str, str]) -> Lines:

@@ -63,7 +63,7 @@ class Tensorboard:
             self.writer.flush()
 
     def note(self, text: str) -> None:
-        """Notes are for whoever is looking, not for the record."""
+        """Notes go to the terminal only."""
 
     def preparing(self, what: str, done: int, total: int) -> None:
         """Nor is how far the data is."""

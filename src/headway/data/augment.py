@@ -1,7 +1,7 @@
-"""Augmentation of a batch of images on any device: bytes in, normalised floats out, by random numbers drawn beforehand.
+"""Augmentation of a batch of images on any device: bytes in, normalised floats out.
 
-The only randomness is a tensor of uniform numbers from a generator of its own, so that a seed and a step decide
-everything, and nothing here waits for a device or goes through images one by one.
+All randomness comes from a tensor of uniform numbers drawn beforehand, so that the result is determined by a seed and a
+step, and nothing synchronises with the device or loops over images.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from headway.data import autoaugment
 from headway.data.autoaugment import AutoAugment, Tables, policy_tables
 from headway.errors import ConfigError
 
-DRAWS = 19  # rows of random numbers, of which AutoAugment has the first
-ERASED = (0.02, 0.4)  # shares of an image that may be erased
-TALL = (0.3, 1 / 0.3)  # height over width of what is erased: uniform between these, and so mostly above 1
+DRAWS = 19  # rows of random numbers, the first ones for AutoAugment
+ERASED = (0.02, 0.4)  # range of the erased fraction of an image
+TALL = (0.3, 1 / 0.3)  # range of height over width of the erased rectangle, uniform, so mostly above 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Augmentation:
-    """What is done to training images, in this order; the defaults are flip and crop."""
+    """Augmentations of training images, applied in this order; by default flip and crop."""
 
-    flip: bool = True  # left and right, half of the time
-    crop: int = 4  # pixels of black put around, before the old size is cut out somewhere
-    policy: AutoAugment | None = None
-    erase: float = 0.0  # the chance that a rectangle is put to the mean colour
-    mix: float = 0.0  # the chance that a batch is mixed with itself: half of the time CutMix, half Mixup, λ uniform
+    flip: bool = True  # horizontally, with probability 1/2
+    crop: int = 4  # pixels of black padding before a random crop of the original size
+    policy: AutoAugment | None = None  # a learned policy of colour and geometry changes; None: none
+    erase: float = 0.0  # probability of random erasing (Zhong et al. 2020), with the mean colour
+    mix: float = 0.0  # probability per batch of CutMix (Yun et al. 2019) or Mixup (Zhang et al. 2018), λ uniform
 
     def __post_init__(self) -> None:
         positive("crop", self.crop, least=0)
@@ -42,7 +42,7 @@ class Augmentation:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """Images (B, 3, H, W), which other image was mixed into each (B,), and the share that is its own (B,)."""
+    """Images (B, 3, H, W), the index of the image mixed into each (B,), and the weight of its own label (B,)."""
 
     images: Tensor
     partner: Tensor
@@ -50,33 +50,33 @@ class Mixed:
 
 
 def draw(count: int, generator: torch.Generator) -> Tensor:
-    """The random numbers for a batch of so many images (DRAWS, B)."""
+    """The random numbers for a batch of `count` images (DRAWS, B)."""
     return torch.rand(DRAWS, count, generator=generator, device=generator.device)
 
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """What is the same for all batches, on their device: scale and offset of each colour, and the policy's tables."""
+    """Per-device constants: scale and offset of each channel, and the tables of AutoAugment."""
 
     scale: Tensor
     offset: Tensor
     tables: Tables
 
     def normalised(self, images: Tensor) -> Tensor:
-        """Levels from 0 to 255 (B, 3, H, W) as floats, less the mean and over the deviation of each colour."""
+        """Levels from 0 to 255 (B, 3, H, W) -> floats, normalised by mean and standard deviation."""
         return images * self.scale + self.offset
 
 
 @cache
 def constants(mean: tuple[float, ...], std: tuple[float, ...], device: torch.device) -> Constants:
-    """Made once for a device: a step waits for no copy."""
+    """The constants of a device, cached, so that a step copies nothing to it."""
     centre, spread = (torch.tensor(each).view(1, -1, 1, 1) for each in (mean, std))
     return Constants((1 / (255 * spread)).to(device), (-centre / spread).to(device), policy_tables(device))
 
 
 @torch.no_grad()
 def augmented(config: Augmentation, images: Tensor, draws: Tensor, known: Constants) -> Mixed:
-    """Bytes (B, 3, H, W) as a batch to train on, by random numbers (DRAWS, B)."""
+    """Bytes (B, 3, H, W) and random numbers (DRAWS, B) -> an augmented batch."""
     with torch.autocast(images.device.type, enabled=False):  # levels must stay exact
         policy, rest = draws[: autoaugment.DRAWS], draws[autoaugment.DRAWS :]
         x = shifted(images, rest[0], rest[1:3], pad=config.crop, flip=config.flip)
@@ -94,7 +94,7 @@ def augmented(config: Augmentation, images: Tensor, draws: Tensor, known: Consta
 
 
 def shifted(images: Tensor, flips_B: Tensor, places_2B: Tensor, *, pad: int, flip: bool) -> Tensor:
-    """Images (B, 3, H, W) cut anew out of themselves with a black border, some turned left to right."""
+    """Random crops of images (B, 3, H, W) padded with black, some flipped horizontally."""
     height, width = images.shape[2:]
     down, right = (places_2B * (2 * pad + 1)).long().clamp(max=2 * pad)[:, :, None]
     rows, columns = (torch.arange(side, device=images.device) for side in (height, width))
@@ -107,7 +107,7 @@ def shifted(images: Tensor, flips_B: Tensor, places_2B: Tensor, *, pad: int, fli
 
 
 def erased(images: Tensor, draws: Tensor, chance: float) -> Tensor:
-    """Where images (B, 3, H, W) are erased, (B, 1, H, W); a rectangle too long for the image is cut to it."""
+    """The mask of erased pixels (B, 1, H, W); a rectangle larger than the image is clipped."""
     height, width = images.shape[2:]
     area, ratio = (low + (high - low) * draw for (low, high), draw in ((ERASED, draws[1]), (TALL, draws[2])))
     area = area * (height * width)
@@ -117,12 +117,12 @@ def erased(images: Tensor, draws: Tensor, chance: float) -> Tensor:
 
 
 def shares(images: Tensor, draws: Tensor, chance: float) -> Tensor:
-    """How much of each pixel stays an image's own (B, 1, H, W): all, λ of it (Mixup), or all but a box (CutMix)."""
+    """The weight of each pixel's own image (B, 1, H, W): 1, λ (Mixup), or 0 inside a box (CutMix)."""
     height, width = images.shape[2:]
     mixes, cuts, kept = draws[0] < chance, draws[1] < 0.5, draws[2]
     side = (1 - kept).sqrt()
     tall, wide = side * height, side * width
-    # The box has its middle anywhere in the image and is cut at the edge, as the paper has it.
+    # The centre of the box is uniform in the image and the box is clipped at the edges, as in the paper.
     top, left = draws[3] * height - tall / 2, draws[4] * width - wide / 2
     box = _box(images[:1], tall[None], wide[None], top[None], left[None])
     own = torch.where(cuts, (~box).to(images.dtype), kept)
@@ -130,7 +130,7 @@ def shares(images: Tensor, draws: Tensor, chance: float) -> Tensor:
 
 
 def _box(images: Tensor, tall_B: Tensor, wide_B: Tensor, top_B: Tensor, left_B: Tensor) -> Tensor:
-    """Pixels with their centre in a rectangle (B, 1, H, W)."""
+    """The mask of pixels whose centre is in a rectangle (B, 1, H, W)."""
     rows, columns = (torch.arange(side, device=images.device) + 0.5 for side in images.shape[2:])
     down = (rows >= top_B[:, None]) & (rows < (top_B + tall_B)[:, None])
     across = (columns >= left_B[:, None]) & (columns < (left_B + wide_B)[:, None])

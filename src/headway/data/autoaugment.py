@@ -1,8 +1,8 @@
 """AutoAugment's policy for CIFAR-10 (Cubuk et al. 2019) on a whole batch: each image gets its own two operations.
 
-Operations follow Pillow's to the pixel where floating point allows. All that move pixels are one lookup by a matrix for
-each image, all that map levels to levels one table of 256 entries for each image and colour, and the four that blend
-with a plainer picture are one blend. Images are bytes from one to the next: a GPU takes as long as it reads and writes.
+Operations match Pillow's to the pixel as far as floating point allows. All geometric operations are one gather with an
+affine matrix per image, all level operations one table of 256 entries per image and channel, and the four enhancements
+one blend. Images stay bytes in between, because on a GPU the time is that of memory traffic.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ OPERATIONS = (
     "sharpness", "posterize", "solarize", "invert", "autocontrast", "equalize",
 )  # fmt: skip
 CODES = {name: code for code, name in enumerate(OPERATIONS)}
-MAGNITUDES = 10  # whole numbers below this
-# What the smallest and the largest magnitude mean: a share of the side, degrees, the weight of the image beside its
-# plainer picture less 1, bits kept, the level from which on an image is inverted.
+MAGNITUDES = 10  # number of magnitudes
+# The values of the smallest and largest magnitude: a fraction of the side, degrees, the enhancement factor minus 1, the
+# bits kept, the threshold from which levels are inverted.
 RANGES = {
     "shear-x": (0.0, 0.3),
     "shear-y": (0.0, 0.3),
@@ -38,8 +38,8 @@ RANGES = {
     "posterize": (8.0, 4.0),
     "solarize": (256.0, 0.0),
 }
-UNSIGNED = ("posterize", "solarize")  # the others go either way with equal chance
-# The paper's table for CIFAR-10: operation, probability, magnitude; twice a row.
+UNSIGNED = ("posterize", "solarize")  # the sign of the others is random
+# The paper's table for CIFAR-10 (Table 7): operation, probability, magnitude; twice per row.
 POLICY = (
     ("invert", 0.1, 7, "contrast", 0.2, 6),
     ("rotate", 0.7, 2, "translate-x", 0.3, 9),
@@ -67,7 +67,7 @@ POLICY = (
     ("equalize", 0.8, 8, "invert", 0.1, 3),
     ("translate-y", 0.7, 9, "autocontrast", 0.9, 1),
 )
-DRAWS = 5  # random numbers an image needs: which row, and for each of its operations whether and which way
+DRAWS = 5  # random numbers per image: the row, and for each operation whether it applies and its sign
 
 
 Tables = tuple[Tensor, Tensor, Tensor, Tensor]
@@ -75,16 +75,16 @@ Tables = tuple[Tensor, Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AutoAugment:
-    """The policy found on CIFAR-10; what moves in from outside is grey."""
+    """The policy found on CIFAR-10; pixels from outside the image are grey."""
 
-    fill: float = 128.0
+    fill: float = 128.0  # grey value, 0 to 255, of what moves in from outside
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.fill <= 255.0:
             raise ConfigError(f"augment.policy.fill={self.fill}, allowed: 0 to 255")
 
     def __call__(self, images: Tensor, draws: Tensor, tables: Tables) -> Tensor:
-        """Bytes (B, 3, H, W) -> the same with two operations each, by random numbers (DRAWS, B) from 0 to 1."""
+        """Bytes (B, 3, H, W) and random numbers (DRAWS, B) from 0 to 1 -> two operations applied to each image."""
         codes, chances, amounts, signed = tables
         row_B = (draws[0] * len(POLICY)).long().clamp(max=len(POLICY) - 1)
         for turn in range(2):
@@ -98,7 +98,7 @@ class AutoAugment:
 
 @cache
 def policy_tables(device: torch.device) -> Tables:
-    """The policy as tensors (25, 2): code, probability, amount, and whether it goes either way."""
+    """The policy as tensors (25, 2): operation code, probability, amount, and whether its sign is random."""
     halves = [[(row[0], row[1], row[2]), (row[3], row[4], row[5])] for row in POLICY]
     codes = [[CODES[str(name)] for name, _, _ in pair] for pair in halves]
     chances = [[float(chance) for _, chance, _ in pair] for pair in halves]
@@ -113,7 +113,7 @@ def policy_tables(device: torch.device) -> Tables:
 
 
 def amount(name: str, level: int) -> float:
-    """What a magnitude means to an operation."""
+    """The value of a magnitude for an operation."""
     low, high = RANGES.get(name, (0.0, 0.0))
     value = low + (high - low) * level / (MAGNITUDES - 1)
     return float(round(value)) if name == "posterize" else value
@@ -121,7 +121,7 @@ def amount(name: str, level: int) -> float:
 
 def operate(images: Tensor, code_B: Tensor, amount_B: Tensor, *, fill: float) -> Tensor:
     """One operation on each image, bytes (B, 3, H, W)."""
-    return _levelled(_blended(_moved(images, code_B, amount_B, fill), code_B, amount_B), code_B, amount_B)
+    return _mapped_levels(_enhanced(_geometric(images, code_B, amount_B, fill), code_B, amount_B), code_B, amount_B)
 
 
 def _is(code_B: Tensor, *names: str) -> Tensor:
@@ -132,8 +132,8 @@ def _is(code_B: Tensor, *names: str) -> Tensor:
     return found
 
 
-def _moved(images: Tensor, code_B: Tensor, amount_B: Tensor, fill: float) -> Tensor:
-    """Shear and shift from the upper left corner, rotation about the centre; the nearest pixel is taken."""
+def _geometric(images: Tensor, code_B: Tensor, amount_B: Tensor, fill: float) -> Tensor:
+    """Shear, translation, and rotation about the centre, with nearest-neighbour sampling."""
     height, width = images.shape[2:]
     zero = torch.zeros_like(amount_B)
     angle_B = torch.where(_is(code_B, "rotate"), -torch.deg2rad(amount_B), zero)
@@ -160,14 +160,14 @@ def _moved(images: Tensor, code_B: Tensor, amount_B: Tensor, fill: float) -> Ten
     return moved.masked_fill(~inside[:, None], round(fill))
 
 
-def _blended(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
-    """The image and a plainer one, black, flat grey, grey or smoothed, in shares of 1 + amount and -amount."""
+def _enhanced(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
+    """Enhancement: a blend with a degenerate image (black, flat grey, grey or smoothed) by factor 1 + amount."""
     exact = images.float()
     red, green, blue = exact.unbind(1)
-    # The integer weights of Pillow's conversion, whose sum is 2^16.
+    # The integer weights of Pillow's RGB to grey conversion, whose sum is 2^16.
     grey = ((red * 19595 + green * 38470 + blue * 7471 + 32768) / 65536).floor()[:, None]
     flat = (grey.mean((1, 2, 3), keepdim=True) + 0.5).floor()
-    smooth = torch.where(_border(images), exact, ((_around(images) + 4 * exact) / 13 + 0.5).floor())
+    smooth = torch.where(_border(images), exact, ((_box_sum(images) + 4 * exact) / 13 + 0.5).floor())
 
     def chosen(name: str) -> Tensor:
         return _is(code_B, name)[:, None, None, None]
@@ -179,22 +179,22 @@ def _blended(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
     return torch.where(_is(code_B, "brightness", "contrast", "color", "sharpness")[:, None, None, None], blend, images)
 
 
-def _around(images: Tensor) -> Tensor:
-    """The sum of a byte and its eight neighbours (B, 3, H, W), in 16 bits."""
+def _box_sum(images: Tensor) -> Tensor:
+    """The sums over 3 × 3 neighbourhoods (B, 3, H, W), in 16 bits."""
     padded = F.pad(images.short(), (1, 1, 1, 1))
     rows = padded[:, :, :-2] + padded[:, :, 1:-1] + padded[:, :, 2:]
     return rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
 
 
 def _border(images: Tensor) -> Tensor:
-    """Which pixels are outermost (H, W): Pillow leaves them as they are."""
+    """The mask of border pixels (H, W), which Pillow's smoothing leaves unchanged."""
     down, across = (torch.arange(side, device=images.device) for side in images.shape[2:])
     edges = [(at == 0) | (at == len(at) - 1) for at in (down, across)]
     return edges[0][:, None] | edges[1]
 
 
-def _levelled(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
-    """Each level replaced by another, by a table for each image and colour (B, 3, 256)."""
+def _mapped_levels(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
+    """Level operations by a lookup table for each image and channel (B, 3, 256)."""
     count = histograms(images.flatten(2), _is(code_B, "autocontrast", "equalize"))
     table = torch.arange(LEVELS, device=images.device, dtype=torch.float32).expand_as(count)
 
@@ -213,18 +213,18 @@ def _levelled(images: Tensor, code_B: Tensor, amount_B: Tensor) -> Tensor:
 
 
 def _stretched(table: Tensor, count: Tensor) -> Tensor:
-    """From the darkest level to the lightest becomes from 0 to 255."""
+    """Autocontrast: stretch the range of levels to 0 … 255."""
     there = count > 0
     low = there.int().argmax(2, keepdim=True)
     high = 255 - there.flip(2).int().argmax(2, keepdim=True)
     scale = 255.0 / (high - low).clamp(min=1)
     stretched = (table * scale - low * scale).clamp(0, 255)
-    # Pillow computes in double precision and cuts off: a hair below a whole number must not lose a level here.
+    # Pillow truncates doubles; in float32 a value just below an integer must not lose a level.
     return torch.where(high > low, (stretched + 1e-3).floor(), table)
 
 
 def _equalized(table: Tensor, count: Tensor) -> Tensor:
-    """Levels so that each range of them holds about as many pixels."""
+    """Histogram equalisation, as in Pillow."""
     total = count.sum(2, keepdim=True)
     last = 255 - (count > 0).flip(2).int().argmax(2, keepdim=True)
     step = (total - count.gather(2, last)) // 255

@@ -1,4 +1,4 @@
-"""Which sequences make a batch, in which order: deterministic, and resumable from a cursor of two numbers."""
+"""The order of training examples in batches: deterministic, and resumable from a cursor of two numbers."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Indices = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where training stands in its data: the epoch, and how many of its batches are used."""
+    """Position in the training data: the epoch, and how many of its batches are consumed."""
 
     epoch: int = 0
     batch: int = 0
 
 
 class Order:
-    """The batches of each epoch, shuffled by (seed, epoch) alone: an epoch can be laid out again at any time."""
+    """The batches of each epoch, a function of (seed, epoch) only, so that any epoch can be recomputed."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -32,11 +32,11 @@ class Order:
         raise NotImplementedError
 
     def random(self, epoch: int) -> np.random.Generator:
-        """The stream that lays out this epoch."""
+        """The generator of this epoch."""
         return np.random.default_rng([self.seed, epoch])
 
     def after(self, cursor: Cursor) -> Iterator[tuple[Indices, Cursor]]:
-        """Batches from the cursor on, for ever, each with the cursor that follows it."""
+        """An endless iterator over batches from the cursor on, each with the next cursor."""
         while True:
             batches = self.epoch(cursor.epoch)
             for n in range(cursor.batch, len(batches)):
@@ -46,7 +46,7 @@ class Order:
 
 
 class Bucketed(Order):
-    """Sequences of like length together, rows × longest at most `tokens`: little padding, every sequence once an epoch.
+    """Batches of sequences of similar length, rows × longest at most `tokens`; every sequence once per epoch.
 
     `lengths` is (N,) or (N, sides); with several sides the longest counts, as the padded batch will.
     """
@@ -62,8 +62,8 @@ class Bucketed(Order):
         """Batches of sequence numbers."""
         random = self.random(number)
         shuffled = random.permutation(len(self.lengths))
-        # Sorted by the longer side, within it by how much longer, up and down in turn, so that neighbours are alike
-        # also where the longer side changes; ties in the shuffled order: batches differ from epoch to epoch.
+        # Sorted by the longer side, then by the difference of the sides, alternately ascending and descending, so that
+        # neighbours are similar where the longer side changes too. Ties keep the shuffled order: epochs differ.
         sides = self.lengths[shuffled]
         longest, lead = sides.max(1), sides[:, 0] - sides[:, -1]
         ranks = np.lexsort([np.where(longest % 2, lead, -lead), longest])
@@ -80,7 +80,7 @@ class Bucketed(Order):
 
 
 class Shuffled(Order):
-    """So many of `total` things a batch, each at most once an epoch; a last batch that is not full is left out."""
+    """Batches of `rows` of `total` examples, each at most once per epoch; an incomplete last batch is dropped."""
 
     def __init__(self, total: int, rows: int, seed: int) -> None:
         super().__init__(seed)
@@ -96,7 +96,7 @@ class Shuffled(Order):
 
 
 class Blocks(Order):
-    """A text cut into blocks of `context` targets: each epoch begins at another place and uses every block once."""
+    """A text cut into blocks of `context` targets; each epoch starts at another offset and uses every block once."""
 
     def __init__(self, total: int, context: int, rows: int, seed: int) -> None:
         super().__init__(seed)
@@ -105,11 +105,11 @@ class Blocks(Order):
             raise DataError(f"the text has {total} tokens, a block of context {context} needs {context + 1}")
 
     def epoch(self, number: int) -> list[Indices]:
-        """Batches of block starts; a last batch that is not full waits for another epoch."""
+        """Batches of block starts; an incomplete last batch is dropped."""
         random = self.random(number)
         count = (self.total - 1) // self.context
         slack = self.total - 1 - count * self.context
-        # A fresh phase each epoch, so that words do not always meet the same block edge.
+        # A new offset each epoch, so that block boundaries vary.
         phase = int(random.integers(0, self.context if count > 1 else slack + 1))
         count -= phase > slack
         starts = phase + self.context * random.permutation(count)
@@ -118,9 +118,9 @@ class Blocks(Order):
 
 
 class Draws(Order):
-    """Every place once an epoch, each with a number of its own from which its row is drawn: rows of (place, number).
+    """Batches of (index, seed): every index once per epoch, each with a seed from which its row is generated.
 
-    A row depends on nothing else, so that a resumed run, and any division into micro-batches, sees the same rows.
+    A row depends on nothing else, so that resuming and micro-batches do not change it.
     """
 
     def __init__(self, places: int, rows: int, seed: int) -> None:
@@ -128,7 +128,7 @@ class Draws(Order):
         self.places, self.rows = places, rows
 
     def epoch(self, number: int) -> list[Indices]:
-        """Batches (rows, 2); a last one that is not full waits for another epoch."""
+        """Batches (rows, 2); an incomplete last one is dropped."""
         random = self.random(number)
         drawn = np.stack([random.permutation(self.places), random.integers(0, 2**62, self.places)], 1)
         full = max(self.places // self.rows, 1)
@@ -136,7 +136,7 @@ class Draws(Order):
 
 
 def padded(sequences: list[NDArray[np.uint32]], pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Sequences side by side (B, T) and their lengths (B,)."""
+    """Sequences -> padded (B, T) and their lengths (B,)."""
     lengths = np.asarray([len(sequence) for sequence in sequences], dtype=np.int64)
     out = np.full((len(sequences), int(lengths.max())), pad, dtype=np.int64)
     for row, sequence in enumerate(sequences):

@@ -1,4 +1,4 @@
-"""Where captions lie: lines or a table beside a folder of images, as Flickr8k has them, or COCO's JSON."""
+"""Finding caption files: text or a table beside a folder of images, as in Flickr8k, or COCO's JSON."""
 
 from __future__ import annotations
 
@@ -14,33 +14,38 @@ from headway.data.image_files import ALIASES, SPLITS
 from headway.errors import DataError
 
 ENDINGS = (".txt", ".tsv", ".csv", ".json")
-FOLDERS = ("images", "Images", "Flicker8k_Dataset", "Flickr8k_Dataset")  # beside the captions, under these names
+FOLDERS = (
+    "images",
+    "Images",
+    "Flicker8k_Dataset",
+    "Flickr8k_Dataset",
+)  # possible names of the image folder beside the captions
 EXPECTED = "captions*.txt, .tsv, .csv or .json, or *.token.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Described:
-    """An image, what its captions say of it, and what errors call the first of them."""
+class CaptionedFile:
+    """An image file with its captions; `where` names the first of them in error messages."""
 
     where: str
     file: Path
     captions: tuple[str, ...]
 
 
-def find_captions(path: Path) -> dict[str, list[Described]]:
-    """The images of each split with their captions, in the order of the file. Raises DataError for what is none.
+def find_captions(path: Path) -> dict[str, list[CaptionedFile]]:
+    """The images of each split with their captions, in file order. Raises DataError naming the file and line.
 
     A file whose name has train, val or test in it holds that split, any other the training set.
     """
     files = [path] if path.is_file() else _caption_files(path)
     if not files:
         raise DataError(f"{path}: no captions ({EXPECTED}); there are: {names(listing(path))}")
-    found: dict[str, list[Described]] = {}
+    found: dict[str, list[CaptionedFile]] = {}
     for file in files:
         split = _split_of(file)
         if split in found:
             raise DataError(f"{path}: more than one file with captions of {split}: {names(files)}")
-        found[split] = _described(file, split)
+        found[split] = _read_captions(file, split)
     return found
 
 
@@ -56,36 +61,36 @@ def _split_of(file: Path) -> str:
     return next((part for part in named if part in SPLITS), "train")
 
 
-def _described(file: Path, split: str) -> list[Described]:
+def _read_captions(file: Path, split: str) -> list[CaptionedFile]:
     pairs = _coco(file) if file.suffix.lower() == ".json" else _lines(file)
     places = _places(file, split)
     first: dict[str, str] = {}
-    said: dict[str, list[str]] = {}
+    captions: dict[str, list[str]] = {}
     for where, name, caption in pairs:
         caption = " ".join(caption.split())
         if not name or not caption:
             raise DataError(f"{where}: {'no image named' if not name else 'an empty caption'}, expected both")
         first.setdefault(name, where)
-        said.setdefault(name, []).append(caption)
-    if not said:
+        captions.setdefault(name, []).append(caption)
+    if not captions:
         raise DataError(f"{file}: no captions, expected at least 1")
-    return [Described(first[name], _found(places, name), tuple(texts)) for name, texts in said.items()]
+    return [CaptionedFile(first[name], _found(places, name), tuple(texts)) for name, texts in captions.items()]
 
 
 def _places(file: Path, split: str) -> list[Path]:
-    """Folders that may hold the images: beside the captions, or, for COCO, beside the folder of annotations."""
+    """Folders that may contain the images: beside the captions, or for COCO beside the annotations folder."""
     roots = [file.parent, file.parent.parent] if file.parent.name == "annotations" else [file.parent]
     coco = file.stem.removeprefix("captions_")  # captions_train2017.json describes train2017/
     return [root / name for root in roots for name in ("", *FOLDERS, split, coco)]
 
 
 def _found(places: list[Path], name: str) -> Path:
-    """The file of this name, or where it was looked for first."""
+    """The first existing file of this name, else the first candidate."""
     return next((place / name for place in places if (place / name).is_file()), places[0] / name)
 
 
 def _lines(file: Path) -> Iterator[tuple[str, str, str]]:
-    """`name.jpg#0<tab>caption` or `name.jpg<tab>caption`, else a table with a comma and a head `image,caption`."""
+    """`name.jpg#0<tab>caption` or `name.jpg<tab>caption`, else CSV with a header `image,caption`."""
     lines = list(read_lines(file))
     if any("\t" in line for line in lines[:1]):
         for number, line in enumerate(lines, 1):

@@ -1,4 +1,4 @@
-"""Images with sentences about them, by split: drawn, or found, checked and decoded once."""
+"""Images with captions by split: generated, or read from files and decoded once."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from headway.data.caption_files import Described, find_captions
+from headway.data.caption_files import CaptionedFile, find_captions
 from headway.data.files import read_bytes
-from headway.data.image_decoding import RULE, Picture, Pixels, decoded
+from headway.data.image_decoding import RULE, Pixels
 from headway.data.image_files import ClassFolders
-from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, held_out, open_store, store_pictures
+from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, held_out, open_store, store_images
 from headway.data.synthetic import shapes
 from headway.data.token_store import fingerprint
 from headway.errors import DataError
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 TEXTS = "captions.json"
@@ -26,8 +26,8 @@ Sentences = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Captioned:
-    """Decoded images (N, 3, H, W) and the sentences said of each."""
+class CaptionedImages:
+    """Decoded images (N, 3, H, W) and the captions of each."""
 
     pixels: Pixels
     captions: tuple[Sentences, ...]
@@ -41,16 +41,16 @@ class Captions:
     """Images with captions by split; `contents` has a digest of each split."""
 
     name: str
-    splits: dict[str, Captioned]
+    splits: dict[str, CaptionedImages]
     contents: dict[str, str]
     left_out: int = 0  # missing or bad images
 
 
 def load_shape_captions(size: int, cache: Path, progress: Progress) -> Captions:
-    """The built-in scenes of two shapes, drawn once and kept. Raises DataError for a size too small to see shapes."""
+    """The built-in scenes of two shapes, generated once and cached. Raises DataError for a size below 16."""
     if size < 16:
         raise DataError(f"shapes at {size} pixels, allowed: 16 and above")
-    splits: dict[str, Captioned] = {}
+    splits: dict[str, CaptionedImages] = {}
     contents: dict[str, str] = {}
     for number, (name, count) in enumerate(shapes.COUNTS.items()):
         folder = cache / f"shape-captions-{shapes.VERSION}-{size}-{name}"
@@ -59,24 +59,26 @@ def load_shape_captions(size: int, cache: Path, progress: Progress) -> Captions:
             _draw(folder, number, count, size, unseen=name == "unseen")
         progress("drawing shapes", number + 1, len(shapes.COUNTS))
         texts = json.loads((folder / TEXTS).read_text())
-        splits[name] = Captioned(open_store(folder, size).pixels, tuple((text,) for text in texts))
+        splits[name] = CaptionedImages(open_store(folder, size).pixels, tuple((text,) for text in texts))
         contents[name] = _digest((pixels.tobytes() for pixels in splits[name].pixels), splits[name].captions)
     return Captions(name="shapes", splits=splits, contents=contents)
 
 
 def _draw(folder: Path, split: int, count: int, size: int, *, unseen: bool) -> None:
-    """A split in chunks, each from a seed of its own: all at once would be gigabytes of floats."""
+    """Write a split, generated in chunks with a seed each: all at once would be gigabytes of floats."""
     texts: list[str] = []
 
     def fill(path: Path) -> None:
         with path.open("wb") as file:
             for at in range(0, count, shapes.CHUNK):
                 chunk = min(shapes.CHUNK, count - at)
-                pixels, said = shapes.captions(chunk, size=size, seed=1000 * split + at // shapes.CHUNK, unseen=unseen)
+                pixels, captions = shapes.captions(
+                    chunk, size=size, seed=1000 * split + at // shapes.CHUNK, unseen=unseen
+                )
                 file.write(pixels.tobytes())
-                texts.extend(said)
+                texts.extend(captions)
 
-    with committing(folder, shared=True) as draft:
+    with commit_folder(folder, shared=True) as draft:
         draft.write(PIXELS, fill)
         draft.write(LABELS, np.arange(count, dtype=np.int64).tofile)
         draft.json(TEXTS, texts)
@@ -84,7 +86,7 @@ def _draw(folder: Path, split: int, count: int, size: int, *, unseen: bool) -> N
 
 
 def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Captions:
-    """Everything a captions file names, checked and decoded. Raises DataError naming the first thing that is wrong."""
+    """The images and captions at a path, checked and decoded. Raises DataError naming the first problem."""
     found = find_captions(path)
     total = sum(map(len, found.values()))
     there = {name: [each for each in those if each.file.is_file()] for name, those in found.items()}
@@ -98,7 +100,7 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
         name: [hashlib.sha256(read_bytes(each.file)).digest() for each in those] for name, those in there.items()
     }
     _choose_val(path, there, digests, reading)
-    splits: dict[str, Captioned] = {}
+    splits: dict[str, CaptionedImages] = {}
     contents: dict[str, str] = {}
     wrong: list[str] = []
     for name, those in there.items():
@@ -107,9 +109,9 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
         contents[name] = _digest(digests[name], [each.captions for each in those])
         folder = reading.cache / f"captioned-{fingerprint([contents[name], str(reading.size), RULE])}"
         pictures = ClassFolders(tuple((each.file, row) for row, each in enumerate(those)))
-        store, bad = store_pictures(folder, pictures, reading, f"decoding {name}", progress)
+        store, bad = store_images(folder, pictures, reading, f"decoding {name}", progress)
         wrong += bad
-        splits[name] = Captioned(store.pixels, tuple(those[row].captions for row in store.labels))
+        splits[name] = CaptionedImages(store.pixels, tuple(those[row].captions for row in store.labels))
     if wrong and not reading.skip_bad:
         raise _bad(wrong[0], len(wrong), total, "bad")
     for name, split in splits.items():
@@ -118,33 +120,23 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
     return Captions(name=str(path), splits=splits, contents=contents, left_out=len(missing) + len(wrong))
 
 
-def a_few_described(spec: str | Path, *, count: int, size: int) -> list[Pixels]:
-    """Some images (3, H, W) of a set with captions, held out ones where it has such, without going through all of it.
-
-    Raises DataError for what has no captions, or an image that cannot be read.
-    """
-    if str(spec) == "shapes":
-        return list(shapes.captions(count, size=size, seed=1)[0])
-    splits = find_captions(Path(spec).expanduser())
-    chosen = next(splits[name] for name in ("val", "test", "train") if name in splits)
-    return decoded((Picture(each.where, 0, read_bytes(each.file)) for each in chosen[:count]), size)
-
-
 def _bad(first: str, count: int, total: int, what: str) -> DataError:
-    return DataError(f"{first}; {count:,} of {total:,} images are {what}; --data.skip_bad true leaves them out")
+    return DataError(f"{first}; {count:,} of {total:,} images are {what}; pass --data.skip_bad true to skip them")
 
 
 def _choose_val(
-    path: Path, there: dict[str, list[Described]], digests: dict[str, list[bytes]], reading: ImageReading
+    path: Path, there: dict[str, list[CaptionedFile]], digests: dict[str, list[bytes]], reading: ImageReading
 ) -> None:
-    """Put the split that was asked for, or a tenth of train, where `val` is expected."""
+    """Set `val` to the requested split, or to a tenth of train."""
     if reading.val:
         if reading.val not in there:
             raise DataError(f"{path}: data.val={reading.val!r}, splits: {', '.join(there)}")
         there["val"], digests["val"] = there[reading.val], digests[reading.val]
     elif "val" not in there and reading.to_train:
         if len(there["train"]) < 2:
-            raise DataError(f"{path}: {len(there['train'])} image to train on, expected at least 2: one is held out")
+            raise DataError(
+                f"{path}: {len(there['train'])} image to train on, expected at least 2, of which one is held out"
+            )
         held = held_out(digests["train"], np.zeros(len(digests["train"]), np.int64))
         every = list(zip(there["train"], digests["train"], held, strict=True))
         for name, out in (("train", False), ("val", True)):
@@ -154,6 +146,6 @@ def _choose_val(
 
 def _digest(images: Iterable[bytes], captions: Iterable[Sentences]) -> str:
     whole = hashlib.sha256()
-    for image, said in zip(images, captions, strict=True):
-        whole.update(hashlib.sha256(image).digest() + "\0".join((*said, "")).encode())
+    for image, texts in zip(images, captions, strict=True):
+        whole.update(hashlib.sha256(image).digest() + "\0".join((*texts, "")).encode())
     return whole.hexdigest()

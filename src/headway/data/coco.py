@@ -1,4 +1,4 @@
-"""COCO's keypoints: a JSON file for each split beside the images, each labelled person cut out by its box."""
+"""COCO keypoints: a JSON file per split beside the images; each labelled person is cropped by its box."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Any
 import numpy as np
 
 from headway.data.files import listing, names, read_bytes
-from headway.data.image_decoding import Pixels, opened
+from headway.data.image_decoding import Pixels, open_image
 from headway.data.images import Progress
 from headway.data.poses import Floats, Poses, PoseStore, digest
 from headway.data.synthetic.stick_figures import KEYPOINTS
 from headway.errors import DataError
 
 SPLITS = ("train", "val", "test")
-AROUND = 1.25  # times the longer side of a person's box is the side of what is cut out
+MARGIN = 1.25  # side of the crop over the longer side of a person's box
 
 
 def load_coco(path: Path, size: int, progress: Progress) -> Poses:
     """A folder with `train.json` (or `person_keypoints_train2017.json`) and the images it names.
 
-    Without a val split it is the last tenth of train. Raises DataError naming the file and what is wrong with it.
+    Without a val split, the last tenth of train is used. Raises DataError naming the file and the problem.
     """
     files = {split: file for file in listing(path) for split in SPLITS if file.suffix == ".json" and split in file.stem}
     if "train" not in files:
@@ -49,35 +49,35 @@ def _read(file: Path, split: str, size: int, progress: Progress) -> PoseStore:
         raise DataError(f"{file}: no person with a labelled keypoint, expected at least 1")
     made = []
     for number, person in enumerate(people, 1):
-        made.append(_cut(file, split, number, person, where, size))
+        made.append(_crop(file, split, number, person, where, size))
         progress(f"cutting {split}", number, len(people))
     pixels, keypoints, areas = (np.stack(part) for part in zip(*made, strict=True))
     return PoseStore(pixels, keypoints, areas)
 
 
-def _cut(
+def _crop(
     file: Path, split: str, number: int, person: Any, where: dict[Any, str], size: int
 ) -> tuple[Pixels, Floats, np.float32]:
-    """A person's square (3, size, size), keypoints (K, 3) and area in its pixels; black where the image ends."""
+    """A square crop (3, size, size) of a person with keypoints (K, 3) and area in its pixels, padded with black."""
     try:
         points = np.array(person["keypoints"], np.float32).reshape(len(KEYPOINTS), 3)
         x, y, width, height = map(float, person["bbox"])
         area, name = float(person["area"]), where[person["image_id"]]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{file}: person {number}: {type(error).__name__}: {error}") from None
-    side = AROUND * max(width, height)
+    side = MARGIN * max(width, height)
     if not side > 0 or not area > 0:
         raise DataError(f"{file}: person {number}: bbox {person['bbox']}, area {area}; expected both above 0")
     path = _image(file.parent, split, name)
     left, top = x + width / 2 - side / 2, y + height / 2 - side / 2
     box = (round(left), round(top), round(left + side), round(top + side))
     scale = size / max(box[2] - box[0], 1)
-    image = opened(read_bytes(path), str(path))
-    if side > 2 * AROUND * max(image.size):  # a wrong number could ask for more than memory holds
+    image = open_image(read_bytes(path), str(path))
+    if side > 2 * MARGIN * max(image.size):  # a wrong box could need more memory than there is
         raise DataError(f"{file}: person {number}: bbox {person['bbox']}, the image has {image.size} pixels")
     pixels: Pixels = np.asarray(image.crop(box).resize((size, size)), np.uint8).transpose(2, 0, 1)
     seen = points[:, 2:] > 0
-    points[:, :2] = np.where(seen, (points[:, :2] + 0.5 - box[:2]) * scale, 0)  # COCO counts a pixel's centre as whole
+    points[:, :2] = np.where(seen, (points[:, :2] + 0.5 - box[:2]) * scale, 0)  # in COCO, integers are pixel centres
     return pixels, points, np.float32(area * scale**2)
 
 

@@ -1,39 +1,54 @@
-"""Data sets that need no files: generated here, or part of Python. A built-in name wins over a path of that name."""
+"""The registry of data sets that go by a name: generated, or part of headway, Python or an installed package.
+
+A package adds one through an entry point of the group `headway.datasets`, whose object is a `Dataset` or a function
+without arguments that returns one. A name means the built-in set, else a path that exists, else a package's set.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
-from headway.data import captions, images
-from headway.data import text_files as reading
+from headway.config import loaded, plugins
+from headway.data import captions, images, text_files
+from headway.data.caption_files import find_captions
 from headway.data.captions import Captions, load_shape_captions
 from headway.data.coco import load_coco
-from headway.data.files import Errors
-from headway.data.image_decoding import Pixels, decoded
+from headway.data.files import Errors, read_bytes
+from headway.data.image_decoding import EncodedImage, Pixels, decode_images
 from headway.data.image_files import find_splits
 from headway.data.images import ImageReading, Images, Progress
 from headway.data.poses import Poses, load_figures
-from headway.data.spectrograms import Spectrogram
-from headway.data.synthetic.sequences import (
-    addition,
-    copy,
-    copy_digits,
-    copy_long,
-    reverse,
-    reverse_digits,
-    reverse_long,
-)
-from headway.data.synthetic.shapes import load_shapes, scenes
+from headway.data.python_docs import pydocs
+from headway.data.synthetic import sequences, shapes
+from headway.data.synthetic.phrases import phrases as read_phrases
 from headway.data.synthetic.tone_images import load_tones
 from headway.data.tables import Pair
 from headway.data.text_files import ParallelText, PlainText
-from headway.errors import DataError
+from headway.errors import ConfigError, DataError
 
+if TYPE_CHECKING:
+    from headway.data.config import DataConfig
+    from headway.data.labelled_text import LabelledTexts
+    from headway.data.tokenizers import Tokenizer
+
+S = TypeVar("S")
+GROUP = "headway.datasets"
+Kind = Literal[
+    "parallel text",  # load() -> ParallelText
+    "plain text",  # load() -> PlainText
+    "images",  # load(ImageReading, Progress) -> Images
+    "images with captions",  # load(ImageReading, Progress) -> Captions
+    "sounds",  # load(ImageReading, Progress) -> Images, spectrograms as `ImageReading.sound` says
+    "people with keypoints",  # load(size, cache, Progress) -> Poses
+    "texts with classes",  # load(DataConfig, Tokenizer | None, room) -> LabelledTexts
+]
 DECK_SENTENCES = (
     "I think therefore I am",
     "I like machine learning",
@@ -44,171 +59,146 @@ DECK_SENTENCES = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A data set by name: what kind of data it is, and the function that loads it (its signature: see `Kind`)."""
+
+    name: str
+    kind: Kind
+    load: Callable[..., Any]
+    sample: Callable[[int, int], list[Pixels]] | None = None  # (count, size): a few held-out images, without loading
+
+
 def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors = "strict") -> ParallelText:
-    """Parallel text by built-in name or path. Raises DataError for what is neither, or not parallel."""
-    if str(spec) in _built_in() and str(spec) not in PARALLEL:
-        raise DataError(f"{spec} is {_what(str(spec))}, expected parallel text: {', '.join(PARALLEL)} or a path")
-    if str(spec) in PARALLEL:
-        return _directed(PARALLEL[str(spec)](), source, target)
-    _must_exist(spec)
-    return reading.load_parallel(spec, source, target, errors=errors)
-
-
-def load_labelled(spec: str | Path, *, errors: Errors = "strict") -> ParallelText:
-    """Classes and texts by path: a table with the columns `label` and `text`, or a folder of such, a split each."""
-    if str(spec) in _built_in():
-        raise DataError(f"{spec} is {_what(str(spec))}, expected texts with classes: {', '.join(LABELLED)} or a path")
-    _must_exist(spec)
-    return reading.load_parallel(spec, "label", "text", errors=errors)
+    """Parallel text by name or path. Raises DataError for what is neither, or not parallel."""
+    dataset = find_dataset(spec, "parallel text")
+    if dataset is None:
+        return text_files.load_parallel(spec, source, target, errors=errors)
+    return _directed(dataset.load(), source, target)
 
 
 def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
-    """Plain text by built-in name or path. Raises DataError for what is neither, or not plain text."""
-    if str(spec) in _built_in() and str(spec) not in TEXTS:
-        raise DataError(f"{spec} is {_what(str(spec))}, expected plain text: {', '.join(TEXTS)} or a path")
-    if str(spec) in TEXTS:
-        return TEXTS[str(spec)]()
-    _must_exist(spec)
-    return reading.load_text(spec, errors=errors)
+    """Plain text by name or path. Raises DataError for what is neither, or not plain text."""
+    dataset = find_dataset(spec, "plain text")
+    text: PlainText = text_files.load_text(spec, errors=errors) if dataset is None else dataset.load()
+    return text
 
 
 def load_images(spec: str | Path, reading: ImageReading, progress: Progress) -> Images:
-    """Images, or sounds as such, by built-in name or path. Raises DataError for what is neither, or something else."""
-    wanted = [*(IMAGES if reading.sound is None else SOUNDS)]
-    if str(spec) in _built_in() and str(spec) not in wanted:
-        kind = "images" if reading.sound is None else "sounds"
-        raise DataError(f"{spec} is {_what(str(spec))}, expected {kind}: {', '.join(wanted)} or a path")
-    if reading.sound is not None and str(spec) in SOUNDS:
-        return SOUNDS[str(spec)](reading.size, reading.sound, reading.cache, progress)
-    if str(spec) in IMAGES:
-        return IMAGES[str(spec)](reading.size, reading.cache, progress)
-    _must_exist(spec)
-    return images.load_images(Path(spec).expanduser(), reading, progress)
+    """Images, or sounds as spectrograms, by name or path. Raises DataError for what is neither, or of another kind."""
+    dataset = find_dataset(spec, "images" if reading.sound is None else "sounds")
+    if dataset is None:
+        return images.load_images(Path(spec).expanduser(), reading, progress)
+    found: Images = dataset.load(reading, progress)
+    return found
 
 
 def load_captions(spec: str | Path, reading: ImageReading, progress: Progress) -> Captions:
-    """Images with captions by built-in name or path. Raises DataError for what is neither, or has no captions."""
-    if str(spec) in {**PARALLEL, **TEXTS}:
-        raise DataError(f"{spec} is text, expected images with captions: {', '.join(CAPTIONS)} or a path")
-    if str(spec) in CAPTIONS:
-        return CAPTIONS[str(spec)](reading.size, reading.cache, progress)
-    _must_exist(spec)
-    return captions.load_captions(Path(spec).expanduser(), reading, progress)
+    """Images with captions by name or path. Raises DataError for what is neither, or has no captions."""
+    dataset = find_dataset(spec, "images with captions")
+    if dataset is None:
+        return captions.load_captions(Path(spec).expanduser(), reading, progress)
+    found: Captions = dataset.load(reading, progress)
+    return found
 
 
 def load_poses(spec: str | Path, size: int, cache: Path, progress: Progress) -> Poses:
-    """People with keypoints by built-in name or path. Raises DataError for what is neither, or something else."""
-    if str(spec) in POSES:
-        return POSES[str(spec)](size, cache, progress)
-    if str(spec) in _built_in():
-        raise DataError(f"{spec} is {_what(str(spec))}, expected people with keypoints: {', '.join(POSES)} or a path")
-    _must_exist(spec)
-    return load_coco(Path(spec).expanduser(), size, progress)
+    """People with keypoints by name or path. Raises DataError for what is neither, or of another kind."""
+    dataset = find_dataset(spec, "people with keypoints")
+    if dataset is None:
+        return load_coco(Path(spec).expanduser(), size, progress)
+    found: Poses = dataset.load(size, cache, progress)
+    return found
 
 
-def a_few_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size: int) -> list[Pixels]:
-    """Some images (3, H, W) of a set, held out ones where it has such, without going through all of it.
+def sample_images(spec: str | Path, classes: tuple[str, ...], *, count: int, size: int) -> list[Pixels]:
+    """The first images (3, H, W) of a set, held-out ones if it has any, without reading the rest.
 
-    Raises DataError for what is no images, or an image that cannot be read.
+    Raises DataError for what is not images, or an image that cannot be read.
     """
-    if str(spec) == "shapes":
-        return list(scenes(count, size=size, seed=1).pixels)
-    _must_exist(spec)
+    dataset = find_dataset(spec, "images")
+    if dataset is not None:
+        return _sampled(dataset, count, size)
     splits, _ = find_splits(Path(spec).expanduser(), classes)
-    chosen = next(splits[name] for name in ("val", "test", "train") if name in splits)
-    return decoded(islice(chosen, count), size)
+    return decode_images(islice(_held_out(splits), count), size)
 
 
-@cache
-def phrases() -> ParallelText:
-    """English and French from a grammar, with a split `unseen` of words never seen together."""
-    from headway.data.phrases import phrases as generated  # takes a moment, which other sets need not wait for
+def sample_captioned_images(spec: str | Path, *, count: int, size: int) -> list[Pixels]:
+    """The first images (3, H, W) of a set with captions, held-out ones if it has any, without reading the rest.
 
-    return ParallelText(name="phrases", source="en", target="fr", splits=generated())
-
-
-def deck_sentences() -> PlainText:
-    """The three sentences of deck 002 and the three of deck 001, a line each; so few that val is train again."""
-    text = ("".join(f"{sentence}\n" for sentence in DECK_SENTENCES),)
-    return PlainText(name="deck-sentences", splits={"train": text, "val": text})
-
-
-@cache
-def pydocs() -> PlainText:
-    """The language reference that ships inside Python, some 450,000 characters, in sections of a page or so.
-
-    Split by section, about 8:1:1 in characters; sections that repeat each other's paragraphs stay together, so that
-    nothing held out was seen in training. The text is that of the Python at hand.
+    Raises DataError for what has no captions, or an image that cannot be read.
     """
+    dataset = find_dataset(spec, "images with captions")
+    if dataset is not None:
+        return _sampled(dataset, count, size)
+    chosen = _held_out(find_captions(Path(spec).expanduser()))[:count]
+    return decode_images((EncodedImage(each.where, 0, read_bytes(each.file)) for each in chosen), size)
+
+
+def find_dataset(spec: str | Path, kind: Kind) -> Dataset | None:
+    """The registered set of this name and kind; None for a path that exists.
+
+    Raises DataError for a set of another kind, or what is neither a name nor a path, and ConfigError for a plugin that
+    cannot be loaded.
+    """
+    name = str(spec)
+    entries = [entry for entry in BUILT_IN if entry.name == name]
+    if not entries:
+        if name and _exists(spec):
+            return None
+        if name not in plugins(GROUP):
+            raise _unknown(name)
+        entries = [_plugin(name)]
+    for entry in entries:
+        if entry.kind == kind:
+            return entry
+    raise DataError(f"{spec} is {entries[0].kind}, expected {kind}: {', '.join(_names(kind))} or a path")
+
+
+def _plugin(name: str) -> Dataset:
+    """The set that an installed package registered under this name. Raises ConfigError if it is not a Dataset."""
+    found = loaded(GROUP, name)
+    if callable(found):
+        found = found()
+    if not isinstance(found, Dataset) or found.kind not in get_args(Kind):
+        raise ConfigError(f"plugin {name!r} of group {GROUP}: expected a Dataset, got {type(found).__name__}")
+    return found
+
+
+def _names(kind: Kind) -> list[str]:
+    """The names of all sets of a kind; a plugin that cannot be loaded is left out."""
+    found = [entry.name for entry in BUILT_IN if entry.kind == kind]
+    for name in plugins(GROUP):
+        with contextlib.suppress(ConfigError):
+            if _plugin(name).kind == kind:
+                found.append(name)
+    return list(dict.fromkeys(found))
+
+
+def _exists(spec: str | Path) -> bool:
     try:
-        from pydoc_data.topics import topics
-    except ImportError:
-        raise DataError("pydocs: this Python comes without pydoc_data, where its language reference is kept") from None
-    sections = {f"{name} {n:03}": text for name in topics for n, text in enumerate(_sections(topics[name]))}
-    lacking = {name: share * sum(map(len, sections.values())) for name, share in SHARES.items()}
-    chosen: dict[str, list[str]] = {name: [] for name in SHARES}
-
-    def size(group: list[str]) -> int:
-        return sum(len(sections[name]) for name in group)
-
-    # Large groups first, while there is room for them anywhere; the others in an order that means nothing.
-    for group in sorted(
-        _related(sections), key=lambda group: (-(size(group) // 10_000), sha256(group[0].encode()).digest())
-    ):
-        split = max(lacking, key=lambda name: lacking[name] / SHARES[name])
-        chosen[split] += group
-        lacking[split] -= size(group)
-    splits = {split: tuple(f"{sections[name]}\n\n" for name in sorted(group)) for split, group in chosen.items()}
-    return PlainText(name="pydocs", splits=splits)
+        return Path(spec).expanduser().exists()
+    except (OSError, RuntimeError, ValueError):  # a name too long, the home of an unknown user, a NUL
+        return False
 
 
-SECTION = 2_000  # characters, the paragraph that reaches it included
-SHARES = {"train": 0.8, "val": 0.1, "test": 0.1}
-PARALLEL: dict[str, Callable[[], ParallelText]] = {
-    "phrases": phrases,
-    "reverse": reverse,
-    "copy": copy,
-    "copy-digits": copy_digits,
-    "reverse-digits": reverse_digits,
-    "copy-long": copy_long,
-    "reverse-long": reverse_long,
-    "addition": addition,
-}
-IMAGES: dict[str, Callable[[int, Path, Progress], Images]] = {"shapes": load_shapes}
-CAPTIONS: dict[str, Callable[[int, Path, Progress], Captions]] = {"shapes": load_shape_captions}
-SOUNDS: dict[str, Callable[[int, Spectrogram, Path, Progress], Images]] = {"tones": load_tones}
-POSES: dict[str, Callable[[int, Path, Progress], Poses]] = {"figures": load_figures}
-LABELLED = ("needle",)  # texts with classes, which data.documents makes
-TEXTS: dict[str, Callable[[], PlainText]] = {"pydocs": pydocs, "deck-sentences": deck_sentences}
+def _unknown(name: str) -> DataError:
+    known = list(dict.fromkeys([*(entry.name for entry in BUILT_IN), *plugins(GROUP)]))
+    if not name:
+        return DataError(f"no data named, expected a path or a built-in set: {', '.join(known)}")
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return DataError(f"{name!r}: no such file, folder or built-in set; {hint}built-in: {', '.join(known)}")
 
 
-def _sections(text: str) -> list[str]:
-    """A text cut between paragraphs into pieces of at least SECTION characters; a short rest joins the last."""
-    pieces: list[list[str]] = [[]]
-    for paragraph in text.strip("\n").split("\n\n"):
-        if sum(map(len, pieces[-1])) >= SECTION:
-            pieces.append([])
-        pieces[-1].append(paragraph)
-    if len(pieces) > 1 and sum(map(len, pieces[-1])) < SECTION // 2:
-        rest = pieces.pop()
-        pieces[-1] += rest
-    return ["\n\n".join(piece) for piece in pieces]
+def _sampled(dataset: Dataset, count: int, size: int) -> list[Pixels]:
+    if dataset.sample is None:
+        raise DataError(f"{dataset.name} cannot be sampled without loading all of it")
+    return dataset.sample(count, size)
 
 
-def _related(topics: dict[str, str]) -> list[list[str]]:
-    """Groups of texts in which each shares a paragraph of more than a few words with another."""
-    group = {name: [name] for name in sorted(topics)}
-    first: dict[str, str] = {}
-    for name in sorted(topics):
-        for paragraph in topics[name].split("\n\n"):
-            if len(paragraph.strip()) < 40:
-                continue
-            other = first.setdefault(paragraph.strip(), name)
-            if group[other] is not group[name]:
-                group[other] += group[name]
-                for member in group[name]:
-                    group[member] = group[other]
-    return [members for name, members in group.items() if members[0] == name]
+def _held_out(splits: Mapping[str, S]) -> S:
+    return next(splits[name] for name in ("val", "test", "train") if name in splits)
 
 
 def _directed(text: ParallelText, source: str, target: str) -> ParallelText:
@@ -224,25 +214,56 @@ def _directed(text: ParallelText, source: str, target: str) -> ParallelText:
     return ParallelText(name=text.name, source=source, target=target, splits=splits)
 
 
-def _built_in() -> list[str]:
-    return [*PARALLEL, *TEXTS, *IMAGES, *SOUNDS, *POSES, *LABELLED]
+@cache
+def phrases() -> ParallelText:
+    """English and French from a grammar, with a split `unseen` of words never seen together."""
+    return ParallelText(name="phrases", source="en", target="fr", splits=read_phrases())
 
 
-def _what(name: str) -> str:
-    kinds = {"parallel text": [*PARALLEL], "plain text": [*TEXTS], "images": [*IMAGES], "sounds": [*SOUNDS]}
-    kinds["texts with classes"] = [*LABELLED]
-    return next((kind for kind, named in kinds.items() if name in named), "people with keypoints")
+def deck_sentences() -> PlainText:
+    """Six sentences of at most seven words, a line each; so few that val is train again."""
+    text = ("".join(f"{sentence}\n" for sentence in DECK_SENTENCES),)
+    return PlainText(name="deck-sentences", splits={"train": text, "val": text})
 
 
-def _must_exist(spec: str | Path) -> None:
-    known = _built_in()
-    if not str(spec):
-        raise DataError(f"no data named, expected a path or a built-in set: {', '.join(known)}")
-    try:
-        exists = Path(spec).expanduser().exists()
-    except (OSError, RuntimeError):  # a name too long to be one, or the home of nobody
-        exists = False
-    if not exists:
-        near = difflib.get_close_matches(str(spec), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}? " if near else ""
-        raise DataError(f"{str(spec)!r}: no such file, folder or built-in set; {hint}built-in: {', '.join(known)}")
+def _shapes(reading: ImageReading, progress: Progress) -> Images:
+    return shapes.load_shapes(reading.size, reading.cache, progress)
+
+
+def _shape_captions(reading: ImageReading, progress: Progress) -> Captions:
+    return load_shape_captions(reading.size, reading.cache, progress)
+
+
+def _tones(reading: ImageReading, progress: Progress) -> Images:
+    assert reading.sound is not None
+    return load_tones(reading.size, reading.sound, reading.cache, progress)
+
+
+def _needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> LabelledTexts:
+    from headway.data.labelled_text import load_needle  # which reads this registry
+
+    return load_needle(data, tokenizer, room)
+
+
+BUILT_IN: tuple[Dataset, ...] = (
+    Dataset("phrases", "parallel text", phrases),
+    Dataset("reverse", "parallel text", sequences.reverse),
+    Dataset("copy", "parallel text", sequences.copy),
+    Dataset("copy-digits", "parallel text", sequences.copy_digits),
+    Dataset("reverse-digits", "parallel text", sequences.reverse_digits),
+    Dataset("copy-long", "parallel text", sequences.copy_long),
+    Dataset("reverse-long", "parallel text", sequences.reverse_long),
+    Dataset("addition", "parallel text", sequences.addition),
+    Dataset("pydocs", "plain text", pydocs),
+    Dataset("deck-sentences", "plain text", deck_sentences),
+    Dataset("shapes", "images", _shapes, lambda count, size: list(shapes.scenes(count, size=size, seed=1).pixels)),
+    Dataset(
+        "shapes",
+        "images with captions",
+        _shape_captions,
+        lambda count, size: list(shapes.captions(count, size=size, seed=1)[0]),
+    ),
+    Dataset("tones", "sounds", _tones),
+    Dataset("figures", "people with keypoints", load_figures),
+    Dataset("needle", "texts with classes", _needle),
+)

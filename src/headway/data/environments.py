@@ -1,4 +1,4 @@
-"""Environments to act in: gymnasium's, behind one door, with observations that a model can read."""
+"""gymnasium environments with observations as arrays that a model can read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from headway.config import positive
 from headway.errors import ConfigError, DataError
 
 Observation = NDArray[Any]
-EXTRA = "worlds need gymnasium: pip install headway[world]"
-ENDLESS = 1000  # steps after which an episode is cut off where its environment never does
-OPTIMUM = {  # the best mean return there is, within the environment's own limit of steps
+EXTRA = "world models need gymnasium: pip install headway[world]"
+MAX_STEPS = 1000  # of an episode, if its environment has no limit
+OPTIMUM = {  # the highest possible mean return, within the environment's step limit
     "FrozenLake-v1": 0.744,
     "FrozenLake8x8-v1": 0.913,
     "CartPole-v1": 500.0,
@@ -29,9 +29,9 @@ OPTIMUM = {  # the best mean return there is, within the environment's own limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plain:
-    """The observation as the environment gives it: a number, a vector, or a picture."""
+    """The observation as the environment gives it: an integer, a vector, or an image."""
 
-    size: int = 48  # pixels a side, of a picture
+    size: int = 48  # pixels per side, of an image
 
     def __post_init__(self) -> None:
         positive("task.view.size", self.size)
@@ -39,17 +39,17 @@ class Plain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A table of small whole numbers, such as MiniGrid's view of the cells ahead."""
+    """An array of small integers, such as MiniGrid's view of the cells ahead."""
 
-    part: str = "image"  # of an observation of several
-    levels: int = 11  # every number is below
+    part: str = "image"  # key of a Dict observation
+    levels: int = 11  # upper bound of the integers, exclusive
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """What a person would see: the picture the environment draws, made small."""
+    """The rendered frame, downscaled."""
 
-    size: int = 40  # pixels a side
+    size: int = 40  # pixels per side
 
     def __post_init__(self) -> None:
         positive("task.view.size", self.size)
@@ -60,7 +60,7 @@ View = Plain | Grid | Rendered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symbols:
-    """Observations of `parts` whole numbers, each below `levels`."""
+    """Observations of `parts` integers, each below `levels`."""
 
     parts: int
     levels: int
@@ -74,21 +74,21 @@ class Vector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
-    """Observations of square pictures, `size` pixels a side, in red, green and blue."""
+class ImageObservation:
+    """Observations of square RGB images, `size` pixels per side."""
 
     size: int
 
 
-Shape = Symbols | Vector | Picture
+Shape = Symbols | Vector | ImageObservation
 
 
 class BrokenEpisodeError(DataError):
-    """The environment raised, or gave numbers that are none: the episode at hand is worth nothing."""
+    """The environment raised an exception or returned invalid values; the current episode is unusable."""
 
 
 class Environment:
-    """One gymnasium environment. `taken` counts the steps that were taken in it."""
+    """One gymnasium environment. `taken` counts its steps."""
 
     def __init__(self, name: str, view: View) -> None:
         self.name, self.view, self.taken = name, view, 0
@@ -96,7 +96,7 @@ class Environment:
         self.actions = _actions(self.env, name)
         self.shape = _shape(self.env, name, view)
         limit = self.env.spec.max_episode_steps if self.env.spec else None
-        self.limit = int(limit or getattr(self.env.unwrapped, "max_steps", None) or ENDLESS)
+        self.limit = int(limit or getattr(self.env.unwrapped, "max_steps", None) or MAX_STEPS)
         self.first = int(getattr(self.env.action_space, "start", 0))
         self.age = 0
 
@@ -108,11 +108,11 @@ class Environment:
             return self._read(observation)
         except BrokenEpisodeError:
             raise
-        except Exception as error:  # whatever somebody else's environment raises
+        except Exception as error:  # an environment may raise anything
             raise BrokenEpisodeError(f"{self.name}: reset raised {type(error).__name__}: {error}") from error
 
     def step(self, action: int) -> tuple[Observation, float, bool, bool]:
-        """The next observation, the reward, whether the world ended, and whether only the time was up.
+        """Take an action -> next observation, reward, whether the episode terminated, and whether it was truncated.
 
         Raises BrokenEpisodeError.
         """
@@ -131,11 +131,11 @@ class Environment:
 
     def _read(self, observation: Any) -> Observation:
         if isinstance(self.view, Rendered):
-            return small(self.env.render(), self.view.size)
+            return downscaled(self.env.render(), self.view.size)
         if isinstance(self.view, Grid):
             observation = observation[self.view.part] if isinstance(observation, dict) else observation
-        if isinstance(self.shape, Picture):
-            return small(observation, self.shape.size)
+        if isinstance(self.shape, ImageObservation):
+            return downscaled(observation, self.shape.size)
         if isinstance(self.shape, Symbols):
             return self._symbols(observation)
         vector = np.asarray(observation, np.float32).reshape(-1)
@@ -154,29 +154,29 @@ class Environment:
         return read
 
     def close(self) -> None:
-        """Give back what it holds."""
+        """Release the resources of the environment."""
         self.env.close()
 
 
 Maker = Callable[[], Environment]
 
 
-def small(frame: Any, size: int) -> NDArray[np.uint8]:
-    """A picture (H, W, 3), or (H, W) in grey, as (3, size, size)."""
+def downscaled(frame: Any, size: int) -> NDArray[np.uint8]:
+    """An image (H, W, 3), or (H, W) in grey -> (3, size, size)."""
     image = Image.fromarray(np.asarray(frame, np.uint8)).convert("RGB").resize((size, size), Image.Resampling.BOX)
     return np.ascontiguousarray(np.asarray(image).transpose(2, 0, 1))
 
 
-def painter(name: str) -> Any:
-    """A gymnasium environment that draws itself, or None where it cannot."""
+def make_renderer(name: str) -> Any:
+    """A gymnasium environment that renders frames; None if it does not support that."""
     try:
         return _made(name, "rgb_array")
     except ConfigError:
         return None
 
 
-def painted(env: Any, observation: Observation) -> NDArray[np.uint8] | None:
-    """The picture of an observation by an environment that lets itself be put there; None of any other."""
+def render_observation(env: Any, observation: Observation) -> NDArray[np.uint8] | None:
+    """Render an observation by setting the environment's state; None if its state cannot be set."""
     world = env.unwrapped
     try:
         if hasattr(world, "state") and len(observation) > 1:
@@ -186,7 +186,7 @@ def painted(env: Any, observation: Observation) -> NDArray[np.uint8] | None:
         else:
             return None
         return np.asarray(env.render(), np.uint8)
-    except Exception:  # one that cannot show itself is only not shown
+    except Exception:  # a frame that cannot be rendered is left out
         return None
 
 
@@ -196,16 +196,16 @@ def _gymnasium() -> Any:
     except ImportError as error:
         raise ConfigError(EXTRA) from error
     with contextlib.suppress(ImportError):
-        import minigrid  # noqa: F401  # adds its environments to gymnasium's
+        import minigrid  # noqa: F401  # registers its environments
     return gymnasium
 
 
 def _made(name: str, mode: str | None) -> Any:
-    """Raises ConfigError naming the nearest environments there are, or what this one lacks."""
+    """Make an environment. Raises ConfigError naming similar ones, or the problem."""
     gymnasium = _gymnasium()
     if name not in gymnasium.registry:
         near = difflib.get_close_matches(name, gymnasium.registry, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "gymnasium's registry lists what there is"
+        hint = f"did you mean {' or '.join(near)}?" if near else "see gymnasium's registry"
         raise ConfigError(f"no environment {name!r}: {hint}")
     try:
         return gymnasium.make(name, disable_env_checker=True, **({"render_mode": mode} if mode else {}))
@@ -222,10 +222,10 @@ def _actions(env: Any, name: str) -> int:
 
 
 def _shape(env: Any, name: str, view: View) -> Shape:
-    """What observations look like. Raises ConfigError naming a space that no model here reads."""
+    """The shape of observations. Raises ConfigError for an unsupported observation space."""
     space = env.observation_space
     if isinstance(view, Rendered):
-        return Picture(size=view.size)
+        return ImageObservation(size=view.size)
     if isinstance(view, Grid):
         parts = getattr(space, "spaces", None)
         if parts is not None and view.part not in parts:
@@ -238,10 +238,10 @@ def _shape(env: Any, name: str, view: View) -> Shape:
     if kind == "MultiDiscrete":
         return Symbols(parts=int(space.nvec.size), levels=int(space.nvec.max()))
     if kind == "Box" and len(space.shape) == 3 and space.dtype == np.uint8:
-        return Picture(size=view.size)
+        return ImageObservation(size=view.size)
     if kind == "Box" and len(space.shape) == 1:
         return Vector(size=int(space.shape[0]))
     raise ConfigError(
-        f"{name}: observation space {space}, allowed: Discrete, MultiDiscrete, Box of one dimension or of a picture; "
-        f"--task.view grid reads one part of a Dict, --task.view rendered the picture that is drawn"
+        f"{name}: observation space {space}, allowed: Discrete, MultiDiscrete, Box of one dimension or of an image; "
+        f"--task.view grid reads one part of a Dict, --task.view rendered the rendered frame"
     )

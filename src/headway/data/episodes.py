@@ -1,4 +1,4 @@
-"""Episodes: played in lockstep, kept as data files, read as windows."""
+"""Episodes: collected from several environments in lockstep, stored, and read as windows."""
 
 from __future__ import annotations
 
@@ -15,27 +15,28 @@ from numpy.typing import NDArray
 
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
 from headway.errors import DataError
-from headway.storage.commit import committing, read_tensors
+from headway.storage.commit import commit_folder
 from headway.storage.manifest import problems
+from headway.storage.tensors import read_tensors
 
 Policy = Callable[[Observation], NDArray[np.int64]]  # observations (B, …) -> actions (B,)
 TENSORS, FACTS = "episodes.safetensors", "facts.json"
 COLUMNS = ("observations", "actions", "rewards", "ends", "starts")
 HELD_OUT = 10  # every tenth episode is for validation
-SIDE_BY_SIDE = 8  # episodes played at a time
+PARALLEL = 8  # environments stepped together
 
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """Episodes end to end: of one with T steps there are T + 1 rows, the last of which holds an observation only."""
+    """Concatenated episodes: one with T steps has T + 1 rows, the last of which has only an observation."""
 
     observations: Observation  # (N, …)
     actions: NDArray[np.int64]  # (N,)
     rewards: NDArray[np.float32]  # (N,)
-    ends: NDArray[np.bool_]  # (N,) whether the world ended with this step; never where only the time was up
-    starts: NDArray[np.int64]  # (E + 1,) where each episode begins, and where the last one ends
-    taken: int  # steps that were taken in the environment, those of dropped episodes included
-    dropped: int = 0  # episodes that broke
+    ends: NDArray[np.bool_]  # (N,) whether the episode terminated with this step; False if it was truncated
+    starts: NDArray[np.int64]  # (E + 1,) first row of each episode, and the end of the last one
+    taken: int  # environment steps, including those of dropped episodes
+    dropped: int = 0  # episodes dropped because of errors
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -47,7 +48,7 @@ class Episodes:
 
     @property
     def steps(self) -> int:
-        """Steps of all that were kept."""
+        """Total steps of the episodes."""
         return int(self.lengths.sum())
 
     @property
@@ -57,15 +58,15 @@ class Episodes:
         return np.asarray(totals[self.starts[1:]] - totals[self.starts[:-1]])
 
     def age(self) -> NDArray[np.int64]:
-        """How many steps of its episode lie before each row (N,)."""
+        """The time step of each row within its episode (N,)."""
         return np.arange(len(self.actions)) - np.repeat(self.starts[:-1], np.diff(self.starts))
 
     def rows(self, episode: int) -> slice:
-        """Where an episode lies."""
+        """The rows of an episode."""
         return slice(int(self.starts[episode]), int(self.starts[episode + 1]))
 
     def pick(self, chosen: NDArray[np.int64]) -> Episodes:
-        """These episodes alone."""
+        """A selection of episodes."""
         rows = [np.arange(self.starts[n], self.starts[n + 1]) for n in chosen]
         flat = np.concatenate(rows) if rows else np.zeros(0, np.int64)
         starts = np.cumsum([0, *map(len, rows)], dtype=np.int64)
@@ -79,18 +80,18 @@ class Episodes:
         )
 
     def returns_to_go(self, discount: float = 1.0) -> NDArray[np.float64]:
-        """The discounted rewards from each row to the end of its episode (N,)."""
+        """The discounted sum of rewards from each row to the end of its episode (N,)."""
         out = np.zeros(len(self.rewards))
         last = set((self.starts[1:] - 1).tolist())
-        ahead = 0.0
+        future = 0.0
         for n in range(len(out) - 1, -1, -1):
-            ahead = 0.0 if n in last else float(self.rewards[n]) + discount * ahead
-            out[n] = ahead
+            future = 0.0 if n in last else float(self.rewards[n]) + discount * future
+            out[n] = future
         return out
 
 
-def joined(parts: list[Episodes]) -> Episodes:
-    """Several collections as one."""
+def concatenate(parts: list[Episodes]) -> Episodes:
+    """Several collections of episodes as one."""
     offsets = itertools.accumulate((len(part.actions) for part in parts), initial=0)
     starts = [part.starts[:-1] + at for part, at in zip(parts, offsets, strict=False)]
     ends = np.asarray([sum(len(part.actions) for part in parts)])
@@ -105,8 +106,8 @@ def joined(parts: list[Episodes]) -> Episodes:
     )
 
 
-class _Playing:
-    """One episode under way."""
+class _Rollout:
+    """An episode in progress."""
 
     def __init__(self, environment: Environment, seed: int) -> None:
         self.environment = environment
@@ -116,7 +117,7 @@ class _Playing:
         self.ended = False
 
     def step(self, action: int) -> bool:
-        """Whether the episode is over."""
+        """Take an action -> whether the episode is over."""
         observation, reward, self.ended, cut = self.environment.step(action)
         self.observations.append(observation)
         self.actions.append(action)
@@ -125,61 +126,61 @@ class _Playing:
 
 
 def play(
-    make: Maker, policy: Policy, seeds: Iterator[int], *, budget: int | None = None, together: int = SIDE_BY_SIDE
+    make: Maker, policy: Policy, seeds: Iterator[int], *, budget: int | None = None, together: int = PARALLEL
 ) -> Episodes:
-    """Play an episode a seed, several side by side; a budget of steps cuts off those under way when it is used up.
+    """Play one episode per seed, several in parallel; a budget of steps truncates those in progress when exhausted.
 
-    An episode whose environment raises, or gives a number that is none, is dropped and counted. Raises DataError if
-    nothing is left.
+    An episode whose environment raises or returns invalid values is dropped and counted. Raises DataError if no episode
+    is left.
     """
     environments = [make() for _ in range(together)]
-    done: dict[int, _Playing] = {}
-    under_way: dict[int, _Playing] = {}
+    done: dict[int, _Rollout] = {}
+    running: dict[int, _Rollout] = {}
     numbered = enumerate(seeds)
     taken = dropped = 0
     reason = ""
 
     def begin(environment: Environment) -> None:
         nonlocal dropped, reason
-        for _ in range(SIDE_BY_SIDE):  # resets that break must not go on for ever
+        for _ in range(PARALLEL):  # limits repeated failures of reset
             number, seed = next(numbered, (None, 0))
             if number is None:
                 return
             try:
-                under_way[number] = _Playing(environment, seed)
+                running[number] = _Rollout(environment, seed)
                 return
             except BrokenEpisodeError as error:
                 dropped, reason = dropped + 1, str(error)
 
     for environment in environments:
         begin(environment)
-    while under_way and (budget is None or taken < budget):
-        at = list(under_way)
-        actions = policy(np.stack([under_way[n].observations[-1] for n in at]))
+    while running and (budget is None or taken < budget):
+        at = list(running)
+        actions = policy(np.stack([running[n].observations[-1] for n in at]))
         for n, action in zip(at, actions.tolist(), strict=True):
             if budget is not None and taken >= budget:
                 break
-            episode = under_way[n]
+            episode = running[n]
             taken += 1
             try:
                 over = episode.step(action)
             except BrokenEpisodeError as error:
                 dropped, reason, over = dropped + 1, str(error), True
-                del under_way[n]
+                del running[n]
             else:
                 if over:
-                    done[n] = under_way.pop(n)
+                    done[n] = running.pop(n)
             if over:
                 begin(episode.environment)
-    done |= {n: episode for n, episode in under_way.items() if episode.actions}
+    done |= {n: episode for n, episode in running.items() if episode.actions}
     for environment in environments:
         environment.close()
     if not done:
-        raise DataError(f"not one episode was played to its end: {reason or 'no seeds'}")
+        raise DataError(f"no episode could be completed: {reason or 'no seeds'}")
     return _flat([done[n] for n in sorted(done)], taken, dropped)
 
 
-def _flat(episodes: list[_Playing], taken: int, dropped: int) -> Episodes:
+def _flat(episodes: list[_Rollout], taken: int, dropped: int) -> Episodes:
     ends = np.concatenate([[*[False] * (len(e.actions) - 1), e.ended, False] for e in episodes]).astype(bool)
     return Episodes(
         np.concatenate([np.stack(e.observations) for e in episodes]),
@@ -193,15 +194,15 @@ def _flat(episodes: list[_Playing], taken: int, dropped: int) -> Episodes:
 
 
 def write_episodes(folder: Path, episodes: Episodes, facts: dict[str, Any]) -> None:
-    """Keep episodes as a folder of data files, whole or not at all."""
-    with committing(folder) as draft:
+    """Commit episodes as a folder. Raises StorageError."""
+    with commit_folder(folder) as draft:
         draft.tensors(TENSORS, {name: torch.from_numpy(np.array(getattr(episodes, name))) for name in COLUMNS})
         counts = {"episodes": len(episodes), "taken": episodes.taken, "dropped": episodes.dropped}
         draft.json(FACTS, {**facts, **counts})
 
 
 def read_episodes(folder: Path) -> Episodes:
-    """What `write_episodes` kept. Raises DataError naming what is wrong with it."""
+    """Read what `write_episodes` wrote. Raises DataError naming the problem."""
     wrong = problems(folder)
     if wrong:
         raise DataError(f"{folder}: {'; '.join(wrong)}")
@@ -212,17 +213,17 @@ def read_episodes(folder: Path) -> Episodes:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
-    """Every stretch of `length` steps of some episodes; those that hang over an end are shorter, so that each step is
-    in as many windows as any other.
+class EpisodeWindows:
+    """All windows of `length` steps of some episodes; those that overlap an end are shorter, so that each step is in
+    as many windows as any other.
     """
 
-    begins: NDArray[np.int64]  # (M,) rows
+    begins: NDArray[np.int64]  # (M,) first row
     lengths: NDArray[np.int64]  # (M,)
 
     @classmethod
-    def of(cls, episodes: Episodes, length: int) -> Windows:
-        """All windows there are."""
+    def of(cls, episodes: Episodes, length: int) -> EpisodeWindows:
+        """All windows of the episodes."""
         begins, lengths = [], []
         for start, steps in zip(episodes.starts[:-1].tolist(), episodes.lengths.tolist(), strict=True):
             at = np.arange(1 - length, steps)
@@ -236,25 +237,25 @@ class Windows:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """Episodes to learn from, or to validate on, and every window of them."""
+class EpisodeSplit:
+    """The episodes of a split and their windows."""
 
     episodes: Episodes
-    windows: Windows
+    windows: EpisodeWindows
     ages: NDArray[np.int64]
-    goes_on: NDArray[np.bool_]  # rows from which a step was taken
-    rows: NDArray[np.int64]  # their numbers
+    goes_on: NDArray[np.bool_]  # rows that have an action
+    rows: NDArray[np.int64]  # indices of those rows
 
     @classmethod
-    def of(cls, episodes: Episodes, length: int) -> Part:
-        """All that is needed of episodes."""
+    def of(cls, episodes: Episodes, length: int) -> EpisodeSplit:
+        """The split of these episodes."""
         goes_on = np.ones(len(episodes.actions), bool)
         goes_on[episodes.starts[1:] - 1] = False
-        return cls(episodes, Windows.of(episodes, length), episodes.age(), goes_on, np.flatnonzero(goes_on))
+        return cls(episodes, EpisodeWindows.of(episodes, length), episodes.age(), goes_on, np.flatnonzero(goes_on))
 
 
-def held_out(every: Episodes) -> tuple[Episodes, Episodes]:
-    """Episodes to learn from, and every tenth to validate on: the last of a few, the only one of one."""
+def split_episodes(every: Episodes) -> tuple[Episodes, Episodes]:
+    """Training episodes, and every tenth for validation (at least the last; a single episode is used for both)."""
     held = np.arange(len(every)) % HELD_OUT == HELD_OUT - 1
     if not held.any():
         held[-1] = len(every) > 1

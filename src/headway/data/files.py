@@ -1,4 +1,4 @@
-"""Files of text: UTF-8, plain or gzipped, streamed, with one clear line for whatever is wrong with them."""
+"""Reading text files: UTF-8, plain or gzipped, streamed; errors name the file, line and byte."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from headway.errors import DataError
 
 Errors = Literal["strict", "replace"]
 CHUNK = 1 << 20
-LONGEST = 1 << 24  # characters in a line: one that never ends (a small gzip can hold it) must not fill the memory
+MAX_LINE = 1 << 24  # characters in a line: a small gzip could otherwise fill the memory
 
 
 def read_chunks(path: Path, *, errors: Errors = "strict") -> Iterator[str]:
-    """The text of a file in pieces of about a MiB, without a BOM and with \\r\\n as \\n.
+    """The text of a file in chunks of about 1 MiB, without a BOM and with \\r\\n as \\n.
 
-    Raises DataError naming the file and, for bytes that are no text, the line and the byte in it (both from 1).
+    Raises DataError naming the file and, for invalid UTF-8 or NUL, the line and the byte in it (both from 1).
     """
     held, line, column, started = b"", 1, 0, False  # line and column of the first byte held
     for block in _blocks(path):
         data = held + block
-        body = data[:-1] if block and data.endswith(b"\r") else data  # it may be half of \r\n
+        body = data[:-1] if block and data.endswith(b"\r") else data  # it may be the first half of \r\n
         try:
             text, used = codecs.utf_8_decode(body, errors, not block)
         except UnicodeDecodeError as error:
@@ -45,20 +45,20 @@ def read_chunks(path: Path, *, errors: Errors = "strict") -> Iterator[str]:
 
 
 def read_lines(path: Path, *, errors: Errors = "strict") -> Iterator[str]:
-    """The lines of a file without their ends, split at \\n alone: other breaks (U+2028, \\x0b, a lone \\r) are data."""
+    """The lines of a file, split at \\n only: other line breaks (U+2028, \\x0b, a lone \\r) are data."""
     number, rest = 0, ""
     for chunk in read_chunks(path, errors=errors):
         *whole, rest = (rest + chunk).split("\n")
         yield from whole
         number += len(whole)
-        if len(rest) > LONGEST:
-            raise DataError(f"{path}: line {number + 1} is longer than the {LONGEST:,} characters allowed")
+        if len(rest) > MAX_LINE:
+            raise DataError(f"{path}: line {number + 1} is longer than the {MAX_LINE:,} characters allowed")
     if rest:
         yield rest
 
 
 def in_lines(chunks: Iterable[str]) -> Iterator[str]:
-    """The same text in pieces that end where a line ends, unless a line is longer than a piece."""
+    """The same text in chunks that end at a line end, unless a line is longer than a chunk."""
     held = ""
     for chunk in chunks:
         held += chunk
@@ -71,7 +71,7 @@ def in_lines(chunks: Iterable[str]) -> Iterator[str]:
 
 
 def listing(folder: Path) -> list[Path]:
-    """The files of a folder by name, hidden ones left out."""
+    """The files of a folder sorted by name, without hidden ones."""
     try:
         return sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     except OSError as error:
@@ -86,17 +86,17 @@ def names(paths: Iterable[Path], *, most: int = 20) -> str:
 
 
 def without_gz(path: Path) -> str:
-    """The name of a file as if it were not zipped."""
+    """The file name without .gz."""
     return path.name.removesuffix(".gz")
 
 
 def read_bytes(path: Path) -> bytes:
-    """The whole of a file, unzipped where its name says so. Raises DataError naming it."""
+    """The content of a file, decompressed if it ends with .gz. Raises DataError."""
     return b"".join(_blocks(path))
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, unzipped where its name says so, and an empty block at the end."""
+    """The bytes of a file in blocks, decompressed if it ends with .gz, and an empty block at the end."""
     try:
         if path.is_dir():
             raise DataError(f"{path}: a folder, expected a file")
@@ -109,7 +109,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
         raise DataError(f"{path}: no such file") from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path}: a truncated or damaged gzip ({error})") from None
-    except (OSError, ValueError) as error:  # ValueError: a path no file can have
+    except (OSError, ValueError) as error:  # ValueError: an invalid path
         raise DataError(f"{str(path)!r}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     yield b""
 
@@ -117,4 +117,4 @@ def _blocks(path: Path) -> Iterator[bytes]:
 def _bad_byte(path: Path, body: bytes, at: int, line: int, column: int, wrong: str) -> DataError:
     ends = body.count(b"\n", 0, at)
     byte = at - body.rfind(b"\n", 0, at) if ends else column + at + 1
-    return DataError(f"{path}: line {line + ends}, byte {byte}: {wrong}; --errors replace goes on")
+    return DataError(f"{path}: line {line + ends}, byte {byte}: {wrong}; pass --errors replace to continue")

@@ -1,6 +1,6 @@
-"""Heat maps: a Gaussian around each keypoint, and the keypoint back from a map to a fraction of a cell.
+"""Heat maps: a Gaussian around each keypoint, and keypoints from heat maps with sub-cell accuracy.
 
-A keypoint is in pixels, the first pixel's centre at one half; a map of another size covers the same picture.
+Keypoints are in pixels, with the centre of the first pixel at 0.5; a map of another size covers the same image.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-TINY = 1e-6  # below which a map's values have no logarithm worth knowing
+TINY = 1e-6  # lower bound of values before taking the logarithm
 
 
 def heatmaps(places: Tensor, *, image: tuple[int, int], size: tuple[int, int], spread: float) -> Tensor:
-    """Places (B, K, 2) as x, y in pixels -> (B, K, rows, columns): 1 at the place, `spread` in cells."""
+    """Keypoints (B, K, 2) as x, y in pixels -> Gaussians (B, K, rows, columns) of `spread` cells, 1 at the centre."""
     rows, columns = (
         torch.arange(cells, device=places.device) + 0.5 - places[:, :, axis, None] * (cells / pixels)
         for axis, cells, pixels in ((1, size[0], image[0]), (0, size[1], image[1]))
@@ -21,11 +21,11 @@ def heatmaps(places: Tensor, *, image: tuple[int, int], size: tuple[int, int], s
     return down[:, :, :, None] * across[:, :, None, :]
 
 
-def places_of(maps: Tensor, *, image: tuple[int, int]) -> tuple[Tensor, Tensor]:
-    """Maps (B, K, rows, columns) -> where each is highest (B, K, 2), in pixels, and how high (B, K).
+def keypoints_of(maps: Tensor, *, image: tuple[int, int]) -> tuple[Tensor, Tensor]:
+    """Heat maps (B, K, rows, columns) -> positions of the maxima (B, K, 2), in pixels, and their values (B, K).
 
-    Between cells by a parabola through the logarithms beside the maximum, which is exact for a Gaussian (Zhang et al.
-    2020, without their second smoothing); at an edge the cell's centre.
+    Sub-cell positions come from a parabola through the logarithms next to the maximum, which is exact for a Gaussian
+    (Zhang et al. 2020, DARK, without their smoothing); at an edge the cell's centre is used.
     """
     size = maps.shape[2:]
     high, at = maps.flatten(2).max(2)
@@ -41,7 +41,7 @@ def places_of(maps: Tensor, *, image: tuple[int, int]) -> tuple[Tensor, Tensor]:
 
 
 def _between(line: Tensor, cell: Tensor) -> Tensor:
-    """How far from a line's highest cell (B, K) its parabola (B, K, N) is highest: at most half a cell."""
+    """The offset of the parabola's maximum from the highest cell (B, K) of a line (B, K, N), at most half a cell."""
     last = line.shape[-1] - 1
     before, here, after = (line.gather(2, (cell + step).clamp(0, last)[:, :, None]).squeeze(2) for step in (-1, 0, 1))
     bend = before - 2 * here + after

@@ -1,4 +1,4 @@
-"""Counting the levels of images in Triton, as an operator of torch that a compiled step launches like its own."""
+"""Histograms of images in Triton, as a torch operator that compiled code can call."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -9,12 +9,12 @@ import triton.language as tl
 from torch import Tensor
 from torch.library import triton_op, wrap_triton
 
-PART, BLOCK = 16384, 1024  # pixels that a program counts, and how many at once
+PART, BLOCK = 16384, 1024  # pixels per program, and per iteration
 
 
 @triton_op("headway::histograms", mutates_args={})
 def counted(images: Tensor, asked_B: Tensor) -> Tensor:
-    """Bytes (B, 3, N) -> pixels of each level (B, 3, 256), 0 for images not asked about (B,)."""
+    """Bytes (B, 3, N) -> counts (B, 3, 256), 0 for images not requested (B,)."""
     images, asked_B = images.contiguous(), asked_B.contiguous()
     rows, colours, pixels = images.shape
     count = images.new_zeros((rows, colours, 256), dtype=torch.int32)
@@ -27,7 +27,7 @@ def counted(images: Tensor, asked_B: Tensor) -> Tensor:
 
 @triton.jit
 def count_levels(images_ptr, asked_ptr, count_ptr, pixels, colours, PART: tl.constexpr, BLOCK: tl.constexpr):
-    """PART pixels of one colour of one image, BLOCK at a time, added to what the other parts have."""
+    """Add the histogram of PART pixels of one channel of one image to the counts."""
     row = tl.program_id(0).to(tl.int64)
     if tl.load(asked_ptr + row // colours):
         first = tl.program_id(1) * PART

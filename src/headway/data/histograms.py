@@ -1,7 +1,7 @@
-"""How many pixels of an image have each level, counted for those images alone that somebody asks about.
+"""Histograms of the levels of images, only for the images that need one.
 
-torch counts by adding 1 to a place in memory for every pixel of every image. On a GPU that takes longer than all else
-that is done to an image, so a compiled step has a Triton kernel, which leaves at once where nobody asks.
+torch's scatter_add over all pixels of all images takes longer on a GPU than the rest of the augmentation, so compiled
+code uses a Triton kernel that returns at once for images that are not requested.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ LEVELS = 256
 
 
 def histograms(images: Tensor, asked_B: Tensor) -> Tensor:
-    """Bytes (B, 3, N) -> pixels of each level (B, 3, 256), of images not asked about (B,) perhaps 0."""
+    """Bytes (B, 3, N) -> counts (B, 3, 256), undefined for images not requested (B,)."""
     if images.is_cuda and torch.compiler.is_compiling() and not triton_missing():
-        from headway.data.histogram_tiles import counted  # where there is Triton
+        from headway.data.histogram_tiles import counted  # needs Triton
 
         found: Tensor = counted(images, asked_B)
         return found

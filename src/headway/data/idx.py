@@ -1,4 +1,4 @@
-"""IDX, the format MNIST came in: a magic number, sizes, then bytes; plain or gzipped."""
+"""The IDX format of MNIST: a magic number, sizes, then bytes; plain or gzipped."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from headway.data.files import read_bytes
 from headway.errors import DataError
 
-BYTE = 8  # the code of unsigned bytes, the only kind of number that is read
+BYTE = 8  # the type code of unsigned bytes, the only supported type
 
 
 def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
-    """An array of bytes with so many dimensions. Raises DataError naming the file and what it says of itself."""
+    """An array of bytes of `dimensions` dimensions. Raises DataError naming the file and its header."""
     data = read_bytes(path)
     head = 4 + 4 * dimensions
     if len(data) < head or data[:2] != b"\0\0":

@@ -1,4 +1,4 @@
-"""One picture as Pillow reads it: checked from its header on, brought to three colours and a square of one size."""
+"""Decoding images with Pillow: header checked first, converted to RGB, resized and cropped to a square."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from headway.errors import DataError
 
 Pixels = NDArray[np.uint8]
-LARGEST = 64_000_000  # pixels: a small file can claim far more than memory holds
-# Those that Pillow decodes by itself, without another program.
+MAX_PIXELS = 64_000_000  # a small file can claim more pixels than memory holds
+# Formats that Pillow decodes without external programs.
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
-HELD = 64  # pictures in memory at a time
-RULE = "square 1"  # part of every cache's key: changes when the same file would give other pixels
+BATCH = 64  # encoded images in memory at a time
+RULE = "square 1"  # part of cache keys; change it when decoding changes
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """A picture before it is decoded: what errors call it, its class, and a file's bytes or grey pixels (H, W)."""
+class EncodedImage:
+    """An image before decoding: its name in errors, its class, and the bytes of a file or grey pixels (H, W)."""
 
     where: str
     label: int
@@ -35,50 +35,50 @@ class Picture:
 
     @property
     def data(self) -> bytes:
-        """What the picture is, for a digest."""
+        """The content, for a digest."""
         return self.content if isinstance(self.content, bytes) else self.content.tobytes()
 
 
-def decode_all(
-    pictures: Iterable[Picture], size: int, how: Callable[[Picture, int], Pixels] | None = None
-) -> Iterator[tuple[Picture, Pixels | DataError]]:
-    """Each picture with its pixels, or with what is wrong with it, in order; several are decoded at a time."""
+def decode_each(
+    images: Iterable[EncodedImage], size: int, how: Callable[[EncodedImage, int], Pixels] | None = None
+) -> Iterator[tuple[EncodedImage, Pixels | DataError]]:
+    """Decode images in order with threads -> each image with its pixels, or with the error."""
     how = how or decode
 
-    def one(picture: Picture) -> Pixels | DataError:
+    def one(picture: EncodedImage) -> Pixels | DataError:
         try:
             return how(picture, size)
         except DataError as error:
             return error
 
-    # Pillow warns of what is checked here; the filter belongs to all threads, so that it is set around them.
+    # Pillow warns about what is checked here; warning filters are global, so they are set around the threads.
     with warnings.catch_warnings(), ThreadPoolExecutor(min(os.cpu_count() or 1, 8)) as pool:
         warnings.simplefilter("ignore")
-        waiting = iter(pictures)
-        while held := list(islice(waiting, HELD)):
+        waiting = iter(images)
+        while held := list(islice(waiting, BATCH)):
             yield from zip(held, pool.map(one, held), strict=True)
 
 
-def decoded(
-    pictures: Iterable[Picture], size: int, how: Callable[[Picture, int], Pixels] | None = None
+def decode_images(
+    images: Iterable[EncodedImage], size: int, how: Callable[[EncodedImage, int], Pixels] | None = None
 ) -> list[Pixels]:
-    """Every picture, or DataError of the first that cannot be read."""
+    """The pixels of all images. Raises DataError for the first that cannot be read."""
     pixels: list[Pixels] = []
-    for _, found in decode_all(pictures, size, how):
+    for _, found in decode_each(images, size, how):
         if isinstance(found, DataError):
             raise found
         pixels.append(found)
     return pixels
 
 
-def decode(picture: Picture, size: int) -> Pixels:
-    """A picture as (3, size, size): its shorter side becomes `size`, then the centre is cut out.
+def decode(picture: EncodedImage, size: int) -> Pixels:
+    """An image as (3, size, size): its shorter side is resized to `size`, then the centre is cropped.
 
-    The first frame counts, turned as EXIF says; what is transparent is laid on white; 16 bits become 8. Raises
-    DataError naming the file and what is wrong with it.
+    Only the first frame is used, rotated as EXIF says; transparency is blended with white; 16 bits become 8. Raises
+    DataError naming the file and the problem.
     """
     if isinstance(picture.content, bytes):
-        image = opened(picture.content, picture.where)
+        image = open_image(picture.content, picture.where)
     else:
         image = Image.fromarray(picture.content)
     width, height = image.size
@@ -90,8 +90,8 @@ def decode(picture: Picture, size: int) -> Pixels:
     return pixels
 
 
-def opened(data: bytes, where: str) -> Image.Image:
-    """A file as an RGB image, turned as EXIF says. Raises DataError naming what is wrong."""
+def open_image(data: bytes, where: str) -> Image.Image:
+    """A file as an RGB image, rotated as EXIF says. Raises DataError naming the problem."""
     if not data:
         raise DataError(f"{where}: an empty file, expected an image")
     try:
@@ -102,8 +102,8 @@ def opened(data: bytes, where: str) -> Image.Image:
     except DataError:
         raise
     except Image.DecompressionBombError:
-        raise DataError(f"{where}: more than the {LARGEST:,} pixels allowed") from None
-    except Exception as error:  # its readers raise whatever a wrong byte leads them to
+        raise DataError(f"{where}: more than the {MAX_PIXELS:,} pixels allowed") from None
+    except Exception as error:  # Pillow's readers may raise anything on invalid bytes
         reason = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, UnidentifiedImageError):
             reason = f"none of {', '.join(FORMATS)}; it begins with {data[:8]!r}"
@@ -111,16 +111,16 @@ def opened(data: bytes, where: str) -> Image.Image:
 
 
 def _expect_size(image: Image.Image, where: str) -> None:
-    """From the header alone, before a pixel is decoded."""
+    """Check the size in the header, before decoding."""
     width, height = image.size
-    if width * height > LARGEST:
-        raise DataError(f"{where}: {width:,} × {height:,} pixels, allowed: at most {LARGEST:,}")
+    if width * height > MAX_PIXELS:
+        raise DataError(f"{where}: {width:,} × {height:,} pixels, allowed: at most {MAX_PIXELS:,}")
     if not width * height:
         raise DataError(f"{where}: {width} × {height} pixels, expected at least one")
 
 
 def _eight_bits(image: Image.Image, where: str) -> Image.Image:
-    """Any mode as RGB."""
+    """An image of any mode as 8-bit RGB."""
     if image.mode == "F":
         raise DataError(f"{where}: pixels are 32-bit floats, allowed: 8 or 16 bits")
     if image.mode.startswith("I"):

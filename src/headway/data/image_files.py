@@ -1,4 +1,4 @@
-"""Where pictures lie: a folder for each class, rows of a parquet file, IDX files. Each split can be read again."""
+"""Finding labelled images: a folder per class, a parquet file, or IDX files. Each split can be iterated repeatedly."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from typing import Any, Protocol
 
 from headway.data.files import listing, names, read_bytes, read_lines, without_gz
 from headway.data.idx import read_idx
-from headway.data.image_decoding import ENDINGS, Picture
+from headway.data.image_decoding import ENDINGS, EncodedImage
 from headway.data.tables import open_parquet
 from headway.errors import DataError
 
 IDX = (("-images-idx3-ubyte", "-labels-idx1-ubyte"), ("-images.idx3-ubyte", "-labels.idx1-ubyte"))
-SPLITS = ("train", "val", "test")  # folders of these names hold splits, others classes
+SPLITS = ("train", "val", "test")  # folders of these names are splits, others are classes
 ALIASES = {"valid": "val", "validation": "val", "dev": "val", "t10k": "test"}
-NAMES = "classes.txt"  # beside parquet or IDX: a class a line, in the order of their numbers
+NAMES = "classes.txt"  # beside parquet or IDX: one class name per line, by class index
 IMAGE_COLUMNS, LABEL_COLUMNS = ("image", "img", "picture"), ("label", "labels", "class", "fine_label")
 
 
 class Split(Protocol):
-    """Pictures that can be gone through again and again."""
+    """Images that can be iterated repeatedly."""
 
-    def __iter__(self) -> Iterator[Picture]: ...
+    def __iter__(self) -> Iterator[EncodedImage]: ...
 
     def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ClassFolders:
-    """The files of class folders with the number of each one's class."""
+    """The files of class folders with their class indices."""
 
     files: tuple[tuple[Path, int], ...]
 
     def __len__(self) -> int:
         return len(self.files)
 
-    def __iter__(self) -> Iterator[Picture]:
+    def __iter__(self) -> Iterator[EncodedImage]:
         for path, label in self.files:
-            yield Picture(str(path), label, read_bytes(path))
+            yield EncodedImage(str(path), label, read_bytes(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,17 @@ class IdxFiles:
     def __len__(self) -> int:
         return len(read_idx(self.labels, dimensions=1))
 
-    def __iter__(self) -> Iterator[Picture]:
+    def __iter__(self) -> Iterator[EncodedImage]:
         images, labels = read_idx(self.images, dimensions=3), read_idx(self.labels, dimensions=1)
         if len(images) != len(labels):
             raise DataError(f"{self.images}: {len(images):,} images, {self.labels.name} has {len(labels):,} labels")
         for number, (pixels, label) in enumerate(zip(images, labels, strict=True), 1):
-            yield Picture(f"{self.images}: image {number}", int(label), pixels)
+            yield EncodedImage(f"{self.images}: image {number}", int(label), pixels)
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetRows:
-    """Rows with the bytes of an image and a label, a number or, with `words`, one of these."""
+    """Rows with the bytes of an image and a label: a number, or one of `words`."""
 
     path: Path
     image: str
@@ -74,7 +74,7 @@ class ParquetRows:
         with open_parquet(self.path) as file:
             return int(file.metadata.num_rows)
 
-    def __iter__(self) -> Iterator[Picture]:
+    def __iter__(self) -> Iterator[EncodedImage]:
         number = 0
         numbers = {word: n for n, word in enumerate(self.words)}
         with open_parquet(self.path) as file:
@@ -82,7 +82,7 @@ class ParquetRows:
                 for row in batch.to_pylist():
                     number += 1
                     where = f"{self.path}: row {number}"
-                    yield Picture(where, _number(where, row[self.label], numbers), _bytes(where, row[self.image]))
+                    yield EncodedImage(where, _number(where, row[self.label], numbers), _bytes(where, row[self.image]))
 
 
 def _number(where: str, value: Any, numbers: dict[str, int]) -> int:
@@ -104,9 +104,9 @@ def _bytes(where: str, value: Any) -> bytes:
 def find_splits(
     path: Path, classes: tuple[str, ...], endings: tuple[str, ...] = ENDINGS
 ) -> tuple[dict[str, Split], tuple[str, ...]]:
-    """The splits there are, by name, and the names of the classes, () where only the labels can tell.
+    """The splits by name, and the class names, () if they follow from the labels only.
 
-    Raises DataError that says what was looked for.
+    Raises DataError naming the expected files.
     """
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
@@ -137,7 +137,7 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _split(name: str) -> str:
-    name = name.split("-0")[0]  # train-00000-of-00001, as the hub names its files
+    name = name.split("-0")[0]  # train-00000-of-00001, as on the Hugging Face hub
     return ALIASES.get(name, name)
 
 
@@ -152,10 +152,10 @@ def _class_folders(folder: Path, classes: tuple[str, ...], endings: tuple[str, .
     there, known = _folders(folder), _some(classes)
     if there and not any(each.name in classes for each in there):
         named = _some([each.name for each in there])
-        raise DataError(f"{folder}: no folder is called like one of the classes; folders: {named}; classes: {known}")
+        raise DataError(f"{folder}: no folder has the name of a class; folders: {named}; classes: {known}")
     for each in there:
         if each.name not in classes:
-            raise DataError(f"{each}: no such class; there are: {known}")
+            raise DataError(f"{each}: unknown class; classes: {known}")
         files = sorted(path for path in each.rglob("*") if path.suffix.lower() in endings and path.is_file())
         if not files:
             files_there = names(listing(each), most=5)
@@ -214,7 +214,7 @@ def _column(path: Path, columns: list[str], wanted: tuple[str, ...], what: str) 
 
 
 def _hub_names(metadata: Any, label: str) -> tuple[str, ...]:
-    """Class names where the file carries them as the Hugging Face hub writes them."""
+    """Class names from the metadata that the Hugging Face hub writes."""
     try:
         features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
         return tuple(map(str, features[label]["names"]))

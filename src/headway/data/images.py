@@ -1,4 +1,4 @@
-"""Images with classes, by split: found, checked, decoded once into a memory-mapped store, and a tenth held out."""
+"""Labelled images by split: checked, decoded once into a memory-mapped store, with a tenth held out."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.data import image_decoding as pictures
-from headway.data import spectrograms
-from headway.data.image_decoding import RULE, Picture, Pixels, decode_all
+from headway.data import image_decoding, spectrograms
+from headway.data.image_decoding import RULE, EncodedImage, Pixels, decode_each
 from headway.data.image_files import Split, find_splits
 from headway.data.spectrograms import Spectrogram
 from headway.data.token_store import fingerprint
 from headway.errors import DataError
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 Labels = NDArray[np.int64]
-Progress = Callable[[str, int, int], None]  # what is done, how many are, of how many
-NAMED = 20  # bad files a store remembers by name
+Progress = Callable[[str, int, int], None]  # (description, done, total)
+NAMED = 20  # bad files that a store names
 PIXELS, LABELS, FACTS = "pixels.u8", "labels.i64", "facts.json"
 
 
@@ -51,25 +50,25 @@ class Images:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageReading:
-    """How images are read: their size, the classes if known, the split to validate on, and what a bad file means."""
+    """How images are read: size, classes if known, the split to validate on, and whether to skip bad files."""
 
     size: int
     classes: tuple[str, ...] = ()
     val: str = ""
     skip_bad: bool = False
-    to_train: bool = True  # else only to be judged: nothing is held out, and a class may have no image
+    to_train: bool = True  # False: for evaluation, nothing is held out, and a class may have no image
     cache: Path
-    sound: Spectrogram | None = None  # the files are sounds, read as pictures of one channel
+    sound: Spectrogram | None = None  # the files are sounds, read as spectrograms of one channel
 
     @property
     def channels(self) -> int:
-        """Of what is read."""
+        """Channels of the images."""
         return 3 if self.sound is None else 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """What one pass over a split's files tells: digest and class of each picture."""
+class _Scanned:
+    """The digest and class of each image of a split."""
 
     digests: list[bytes]
     labels: Labels
@@ -82,8 +81,8 @@ class _Known:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """Some pictures of a split."""
+class _Subset:
+    """A subset of a split."""
 
     split: Split
     chosen: NDArray[np.bool_]
@@ -91,18 +90,18 @@ class _Part:
     def __len__(self) -> int:
         return int(self.chosen.sum())
 
-    def __iter__(self) -> Iterator[Picture]:
-        return (picture for picture, chosen in zip(self.split, self.chosen, strict=True) if chosen)
+    def __iter__(self) -> Iterator[EncodedImage]:
+        return (image for image, chosen in zip(self.split, self.chosen, strict=True) if chosen)
 
 
 def load_images(path: Path, reading: ImageReading, progress: Progress = lambda what, done, total: None) -> Images:
-    """Everything under a path, checked and decoded. Raises DataError naming the first thing that is wrong."""
-    endings = pictures.ENDINGS if reading.sound is None else spectrograms.ENDINGS
+    """The images at a path, checked and decoded. Raises DataError naming the first problem."""
+    endings = image_decoding.ENDINGS if reading.sound is None else spectrograms.ENDINGS
     splits, classes = find_splits(path, reading.classes, endings)
     splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != "train", name))}
     if "train" not in splits:
         raise DataError(f"{path}: no train split; splits: {', '.join(splits)}")
-    known = {name: _look(f"reading {name}", split, progress) for name, split in splits.items()}
+    known = {name: _scan(f"reading {name}", split, progress) for name, split in splits.items()}
     classes = classes or _counted(path, known["train"].labels)
     for name, found in known.items():
         _expect_labels(path, splits[name], name, found.labels, classes)
@@ -116,27 +115,27 @@ def load_images(path: Path, reading: ImageReading, progress: Progress = lambda w
         held = held_out(known["train"].digests, known["train"].labels)
         whole, all_known = splits["train"], known["train"]
         for name, chosen in (("train", ~held), ("val", held)):
-            splits[name] = _Part(whole, chosen)
+            splits[name] = _Subset(whole, chosen)
             digests = [digest for digest, each in zip(all_known.digests, chosen, strict=True) if each]
-            known[name] = _Known(digests, all_known.labels[chosen])
+            known[name] = _Scanned(digests, all_known.labels[chosen])
     contents = {name: found.digest(classes) for name, found in known.items()}
     stores: dict[str, ImageStore] = {}
     bad: dict[str, list[str]] = {}
     for name, split in splits.items():
         rule = RULE if reading.sound is None else reading.sound.rule
         folder = reading.cache / f"images-{fingerprint([contents[name], str(reading.size), rule])}"
-        stores[name], bad[name] = store_pictures(folder, split, reading, f"decoding {name}", progress)
+        stores[name], bad[name] = store_images(folder, split, reading, f"decoding {name}", progress)
     wrong = [each for found in bad.values() for each in found]
     if wrong and not reading.skip_bad:
         total = sum(map(len, splits.values()))
-        raise DataError(f"{wrong[0]}; {len(wrong):,} of {total:,} are bad; --data.skip_bad true leaves them out")
+        raise DataError(f"{wrong[0]}; {len(wrong):,} of {total:,} are bad; pass --data.skip_bad true to skip them")
     if reading.to_train:
         _expect_enough(path, stores["train"].labels, classes)
     return Images(name=str(path), classes=classes, splits=stores, contents=contents, left_out=len(wrong))
 
 
 def held_out(digests: list[bytes], labels: Labels) -> NDArray[np.bool_]:
-    """Which pictures are val: of each class a tenth, at least one, with the smallest digests; copies stay together."""
+    """The mask of images held out for val: a tenth of each class by smallest digest, so that copies stay together."""
     held = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         rows = sorted(np.flatnonzero(labels == label), key=lambda row: digests[row])
@@ -146,8 +145,8 @@ def held_out(digests: list[bytes], labels: Labels) -> NDArray[np.bool_]:
     return held
 
 
-def part_of(store: ImageStore, share: float) -> ImageStore:
-    """This share of each class, at least one image: the first ones in an order that is always the same."""
+def class_subset(store: ImageStore, share: float) -> ImageStore:
+    """A fraction of each class, at least one image each: the first ones of a fixed permutation."""
     order = np.random.default_rng(0).permutation(len(store))
     chosen = np.zeros(len(store), bool)
     for label in np.unique(store.labels):
@@ -156,17 +155,17 @@ def part_of(store: ImageStore, share: float) -> ImageStore:
     return ImageStore(store.pixels[chosen], store.labels[chosen])
 
 
-def _look(what: str, split: Split, progress: Progress) -> _Known:
+def _scan(what: str, split: Split, progress: Progress) -> _Scanned:
     digests, labels, total = [], [], len(split)
-    for picture in split:
-        digests.append(hashlib.sha256(picture.data).digest())
-        labels.append(picture.label)
+    for image in split:
+        digests.append(hashlib.sha256(image.data).digest())
+        labels.append(image.label)
         progress(what, len(labels), total)
-    return _Known(digests, np.asarray(labels, np.int64))
+    return _Scanned(digests, np.asarray(labels, np.int64))
 
 
 def _counted(path: Path, labels: Labels) -> tuple[str, ...]:
-    """Classes without names, by number: all from 0 to the largest label must be there."""
+    """Class names for labels 0 … n - 1, all of which must occur."""
     found = np.unique(labels)
     most = len(found) - 1
     if len(found) and (found[0] != 0 or found[-1] != most):
@@ -181,12 +180,12 @@ def _expect_labels(path: Path, split: Split, name: str, labels: Labels, classes:
     wrong = np.flatnonzero((labels < 0) | (labels >= len(classes)))
     if len(wrong):
         row = int(wrong[0])
-        where = next(picture.where for n, picture in enumerate(split) if n == row)
+        where = next(image.where for n, image in enumerate(split) if n == row)
         raise DataError(f"{where}: label {labels[row]}, allowed: 0 to {len(classes) - 1}")
 
 
 def _expect_enough(path: Path, labels: Labels, classes: tuple[str, ...], least: int = 1) -> None:
-    """Raise DataError for a training set of one class, or with a class that has too few images."""
+    """Raise DataError for a training set of one class, or a class with fewer than `least` images."""
     if len(classes) < 2:
         raise DataError(f"{path}: {len(classes)} class ({', '.join(classes)}), expected at least 2")
     for number, count in enumerate(np.bincount(labels, minlength=len(classes))):
@@ -194,13 +193,13 @@ def _expect_enough(path: Path, labels: Labels, classes: tuple[str, ...], least: 
             raise DataError(f"{path}: class {classes[number]!r} has {count} image in train, expected at least {least}")
 
 
-def store_pictures(
-    folder: Path, split: Iterable[Picture], reading: ImageReading, what: str, progress: Progress
+def store_images(
+    folder: Path, split: Iterable[EncodedImage], reading: ImageReading, what: str, progress: Progress
 ) -> tuple[ImageStore, list[str]]:
-    """The store in this folder, made first where there is none, and what was wrong with pictures left out of it."""
+    """The store in this folder, created if necessary, and the errors of images that are not in it."""
     if not folder.exists() or problems(folder):
         discard(folder)
-        with committing(folder, shared=True) as draft:
+        with commit_folder(folder, shared=True) as draft:
             labels: list[int] = []
             bad: list[str] = []
             total = len(split)  # type: ignore[arg-type]
@@ -208,12 +207,12 @@ def store_pictures(
             def fill(path: Path) -> None:
                 with path.open("wb") as file:
                     how = None if reading.sound is None else reading.sound.decode
-                    for picture, pixels in decode_all(split, reading.size, how):
+                    for image, pixels in decode_each(split, reading.size, how):
                         if isinstance(pixels, DataError):
                             bad.append(str(pixels))
                         else:
                             file.write(pixels.tobytes())
-                            labels.append(picture.label)
+                            labels.append(image.label)
                         progress(what, len(labels) + len(bad), total)
 
             draft.write(PIXELS, fill)
@@ -224,7 +223,7 @@ def store_pictures(
 
 
 def open_store(folder: Path, size: int, channels: int = 3) -> ImageStore:
-    """A store that is there."""
+    """Open an existing store."""
     labels = np.fromfile(folder / LABELS, np.int64)
     if not len(labels):
         return ImageStore(np.zeros((0, channels, size, size), np.uint8), labels)

@@ -1,4 +1,4 @@
-"""Texts with a class each, as tokens: a user's own, kept on disk, or `needle`, made as it is asked for."""
+"""Labelled texts as tokens: from files, stored on disk, or the built-in `needle`, generated on demand."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.data.config import DataConfig
-from headway.data.datasets import load_labelled
-from headway.data.digests import contents
+from headway.data.datasets import find_dataset
+from headway.data.digests import split_digests
 from headway.data.synthetic.needle import CLASSES, COUNTS, WORDS, Needle
-from headway.data.token_store import TokenStore, fingerprint, stored
+from headway.data.text_files import ParallelText, load_parallel
+from headway.data.token_store import TokenStore, fingerprint, store_tokens
 from headway.data.tokenizers import Tokenizer, Word
 from headway.errors import ConfigError, DataError
 
 Tokens = NDArray[np.int64]
-NEEDLE = "needle"
 
 
-class Texts(Protocol):
-    """A split: the class of each text, how many tokens it has, and the tokens themselves."""
+class TextSplit(Protocol):
+    """A split: class, number of tokens and tokens of each text."""
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -36,13 +36,13 @@ class Texts(Protocol):
         ...
 
     def tokens(self, number: int) -> Tokens:
-        """Those of one text, nothing added."""
+        """The tokens of one text, without special tokens."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTexts:
-    """Texts that were tokenised once."""
+    """Texts in a token store."""
 
     store: TokenStore
     labels: NDArray[np.int64]
@@ -53,41 +53,52 @@ class StoredTexts:
         return self.store.lengths
 
     def tokens(self, number: int) -> Tokens:
-        """Those of one text."""
+        """The tokens of one text."""
         return self.store[number].astype(np.int64)
 
 
 class NeedleTexts:
-    """Documents of `needle`; `ids` has the token of each of its words."""
+    """Documents of `needle`; `ids` maps its words to tokens."""
 
     def __init__(self, split: Needle, ids: NDArray[np.int64]) -> None:
         self.split, self.ids = split, ids
         self.labels, self.lengths = split.labels, split.lengths
 
     def tokens(self, number: int) -> Tokens:
-        """Those of one document."""
+        """The tokens of one document."""
         return self.ids[self.split.document(number, int(self.lengths[number]))]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Documents:
-    """Texts by split with the names of their classes, their tokenizer, and a digest of each split."""
+class LabelledTexts:
+    """Labelled texts by split, with class names, tokenizer, and a digest of each split."""
 
     classes: tuple[str, ...]
-    splits: Mapping[str, Texts]
+    splits: Mapping[str, TextSplit]
     tokenizer: Tokenizer
     contents: dict[str, str]
 
 
-def load_documents(data: DataConfig, tokenizer: Tokenizer | None, *, room: int) -> Documents:
-    """The texts a run is told to read; `room` is how many tokens of one can be read, and how long `needle` makes them.
+def load_labelled_texts(data: DataConfig, tokenizer: Tokenizer | None, *, room: int) -> LabelledTexts:
+    """Texts with classes by name, or by path: a table with columns `label` and `text`, or a folder of one per split.
 
-    Raises DataError for a class that training never sees, or what cannot be read.
+    `room` is the most tokens of a text that a model reads, and the length of `needle` documents. Raises DataError for
+    a class that train does not have, or what cannot be read.
     """
-    if data.spec == NEEDLE:
-        return _needle(data, tokenizer, room)
-    text = load_labelled(data.spec, errors=data.errors)
-    found = contents(text)
+    dataset = find_dataset(data.spec, "texts with classes")
+    if dataset is not None:
+        made: LabelledTexts = dataset.load(data, tokenizer, room)
+        return made
+    text = load_parallel(data.spec, "label", "text", errors=data.errors)
+    return tokenise(text, data, tokenizer)
+
+
+def tokenise(text: ParallelText, data: DataConfig, tokenizer: Tokenizer | None) -> LabelledTexts:
+    """Pairs of class and text, tokenised and stored; without a tokenizer one is trained on the training split.
+
+    Raises DataError for a class that train does not have.
+    """
+    found = split_digests(text)
     labels = {split: [label for label, _ in text.pairs(split)] for split in text.splits}
     classes = data.classes or tuple(sorted(set(labels["train"])))
     numbers = {name: number for number, name in enumerate(classes)}
@@ -102,11 +113,14 @@ def load_documents(data: DataConfig, tokenizer: Tokenizer | None, *, room: int) 
     for split, names in labels.items():
         key = fingerprint([found[split], "texts", tokenizer.content_hash])
         lines = tokenizer.encode_lines(line for _, line in text.pairs(split))
-        splits[split] = StoredTexts(stored(cache / f"texts-{key}", lines), np.asarray([numbers[n] for n in names]))
-    return Documents(classes=classes, splits=splits, tokenizer=tokenizer, contents=found)
+        splits[split] = StoredTexts(
+            store_tokens(cache / f"texts-{key}", lines), np.asarray([numbers[n] for n in names])
+        )
+    return LabelledTexts(classes=classes, splits=splits, tokenizer=tokenizer, contents=found)
 
 
-def _needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> Documents:
+def load_needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> LabelledTexts:
+    """The built-in documents, up to `room` words long. Raises ConfigError unless the tokenizer is by words."""
     if not isinstance(data.tokenizer, Word):
         kind = type(data.tokenizer).__name__.lower()
         raise ConfigError(f"data.tokenizer={kind}, allowed for needle: word")
@@ -114,7 +128,7 @@ def _needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> Documen
         tokenizer = Tokenizer.train(data.tokenizer, [" ".join(WORDS)])
     ids = np.asarray([tokenizer.encode(word)[0] for word in WORDS])
     made = {split: Needle(split, room) for split in COUNTS}
-    return Documents(
+    return LabelledTexts(
         classes=CLASSES,
         splits={split: NeedleTexts(each, ids) for split, each in made.items()},
         tokenizer=tokenizer,

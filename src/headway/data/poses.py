@@ -1,4 +1,4 @@
-"""People with keypoints, by split, and the built-in `figures`."""
+"""Images of people with keypoints by split, and the built-in set `figures`."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from headway.data.image_decoding import Pixels
 from headway.data.images import Progress
 from headway.data.synthetic.stick_figures import figures
 from headway.errors import DataError
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float32]]
 COUNTS = {"train": 6_000, "val": 1_000, "test": 1_000}
-CHUNK = 500  # figures drawn at a time
-VERSION = "1"  # of the drawings: another one is another data set
+CHUNK = 500  # figures generated at a time
+VERSION = "1"  # of the generator; part of the cache key
 PIXELS, KEYPOINTS, AREAS = "pixels.u8", "keypoints.f32", "areas.f32"
 
 
 @dataclass(frozen=True, slots=True)
 class PoseStore:
-    """Pictures (N, 3, S, S), keypoints (N, 17, 3) as x, y in their pixels and seen, and areas (N,) in their pixels."""
+    """Images (N, 3, S, S), keypoints (N, 17, 3) as x, y in pixels and visibility, and areas (N,) in square pixels."""
 
     pixels: Pixels
     keypoints: Floats
@@ -35,7 +35,7 @@ class PoseStore:
 
     @property
     def boxes(self) -> Floats:
-        """Those around the labelled keypoints (N, 4) as x, y, width, height."""
+        """The boxes around the labelled keypoints (N, 4) as x, y, width, height."""
         seen = self.keypoints[:, :, 2:] > 0
         low = np.where(seen, self.keypoints[:, :, :2], np.inf).min(1)
         high = np.where(seen, self.keypoints[:, :, :2], -np.inf).max(1)
@@ -52,7 +52,7 @@ class Poses:
 
 
 def load_figures(size: int, cache: Path, progress: Progress) -> Poses:
-    """The built-in set, drawn once and kept. Raises DataError for a size too small to tell eyes apart."""
+    """The built-in set, generated once and cached. Raises DataError for a size below 32."""
     if size < 32:
         raise DataError(f"figures at {size} pixels, allowed: 32 and above")
     splits: dict[str, PoseStore] = {}
@@ -68,10 +68,10 @@ def load_figures(size: int, cache: Path, progress: Progress) -> Poses:
 def _draw(folder: Path, size: int, count: int, number: int, progress: Progress) -> None:
     parts = []
     for at in range(0, count, CHUNK):
-        # Each chunk has a seed of its own, so that a set can grow without what it has becoming another.
+        # Each chunk has its own seed, so that a larger set begins with the smaller one.
         parts.append(figures(min(CHUNK, count - at), size=size, seed=100_000 * number + at))
         progress("drawing figures", at + len(parts[-1].areas), count)
-    with committing(folder, shared=True) as draft:
+    with commit_folder(folder, shared=True) as draft:
         draft.write(PIXELS, np.concatenate([part.pixels for part in parts]).tofile)
         draft.write(KEYPOINTS, np.concatenate([part.keypoints for part in parts]).tofile)
         draft.write(AREAS, np.concatenate([part.areas for part in parts]).tofile)
@@ -85,7 +85,7 @@ def _opened(folder: Path, size: int) -> PoseStore:
 
 
 def digest(store: PoseStore) -> str:
-    """Of what a split shows and says."""
+    """The digest of images and keypoints."""
     whole = hashlib.sha256(store.pixels.tobytes())
     whole.update(store.keypoints.tobytes())
     return whole.hexdigest()

@@ -1,20 +1,23 @@
-"""The special tokens of a vocabulary that was made elsewhere, by id instead of by name."""
+"""The special tokens of an imported vocabulary, by id instead of by name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
-    """Which ids steer a model, as its own config says; None or empty: it has no such token."""
+class SpecialTokens:
+    """The ids of special tokens; None or empty where the vocabulary has no such token."""
 
-    pad: int | None = None
-    unk: int | None = None
+    name: ClassVar[str] = "marks"  # its `type` in config.yaml
+
+    pad: int | None = None  # fills up the rows of a batch
+    unk: int | None = None  # stands for what the vocabulary lacks
     start: int | None = None  # what a decoder is given first; before a text of a masked model
     stop: int | None = None  # after a source, and what ends a target
     stops: tuple[int, ...] = ()  # any of these ends a text
-    mask: int | None = None
+    mask: int | None = None  # stands for a hidden token of a masked language model
     before: tuple[int, ...] = ()  # what is put in front of every text
     after: tuple[int, ...] = ()  # and behind it, where it is read as a whole
     banned: tuple[int, ...] = ()  # never written

@@ -1,4 +1,4 @@
-"""Sounds as pictures: a spectrogram of one channel whose rows are pitches and whose columns are moments."""
+"""Sounds as images: spectrograms of one channel, with frequencies as rows and time as columns."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.config import positive
-from headway.data.image_decoding import Picture, Pixels
+from headway.data.image_decoding import EncodedImage, Pixels
 from headway.data.wav import Wave, decode_wav
 from headway.errors import ConfigError
 
 ENDINGS = (".wav",)
-RANGE = 80.0  # decibels below a sound's loudest moment that are still seen
-RULE = "sound 1"  # part of every cache's key: changes when the same sound would give other pixels
+RANGE = 80.0  # dynamic range in decibels below the loudest value
+RULE = "sound 1"  # part of cache keys; change it when the spectrogram changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spectrogram:
-    """How a sound becomes a picture: power by time and pitch, in decibels below its loudest.
+    """Settings of the spectrogram: power by time and frequency, in decibels relative to the maximum.
 
-    Pitches are evenly spaced in octaves (mel is so above 1 kHz only, and cannot tell low notes apart).
+    Frequency bands are spaced logarithmically (the mel scale is so only above 1 kHz, and cannot resolve low notes).
     """
 
-    rate: int = 16_000  # samples a second, to which every file is brought
-    seconds: float = 1.0  # the middle of a longer sound is cut out, silence put after a shorter one
-    window: int = 2048  # samples of a moment
-    lowest: float = 80.0  # hertz; the highest is half the rate
+    rate: int = 16_000  # samples per second, to which every file is resampled
+    seconds: float = 1.0  # a longer sound is cropped to its middle, a shorter one padded with silence
+    window: int = 2048  # samples of the FFT window
+    lowest: float = 80.0  # Hz; the highest frequency is half the rate
 
     def __post_init__(self) -> None:
         positive("task.sound.rate", self.rate)
@@ -42,27 +42,27 @@ class Spectrogram:
 
     @property
     def samples(self) -> int:
-        """Of a picture."""
+        """Samples of a spectrogram."""
         return round(self.rate * self.seconds)
 
     @property
     def rule(self) -> str:
-        """What tells one kind of picture from another, for a cache."""
+        """The settings as text, for cache keys."""
         return f"{RULE} {self.rate} {self.seconds} {self.window} {self.lowest}"
 
-    def decode(self, picture: Picture, size: int) -> Pixels:
-        """A WAV file as (1, size, size). Raises DataError naming the file and what is wrong with it."""
+    def decode(self, picture: EncodedImage, size: int) -> Pixels:
+        """A WAV file as (1, size, size). Raises DataError naming the file and the problem."""
         assert isinstance(picture.content, bytes)
-        wave = fitted(decode_wav(picture.content, picture.where, self.rate), self.samples)
+        wave = fit_length(decode_wav(picture.content, picture.where, self.rate), self.samples)
         pixels: Pixels = self.pictures(wave[None], size)[0]
         return pixels
 
     def pictures(self, waves: Wave, size: int) -> Pixels:
-        """Sounds (N, T) -> (N, 1, size, size): low pitches below, 255 for the loudest."""
+        """Sounds (N, T) -> (N, 1, size, size): low frequencies at the bottom, 255 for the maximum."""
         hop = self.samples / size
         moments = torch.from_numpy(np.arange(size) * hop).long()
         padded = F.pad(torch.from_numpy(waves), (self.window // 2, self.window))
-        frames = padded.unfold(1, self.window, 1)[:, moments]  # an even share of time each, whatever the rate
+        frames = padded.unfold(1, self.window, 1)[:, moments]  # evenly spaced in time at any rate
         power = torch.fft.rfft(frames * torch.hann_window(self.window)).abs().square()
         pitches = power @ _filters(self.rate, self.window, self.lowest, size)
         level = 10 * torch.log10(pitches.clamp(min=1e-10))
@@ -72,8 +72,8 @@ class Spectrogram:
         return pixels
 
 
-def fitted(wave: Wave, samples: int) -> Wave:
-    """The middle of a sound, or all of it and then silence (T,)."""
+def fit_length(wave: Wave, samples: int) -> Wave:
+    """A sound cropped to its middle, or padded with silence (T,)."""
     start = max(len(wave) - samples, 0) // 2
     cut = wave[start : start + samples]
     return np.pad(cut, (0, samples - len(cut)))
@@ -81,11 +81,11 @@ def fitted(wave: Wave, samples: int) -> Wave:
 
 @cache
 def _filters(rate: int, window: int, lowest: float, count: int) -> Tensor:
-    """Triangles over the spectrum's bins (bins, count), each at least two bins wide, of an area of 1."""
+    """Triangular filters over the FFT bins (bins, count), each at least two bins wide, normalised to sum 1."""
     bins = np.arange(window // 2 + 1) * rate / window
     edges = np.geomspace(lowest, rate / 2, count + 2)
     low, middle, high = edges[:-2], edges[1:-1], edges[2:]
-    least = rate / window  # nearer pitches share bins
+    least = rate / window  # closer bands share bins
     rising = (bins[:, None] - middle) / np.maximum(middle - low, least)
     falling = (bins[:, None] - middle) / np.maximum(high - middle, least)
     weights = np.clip(1 + np.where(bins[:, None] < middle, rising, -falling), 0, None)

@@ -1,23 +1,23 @@
-"""A text too long for a model, in parts that are not: at sentence ends, else between words, else within a word."""
+"""Splitting a text that is too long for a model: at sentence ends, else between words, else within a word."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-Measure = Callable[[Sequence[str]], list[int]]  # the tokens of each text
+Measure = Callable[[Sequence[str]], list[int]]  # the number of tokens of each text
 
-# After a full stop, question or exclamation mark, with what closes behind it; Chinese and Japanese put no space there.
+# After . ! ? … and a closing quote or bracket, before white space; in Chinese and Japanese without white space.
 _SENTENCE = re.compile(r"""(?<=[.!?…])\s+|(?<=[.!?…]["'»”’)\]])\s+|(?<=[。！？])""")
 
 
 def split_long(text: str, measure: Measure, most: int) -> list[str]:
-    """The parts of a text, each of at most `most` tokens, as few as filling them one after the other gives."""
+    """The parts of a text, each of at most `most` tokens, filled greedily."""
     return list(_packed(_pieces([text], measure, max(most, 1), 0), max(most, 1)))
 
 
 def _pieces(texts: list[str], measure: Measure, most: int, level: int) -> Iterator[tuple[str, int]]:
-    """Pieces that fit, with their sizes; what does not fit is broken up in the next finer way."""
+    """Pieces that fit, with their sizes; others are split at the next finer level."""
     for text, size in zip(texts, measure(texts), strict=True):
         if size <= most or len(text) < 2:
             yield text, size
@@ -30,7 +30,7 @@ def _pieces(texts: list[str], measure: Measure, most: int, level: int) -> Iterat
 
 
 def _packed(pieces: Iterator[tuple[str, int]], most: int) -> Iterator[str]:
-    """Neighbours joined by a space while they fit; the space is counted, as if it were a token."""
+    """Join neighbours with a space while they fit; the space counts as a token."""
     held: list[str] = []
     room = most
     for text, size in pieces:

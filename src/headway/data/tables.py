@@ -1,4 +1,4 @@
-"""Parallel text in one file: TSV, JSONL and (with pyarrow) parquet, as rows of source and target."""
+"""Tables of text pairs: TSV, JSONL and (with pyarrow) parquet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUFFIXES = (".tsv", ".jsonl", ".parquet")
 
 
 def suffix(path: Path) -> str:
-    """Which kind of table a file is by its name, "" for none."""
+    """The table format of a file by its name, "" for none."""
     return next((each for each in SUFFIXES if without_gz(path).endswith(each)), "")
 
 
@@ -32,7 +32,7 @@ def read_rows(path: Path, source: str, target: str, *, errors: Errors = "strict"
 
 
 def _tsv(path: Path, source: str, target: str, errors: Errors) -> Iterator[Pair]:
-    """Columns by the names in the first row where it holds both, otherwise source and target in this order."""
+    """Columns by the names in the header if it has both, otherwise source and target in this order."""
     left, right, width = 0, 1, 2
     for number, line in enumerate(read_lines(path, errors=errors), start=1):
         fields = line.split("\t")
@@ -51,7 +51,7 @@ def _jsonl(path: Path, source: str, target: str, errors: Errors) -> Iterator[Pai
         where = f"{path}: line {number}"
         try:
             row = json.loads(line)
-        except (ValueError, RecursionError) as error:  # ValueError also covers a number of too many digits
+        except (ValueError, RecursionError) as error:  # ValueError includes numbers of too many digits
             raise DataError(f"{where}: not JSON ({str(error) or type(error).__name__})") from None
         if not isinstance(row, dict):
             raise DataError(f"{where}: a JSON {type(row).__name__}, expected an object with {source!r} and {target!r}")
@@ -74,12 +74,12 @@ def _parquet(path: Path, source: str, target: str, errors: Errors) -> Iterator[P
 
 @contextlib.contextmanager
 def open_parquet(path: Path) -> Iterator[Any]:
-    """An open parquet file. Raises DataError where pyarrow is missing, and for whatever it finds wrong."""
+    """An open parquet file. Raises DataError if pyarrow is missing or cannot read it."""
     try:
         arrow: Any = importlib.import_module("pyarrow")
         parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError:
-        raise DataError(f"{path}: parquet needs pyarrow, which pip install 'headway[parquet]' brings") from None
+        raise DataError(f"{path}: parquet needs pyarrow: pip install 'headway[parquet]'") from None
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     try:
@@ -91,7 +91,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
 
 
 def _text(where: str, row: dict[str, Any], key: str, errors: Errors) -> str:
-    """A value that is text as a file could hold it: JSON can say NUL and half a surrogate pair where UTF-8 cannot."""
+    """A string value, checked for NUL and lone surrogates, which JSON can encode and UTF-8 text cannot."""
     if key not in row:
         raise DataError(f"{where}: no key {key!r}; there are: {', '.join(map(repr, row)) or 'none'}")
     value = row[key]
@@ -100,5 +100,5 @@ def _text(where: str, row: dict[str, Any], key: str, errors: Errors) -> str:
     if not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in value):
         return value
     if errors == "strict":
-        raise DataError(f"{where}: {key} holds NUL or a lone surrogate; --errors replace goes on")
+        raise DataError(f"{where}: {key} holds NUL or a lone surrogate; pass --errors replace to continue")
     return value.replace("\0", "\ufffd").encode("utf-8", "surrogatepass").decode("utf-8", "replace")

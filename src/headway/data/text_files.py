@@ -1,6 +1,6 @@
-"""Data sets of text: splits by name, read from files as they are needed and never held in memory.
+"""Text data sets: splits by name, streamed from files and never held in memory.
 
-A split is anything that can be iterated again and again: pairs of lines for parallel text, pieces for plain text.
+A split is an iterable that can be iterated repeatedly: pairs of lines for parallel text, chunks for plain text.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFiles:
-    """Two files aligned by line, from line `start` up to `stop`. Raises DataError when they hold none."""
+    """Two files aligned by line, from line `start` to `stop`. Raises DataError if there is none."""
 
     source: Path
     target: Path
@@ -40,11 +40,11 @@ class PairFiles:
 
     @property
     def name(self) -> str:
-        """What errors call the files."""
+        """The files in error messages."""
         return f"{self.source} and {self.target}"
 
     def _aligned(self) -> Iterator[Pair]:
-        """All pairs. Raises DataError when the files end at different lines."""
+        """All pairs. Raises DataError if the files differ in length."""
         sources, targets = (read_lines(path, errors=self.errors) for path in (self.source, self.target))
         for count, (source, target) in enumerate(zip_longest(sources, targets)):
             if source is None or target is None:
@@ -56,7 +56,7 @@ class PairFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRows:
-    """The rows of a table from `start` up to `stop`. Raises DataError when there are none."""
+    """The rows of a table from `start` to `stop`. Raises DataError if there are none."""
 
     path: Path
     source: str
@@ -76,13 +76,13 @@ class TableRows:
 
     @property
     def name(self) -> str:
-        """What errors call the table."""
+        """The table in error messages."""
         return str(self.path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFiles:
-    """Files end to end, each ending its last line, from character `start` up to `stop`. Raises DataError when empty."""
+    """Concatenated files, each with a final line end, from character `start` to `stop`. Raises DataError if empty."""
 
     paths: tuple[Path, ...]
     start: int = 0
@@ -93,7 +93,7 @@ class TextFiles:
         return (chunk for _, chunk in self.pieces())
 
     def pieces(self) -> Iterator[tuple[int, str]]:
-        """The text in chunks, each with the number of the file it is from."""
+        """The text in chunks, each with the index of its file."""
         at, empty = 0, True
         for file, chunk in self._whole():
             stop = len(chunk) if self.stop is None else self.stop - at
@@ -119,7 +119,7 @@ class TextFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParallelText:
-    """Pairs of sentences by split; `name` is what errors call the set."""
+    """Pairs of sentences by split; `name` identifies the set in error messages."""
 
     name: str
     source: str
@@ -131,44 +131,44 @@ class ParallelText:
         return iter(_chosen(self.name, self.splits, split))
 
     def count(self, split: str) -> int:
-        """How many pairs a split has, which reads it once."""
+        """The number of pairs of a split, by reading it."""
         return sum(1 for _ in self.pairs(split))
 
     def fingerprint(self, split: str) -> list[str]:
-        """A digest of what the split says, the same from whatever files it came."""
-        return [_digest(f"{text}\0" for pair in self.pairs(split) for text in pair)]  # no text holds NUL
+        """A digest of the content of a split, independent of files and formats."""
+        return [_digest(f"{text}\0" for pair in self.pairs(split) for text in pair)]  # texts do not contain NUL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainText:
-    """Running text by split; `name` is what errors call the set."""
+    """Plain text by split; `name` identifies the set in error messages."""
 
     name: str
     splits: Mapping[str, Iterable[str]]
 
     def chunks(self, split: str) -> Iterator[str]:
-        """The text of a split in pieces of a MiB or two, each ending with a line where its lines are not longer."""
+        """The text of a split in chunks of 1 to 2 MiB, which end at line ends if lines are shorter."""
         return in_lines(_chosen(self.name, self.splits, split))
 
     def documents(self, split: str) -> Iterator[Iterator[str]]:
-        """The same text by document, a file or a built-in set's topic each; read one to its end before the next."""
+        """The text by document (a file, or a section of a built-in set); read each to its end before the next."""
         held = _chosen(self.name, self.splits, split)
         pieces = held.pieces() if isinstance(held, TextFiles) else enumerate(held)
         return (in_lines(chunk for _, chunk in group) for _, group in groupby(pieces, key=itemgetter(0)))
 
     def count(self, split: str) -> int:
-        """How many characters a split has, which reads it once."""
+        """The number of characters of a split, by reading it."""
         return sum(map(len, self.chunks(split)))
 
     def fingerprint(self, split: str) -> list[str]:
-        """A digest of what the split says, the same from whatever files it came."""
+        """A digest of the content of a split, independent of files and formats."""
         return [_digest(self.chunks(split))]
 
 
 def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors = "strict") -> ParallelText:
     """Parallel text from a folder (`train.en`, `train.de`, `val.en` …, or `train.tsv` …) or from one table.
 
-    Where there is no val, it is the last tenth of the training pairs.
+    Without a val split, the last tenth of the training pairs is used.
     """
     path = Path(spec).expanduser()
     if source == target:
@@ -192,7 +192,7 @@ def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors 
 
 
 def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
-    """Plain text from a file or a folder of .txt[.gz]; where there is no val, it is the last tenth of the text."""
+    """Plain text from a file or a folder of .txt[.gz]; without a val split, the last tenth of the text is used."""
     path = Path(spec).expanduser()
     if not path.is_dir():
         return PlainText(name=str(path), splits=_last_tenth(TextFiles(paths=(path,), errors=errors)))
@@ -209,7 +209,7 @@ def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
 
 
 def _pair_files(folder: Path, source: str, target: str, errors: Errors) -> dict[str, PairFiles | TableRows]:
-    """The splits that have both sides; of train and val both or neither must be there."""
+    """The splits that have both sides. Raises DataError if a side of train or val is missing."""
     files = listing(folder)
     sources, targets = (_by_stem(folder, files, f".{side}") for side in (source, target))
     for split in ("train", "val"):
@@ -233,7 +233,7 @@ def _tables(folder: Path, source: str, target: str, errors: Errors) -> dict[str,
 
 
 def _by_stem(folder: Path, files: Iterable[Path], ending: str) -> dict[str, Path]:
-    """Files with this ending by what stands before it."""
+    """Files with this suffix, by stem."""
     found: dict[str, Path] = {}
     for path in files:
         name = without_gz(path)
@@ -247,7 +247,7 @@ def _by_stem(folder: Path, files: Iterable[Path], ending: str) -> dict[str, Path
 
 
 def _divided(pairs: PairFiles | TableRows) -> dict[str, PairFiles | TableRows]:
-    """Pairs without any held out: the last tenth is val."""
+    """Split pairs into train and val, the last tenth."""
     count = sum(1 for _ in pairs)
     if count < 2:
         raise DataError(f"{pairs.name}: {count} pair, expected at least 2: the last tenth is val")
@@ -256,7 +256,7 @@ def _divided(pairs: PairFiles | TableRows) -> dict[str, PairFiles | TableRows]:
 
 
 def _last_tenth(files: TextFiles) -> dict[str, TextFiles]:
-    """A text without any held out: the characters after the first nine tenths are val, cut where nanoGPT cuts."""
+    """Split a text into train and val, the last tenth of its characters, as nanoGPT does."""
     count = sum(map(len, files))
     if count < 2:
         raise DataError(f"{names(files.paths)}: {count} character, expected at least 2: the last tenth is val")

@@ -1,4 +1,4 @@
-"""Token ids on disk, memory-mapped: a corpus is tokenised once and never held in memory."""
+"""Memory-mapped token ids: a corpus is tokenised once and never held in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 Ids = NDArray[np.uint32]
@@ -18,7 +18,7 @@ Ids = NDArray[np.uint32]
 
 @dataclass(frozen=True, slots=True)
 class TokenStore:
-    """Sequences of token ids end to end: `ids[starts[n]:starts[n + 1]]` is sequence n."""
+    """Concatenated sequences of token ids: `ids[starts[n]:starts[n + 1]]` is sequence n."""
 
     ids: Ids
     starts: NDArray[np.int64]
@@ -30,7 +30,7 @@ class TokenStore:
         return self.ids[self.starts[n] : self.starts[n + 1]]
 
     def padded(self, rows: NDArray[np.int64], *, stop: int, pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """These sequences side by side (B, T), each with `stop` at its end, and their lengths (B,) with it."""
+        """Sequences padded to (B, T), each followed by `stop`, and their lengths (B,) including it."""
         begins = np.asarray(self.starts[rows])
         lengths = np.asarray(self.starts[rows + 1]) - begins
         places = np.arange(int(lengths.max()) + 1)
@@ -46,11 +46,11 @@ class TokenStore:
         return np.diff(self.starts)
 
 
-def stored(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:
-    """The store in this folder; if there is none yet, or a damaged one, it is made from the sequences as they come."""
+def store_tokens(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:
+    """The store in this folder, created from the sequences if it is missing or damaged."""
     if not folder.exists() or problems(folder):
         discard(folder)
-        with committing(folder, shared=True) as draft:
+        with commit_folder(folder, shared=True) as draft:
             starts: list[int] = [0]
 
             def fill(path: Path) -> None:
@@ -70,7 +70,7 @@ def stored(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:
 
 
 def fingerprint(parts: Iterable[str | bytes]) -> str:
-    """A short name for content: the same parts give the same name."""
+    """A short content hash, for cache keys."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part if isinstance(part, bytes) else part.encode("utf-8", "surrogatepass"))

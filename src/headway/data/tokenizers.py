@@ -11,8 +11,8 @@ from typing import Any
 
 import tokenizers
 
-from headway.data.chunks import PIECE, pieces, shortened
-from headway.data.special_tokens import Marks
+from headway.data.chunks import CHUNK, chunks, shorten_words
+from headway.data.special_tokens import SpecialTokens
 from headway.data.vocabularies import (
     PAD,
     SPECIALS,
@@ -25,7 +25,7 @@ from headway.data.vocabularies import (
     TokenizerConfig,
     Unigram,
     Word,
-    learn,
+    train_vocabulary,
 )
 from headway.errors import DataError
 
@@ -37,7 +37,7 @@ __all__ = [
     "Bpe",
     "ByteBpe",
     "Characters",
-    "Marks",
+    "SpecialTokens",
     "Tokenizer",
     "TokenizerConfig",
     "Unigram",
@@ -46,14 +46,14 @@ __all__ = [
 
 
 class Tokenizer:
-    """Text to token ids and back, in time that grows with the text and not faster.
+    """Text to token ids and back, in linear time.
 
     Text never becomes a special token: `</s>` typed by a user is four characters. A word of more than 8,192 characters
-    is encoded in pieces, so that only there the library, given it whole, might join two tokens more. Special tokens go
-    by headway's names, or by the ids that `marks` gives.
+    is encoded in chunks, at whose boundaries tokens may differ from the library's. Special tokens are looked up by
+    headway's names, or by the ids in `marks`.
     """
 
-    def __init__(self, library: tokenizers.Tokenizer, marks: Marks | None = None) -> None:
+    def __init__(self, library: tokenizers.Tokenizer, marks: SpecialTokens | None = None) -> None:
         self._library, self.marks = library, marks
         self._library.encode_special_tokens = True
         self._library.no_truncation()
@@ -62,7 +62,7 @@ class Tokenizer:
         content = json.loads(self._text)
         model = content["model"]
         self._words = model["type"] == "WordLevel"
-        # What knows neither merges nor `<unk>` has a token for each character, and the library drops any other.
+        # Without merges and `<unk>` there is a token per character, and the library silently drops unknown ones.
         only_characters = model["type"] == "BPE" and not model["merges"] and content["pre_tokenizer"] is None
         self._drops_unknown = only_characters and model.get("unk_token") is None
 
@@ -73,18 +73,18 @@ class Tokenizer:
         lines: Iterable[str],
         *,
         specials: Sequence[str] = SPECIALS,
-        marks: Marks | None = None,
+        marks: SpecialTokens | None = None,
     ) -> Tokenizer:
-        """A tokenizer of this kind for these lines (or any pieces of text), the same in whatever order they come."""
-        return cls(learn(config, lines, tuple(specials)), marks)
+        """Train a tokenizer on lines (or other chunks of text); the result does not depend on their order."""
+        return cls(train_vocabulary(config, lines, tuple(specials)), marks)
 
     @classmethod
-    def from_json(cls, text: str, marks: Marks | None = None) -> Tokenizer:
-        """What `to_json` wrote, or another tokenizer in that format. Raises DataError for anything else."""
+    def from_json(cls, text: str, marks: SpecialTokens | None = None) -> Tokenizer:
+        """A tokenizer in the format of the `tokenizers` library. Raises DataError for anything else."""
         try:
             library = tokenizers.Tokenizer.from_str(text)
             highest = max(library.get_vocab().values(), default=-1)
-        except BaseException as error:  # the library panics on some files, which is not an Exception
+        except BaseException as error:  # the library raises PanicException, a BaseException, on some files
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             reason = " ".join(str(error).split())[:200]
@@ -100,7 +100,7 @@ class Tokenizer:
 
     @property
     def content_hash(self) -> str:
-        """The same for tokenizers that do the same."""
+        """Equal for tokenizers that behave the same."""
         return hashlib.sha256(self._text.encode()).hexdigest()
 
     @property
@@ -111,36 +111,36 @@ class Tokenizer:
     @property
     def pad(self) -> int:
         """The id that fills up a batch."""
-        return self._mark("pad", PAD)
+        return self._special("pad", PAD)
 
     @property
     def unk(self) -> int:
         """The id of what the vocabulary does not hold."""
-        return self._mark("unk", UNK)
+        return self._special("unk", UNK)
 
     @property
     def start(self) -> int:
         """The id before the first token."""
-        return self._mark("start", START)
+        return self._special("start", START)
 
     @property
     def stop(self) -> int:
         """The id after the last token."""
-        return self._mark("stop", STOP)
+        return self._special("stop", STOP)
 
     @property
     def mask(self) -> int:
         """The id that hides a token."""
-        return self._mark("mask", MASK)
+        return self._special("mask", MASK)
 
     @property
     def specials(self) -> list[int]:
-        """The ids that are no text, in order."""
+        """The ids of special tokens, sorted."""
         if self.marks is None:
             return sorted(self.id(token) for token in (*SPECIALS, MASK) if self._library.token_to_id(token) is not None)
         return sorted(index for index, token in self._library.get_added_tokens_decoder().items() if token.special)
 
-    def _mark(self, name: str, token: str) -> int:
+    def _special(self, name: str, token: str) -> int:
         if self.marks is None:
             return self.id(token)
         found: int | None = getattr(self.marks, name)
@@ -160,7 +160,7 @@ class Tokenizer:
         return self._library.id_to_token(self._checked(index))  # type: ignore[return-value]
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text, nothing added. Raises DataError for a lone surrogate, or the unknown without `<unk>`."""
+        """The ids of a text, without special tokens. Raises DataError for text that cannot be encoded."""
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
@@ -168,35 +168,35 @@ class Tokenizer:
         for text in texts:
             _must_be_unicode(text)
         if self._words:
-            texts = [shortened(text) for text in texts]
-        short = iter(self._ids(self._library, [text for text in texts if len(text) <= PIECE]))
-        return [next(short) if len(text) <= PIECE else self._encode_long(text) for text in texts]
+            texts = [shorten_words(text) for text in texts]
+        short = iter(self._ids(self._library, [text for text in texts if len(text) <= CHUNK]))
+        return [next(short) if len(text) <= CHUNK else self._encode_long(text) for text in texts]
 
     def encode_lines(self, lines: Iterable[str]) -> Iterator[list[int]]:
-        """The ids of each line as they come, in batches: the library is quicker on many at once."""
+        """The ids of each line, encoded in batches, which is faster."""
         rest = iter(lines)
         while batch := list(islice(rest, 1000)):
             yield from self.encode_batch(batch)
 
     def decode(self, ids: Iterable[int], *, specials: bool = False) -> str:
-        """The text of ids; special tokens are left out unless asked for. Raises DataError for an id that is none."""
+        """The text of ids, with special tokens only if `specials`. Raises DataError for an invalid id."""
         kept = [self._checked(index) for index in ids]
         return self._library.decode(kept, skip_special_tokens=not specials)
 
     def _encode_long(self, text: str) -> list[int]:
-        """The ids of a text piece by piece, a few at a time: the library's working memory is what takes the time."""
-        parts = pieces(text, within_words=not self._words)
+        """Encode a text in chunks, a few at a time, which limits the working memory of the library."""
+        parts = chunks(text, within_words=not self._words)
         found: list[int] = []
         while some := list(islice(parts, 8)):
-            begun = iter(self._ids(self._library, [part for part, inside in some if not inside]))
+            starting = iter(self._ids(self._library, [part for part, inside in some if not inside]))
             continued = iter(self._ids(self._inside, [part for part, inside in some if inside]))
             for _, inside in some:
-                found += next(continued if inside else begun)
+                found += next(continued if inside else starting)
         return found
 
     @cached_property
     def _inside(self) -> tokenizers.Tokenizer:
-        """The same tokenizer for text that goes on inside a word, where no space is put in front."""
+        """The same tokenizer for text that continues a word: without prepending a space."""
         content = json.loads(self._text)
         changed = {key: _without_prefix(content[key]) for key in ("normalizer", "pre_tokenizer")}
         library = tokenizers.Tokenizer.from_str(json.dumps({**content, **changed}))
@@ -222,7 +222,7 @@ class Tokenizer:
 
 
 def _without_prefix(part: Any) -> Any:
-    """A normaliser or pre-tokenizer, as JSON, that puts no space in front."""
+    """The JSON of a normaliser or pre-tokenizer, changed not to prepend a space."""
     if isinstance(part, list):
         return [
             _without_prefix(each) for each in part if not (isinstance(each, dict) and each.get("type") == "Prepend")

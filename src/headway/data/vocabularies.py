@@ -1,8 +1,8 @@
-"""The kinds of tokenizer, and how the vocabulary of each is learned from text.
+"""The kinds of tokenizer, and how the vocabulary of each is trained.
 
-Each is a `tokenizers.Tokenizer` whose JSON says all there is to say, so that other programs read the same ids from it.
-White space means nothing to words, BPE and Unigram: a run of it is one boundary, and a space in front of a word is part
-of the word's first token. Characters and bytes keep it.
+Each is a `tokenizers.Tokenizer` that is fully described by its JSON, so that other programs give the same ids. For
+words, BPE and Unigram a run of white space is one word boundary, and a space before a word is part of its first token.
+Characters and byte-level BPE preserve white space.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from headway.data.chunks import pieces, shortened
+from headway.data.chunks import chunks, shorten_words
 from headway.errors import ConfigError, DataError
 
 PAD, UNK, START, STOP = SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
-_EVERY_WORD = 2**31 - 1  # the library wants a bound; no text has as many words
+_EVERY_WORD = 2**31 - 1  # the library needs a limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """Words as white space divides them, sorted; those seen less than `min_count` times are unknown."""
+    """Words separated by white space, sorted; those seen less than `min_count` times are unknown."""
 
-    lower: bool = False
-    min_count: int = 1
+    lower: bool = False  # put text into lower case first
+    min_count: int = 1  # words seen less often in train are unknown
 
     def __post_init__(self) -> None:
         if self.min_count < 1:
@@ -36,14 +36,14 @@ class Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Characters:
-    """Every character of the training text, white space included, sorted."""
+    """Every character of the training text, including white space, sorted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bpe:
-    """Sennrich's byte-pair encoding of characters; the boundary of words is a space in front, not a mark behind."""
+    """Byte-pair encoding (Sennrich et al. 2016); words start with a space instead of ending with a marker."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -51,9 +51,9 @@ class Bpe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteBpe:
-    """GPT-2's byte-pair encoding of bytes: any text, to the last byte, and nothing is unknown."""
+    """Byte-level BPE of GPT-2 (Radford et al. 2019): lossless, without unknown tokens."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -61,9 +61,9 @@ class ByteBpe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unigram:
-    """Kudo's unigram pieces."""
+    """Unigram language model segmentation (Kudo 2018)."""
 
-    vocab: int = 8000
+    vocab: int = 8000  # tokens in the vocabulary, special ones included
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -72,11 +72,11 @@ class Unigram:
 TokenizerConfig = Word | Characters | Bpe | ByteBpe | Unigram
 
 
-def learn(config: TokenizerConfig, lines: Iterable[str], specials: tuple[str, ...]) -> Tokenizer:
-    """The library's tokenizer, trained; special tokens come first, in the order given.
+def train_vocabulary(config: TokenizerConfig, lines: Iterable[str], specials: tuple[str, ...]) -> Tokenizer:
+    """Train the library's tokenizer; special tokens come first, in the given order.
 
-    Where a text can hold what the vocabulary does not, `<unk>` is added to them. Raises DataError for a vocabulary
-    that the text cannot fill, or that cannot hold it.
+    If unknown tokens are possible, `<unk>` is added to them. Raises DataError for a vocabulary size that is too large
+    or too small for the text.
     """
     if len(set(specials)) != len(specials) or any(len(token) < 2 for token in specials):
         raise ConfigError(f"special tokens {specials}, expected distinct names of two characters or more")
@@ -93,13 +93,15 @@ def learn(config: TokenizerConfig, lines: Iterable[str], specials: tuple[str, ..
 def _word(config: Word, lines: Iterable[str], specials: tuple[str, ...]) -> Tokenizer:
     library = Tokenizer(models.WordLevel({}, unk_token=UNK))
     literal = "|".join(map(re.escape, specials))
-    no_special = normalizers.Replace(Regex(rf"(?<!\S)(?:{literal})(?!\S)"), UNK)  # "</s>" as a word ends nothing
+    no_special = normalizers.Replace(
+        Regex(rf"(?<!\S)(?:{literal})(?!\S)"), UNK
+    )  # the word "</s>" is not the special token
     library.normalizer = normalizers.Sequence([*([normalizers.Lowercase()] if config.lower else []), no_special])
     library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordLevelTrainer(
         vocab_size=_EVERY_WORD, min_frequency=config.min_count, special_tokens=list(specials), show_progress=False
     )
-    library.train_from_iterator(_in_pieces(map(shortened, lines), within_words=False), trainer)
+    library.train_from_iterator(_chunked(map(shorten_words, lines), within_words=False), trainer)
     words = sorted(set(library.get_vocab()) - set(specials))
     if not words:
         raise DataError(f"no word occurs {config.min_count} times or more in the training text")
@@ -113,7 +115,7 @@ def _characters(config: Characters, lines: Iterable[str], specials: tuple[str, .
         found.update(line)
     if not found:
         raise DataError("no character in the training text")
-    "".join(found).encode()  # raises for a lone surrogate, as the library does in training
+    "".join(found).encode()  # raises for lone surrogates, like the library
     unknown = UNK if UNK in specials else None
     library = Tokenizer(models.BPE(_numbered([*specials, *sorted(found)]), [], unk_token=unknown))  # BPE without merges
     library.decoder = decoders.Fuse()
@@ -123,8 +125,8 @@ def _characters(config: Characters, lines: Iterable[str], specials: tuple[str, .
 def _bpe(config: Bpe, lines: Iterable[str], specials: tuple[str, ...]) -> Tokenizer:
     library = _subwords(models.BPE(unk_token=UNK), specials)
     trainer = trainers.BpeTrainer(vocab_size=config.vocab, special_tokens=list(specials), show_progress=False)
-    library.train_from_iterator(_in_pieces(lines), trainer)
-    return _filled("bpe", library, config.vocab, "its characters and the special tokens")
+    library.train_from_iterator(_chunked(lines), trainer)
+    return _check_size("bpe", library, config.vocab, "its characters and the special tokens")
 
 
 def _byte_bpe(config: ByteBpe, lines: Iterable[str], specials: tuple[str, ...]) -> Tokenizer:
@@ -137,8 +139,8 @@ def _byte_bpe(config: ByteBpe, lines: Iterable[str], specials: tuple[str, ...]) 
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    library.train_from_iterator(_in_pieces(lines), trainer)
-    return _filled("byte-bpe", library, config.vocab, "256 bytes and the special tokens")
+    library.train_from_iterator(_chunked(lines), trainer)
+    return _check_size("byte-bpe", library, config.vocab, "256 bytes and the special tokens")
 
 
 def _unigram(config: Unigram, lines: Iterable[str], specials: tuple[str, ...]) -> Tokenizer:
@@ -147,17 +149,17 @@ def _unigram(config: Unigram, lines: Iterable[str], specials: tuple[str, ...]) -
         vocab_size=config.vocab, special_tokens=list(specials), unk_token=UNK, show_progress=False
     )
     try:
-        library.train_from_iterator(_in_pieces(lines), trainer)
+        library.train_from_iterator(_chunked(lines), trainer)
     except Exception as error:
         if "not large enough" not in str(error):
             raise
         raise DataError(f"unigram: a vocabulary of {config.vocab} has no room for the text's characters") from None
-    _settle(library, specials)
-    return _filled("unigram", library, config.vocab, "its characters and the special tokens")
+    _make_deterministic(library, specials)
+    return _check_size("unigram", library, config.vocab, "its characters and the special tokens")
 
 
 def _subwords(model: Any, specials: tuple[str, ...]) -> Tokenizer:
-    """Words with the space in front of them; the text `<s>` is broken up, so that no merge spells a special token."""
+    """Words with a preceding space; the text `<s>` is split, so that no merge produces a special token."""
     library = Tokenizer(model)
     library.normalizer = normalizers.Sequence(
         [normalizers.Replace(Regex(r"\s+"), " "), normalizers.Strip(), normalizers.Prepend(" ")]
@@ -170,11 +172,11 @@ def _subwords(model: Any, specials: tuple[str, ...]) -> Tokenizer:
     return library
 
 
-def _settle(library: Tokenizer, specials: tuple[str, ...]) -> None:
-    """Unigram scores made the same for every run.
+def _make_deterministic(library: Tokenizer, specials: tuple[str, ...]) -> None:
+    """Make unigram scores reproducible.
 
-    The library adds them up in the order of a hash table, and gives characters no piece needed the lowest score less
-    0.0001 each, in the same order: so the lowest are levelled, the rest rounded, and equals sorted by name.
+    The library sums them in the order of a hash table, and gives unused characters the lowest score minus 0.0001 each,
+    in the same order. So the lowest scores are clamped, the others rounded, and ties sorted by name.
     """
     vocab = json.loads(library.to_str())["model"]["vocab"]
     scores = {piece: score for piece, score in vocab if piece not in specials}
@@ -187,21 +189,21 @@ def _settle(library: Tokenizer, specials: tuple[str, ...]) -> None:
     library.model = models.Unigram(pieces_of, unk_id=specials.index(UNK), byte_fallback=False)
 
 
-def _filled(kind: str, library: Tokenizer, asked: int, least: str) -> Tokenizer:
-    """The tokenizer, if its vocabulary is as large as was asked."""
+def _check_size(kind: str, library: Tokenizer, wanted: int, least: str) -> Tokenizer:
+    """The tokenizer. Raises DataError unless its vocabulary has the requested size."""
     reached = library.get_vocab_size()
-    if reached > asked:
-        raise DataError(f"{kind}: a vocabulary of {asked} is too small for the training text: {least} are {reached}")
-    if reached < asked:
+    if reached > wanted:
+        raise DataError(f"{kind}: a vocabulary of {wanted} is too small for the training text: {least} are {reached}")
+    if reached < wanted:
         raise DataError(
-            f"{kind}: a vocabulary of {asked} is more than the training text gives "
+            f"{kind}: a vocabulary of {wanted} is more than the training text gives "
             f"(data.tokenizer.vocab): {reached} at most"
         )
     return library
 
 
-def _in_pieces(lines: Iterable[str], *, within_words: bool = True) -> Iterator[str]:
-    return (piece for line in lines for piece, _ in pieces(line, within_words=within_words))
+def _chunked(lines: Iterable[str], *, within_words: bool = True) -> Iterator[str]:
+    return (piece for line in lines for piece, _ in chunks(line, within_words=within_words))
 
 
 def _numbered(tokens: list[str]) -> dict[str, int]:

@@ -1,10 +1,8 @@
-"""WAV files: 8, 16, 24 and 32 bits, whole numbers or floats, any number of channels, read as one at any rate."""
+"""WAV files: 8 to 32-bit integers or floats, any number of channels, read as mono at any sample rate."""
 
 from __future__ import annotations
 
 import struct
-import wave
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +11,22 @@ from numpy.typing import NDArray
 
 from headway.data.files import read_bytes
 from headway.errors import DataError
-from headway.storage.commit import commit_file
 
 Wave = NDArray[np.float32]
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 BITS = {PCM: (8, 16, 24, 32), FLOAT: (32, 64)}
-LONGEST = 1 << 28  # samples
+MAX_SAMPLES = 1 << 28
 REACH = 16  # zero crossings of the resampling filter on either side
 CHUNK = 1 << 14  # samples resampled at a time
 
 
 def read_wav(path: Path, rate: int) -> Wave:
-    """A file as samples (T,) from -1 to 1, channels averaged, at this rate. Raises DataError naming what is wrong."""
+    """A file as samples (T,) from -1 to 1, channels averaged, at this rate. Raises DataError naming the problem."""
     return decode_wav(read_bytes(path), path, rate)
 
 
 def decode_wav(data: bytes, path: str | Path, rate: int) -> Wave:
-    """The bytes of a file that errors call `path`, as `read_wav` gives it."""
+    """Decode the bytes of a file, as `read_wav`; `path` is its name in errors."""
     if len(data) < 12 or data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         raise DataError(f"{path}: not a WAV file (it begins with {data[:12]!r})")
     chunks = _chunks(path, data)
@@ -40,27 +37,16 @@ def decode_wav(data: bytes, path: str | Path, rate: int) -> Wave:
     frame = channels * bits // 8
     if len(body) < frame or len(body) % frame:
         raise DataError(f"{path}: {len(body):,} bytes of samples, expected a multiple of {frame}")
-    if len(body) // frame > LONGEST:
-        raise DataError(f"{path}: {len(body) // frame:,} samples, allowed: at most {LONGEST:,}")
+    if len(body) // frame > MAX_SAMPLES:
+        raise DataError(f"{path}: {len(body) // frame:,} samples, allowed: at most {MAX_SAMPLES:,}")
     samples = _samples(body, kind, bits)
     if not np.isfinite(samples).all():
-        raise DataError(f"{path}: a sample that is no number")
+        raise DataError(f"{path}: a sample is NaN or infinite")
     return resample(samples.reshape(-1, channels).mean(1, dtype=np.float64), own, rate)
 
 
-def write_wav(path: Path, samples: Wave, rate: int) -> None:
-    """Samples (T,) from -1 to 1 as 16 bits, whole or not at all. Raises StorageError."""
-    buffer = BytesIO()
-    with wave.open(buffer, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes((np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes())
-    commit_file(path, buffer.getvalue())
-
-
 def resample(samples: NDArray[Any], own: int, rate: int) -> Wave:
-    """Samples (T,) at another rate by a windowed sinc, which keeps out what the new rate cannot hold."""
+    """Resample (T,) with a windowed sinc, which removes frequencies above the new Nyquist limit."""
     if own == rate:
         return samples.astype(np.float32)
     count = max(int(len(samples) * rate / own), 1)
@@ -88,14 +74,14 @@ def _chunks(path: str | Path, data: bytes) -> dict[bytes, bytes]:
             there = len(data) - at - 8
             raise DataError(f"{path}: cut short, chunk {name!r} says {size:,} bytes and has {there:,}")
         found.setdefault(name, data[at + 8 : at + 8 + size])
-        at += 8 + size + size % 2  # chunks begin at even places
+        at += 8 + size + size % 2  # chunks start at even offsets
     return found
 
 
 def _format(path: str | Path, head: bytes | None) -> tuple[int, int, int, int]:
     """Kind, channels, rate and bits."""
     if head is None or len(head) < 16:
-        raise DataError(f"{path}: a WAV file that does not say its format")
+        raise DataError(f"{path}: a WAV file without a format chunk")
     kind, channels, rate, _, _, bits = struct.unpack("<HHIIHH", head[:16])
     if kind == EXTENSIBLE and len(head) >= 26:
         kind = int.from_bytes(head[24:26], "little")
@@ -111,7 +97,7 @@ def _format(path: str | Path, head: bytes | None) -> tuple[int, int, int, int]:
 def _samples(body: bytes, kind: int, bits: int) -> NDArray[Any]:
     if kind == FLOAT:
         return np.frombuffer(body, f"<f{bits // 8}")
-    if bits == 8:  # the only width without a sign
+    if bits == 8:  # the only unsigned width
         return (np.frombuffer(body, np.uint8).astype(np.float32) - 128) / 128
     if bits == 24:
         parts = np.frombuffer(body, np.uint8).reshape(-1, 3)

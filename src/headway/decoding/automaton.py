@@ -1,7 +1,8 @@
-"""Aho and Corasick's automaton over required and banned phrases, with the way to the nearest line that may end.
+"""Aho–Corasick automaton (Aho and Corasick 1975) over required and banned phrases, with distances to acceptance.
 
-A state is a place in the patterns and the set of phrases met. From each the fewest tokens are known after which every
-phrase is met and nothing banned was said: a search that never lets these exceed the room left cannot fail.
+A state is a trie node and the set of required phrases met so far. For each state the smallest number of further tokens
+is known after which every required phrase is met without a banned one: a search that never lets it exceed the tokens
+left cannot fail.
 """
 
 from __future__ import annotations
@@ -10,19 +11,22 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-OTHER = 0  # the class of every token that is in no pattern
+OTHER = 0  # the class of every token that occurs in no phrase
 
 
 @dataclass(frozen=True, slots=True)
 class Automaton:
-    """`after[state][kind]` is the next state, None if that would be banned; `left[state]` None if it leads nowhere."""
+    """Transitions by token class: `after[state][class]` is the next state, None if it completes a banned phrase.
 
-    kinds: dict[int, int]  # token -> its class; the rest are OTHER
+    `left[state]` is the distance to acceptance in tokens, None if no accepting state can be reached.
+    """
+
+    kinds: dict[int, int]  # token -> its class; all other tokens are OTHER
     after: list[list[int | None]]
     left: list[int | None]
 
     def walk(self, tokens: Sequence[int], state: int | None = 0) -> int | None:
-        """The state after these tokens; None if a banned phrase is among them."""
+        """The state after these tokens; None if they contain a banned phrase."""
         for token in tokens:
             if state is None:
                 return None
@@ -34,19 +38,19 @@ class Automaton:
 class _Node:
     next: dict[int, int]
     fail: int = 0
-    met: int = 0  # bits of the required phrases that end here
+    met: int = 0  # bit mask of the required phrases that end here
     bad: bool = False  # a banned phrase ends here
 
 
 def automaton(must: Sequence[Sequence[int]], banned: Sequence[Sequence[int]], *, other: bool) -> Automaton:
-    """The automaton of these phrases; `other` says whether any token in none of them may be said."""
+    """The automaton of these phrases; `other`: whether a token that occurs in none of them may be generated."""
     kinds = {token: n for n, token in enumerate(dict.fromkeys(t for p in (*must, *banned) for t in p), OTHER + 1)}
     nodes = [_Node({})]
     for bit, phrase in enumerate(must):
-        nodes[_grow(nodes, phrase)].met |= 1 << bit
+        nodes[_insert(nodes, phrase)].met |= 1 << bit
     for phrase in banned:
-        nodes[_grow(nodes, phrase)].bad = True
-    steps = _links(nodes, kinds)
+        nodes[_insert(nodes, phrase)].bad = True
+    steps = _transitions(nodes, kinds)
     full = (1 << len(must)) - 1
     found = {(0, 0): 0}
     after: list[list[int | None]] = []
@@ -65,10 +69,11 @@ def automaton(must: Sequence[Sequence[int]], banned: Sequence[Sequence[int]], *,
                 todo.append(key)
             row.append(found[key])
         after.append(row)
-    return Automaton(kinds, after, _left(after, [n for (_, met), n in found.items() if met == full]))
+    return Automaton(kinds, after, _distances(after, [n for (_, met), n in found.items() if met == full]))
 
 
-def _grow(nodes: list[_Node], phrase: Sequence[int]) -> int:
+def _insert(nodes: list[_Node], phrase: Sequence[int]) -> int:
+    """Add a phrase to the trie and return its last node."""
     at = 0
     for token in phrase:
         if token not in nodes[at].next:
@@ -78,8 +83,12 @@ def _grow(nodes: list[_Node], phrase: Sequence[int]) -> int:
     return at
 
 
-def _links(nodes: list[_Node], kinds: dict[int, int]) -> list[list[int]]:
-    """The node after each class of token, from each node; what ends at a node's longest suffix ends there too."""
+def _transitions(nodes: list[_Node], kinds: dict[int, int]) -> list[list[int]]:
+    """The goto function: the next node for each node and token class.
+
+    Nodes are visited breadth first, so that a failure link always points to a node whose row is complete. A phrase
+    that ends at the failure link (the longest proper suffix in the trie) ends at the node too.
+    """
     steps = [[0] * (len(kinds) + 1) for _ in nodes]
     todo = deque([0])
     while todo:
@@ -97,8 +106,8 @@ def _links(nodes: list[_Node], kinds: dict[int, int]) -> list[list[int]]:
     return steps
 
 
-def _left(after: list[list[int | None]], ends: list[int]) -> list[int | None]:
-    """How many tokens each state is away from the nearest of `ends`."""
+def _distances(after: list[list[int | None]], ends: list[int]) -> list[int | None]:
+    """The number of tokens from each state to the nearest of `ends`, by breadth-first search backwards."""
     before: list[set[int]] = [set() for _ in after]
     for state, row in enumerate(after):
         for target in row:

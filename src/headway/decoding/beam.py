@@ -10,13 +10,14 @@ from torch import Tensor
 
 from headway.decoding.beam_topk import Candidates, candidates
 from headway.decoding.constraints import Constraints
-from headway.decoding.events import tell_chosen
-from headway.decoding.parallel import parts, side_by_side
+from headway.decoding.events import search_finished
+from headway.decoding.limits import SequenceLimits
+from headway.decoding.parallel import run_in_parallel, worker_count
 from headway.errors import ConfigError
 from headway.models.stepper import Source, Stepper
 
 if TYPE_CHECKING:
-    from headway.decoding.constraint_state import Guard
+    from headway.decoding.constraint_state import ConstraintState
 
 Penalty = Literal["gnmt", "mean"]
 StopRule = Literal["first", "best"]
@@ -24,52 +25,52 @@ StopRule = Literal["first", "best"]
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """A finished line: its tokens without the stop token, its log-probability with it, and its score."""
+    """A finished hypothesis: tokens without the stop token, log-probability including it, and score."""
 
     tokens: list[int]
     log_probability: float
     score: float
-    stopped: bool = True  # by the stop token; False: cut at the greatest length
+    stopped: bool = True  # by the stop token; False: cut at max_tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What one step of a search looked at and chose: R rows still open, C candidates each, best first.
+class BeamStep:
+    """One step of a beam search: R rows still open, C candidates each, best first.
 
-    Lines cut at the greatest length come in one step more, of the same `length`: its candidates are the open lines
-    themselves, each with its last word once again.
+    Hypotheses cut at `max_tokens` come in one more step of the same `length`, whose candidates are the open hypotheses
+    themselves, each with its last token repeated.
     """
 
-    rows: Tensor  # (R,) which source rows these are
+    rows: Tensor  # (R,) source rows
     length: int  # tokens in a candidate, this step's included
-    totals: Tensor  # (R, C) log-probability of each candidate line
-    parents: Tensor  # (R, C) which of the row's open lines (slot of the step before) it goes on from
-    words: Tensor  # (R, C)
-    ended: Tensor  # (R, C) bool: collected as finished here
-    kept: Tensor  # (R, W) index into C of the lines that stay open, in slot order
-    norm: float  # what a line that ends here is divided by
+    totals: Tensor  # (R, C) log-probability of each candidate hypothesis
+    parents: Tensor  # (R, C) slot, in the step before, of the open hypothesis that the candidate extends
+    tokens: Tensor  # (R, C) the token it adds
+    ended: Tensor  # (R, C) bool: finished in this step
+    kept: Tensor  # (R, W) index into C of the hypotheses that stay open, in slot order
+    norm: float  # length penalty of a hypothesis that ends here
 
 
 class Recorder(Protocol):
-    """Whoever wants to see a search step by step."""
+    """Callback for each beam-search step."""
 
-    def step(self, step: Step) -> None:
-        """Called once a step, after the model and before the lines are moved."""
+    def step(self, step: BeamStep) -> None:
+        """Called once per step, after the model has run and before the hypotheses are reordered."""
         ...
 
 
 def length_penalty(length: int, alpha: float, kind: Penalty) -> float:
-    """What a log-probability is divided by: ((5 + n)/6)^α as in GNMT and the 2017 paper, or n^α as in fairseq."""
+    """The divisor of a log-probability: ((5 + n)/6)^α (GNMT, Wu et al. 2016, section 7), or n^α as in fairseq."""
     return ((5 + length) / 6) ** alpha if kind == "gnmt" else float(length**alpha)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beam:
-    """How wide a search is, what it ranks lines by, and when a row ends.
+class BeamSettings:
+    """Beam width, ranking of hypotheses and stopping rule.
 
-    A row has `groups` beams side by side, each `width / groups` wide. With the rule "first" a beam ends when as many
-    lines of it have ended as it is wide (fairseq's rule). With "best" it goes on until no open line can still come
-    among the lines asked for: not even at the greatest length, with every word to come certain.
+    A row has `groups` beams, each `width / groups` wide. With the rule "first" a beam ends when as many hypotheses
+    have finished as it is wide (fairseq's rule). With "best" it ends when no open hypothesis can still reach the
+    n-best list, not even at `max_tokens` with probability 1 for every remaining token.
     """
 
     width: int = 4
@@ -78,7 +79,7 @@ class Beam:
     n_best: int = 1
     stop_rule: StopRule = "first"
     groups: int = 1
-    diversity: float = 0.5  # Vijayakumar's λ: what a word costs for each line of an earlier group that took it
+    diversity: float = 0.5  # Vijayakumar's λ: cost of a token per hypothesis of an earlier group that took it
 
     def __post_init__(self) -> None:
         if self.penalty not in ("gnmt", "mean") or self.stop_rule not in ("first", "best"):
@@ -93,8 +94,8 @@ class Beam:
             raise ConfigError(f"diversity={self.diversity}, allowed: 0 and above")
 
     @property
-    def share(self) -> int:
-        """Lines of one group."""
+    def group_width(self) -> int:
+        """Hypotheses per group."""
         return self.width // self.groups
 
 
@@ -102,57 +103,40 @@ class Beam:
 def beam_search(
     model: Stepper[Any],
     source: Source | None,
-    *,
-    start: int | Tensor,
-    stop: int,
-    counts_B: Tensor | None = None,
-    beam: int = 4,
-    max_tokens: int | Tensor = 100,
-    alpha: float = 0.6,
-    penalty: Penalty = "gnmt",
-    n_best: int = 1,
-    stop_rule: StopRule = "first",
-    groups: int = 1,
-    diversity: float = 0.5,
+    settings: BeamSettings,
+    limits: SequenceLimits,
     constraints: Constraints | None = None,
     recorder: Recorder | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` lines for each source row, best first and all different; beam 1 is greedy search.
+    """The `n_best` hypotheses for each source row, best first and all different; width 1 is greedy search.
 
-    `start` is the token every line begins after, or a prompt for each row (B, T), of which `counts_B` tokens are real.
-    `Beam` says when a row ends; lines still open at `max_tokens`, one number or one for each row, are cut there.
-    Scores are the model's own: neither constraints nor diversity enter into them.
+    Hypotheses still open at `limits.max_tokens` are cut there. Scores are the model's own: constraints and diversity
+    do not change them.
     """
-    settings = Beam(
-        width=beam, alpha=alpha, penalty=penalty, n_best=n_best, stop_rule=stop_rule, groups=groups, diversity=diversity
-    )
-    prompt = start if isinstance(start, Tensor) else None
-    if prompt is None:
-        if source is None:
-            raise ConfigError("neither a source nor a prompt to start from")
-        prompt = torch.full((len(source.tokens), 1), int(start), device=source.tokens.device)
-    limits = torch.as_tensor(max_tokens, device=prompt.device).expand(len(prompt))
+    prompt = limits.prompt(source)
+    lengths = torch.as_tensor(limits.max_tokens, device=prompt.device).expand(len(prompt))
     if not len(prompt):
         return []
-    if int(limits.min()) < 1:
-        raise ConfigError(f"max_tokens={int(limits.min())}: expected at least 1")
-    begun = prompt
+    if int(lengths.min()) < 1:
+        raise ConfigError(f"max_tokens={int(lengths.min())}: expected at least 1")
 
     @torch.inference_mode()
-    def lines_of(some: Tensor | slice) -> list[list[Hypothesis]]:
-        given = None if source is None else source.rows(some)
-        counts = None if counts_B is None else counts_B[some]
-        return _Search(model, given, begun[some], counts, stop, settings, limits[some], constraints, recorder).run()
+    def search(rows: Tensor | slice) -> list[list[Hypothesis]]:
+        given = None if source is None else source.rows(rows)
+        counts = None if limits.prompt_lengths is None else limits.prompt_lengths[rows]
+        return _Search(
+            model, given, prompt[rows], counts, limits.stop, settings, lengths[rows], constraints, recorder
+        ).run()
 
-    count = 1 if recorder is not None else parts(model, len(prompt), beam, prompt.device)
-    found = lines_of(slice(None)) if count == 1 else side_by_side(lines_of, len(prompt), count)
-    best = [_ranked(lines, n_best) for lines in found]
-    tell_chosen(model, [[line.tokens for line in lines] for lines in best])
+    count = 1 if recorder is not None else worker_count(model, len(prompt), settings.width, prompt.device)
+    found = search(slice(None)) if count == 1 else run_in_parallel(search, len(prompt), count)
+    best = [_n_best(hypotheses, settings.n_best) for hypotheses in found]
+    search_finished(model, [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in best])
     return best
 
 
 class _Search:
-    """The open lines of R rows, W side by side each, and the finished ones of all."""
+    """The open hypotheses of R rows, W per row, and the finished ones of every row."""
 
     def __init__(
         self,
@@ -161,7 +145,7 @@ class _Search:
         prompt_BT: Tensor,
         counts_B: Tensor | None,
         stop: int,
-        beam: Beam,
+        beam: BeamSettings,
         limits: Tensor,
         constraints: Constraints | None,
         recorder: Recorder | None,
@@ -170,152 +154,158 @@ class _Search:
         rows, device, longest = len(limits), limits.device, int(limits.max())
         self.state = model.start(source, capacity=longest + prompt_BT.shape[1])
         self.rows, self.limits, self.length = torch.arange(rows, device=device), limits, 0
-        self.cuts = set(limits.tolist())  # the lengths at which some row is cut
+        self.cut_lengths = set(limits.tolist())  # the lengths at which some row is cut
         norms = [length_penalty(n, beam.alpha, beam.penalty) for n in range(1, longest + 2)]
         self.norms = torch.tensor([norms[0], *norms], device=device)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(rows)]
-        self.counts = torch.zeros(rows, beam.groups, dtype=torch.long, device=device)  # of finished lines
-        self.leaders: dict[tuple[int, int], list[float]] = {}  # the finished scores that count, for the rule "best"
-        self.bar = torch.full((rows, beam.groups), -torch.inf, device=device)  # the last of them: what is to be beaten
-        # The first step grows each group's lines from one.
+        self.counts = torch.zeros(rows, beam.groups, dtype=torch.long, device=device)  # finished hypotheses per group
+        self.leaders: dict[tuple[int, int], list[float]] = {}  # rule "best": the best finished scores of (row, group)
+        self.threshold = torch.full((rows, beam.groups), -torch.inf, device=device)  # the lowest of them, to be beaten
+        # Each group starts from one hypothesis; the first step fills its beam.
         self.scores = torch.zeros(rows, beam.groups, device=device)
-        self.lines = torch.empty(rows * beam.width, longest, dtype=torch.long, device=device)
+        self.tokens = torch.empty(rows * beam.width, longest, dtype=torch.long, device=device)
         self.last, self.real = prompt_BT, counts_B
         if beam.groups > 1:
             each = self.rows.repeat_interleave(beam.groups)
             self.state, self.last = model.select(self.state, each), prompt_BT[each]
             self.real = None if counts_B is None else counts_B[each]
         self.constraints = constraints if constraints else None
-        self.guard: Guard | None = None
+        self.constraint_state: ConstraintState | None = None
 
     def run(self) -> list[list[Hypothesis]]:
-        """The finished lines of each row."""
+        """The finished hypotheses of each row."""
         while self.step():
             pass
         return self.finished
 
     def step(self) -> bool:
-        """One word more on every line; False when no row is open any longer."""
+        """Extend every hypothesis by one token; False when no row is open any more."""
         self.length += 1
-        words = self._words()
+        log_probs = self._log_probs()
         count, width = self.scores.shape
         if self.constraints is not None:
-            words = self._guarded(words, self.constraints)
+            log_probs = self._constrained(log_probs, self.constraints)
         found = candidates(
             self.scores,
-            words.view(count, width, -1),
+            log_probs.view(count, width, -1),
             groups=self.beam.groups,
-            share=self.beam.share,
+            group_width=self.beam.group_width,
             stop=self.stop,
             diversity=self.beam.diversity,
-            guard=self.guard,
+            constraint_state=self.constraint_state,
         )
-        base = torch.arange(count, device=words.device).unsqueeze(-1) * width
-        self._collect(found, base + found.parents, stopped=True)
+        base = torch.arange(count, device=log_probs.device).unsqueeze(-1) * width
+        self._finish(found, base + found.parents, stopped=True)
         self._record(found)
-        return self._move(found, base)
+        return self._advance(found, base)
 
-    def _words(self) -> Tensor:
-        """The log-probability of each next word of each line (N, V)."""
+    def _log_probs(self) -> Tensor:
+        """The log-probability of each next token of each hypothesis (N, V)."""
         logits, self.state = self.model.extend(self.last, self.state, self.real)
         if self.real is None:
             return logits[:, -1].float().log_softmax(-1)
         last, self.real = self.real - 1, None  # only prompts differ in length
         return logits[torch.arange(len(logits), device=logits.device), last].float().log_softmax(-1)
 
-    def _guarded(self, words_NV: Tensor, constraints: Constraints) -> Tensor:
-        if self.guard is None:
-            from headway.decoding.constraint_state import Guard  # which few searches need
+    def _constrained(self, log_probs_NV: Tensor, constraints: Constraints) -> Tensor:
+        """The log-probabilities with -inf for tokens that the constraints forbid."""
+        if self.constraint_state is None:
+            from headway.decoding.constraint_state import ConstraintState  # imported only by searches that need it
 
-            self.guard = Guard(constraints, words_NV.shape[1], stop=self.stop, device=words_NV.device)
-            self.guard.begin(len(words_NV), int(self.limits.min()))
+            self.constraint_state = ConstraintState(
+                constraints, log_probs_NV.shape[1], stop=self.stop, device=log_probs_NV.device
+            )
+            self.constraint_state.begin(len(log_probs_NV), int(self.limits.min()))
         room = (self.limits - self.length + 1).repeat_interleave(self.scores.shape[1])
-        return self.guard.forbid(words_NV, self.lines[: len(words_NV), : self.length - 1], room)
+        return self.constraint_state.forbid(log_probs_NV, self.tokens[: len(log_probs_NV), : self.length - 1], room)
 
-    def _collect(self, found: Candidates, which: Tensor, *, stopped: bool) -> None:
-        """Keep the lines that end here: by the stop token, or cut with the word they have just taken."""
+    def _finish(self, found: Candidates, which: Tensor, *, stopped: bool) -> None:
+        """Collect the hypotheses that end here: by the stop token, or cut with the token they have just taken."""
         ended = found.ended.nonzero()
         if not len(ended):
             return
         rows, places = ended.unbind(1)
-        lines = self.lines[which[rows, places], : self.length - stopped].tolist()
+        sequences = self.tokens[which[rows, places], : self.length - stopped].tolist()
         totals, groups, norm = found.totals[rows, places].tolist(), found.groups[places], self._norm()
         self.counts.index_put_((self.rows[rows], groups), torch.ones_like(rows), accumulate=True)
-        for row, group, tokens, total in zip(self.rows[rows].tolist(), groups.tolist(), lines, totals, strict=True):
+        columns = (self.rows[rows].tolist(), groups.tolist(), sequences, totals)
+        for row, group, tokens, total in zip(*columns, strict=True):
             self.finished[row].append(Hypothesis(tokens, total, total / norm, stopped))
             if self.beam.stop_rule == "best":
-                self._raise_bar(row, group, total / norm)
+                self._raise_threshold(row, group, total / norm)
 
     def _norm(self) -> float:
         return length_penalty(self.length, self.beam.alpha, self.beam.penalty)
 
-    def _raise_bar(self, row: int, group: int, score: float) -> None:
-        """Note a finished line's score, and what an open one has to beat."""
-        needed = self.beam.n_best if self.beam.groups == 1 else self.beam.share
+    def _raise_threshold(self, row: int, group: int, score: float) -> None:
+        """Rule "best": add a finished score; once there are enough, an open hypothesis must beat the lowest."""
+        needed = self.beam.n_best if self.beam.groups == 1 else self.beam.group_width
         leaders = sorted([*self.leaders.get((row, group), []), score], reverse=True)[:needed]
         self.leaders[row, group] = leaders
-        self.bar[row, group] = leaders[-1] if len(leaders) == needed else -torch.inf
+        self.threshold[row, group] = leaders[-1] if len(leaders) == needed else -torch.inf
 
     def _record(self, found: Candidates) -> None:
         if self.recorder is not None:
             shown = found.ordered() if self.beam.groups > 1 else found
             parents = shown.parents if self.length > 1 else torch.zeros_like(shown.parents)
-            chosen = (shown.totals, parents, shown.words, shown.ended, shown.kept)
-            self.recorder.step(Step(self.rows, self.length, *chosen, self._norm()))
+            chosen = (shown.totals, parents, shown.tokens, shown.ended, shown.kept)
+            self.recorder.step(BeamStep(self.rows, self.length, *chosen, self._norm()))
 
-    def _move(self, found: Candidates, base: Tensor) -> bool:
-        """The lines that stay open take their places, and rows without one leave; whether any is left."""
-        totals, words = found.totals.gather(1, found.kept), found.words.gather(1, found.kept)
-        totals = totals.masked_fill(words == self.stop, -torch.inf)  # where there are fewer words than places
+    def _advance(self, found: Candidates, base: Tensor) -> bool:
+        """Move the kept hypotheses into their slots and drop rows without one; False when no row is left."""
+        totals, tokens = found.totals.gather(1, found.kept), found.tokens.gather(1, found.kept)
+        totals = totals.masked_fill(tokens == self.stop, -torch.inf)  # kept only where there are too few candidates
         going = self._going(totals)
         split = totals.unflatten(1, (self.beam.groups, -1)).masked_fill(~going.unsqueeze(-1), -torch.inf)
         self.scores, chosen = split.flatten(1), (base + found.parents).gather(1, found.kept).flatten()
-        count, fresh = len(chosen), words.flatten()
-        self.lines[:count, : self.length - 1] = self.lines[chosen, : self.length - 1]
-        self.lines[:count, self.length - 1] = fresh
-        if self.guard is not None:
-            self.guard.move(chosen, fresh)
+        count, fresh = len(chosen), tokens.flatten()
+        self.tokens[:count, : self.length - 1] = self.tokens[chosen, : self.length - 1]
+        self.tokens[:count, self.length - 1] = fresh
+        if self.constraint_state is not None:
+            self.constraint_state.move(chosen, fresh)
         alive = going.any(1)
-        if self.length in self.cuts:
-            self._cut(alive & (self.limits == self.length), words)
+        if self.length in self.cut_lengths:
+            self._cut(alive & (self.limits == self.length), tokens)
             alive &= self.limits > self.length
         if not bool(alive.all()):
             stay = alive.repeat_interleave(self.scores.shape[1]).nonzero().squeeze(1)
             self.rows, self.limits, self.scores = self.rows[alive], self.limits[alive], self.scores[alive]
             chosen, fresh = chosen[stay], fresh[stay]
-            self.lines[: len(stay)] = self.lines[stay]
-            if self.guard is not None:
-                self.guard.select(stay)
+            self.tokens[: len(stay)] = self.tokens[stay]
+            if self.constraint_state is not None:
+                self.constraint_state.select(stay)
         if not len(chosen):
             return False
         self.last, self.state = fresh.unsqueeze(1), self.model.select(self.state, chosen)
         return True
 
     def _going(self, totals: Tensor) -> Tensor:
-        """(R, groups): the beams that have an open line and may still better what they have."""
+        """(R, groups): the beams that have an open hypothesis and may still improve on their finished ones."""
         top: Tensor = totals.unflatten(1, (self.beam.groups, -1)).amax(-1)
         if self.beam.stop_rule == "first":
-            return (top > -torch.inf) & (self.counts[self.rows] < self.beam.share)
-        # A log-probability only falls, and what divides it is greatest at the far end: for α < 0, at the near one.
+            return (top > -torch.inf) & (self.counts[self.rows] < self.beam.group_width)
+        # Rule "best" needs an upper bound on the score an open hypothesis can reach. Its log-probability s <= 0 only
+        # falls with further tokens, so s / norm(n) is at most s / max norm over the lengths n still possible. The norm
+        # grows with n for α >= 0, so that the maximum lies at the row's limit; for α < 0 it lies at the next length.
         ends = self.limits if self.beam.alpha >= 0 else torch.full_like(self.limits, self.length + 1)
         reach: Tensor = top / self.norms[ends].unsqueeze(1)
-        return (top > -torch.inf) & (reach > self.bar[self.rows])
+        return (top > -torch.inf) & (reach > self.threshold[self.rows])
 
-    def _cut(self, rows_R: Tensor, words_RW: Tensor) -> None:
-        """End the open lines of these rows where they stand."""
+    def _cut(self, rows_R: Tensor, tokens_RW: Tensor) -> None:
+        """Finish the open hypotheses of these rows at their current length."""
         count, width = self.scores.shape
         which = torch.arange(count * width, device=rows_R.device).view(count, width)
         slots, ended = which % width, rows_R.unsqueeze(1) & (self.scores > -torch.inf)
         groups, none = slots[0] // (width // self.beam.groups), slots[:, :0]
-        self._collect(Candidates(self.scores, slots, words_RW, ended, none, groups), which, stopped=False)
+        self._finish(Candidates(self.scores, slots, tokens_RW, ended, none, groups), which, stopped=False)
         if self.recorder is not None and bool(rows_R.any()):
-            last = (self.scores[rows_R], slots[rows_R], words_RW[rows_R], ended[rows_R], none[rows_R])
-            self.recorder.step(Step(self.rows[rows_R], self.length, *last, self._norm()))
+            last = (self.scores[rows_R], slots[rows_R], tokens_RW[rows_R], ended[rows_R], none[rows_R])
+            self.recorder.step(BeamStep(self.rows[rows_R], self.length, *last, self._norm()))
 
 
-def _ranked(lines: list[Hypothesis], count: int) -> list[Hypothesis]:
-    """The best lines, each once: two groups may have found the same. A row that nothing could follow says nothing."""
+def _n_best(hypotheses: list[Hypothesis], count: int) -> list[Hypothesis]:
+    """The best hypotheses, each once: two groups may find the same. A row without any gets an empty hypothesis."""
     best: dict[tuple[int, ...], Hypothesis] = {}
-    for line in sorted(lines, key=lambda line: -line.score):
-        best.setdefault(tuple(line.tokens), line)
+    for hypothesis in sorted(hypotheses, key=lambda each: -each.score):
+        best.setdefault(tuple(hypothesis.tokens), hypothesis)
     return list(best.values())[:count] or [Hypothesis([], -float("inf"), -float("inf"), False)]

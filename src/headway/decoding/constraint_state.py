@@ -1,4 +1,4 @@
-"""Constraints at work beside a search: what each open line may say next, for all lines at once."""
+"""State of the constraints during a search: the tokens allowed next, for all open hypotheses at once."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from headway.decoding.automaton import automaton
 from headway.decoding.constraints import Constraints
 from headway.errors import ConfigError
 
-NEVER = 1 << 30  # tokens to go from a state that leads nowhere
+UNREACHABLE = 1 << 30  # distance from a state without a way to acceptance
 
 
-class Guard:
-    """Follows N lines through the automaton of the constraints. Where nothing but a forbidden token is left, all are.
+class ConstraintState:
+    """The automaton states of N hypotheses.
 
-    That happens only without a stop token, or where the model itself rules out what is required: as long as a line may
-    end, either it may end here or a token is allowed that brings its end nearer.
+    A hypothesis that may not stop here always has an allowed token that brings it nearer to acceptance. All of its
+    tokens are forbidden only without a stop token, or where the model gives the required ones probability 0.
     """
 
     def __init__(self, constraints: Constraints, vocab: int, *, stop: int, device: torch.device) -> None:
@@ -28,10 +28,10 @@ class Guard:
         other = len(singles | used | {stop} - {-1}) < vocab
         self.plan = automaton(constraints.must, banned, other=other)
         after = self.plan.after
-        dead = len(after)  # one state more, from which nothing leads anywhere
+        dead = len(after)  # one state more, without a way to acceptance
         self.after = torch.tensor([[dead if n is None else n for n in row] for row in after], device=device)
-        left = [NEVER if n is None else n for n in self.plan.left]
-        self.left = torch.tensor([*left, NEVER], device=device)
+        left = [UNREACHABLE if n is None else n for n in self.plan.left]
+        self.left = torch.tensor([*left, UNREACHABLE], device=device)
         self.kinds = torch.zeros(vocab, dtype=torch.long, device=device)
         for token, kind in self.plan.kinds.items():
             self.kinds[token] = kind
@@ -41,18 +41,18 @@ class Guard:
         self.states = torch.zeros(0, dtype=torch.long, device=device)
 
     def begin(self, rows: int, max_tokens: int) -> None:
-        """Open this many lines. Raises ConfigError if the constraints do not fit into `max_tokens`."""
+        """Start this many hypotheses. Raises ConfigError if the constraints do not fit into `max_tokens`."""
         state = self.plan.walk(self.prefix)
         left = None if state is None else self.plan.left[state]
         if left is None:
-            raise ConfigError("impossible: the required phrases cannot be written without a banned one")
+            raise ConfigError("impossible: the required phrases cannot be generated without a banned one")
         least = len(self.prefix) + left
         if least > max_tokens:
             raise ConfigError(f"impossible: prefix and required phrases take {least} tokens, max_tokens={max_tokens}")
         self.states = torch.zeros(rows, dtype=torch.long, device=self.after.device)
 
     def forbid(self, scores_NV: Tensor, written_NT: Tensor, room_N: Tensor) -> Tensor:
-        """The scores with -inf for what may not come next; `room_N` tokens still fit, this one included."""
+        """The scores with -inf for forbidden tokens; `room_N` tokens still fit, this one included."""
         done = written_NT.shape[1]
         if done < len(self.prefix):
             forced = torch.full_like(scores_NV, -torch.inf)
@@ -67,26 +67,26 @@ class Guard:
             allowed[:, self.stop] = self.left[self.states] == 0
         return scores_NV.masked_fill(~allowed, -torch.inf)
 
-    def to_go(self, rows: Tensor, words: Tensor) -> Tensor:
-        """Tokens that each line would still need after a word; rows and words of one shape."""
-        return self.left[self.after[self.states[rows], self.kinds[words]]]
+    def to_go(self, rows: Tensor, tokens: Tensor) -> Tensor:
+        """The distance to acceptance of each hypothesis after a token; rows and tokens have the same shape."""
+        return self.left[self.after[self.states[rows], self.kinds[tokens]]]
 
     def nearer(self) -> Tensor:
-        """(N, V): whether a token brings the line's end nearer."""
+        """(N, V) bool: whether a token brings the hypothesis nearer to acceptance."""
         return (self.left[self.after[self.states]] < self.left[self.states].unsqueeze(1))[:, self.kinds]
 
-    def move(self, rows_N: Tensor, words_N: Tensor) -> None:
-        """Line n goes on from line `rows_N[n]` with a word that was allowed, or has ended and no longer matters."""
-        after = self.after[self.states[rows_N], self.kinds[words_N]]
-        self.states = after.clamp(max=len(self.after) - 1)
+    def move(self, rows_N: Tensor, tokens_N: Tensor) -> None:
+        """Hypothesis n becomes hypothesis `rows_N[n]` extended by `tokens_N[n]`."""
+        after = self.after[self.states[rows_N], self.kinds[tokens_N]]
+        self.states = after.clamp(max=len(self.after) - 1)  # a finished hypothesis may be in the dead state: unused
 
     def select(self, rows_N: Tensor) -> None:
-        """Go on with these lines."""
+        """Keep these hypotheses only."""
         self.states = self.states[rows_N]
 
 
 def repeats(written_NT: Tensor, size: int, vocab: int) -> Tensor:
-    """(N, V): the words that would end a run of `size` tokens that a line holds already."""
+    """(N, V) bool: the tokens that would complete an n-gram of `size` tokens that the hypothesis already contains."""
     rows, length = written_NT.shape
     found = torch.zeros(rows, vocab, dtype=torch.bool, device=written_NT.device)
     if length < size:

@@ -1,4 +1,4 @@
-"""Several models that speak as one: the mean of their probabilities."""
+"""Ensemble decoding: the mean of several models' probabilities."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from headway.models.stepper import Source, Stepper
 
 
 class Ensemble:
-    """A Stepper made of Steppers: log Σ wᵢ pᵢ, the weights adding up to one. One model alone is left as it is."""
+    """A Stepper of Steppers: log Σ wᵢ pᵢ with weights normalised to sum 1. A single model's logits are unchanged."""
 
     def __init__(self, models: Sequence[Stepper[Any]], weights: Sequence[float] | None = None) -> None:
         if not models:
-            raise ConfigError("an ensemble of no models")
+            raise ConfigError("an ensemble needs at least one model, got no models")
         sizes = [getattr(model, "vocab", None) for model in models]
         if len(set(sizes)) > 1:
             raise ConfigError(f"an ensemble needs one vocabulary, got sizes {', '.join(map(str, sizes))}")
@@ -29,11 +29,11 @@ class Ensemble:
         self.shares = [weight / sum(weights) for weight in weights]
 
     def start(self, source: Source | None = None, *, capacity: int = 64) -> list[Any]:
-        """Each model's own state."""
+        """The state of each model."""
         return [model.start(source, capacity=capacity) for model in self.models]
 
     def extend(self, tokens_BK: Tensor, state: list[Any], counts_B: Tensor | None = None) -> tuple[Tensor, list[Any]]:
-        """(B, K) -> the logarithm of the mean probability (B, K, V), a logit like any other."""
+        """(B, K) -> log of the weighted mean probability (B, K, V)."""
         parts = [model.extend(tokens_BK, own, counts_B) for model, own in zip(self.models, state, strict=True)]
         states = [own for _, own in parts]
         if len(parts) == 1:
@@ -42,5 +42,5 @@ class Ensemble:
         return torch.stack(logs).logsumexp(0), states
 
     def select(self, state: list[Any], rows_B: Tensor) -> list[Any]:
-        """These rows, in this order, of every model."""
+        """These rows, in this order, of every model's state."""
         return [model.select(own, rows_B) for model, own in zip(self.models, state, strict=True)]

@@ -1,22 +1,69 @@
-"""Telling whoever captures a model of the lines that are written with it."""
+"""Events of a search, for observers such as `headway.inspection.capture`.
+
+Observers are kept in a context variable, so that models carry no attribute for them. A search that runs in a thread
+started elsewhere has a context of its own and reports to no observer of this one.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
 
 
-def tell_chosen(model: Any, lines: list[list[list[int]]]) -> None:
-    """Tell the journal of a model that is being captured, if it is, the lines (tokens) given for each row."""
-    journal = getattr(model, "journal", None)
-    if journal is not None:
-        journal.chosen(lines)
-    for part in getattr(model, "models", ()):  # of an ensemble
-        tell_chosen(part, lines)
+class SearchObserver(Protocol):
+    """Callbacks for the searches made with one model."""
+
+    def search_started(self) -> None:
+        """A new sequence begins on a state that is reused; every other sequence begins with `model.start`."""
+        ...
+
+    def search_finished(self, hypotheses: list[list[list[int]]]) -> None:
+        """The search returns these hypotheses (tokens) for each row, best first."""
+        ...
 
 
-def tell_begun(model: Any) -> bool:
-    """Tell the journal of a model that another text begins, without a new state; whether there is a journal."""
-    journal = getattr(model, "journal", None)
-    if journal is not None:
-        journal.start(lambda: None)
-    return journal is not None
+_observers: ContextVar[tuple[tuple[object, SearchObserver], ...]] = ContextVar("search_observers", default=())
+
+
+@contextmanager
+def observe_searches(model: object, observer: SearchObserver) -> Iterator[None]:
+    """While open, `observer` is called for searches with `model`, alone or as a member of an ensemble."""
+    _observers.set((*_observers.get(), (model, observer)))
+    try:
+        yield
+    finally:  # not ContextVar.reset, which fails where a notebook leaves the block in another context
+        _observers.set(tuple(pair for pair in _observers.get() if pair[1] is not observer))
+
+
+def search_started(model: Any) -> bool:
+    """Report that a new sequence begins on a reused state; returns whether the model is observed."""
+    found = _observers_of(model)
+    for observer in found:
+        observer.search_started()
+    return bool(found)
+
+
+def search_finished(model: Any, hypotheses: list[list[list[int]]]) -> None:
+    """Report the hypotheses (tokens) that a search returns for each row, best first."""
+    for observer in _observers_of(model):
+        observer.search_finished(hypotheses)
+
+
+def _observers_of(model: Any) -> list[SearchObserver]:
+    pairs = _observers.get()
+    if not pairs:
+        return []
+    members = list(_members(model))
+    return [observer for observed, observer in pairs if any(observed is member for member in members)]
+
+
+def _members(model: Any) -> Iterator[object]:
+    """The model itself, the module inside `torch.compile`'s wrapper, and the members of an ensemble."""
+    yield model
+    inner = getattr(model, "_orig_mod", None)
+    if inner is not None:
+        yield inner
+    for member in getattr(model, "models", ()):
+        yield from _members(member)

@@ -1,7 +1,7 @@
-"""Parts of a batch on threads of their own, each with its share of the processors.
+"""Searching parts of a batch in threads, each with its share of the CPU's cores.
 
-A step of a decoder is many small operations, which divide badly between threads; rows divide well. Threads only help
-where Python's lock is free most of the time: a step of an 8-bit model is one call (`nn.scripted`).
+A decoder step is many small operations, which parallelise badly inside an operator; rows parallelise well. Threads
+help only where Python's lock is mostly free: a step of an int8 model is one TorchScript call (nn.int8).
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from headway.nn.int8.torchscript_step import alone
+from headway.nn.int8.torchscript_step import steps_in_torchscript
 
 Found = TypeVar("Found")
 
-LEAST = 64  # lines in a part: with fewer, two threads on one product are as quick
+MIN_HYPOTHESES = 64  # per worker: with fewer, two threads inside one matrix product are as fast
 
 
-def parts(model: object, rows: int, width: int, device: torch.device) -> int:
-    """Into how many parts it pays to divide so many rows of `width` lines each."""
-    count = min(torch.get_num_threads(), rows * width // LEAST, rows)
+def worker_count(model: object, rows: int, width: int, device: torch.device) -> int:
+    """The number of threads among which to divide `rows` searches of `width` hypotheses each; 1: do not divide."""
+    count = min(torch.get_num_threads(), rows * width // MIN_HYPOTHESES, rows)
     if count < 2 or device.type != "cpu" or not isinstance(model, nn.Module):
         return 1
-    return count if alone(model) else 1
+    return count if steps_in_torchscript(model) else 1
 
 
-def side_by_side(task: Callable[[Tensor], list[Found]], rows: int, count: int) -> list[Found]:
-    """What `task` finds for each row, given the numbers of some: every `count`th, so that the parts are alike."""
+def run_in_parallel(task: Callable[[Tensor], list[Found]], rows: int, count: int) -> list[Found]:
+    """The result of `task` for each row; each of `count` workers is given every `count`th row, to balance the load."""
     threads = torch.get_num_threads()
     pool = _pool(count, threads // count)
     try:
-        under_way = [pool.submit(task, torch.arange(first, rows, count)) for first in range(count)]
-        found: list[list[Found]] = [each.result() for each in under_way]
+        futures = [pool.submit(task, torch.arange(first, rows, count)) for first in range(count)]
+        found: list[list[Found]] = [future.result() for future in futures]
     finally:
-        torch.set_num_threads(threads)  # a new thread that takes fewer says so to threads that are yet to come
+        torch.set_num_threads(threads)  # a worker's set_num_threads also sets the default of threads started later
     return [found[row % count][row // count] for row in range(rows)]
 
 
 @cache
-def _pool(count: int, each: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count, "rows", initializer=torch.set_num_threads, initargs=(each,))
+def _pool(count: int, threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count, "rows", initializer=torch.set_num_threads, initargs=(threads,))

@@ -1,4 +1,4 @@
-"""Random numbers that belong to a sequence: what is drawn for it does not depend on what is decoded beside it."""
+"""Random numbers per sequence: what is drawn for one does not depend on the rest of the batch."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-BLOCK = 64  # numbers made at a time, a multiple of the four that one Philox counter gives
+BLOCK = 64  # numbers generated at a time, a multiple of the four that one Philox counter gives
 _WORD = 2**64
 
 
-class Uniforms:
-    """Number t of sequence n under a seed: Philox keyed by (seed, n), a stream of its own for each sequence.
+class UniformStreams:
+    """A stream of uniform numbers for each sequence: Philox keyed by (seed, sequence number), indexed by the step.
 
-    Only the block in use is held, so that memory does not grow with what is generated.
+    Only the current block is held, so that memory does not grow with the length of the text.
     """
 
     def __init__(self, seed: int, numbers: Sequence[int], device: torch.device) -> None:
@@ -33,7 +33,7 @@ class Uniforms:
         return self._values[:, place]
 
     def select(self, rows: Tensor) -> None:
-        """Go on with these sequences only."""
+        """Keep these sequences only."""
         self._numbers = [self._numbers[row] for row in rows.tolist()]
         if self._block >= 0:
             self._values = self._values[rows]

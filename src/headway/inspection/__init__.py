@@ -1,17 +1,21 @@
-"""Looking inside: every tap by its public name, capture while the kernel runs, and what is made of it."""
+"""Inspection: taps by public name, capture while the fast kernel runs, and analyses of what was captured."""
 
 from headway.inspection.ablation import ablate, head_effects
 from headway.inspection.capture import capture
-from headway.inspection.capture_result import Line, Pass, Seen
-from headway.inspection.heads import HeadStatistics, head_statistics
-from headway.inspection.links import Link, links
+from headway.inspection.capture_result import CaptureResult, DecodedHypothesis, Pass
+from headway.inspection.heads import HeadStatistics, Link, head_statistics, links
 from headway.inspection.logit_lens import logit_lens
 from headway.inspection.neighbours import Neighbour, nearest, neighbours
 from headway.inspection.patching import patch, patch_effects
 from headway.inspection.rollout import picture_rollout, rollout
 from headway.inspection.tap_names import TapPoint, taps
 
+Seen = CaptureResult  # older name
+Line = DecodedHypothesis  # older name
+
 __all__ = [
+    "CaptureResult",
+    "DecodedHypothesis",
     "HeadStatistics",
     "Line",
     "Link",

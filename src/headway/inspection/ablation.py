@@ -1,4 +1,4 @@
-"""Switching parts off: what a head or a layer adds, taken away."""
+"""Ablation: replace the output of heads, attentions, feedforward networks or layers by zeros or their mean."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def ablate(
     parts: Sequence[str] = (),
     instead: Instead = "zero",
 ) -> Iterator[None]:
-    """While open, heads of an attention ({"layers.2.self": [0, 5]}) and whole parts give nothing.
+    """While open, ablate heads of an attention ({"layers.2.self": [0, 5]}) and whole parts.
 
-    A part is an attention ("decoder.layers.2.cross"), a position-wise network ("layers.2.feedforward") or a layer
-    ("layers.2"), all of whose parts are switched off: only the stream it was given is left. `instead` is what they give
-    in place of their value: zeros, or its mean over batch and positions.
+    A part is an attention ("decoder.layers.2.cross"), a feedforward network ("layers.2.feedforward") or a layer
+    ("layers.2"), of which only the residual stream is left. `instead` is what replaces their output: zeros, or its
+    mean over batch and positions.
     """
     if instead not in ("zero", "mean"):
         raise ConfigError(f"instead={instead!r}, allowed: zero, mean")
@@ -46,7 +46,7 @@ def ablate(
             outs = [name for name in (_at(p, part) for p in every if p.kind == "out") if name.startswith(f"{part}.")]
             if not outs:
                 raise ConfigError(
-                    f"part={part!r}: no such layer, attention or network; headway.taps lists what there is"
+                    f"unknown part {part!r}: not a layer, attention or feedforward of headway.taps(model)"
                 )
             stack.enter_context(patch(model, dict.fromkeys(outs, change)))
         yield
@@ -54,17 +54,17 @@ def ablate(
 
 @torch.no_grad()
 def head_effects(model: nn.Module, measure: Callable[[], float], *, instead: Instead = "zero") -> dict[str, Tensor]:
-    """By how much `measure`, which runs the model, changes with each head switched off: (H,) for each attention."""
+    """The change of `measure`, which runs the model, when each head is ablated: (H,) for each attention."""
     whole = measure()
     found: dict[str, Tensor] = {}
     for point in taps(model):
         if point.kind != "heads" or point.heads is None or f"{point.site}.out" not in {p.name for p in taps(model)}:
             continue
-        figures = []
+        changes = []
         for head in range(point.heads):
             with ablate(model, heads={point.site: [head]}, instead=instead):
-                figures.append(measure() - whole)
-        found[point.site] = torch.tensor(figures)
+                changes.append(measure() - whole)
+        found[point.site] = torch.tensor(changes)
     return found
 
 
@@ -82,10 +82,10 @@ def _attention(every: list[TapPoint], site: str) -> TapPoint:
         if point.kind == "heads" and _at(point, site) == f"{site}.heads":
             return point
     sites = ", ".join(p.site for p in every if p.kind == "heads")
-    raise ConfigError(f"{site!r} is no attention of this model, there are: {sites}")
+    raise ConfigError(f"unknown attention {site!r}; this model has: {sites}")
 
 
 def _at(point: TapPoint, part: str) -> str:
-    """The name of a tap; in a block that serves all layers, at the layer that `part` names, if it names one."""
+    """The name of a tap; of a shared block, at the layer that `part` names, if any."""
     number = re.search(r"layers\.(\d+)", part)
     return point.at(int(number[1])).name if point.shared and number else point.name

@@ -1,4 +1,4 @@
-"""`capture`: see what passes in a model while it runs as it always does."""
+"""`capture`: record the tensors at a model's taps while it runs unchanged."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from torch import Tensor, nn
 
+from headway.decoding.events import observe_searches
 from headway.errors import AdviceWarning, ConfigError
-from headway.inspection.capture_log import Journal
-from headway.inspection.capture_result import Seen
-from headway.inspection.tap_names import TapPoint, wanted
+from headway.inspection.capture_log import CaptureLog
+from headway.inspection.capture_result import CaptureResult
+from headway.inspection.tap_names import TapPoint, select_taps
 
 Rows = Sequence[int] | slice | None
-WHOLE = ("forward", "features")  # ways into a model that are a pass by themselves
+FORWARD_METHODS = ("forward", "features")  # each call of one is a pass
+_captured: WeakSet[nn.Module] = WeakSet()  # the models of open captures: hooks are the model's, in every thread
 
 
 @contextlib.contextmanager
@@ -27,83 +30,86 @@ def capture(
     heads: Sequence[int] | None = None,
     rows: Rows = None,
     what: str | Sequence[str] = "weights",
-) -> Iterator[Seen]:
-    """See what passes in `model` while the context is open; its kernels, and every bit it gives, stay as they are.
+) -> Iterator[CaptureResult]:
+    """Record what passes the taps of `model` while the context is open; its kernels and outputs stay bitwise the same.
 
     `what` are kinds ("weights", "q", "residual"), names ("encoder.layers.3.self.weights") or patterns of `taps`;
-    `layers`, `heads` and `rows` (positions of queries) narrow that, None being all. Weights are recomputed from the
-    queries and keys that were used, for what was asked alone. A compiled model runs uncompiled meanwhile.
+    `layers`, `heads` and `rows` (query positions) restrict them, None meaning all. Weights are recomputed from the
+    queries and keys that were used, for the selected part only. A compiled model runs uncompiled meanwhile.
     """
     target = _uncompiled(model)
-    if hasattr(target, "journal"):
-        raise ConfigError("this model is being captured already: one capture at a time, with all that is wanted")
-    journal = Journal(tuple(heads) if heads is not None else None, _rows(rows))
-    points = wanted(
+    if target in _captured:
+        raise ConfigError("this model is being captured already; open one capture with everything that is wanted")
+    log = CaptureLog(tuple(heads) if heads is not None else None, _selected(rows))
+    points = select_taps(
         target,
         None if layers is None else _layers(layers),
         (what,) if isinstance(what, str) else tuple(what),
-        heads=journal.heads,
+        heads=log.heads,
     )
     with contextlib.ExitStack() as stack:
+        _captured.add(target)
+        stack.callback(_captured.discard, target)
         if target is not model:
             stack.enter_context(torch.compiler.set_stance("force_eager"))
-        _listen(target, points, layers, journal, stack)
-        _follow(target, journal, stack)
-        yield journal.seen
+        _register_hooks(target, points, layers, log, stack)
+        _wrap_methods(target, log, stack)
+        stack.enter_context(observe_searches(target, log))
+        yield log.result
 
 
-def _listen(
+def _register_hooks(
     model: nn.Module,
     points: list[TapPoint],
     layers: Sequence[int] | None,
-    journal: Journal,
+    log: CaptureLog,
     stack: contextlib.ExitStack,
 ) -> None:
     by_module: dict[str, list[TapPoint]] = {}
     for point in points:
-        if point.where == "look":
+        if point.where == "attention":
             by_module.setdefault(point.module, []).append(point)
         else:
-            stack.callback(_hook(model.get_submodule(point.module), point, layers, journal).remove)
+            stack.callback(_register_hook(model.get_submodule(point.module), point, layers, log).remove)
     for path, together in by_module.items():
         module: Any = model.get_submodule(path)
-        module.watch = journal.looked(together, layers)
-        stack.callback(setattr, module, "watch", None)
+        module.on_attention = log.attention_observer(together, layers)
+        stack.callback(setattr, module, "on_attention", None)
 
 
-def _hook(module: nn.Module, point: TapPoint, layers: Sequence[int] | None, journal: Journal) -> Any:
-    if point.where == "given":
-        return module.register_forward_pre_hook(lambda _, given: journal.passed(point, layers, given[0]))
+def _register_hook(module: nn.Module, point: TapPoint, layers: Sequence[int] | None, log: CaptureLog) -> Any:
+    if point.where == "input":
+        return module.register_forward_pre_hook(lambda _, inputs: log.record(point, layers, inputs[0]))
 
-    def gave(_module: nn.Module, _given: object, out: Any) -> None:
-        journal.passed(point, layers, out if isinstance(out, Tensor) else out[0])
+    def on_output(_module: nn.Module, _inputs: object, out: Any) -> None:
+        log.record(point, layers, out if isinstance(out, Tensor) else out[0])
 
-    return module.register_forward_hook(gave)
+    return module.register_forward_hook(on_output)
 
 
-def _follow(model: nn.Module, journal: Journal, stack: contextlib.ExitStack) -> None:
-    """Let the journal know of every call: the ways into this model are wrapped while the capture is open."""
-    ways = {**dict.fromkeys(WHOLE, journal.whole)}
-    ways |= {"start": journal.start, "extend": journal.extend, "select": journal.select}
-    for name, told in ways.items():
+def _wrap_methods(model: nn.Module, log: CaptureLog, stack: contextlib.ExitStack) -> None:
+    """Wrap the methods by which the model is called, so that the log knows passes and steps."""
+    wrappers: dict[str, Callable[..., Any]] = dict.fromkeys(FORWARD_METHODS, log.forward)
+    wrappers |= {"start": log.start, "extend": log.extend, "select": log.select}
+    for name, wrapper in wrappers.items():
         inner = getattr(model, name, None)
         if inner is None:
             continue
         plain = getattr(inner, "_torchdynamo_orig_callable", inner)
         if plain is not inner:
-            _say_uncompiled()
-        _set(model, name, _told(told, plain), stack)
+            _warn_uncompiled()
+        _set_attribute(model, name, _wrapped(wrapper, plain), stack)
     if getattr(model, "_compiled_call_impl", None) is not None:
-        _say_uncompiled()
-        _set(model, "_compiled_call_impl", None, stack)
-    _set(model, "journal", journal, stack)
+        _warn_uncompiled()
+        _set_attribute(model, "_compiled_call_impl", None, stack)
 
 
-def _told(told: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *arguments, **named: told(inner, *arguments, **named)
+def _wrapped(wrapper: Callable[..., Any], inner: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *arguments, **named: wrapper(inner, *arguments, **named)
 
 
-def _set(model: nn.Module, name: str, value: object, stack: contextlib.ExitStack) -> None:
+def _set_attribute(model: nn.Module, name: str, value: object, stack: contextlib.ExitStack) -> None:
+    """Set an attribute of the instance until the stack is closed."""
     before = model.__dict__
     restore = (setattr, model, name, before[name]) if name in before else (delattr, model, name)
     object.__setattr__(model, name, value)
@@ -113,12 +119,12 @@ def _set(model: nn.Module, name: str, value: object, stack: contextlib.ExitStack
 def _uncompiled(model: nn.Module) -> nn.Module:
     inner = getattr(model, "_orig_mod", None)
     if isinstance(inner, nn.Module):
-        _say_uncompiled()
+        _warn_uncompiled()
         return inner
     return model
 
 
-def _say_uncompiled() -> None:
+def _warn_uncompiled() -> None:
     warnings.warn("the model is compiled; a captured call runs uncompiled", AdviceWarning, stacklevel=5)
 
 
@@ -128,14 +134,14 @@ def _layers(layers: Sequence[int]) -> tuple[int, ...]:
     return tuple(layers)
 
 
-def _rows(rows: Rows) -> Callable[[int], bool] | None:
-    """Whether a position was asked for."""
+def _selected(rows: Rows) -> Callable[[int], bool] | None:
+    """A function that tells whether a position is captured; None: all are."""
     if rows is None:
         return None
     if isinstance(rows, slice):
         start, stop, step = rows.start or 0, rows.stop, rows.step or 1
         if start < 0 or (stop is not None and stop < 0) or step < 1:
-            raise ConfigError(f"rows={rows}, allowed: positions from 0 on, in their order")
+            raise ConfigError(f"rows={rows}, allowed: positions from 0 on, in increasing order")
         return lambda n: n >= start and (stop is None or n < stop) and (n - start) % step == 0
     chosen = frozenset(int(row) for row in rows)
     if any(row < 0 for row in chosen):

@@ -1,4 +1,4 @@
-"""The logit lens: what the model would say if it stopped after each layer (nostalgebraist 2020)."""
+"""The logit lens: the residual stream after each layer, decoded by the output layer (nostalgebraist 2020)."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from headway.inspection.tap_names import TapPoint, taps
 
 @torch.no_grad()
 def logit_lens(model: nn.Module, seen: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Logits by layer, of captured residuals (what="residual"), read by the model's own last norm and output layer.
+    """Logits (B, t, V) by layer, of captured residuals (what="residual"), by the model's final norm and output layer.
 
-    The last layer's are the model's logits. (B, t, V); of an image classifier, whose head reads one vector, (B, V).
+    The last layer's are the model's logits. An image classifier's head reads one vector: (B, V).
     """
     read = getattr(model, "read", None)
     stacks = [tap for tap in taps(model) if tap.kind == "hidden" and tap.stack != "encoder"]
     if read is None or not stacks:
-        raise ConfigError(f"{type(model).__name__} has no blocks between its input and an output layer to read them by")
+        raise ConfigError(f"the logit lens needs blocks and an output layer; {type(model).__name__} lacks them")
     norm: Any = getattr(model.get_submodule(stacks[0].module), "output_norm", None)
     residuals = _residuals(model, seen, stacks[0])
     if not residuals:
-        raise ConfigError("no residual was captured: capture(model, what='residual')")
+        raise ConfigError("no residual was captured; use capture(model, what='residual')")
     return {name: read(value if norm is None else norm(value, None)) for name, value in residuals.items()}
 
 
 def _residuals(model: nn.Module, seen: Mapping[str, Tensor], stack: TapPoint) -> dict[str, Tensor]:
-    """Of this stack, in the order of its layers; a block that is used again and again has as many as it ran."""
+    """The residuals of this stack, in the order of its layers; a shared block has one for each use."""
     every = [tap for tap in taps(model) if tap.kind == "residual" and tap.stack == stack.stack]
     names = [tap.name for tap in every if not tap.shared]
     for tap in every:

@@ -1,4 +1,4 @@
-"""Which words lie near each other in an embedding space."""
+"""Nearest neighbours by cosine in an embedding space."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """A word and the cosine of the angle to it."""
+    """A word and its cosine similarity."""
 
     word: str
     cosine: float
@@ -22,7 +22,7 @@ class Neighbour:
 
 @torch.no_grad()
 def nearest(query_D: Tensor, table_VD: Tensor, words: Sequence[str], *, count: int = 10) -> list[Neighbour]:
-    """The words whose vectors point most nearly where `query_D` does, best first."""
+    """The words whose vectors have the largest cosine with `query_D`, best first."""
     if len(words) != len(table_VD):
         raise ConfigError(f"{len(words)} words for a table of {len(table_VD)} vectors")
     cosines = F.normalize(table_VD.float(), dim=-1) @ F.normalize(query_D.float(), dim=-1)
@@ -33,16 +33,16 @@ def nearest(query_D: Tensor, table_VD: Tensor, words: Sequence[str], *, count: i
 def neighbours(
     word: str, words: Iterable[str], vectors: Callable[[Sequence[str]], Tensor], *, count: int = 10
 ) -> list[Neighbour]:
-    """The nearest of `words` to a word, itself left out; `vectors` embeds words, as `Run.embed` does."""
+    """The nearest of `words` to a word, itself excluded; `vectors` embeds words, as `Run.embed` does."""
     others = [other for other in dict.fromkeys(words) if other != word]
     if not others:
-        raise ConfigError(f"no words to look for neighbours of {word!r} among")
+        raise ConfigError(f"no other words among which to find neighbours of {word!r}")
     table = torch.as_tensor(vectors([word, *others]))
     return nearest(table[0], table[1:], others, count=count)
 
 
 def rank(word: str, other: str, words: Iterable[str], vectors: Callable[[Sequence[str]], Tensor]) -> int:
-    """Which neighbour of `word` another word is, 1 being the nearest."""
-    everyone = list(dict.fromkeys([*words, other]))
-    found = neighbours(word, everyone, vectors, count=len(everyone))
+    """The rank of another word among the neighbours of `word`, 1 for the nearest."""
+    candidates = list(dict.fromkeys([*words, other]))
+    found = neighbours(word, candidates, vectors, count=len(candidates))
     return next(n for n, each in enumerate(found, 1) if each.word == other)

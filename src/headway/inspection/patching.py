@@ -1,7 +1,7 @@
-"""Putting other values in a model's way: the means of ablation and of activation patching.
+"""Replacing the values at taps: the basis of ablation and activation patching.
 
-Departure from `capture`: a value that is replaced has to pass where it can be replaced. Attention weights are then
-computed by the formula, and lines of a search are taken one by one, so that numbers may differ in their last bits.
+Unlike `capture`, this changes the path of computation: attention weights are computed by the reference formula and the
+hypotheses of a search do not share keys, so that outputs may differ in their last bits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headway.inspection.tap_names import LAYER, TapPoint, taps
 from headway.nn.rnn_attention import Alignment
 
 Change = Callable[[Tensor], Tensor]
-IN_ATTENTION = ("q", "k", "v", "weights", "heads")  # taps of an attention that take another value
+REPLACEABLE = ("q", "k", "v", "weights", "heads")  # taps inside an attention whose value can be replaced
 
 
 @contextlib.contextmanager
@@ -30,15 +30,15 @@ def patch(
     rows: Sequence[int] | None = None,
     heads: Sequence[int] | None = None,
 ) -> Iterator[None]:
-    """While open, put other values at these taps: a tensor, or what a function makes of the value that passes.
+    """While open, replace the values at these taps by a tensor, or by a function of the value.
 
-    With `rows` (positions) or `heads` only that part of the value is replaced; the rest stays. Raises ConfigError for a
-    name that is no tap, or one whose value nothing else reads (scores, bias).
+    With `rows` (positions) or `heads` only that part is replaced. Raises ConfigError for an unknown tap, and for one
+    whose value the kernel does not read (scores, bias).
     """
     with contextlib.ExitStack() as stack:
         for name, change in changes.items():
-            point, use = _found(model, name)
-            _replace(model, point, use, _changing(point, change, rows, heads), stack)
+            point, use = _find(model, name)
+            _replace(model, point, use, _restricted(point, change, rows, heads), stack)
         yield
 
 
@@ -46,23 +46,23 @@ def patch(
 def patch_effects(
     model: nn.Module, clean: Mapping[str, Tensor], measure: Callable[[], float], *, rows: Sequence[int]
 ) -> dict[str, Tensor]:
-    """Activation patching: for each captured tap, and each of these positions, what `measure` gives with it restored.
+    """Activation patching: `measure` with each captured tap restored at each of these positions.
 
-    `clean` is a capture of the run whose behaviour is to come back; `measure` runs the model on the other input and
-    tells how much of it did. Returns a figure a position, (len(rows),), by name.
+    `clean` is a capture of the run whose behaviour is to be restored; `measure` runs the model on the corrupted input
+    and returns a metric. Returns (len(rows),) by tap name.
     """
     found: dict[str, Tensor] = {}
     for name, value in clean.items():
-        figures = []
+        values = []
         for row in rows:
             with patch(model, {name: value}, rows=[row]):
-                figures.append(measure())
-        found[name] = torch.tensor(figures)
+                values.append(measure())
+        found[name] = torch.tensor(values)
     return found
 
 
-def _found(model: nn.Module, name: str) -> tuple[TapPoint, int | None]:
-    """The tap of this name; of a block that is used again and again also at which use."""
+def _find(model: nn.Module, name: str) -> tuple[TapPoint, int | None]:
+    """The tap of this name; of a shared block also the number of the use."""
     every = taps(model)
     for point in every:
         if point.name == name:
@@ -72,17 +72,17 @@ def _found(model: nn.Module, name: str) -> tuple[TapPoint, int | None]:
             number = name.removeprefix(before).removesuffix(after)
             if name == f"{before}{number}{after}" and number.isdigit():
                 return point, int(number)
-    raise ConfigError(f"{name!r} is no tap of this model; headway.taps lists all {len(every)}")
+    raise ConfigError(f"unknown tap {name!r}; headway.taps lists the {len(every)} taps of this model")
 
 
-def _changing(
+def _restricted(
     point: TapPoint, change: Tensor | Change, rows: Sequence[int] | None, heads: Sequence[int] | None
 ) -> Change:
-    def changed(value: Tensor) -> Tensor:
+    def replaced(value: Tensor) -> Tensor:
         fresh = change(value) if callable(change) else change.to(value.device, value.dtype)
         if rows is None and heads is None:
             if fresh.shape != value.shape:
-                raise ShapeError(f"{point.name} is {tuple(value.shape)}, what was to be put there {tuple(fresh.shape)}")
+                raise ShapeError(f"{point.name} is {tuple(value.shape)}, its replacement is {tuple(fresh.shape)}")
             return fresh
         where = torch.zeros_like(value, dtype=torch.bool)
         picked = where.movedim(axis_of(point), 0)
@@ -92,20 +92,20 @@ def _changing(
             where[:, others] = False
         return torch.where(where, fresh, value)
 
-    return changed
+    return replaced
 
 
 def _replace(model: nn.Module, point: TapPoint, use: int | None, change: Change, stack: contextlib.ExitStack) -> None:
     module = model.get_submodule(point.module)
     single = isinstance(module, Alignment)  # its weights (B, T, S) have no dimension for heads
-    if point.where == "look":
-        allowed = ("weights",) if single else IN_ATTENTION
+    if point.where == "attention":
+        allowed = ("weights",) if single else REPLACEABLE
         if point.kind not in allowed:
-            raise ConfigError(f"{point.name} cannot be replaced; of this attention {', '.join(allowed)} can")
+            raise ConfigError(f"{point.name} cannot be replaced; of this attention only {', '.join(allowed)} can")
         module = module.get_submodule(f"tap_{point.kind}")
     count = 0
 
-    def begin(_module: nn.Module, _given: object) -> None:
+    def restart(_module: nn.Module, _inputs: object) -> None:
         nonlocal count
         count = 0
 
@@ -114,17 +114,18 @@ def _replace(model: nn.Module, point: TapPoint, use: int | None, change: Change,
         count += 1
         return use is None or count - 1 == use
 
-    def given(_module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    def on_input(_module: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         return (change(inputs[0]), *inputs[1:])
 
-    def gave(_module: nn.Module, _given: object, out: Any) -> Any:
+    def on_output(_module: nn.Module, _inputs: object, out: Any) -> Any:
         if not due():
             return None
         if isinstance(out, Tensor):
             return change(out.unsqueeze(1)).squeeze(1) if single else change(out)
         return (change(out[0]), *out[1:])
 
-    if use is not None:  # uses are counted from the beginning of each pass
-        stack.callback(model.get_submodule(point.holder).register_forward_pre_hook(begin).remove)
-    hook = module.register_forward_pre_hook(given) if point.where == "given" else module.register_forward_hook(gave)
+    if use is not None:  # uses are counted from the start of each pass
+        stack.callback(model.get_submodule(point.holder).register_forward_pre_hook(restart).remove)
+    at_input = point.where == "input"
+    hook = module.register_forward_pre_hook(on_input) if at_input else module.register_forward_hook(on_output)
     stack.callback(hook.remove)

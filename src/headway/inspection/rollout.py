@@ -1,4 +1,4 @@
-"""Attention rollout (Abnar and Zuidema 2020): where, through all layers, a token's vector comes from."""
+"""Attention rollout (Abnar and Zuidema 2020, section 3): attention weights propagated through the layers."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from headway.nn.patches import Grid
 
 
 def rollout(weights: Sequence[Tensor], *, residual: float = 0.5) -> Tensor:
-    """Weights of every layer (B, H, T, T), first layer first -> (B, T, T): how much of token j there is in token i.
+    """Weights of every layer (B, H, T, T), first layer first -> (B, T, T): the contribution of token j to token i.
 
-    Heads count alike; `residual` is the share of a token that passes a layer by, beside what attention brings.
+    Heads are averaged; `residual` is the weight of the residual connection beside attention's (0.5 in the paper).
     """
     if not weights:
-        raise ConfigError("rollout of no layers: it takes the weights of all")
+        raise ConfigError("rollout needs the weights of at least one layer")
     if not 0 <= residual < 1:
-        raise ConfigError(f"residual={residual}, allowed: 0 up to 1, without it")
+        raise ConfigError(f"residual={residual}, allowed: from 0 to below 1")
     joined: Tensor | None = None
     for each in weights:
         own = torch.eye(each.shape[-1], dtype=each.dtype, device=each.device)
@@ -31,9 +31,9 @@ def rollout(weights: Sequence[Tensor], *, residual: float = 0.5) -> Tensor:
 
 
 def picture_rollout(model: nn.Module, seen: Mapping[str, Tensor], grid: Grid, *, residual: float = 0.5) -> Tensor:
-    """What a vision transformer's answer comes from, of captured weights: (B, rows, columns), each picture's sum 1.
+    """The rollout of a vision transformer over its patches, of captured weights: (B, rows, columns), sum 1 per image.
 
-    From the class token where there is one, else from all patches alike.
+    It starts from the class token where there is one, else from the mean over all patches.
     """
     names = [tap.name for tap in taps(model) if tap.kind == "weights" and tap.stack != "decoder"]
     joined = rollout([seen[name] for name in names], residual=residual)

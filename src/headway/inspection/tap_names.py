@@ -1,7 +1,7 @@
-"""The taps of a model: every place where a value can be captured, under a name that stays.
+"""The taps of a model: every place where a value can be captured, under a stable name.
 
 A name is `[stack.]layers.N.part.kind`: `layers.3.self.weights` in a model of one stack, `encoder.layers.3.self.weights`
-and `decoder.layers.0.cross.q` in one of two. A block that is used again and again (Universal Transformer) has a name
+and `decoder.layers.0.cross.q` in an encoder-decoder. A block shared by all layers (Universal Transformer) has a name
 with `*`: its n-th use is layer n.
 """
 
@@ -24,12 +24,12 @@ from headway.nn.recurrent import RecurrentLayer
 from headway.nn.rnn_attention import Alignment
 from headway.nn.stack import Stack
 
-LAYER = "*"  # in the name of a layer whose number is known only when it runs
-SILENT = ("stack", "bert", "longformer", "recurrent")  # parts of a path that tell nothing apart
-SIDES = {"source_embedding": "encoder.embedding", "target_embedding": "decoder.embedding"}
-Where = Literal["look", "given", "gave", "tap"]
+LAYER = "*"  # stands for the layer number in the name of a shared block
+OMITTED = ("stack", "bert", "longformer", "recurrent")  # parts of a module path that are left out of names
+EMBEDDINGS = {"source_embedding": "encoder.embedding", "target_embedding": "decoder.embedding"}
+Where = Literal["attention", "input", "output"]  # read by an attention observer, a pre-hook or a forward hook
 
-# What a kind of tap holds. Heads asked for are h of H, rows asked for are t of T.
+# Dimensions by kind of tap: h of the H heads and t of the T queries are captured.
 SHAPES = {
     "q": "B h t E", "k": "B h S E", "v": "B h S E", "bias": "B h t S", "scores": "B h t S", "weights": "B h t S",
     "heads": "B h t E", "global_k": "B h S E", "global_v": "B h S E", "out": "B t D", "input": "B t D",
@@ -41,17 +41,17 @@ IN_ATTENTION = ("q", "k", "v", "bias", "scores", "weights", "heads")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TapPoint:
-    """A place where a value can be captured: `name` is public, the rest says what it is and where it is found."""
+    """A place where a value can be captured, by its public name."""
 
     name: str
     kind: str  # the last part of the name: a key of SHAPES
     stack: str = ""  # "encoder", "decoder", or "" where there is one stack
-    layer: int | None = None  # None outside of layers, and in a block that serves them all
+    layer: int | None = None  # None outside of layers, and in a shared block
     attention: Literal["self", "cross"] | None = None
     heads: int | None = None  # of an attention
-    module: str = ""  # path of the module that is listened to
-    where: Where = "tap"
-    joined: bool = False  # whether several calls for one text are parts of it, one after the other (recurrent models)
+    module: str = ""  # path of the module that gets the hook
+    where: Where = "output"
+    accumulates: bool = False  # whether the calls for one text give its parts, one after the other (recurrent models)
 
     @property
     def shape(self) -> str:
@@ -60,7 +60,7 @@ class TapPoint:
 
     @property
     def shared(self) -> bool:
-        """Whether one block serves every layer."""
+        """Whether one block is used for every layer."""
         return LAYER in self.name
 
     @property
@@ -70,11 +70,11 @@ class TapPoint:
 
     @property
     def holder(self) -> str:
-        """Of what lies in a block: the path of what holds the blocks."""
+        """The path of the module that holds the blocks."""
         return re.split(r"\.?blocks\.", self.module)[0]
 
     def at(self, layer: int) -> TapPoint:
-        """The same at one use of a shared block."""
+        """The tap of a shared block at one of its uses."""
         return replace(self, name=self.name.replace(LAYER, str(layer)), layer=layer)
 
 
@@ -86,42 +86,42 @@ def taps(model: nn.Module) -> list[TapPoint]:
         if isinstance(module, Block):
             holder, prefix, layer = _place(path)
             if not isinstance(model.get_submodule(holder), Stack):
-                layer = None  # a loop: one block, again and again
+                layer = None  # a shared block
             holders.setdefault(holder, prefix)
             found += _of_block(module, path, prefix, layer)
         elif isinstance(module, Alignment):
-            found += _of_attention(path, _public(path), path, "cross", 1, layer=0, joined=True, kinds=_ALIGNED)
+            found += _of_attention(path, _public(path), path, "cross", 1, layer=0, accumulates=True, kinds=_ALIGNED)
         elif isinstance(module, RecurrentLayer):
             stack, layer = _recurrent(path)
-            name = _joined(stack, "layers", str(layer), "states")
-            found.append(_tap(name, path, "gave", stack=stack, layer=layer, joined=True))
+            name = _join(stack, "layers", str(layer), "states")
+            found.append(_tap(name, path, "output", stack=stack, layer=layer, accumulates=True))
     for holder, prefix in holders.items():
-        found.append(_tap(_joined(prefix, "embedding"), holder, "given", stack=prefix))
-        found.append(_tap(_joined(prefix, "hidden"), holder, "gave", stack=prefix))
-        for kind in ("steps", "cost"):  # what a loop's tokens took
+        found.append(_tap(_join(prefix, "embedding"), holder, "input", stack=prefix))
+        found.append(_tap(_join(prefix, "hidden"), holder, "output", stack=prefix))
+        for kind in ("steps", "cost"):  # adaptive computation time, per token
             if hasattr(model.get_submodule(holder), f"tap_{kind}"):
-                found.append(_tap(_joined(prefix, kind), _joined(holder, f"tap_{kind}"), "gave", stack=prefix))
+                found.append(_tap(_join(prefix, kind), _join(holder, f"tap_{kind}"), "output", stack=prefix))
     return [*(found if holders else [*_embeddings(model), *found]), *_outputs(model)]
 
 
-def wanted(
+def select_taps(
     model: nn.Module, layers: tuple[int, ...] | None, what: tuple[str, ...], *, heads: tuple[int, ...] | None
 ) -> list[TapPoint]:
-    """The taps that were asked for. Raises ConfigError naming what there is where something is not there."""
+    """The taps that match. Raises ConfigError, naming what there is, for a tap, layer or head that does not exist."""
     every = taps(model)
     chosen: dict[str, TapPoint] = {}
     for pattern in what:
         matches = [tap for tap in every if _matches(tap.name, pattern)]
         if not matches:
             kinds = ", ".join(dict.fromkeys(tap.kind for tap in every))
-            raise ConfigError(f"what={pattern!r} is no tap of this model; kinds are {kinds}; headway.taps lists all")
+            raise ConfigError(f"unknown tap {pattern!r}; this model has: {kinds} (headway.taps lists all names)")
         chosen |= {tap.name: tap for tap in matches}
     found = list(chosen.values())
     if layers is not None:
         known = {tap.layer for tap in found if tap.layer is not None}
         missing = [n for n in layers if n not in known]
         if missing and not any(tap.shared for tap in found):
-            raise ConfigError(f"layers={list(layers)}: no layer {missing[0]}, there are {sorted(known)}")
+            raise ConfigError(f"layers={list(layers)}: unknown layer {missing[0]}; this model has: {sorted(known)}")
         found = [tap for tap in found if tap.layer is None or tap.layer in layers]
     for tap in found:
         if heads is not None and tap.heads is not None and not all(0 <= head < tap.heads for head in heads):
@@ -133,16 +133,16 @@ def _matches(name: str, pattern: str) -> bool:
     return name == pattern or name.endswith(f".{pattern}") or fnmatchcase(name, pattern)
 
 
-def _joined(*parts: str) -> str:
+def _join(*parts: str) -> str:
     return ".".join(part for part in parts if part)
 
 
 def _public(path: str) -> str:
-    return _joined(*(part for part in path.split(".") if part not in SILENT))
+    return _join(*(part for part in path.split(".") if part not in OMITTED))
 
 
 def _place(path: str) -> tuple[str, str, int | None]:
-    """Of a block: the path of what holds it, the public name of that, and its layer (None: it serves them all)."""
+    """Of a block: the path of its holder, the public name of that, and its layer (None: shared by all)."""
     numbered = re.fullmatch(r"(?:(.*)\.)?blocks\.(\d+)", path)
     if numbered:
         holder = numbered[1] or ""
@@ -153,7 +153,7 @@ def _place(path: str) -> tuple[str, str, int | None]:
 
 def _recurrent(path: str) -> tuple[str, int]:
     *before, number = path.split(".")
-    return _public(_joined(*(part for part in before if part != "layers"))), int(number)
+    return _public(_join(*(part for part in before if part != "layers"))), int(number)
 
 
 def _tap(name: str, module: str, where: Where, **more: object) -> TapPoint:
@@ -171,20 +171,27 @@ def _of_attention(
     heads: int,
     *,
     layer: int | None,
-    joined: bool = False,
+    accumulates: bool = False,
     kinds: tuple[str, ...] = IN_ATTENTION,
 ) -> Iterator[TapPoint]:
     for kind in kinds:
         yield _tap(
-            f"{name}.{kind}", path, "look", stack=stack, layer=layer, attention=attention, heads=heads, joined=joined
+            f"{name}.{kind}",
+            path,
+            "attention",
+            stack=stack,
+            layer=layer,
+            attention=attention,
+            heads=heads,
+            accumulates=accumulates,
         )
 
 
 def _of_block(block: Block, path: str, prefix: str, layer: int | None) -> Iterator[TapPoint]:
-    base = _joined(prefix, "layers", LAYER if layer is None else str(layer))
+    base = _join(prefix, "layers", LAYER if layer is None else str(layer))
 
     def plain(name: str, module: str) -> TapPoint:
-        return _tap(f"{base}.{name}", f"{path}.{module}", "tap", stack=prefix, layer=layer)
+        return _tap(f"{base}.{name}", f"{path}.{module}", "output", stack=prefix, layer=layer)
 
     yield plain("input", "tap_resid_in")
     for part, own, out in (("self", "attention", "tap_attn_out"), ("cross", "cross", "tap_cross_out")):
@@ -203,15 +210,15 @@ def _of_block(block: Block, path: str, prefix: str, layer: int | None) -> Iterat
 
 
 def _embeddings(model: nn.Module) -> Iterator[TapPoint]:
-    """Of a model without blocks: its tables."""
+    """The embedding tables of a model without blocks."""
     for path, module in model.named_children():
         if isinstance(module, TokenEmbedding | OneHot):
-            name = SIDES.get(path, path)
-            yield _tap(name, path, "gave", stack=name.rpartition(".")[0])
+            name = EMBEDDINGS.get(path, path)
+            yield _tap(name, path, "output", stack=name.rpartition(".")[0])
 
 
 def _outputs(model: nn.Module) -> Iterator[TapPoint]:
     for path in ("head", "token_head"):
         module = getattr(model, path, None)
         if isinstance(module, nn.Module) and not isinstance(module, nn.Identity):
-            yield _tap("logits", path, "gave")
+            yield _tap("logits", path, "output")

@@ -1,211 +1,179 @@
-"""Two sides that are asked the same: a model of ours, and what transformers made of it."""
+"""A headway model and a Hugging Face model, called in the same way with the same inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from headway.interop.family import Tokens
-from headway.models import (
-    Bert,
-    EncoderDecoder,
-    Longformer,
-    LongformerMasked,
-    ModelConfig,
-    Source,
-    VitConfig,
-)
-from headway.models.bert import PretrainingLogits
+from headway.interop.family import Family, GenerationTokens
+from headway.models import Model, ModelConfig, ModelInputs, ModelOutputs
 
-ROWS, LONGEST, NEW = 3, 12, 32  # rows of a padded batch, tokens of its longest row, tokens that are generated
+BATCH, MAX_LENGTH, NEW_TOKENS = 3, 12, 32  # rows, tokens of the longest row, tokens that are generated
+LOGIT_NAMES = ("prediction_logits", "logits")  # of token logits in transformers' outputs
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
-    """What both sides are asked: padded rows of token ids, or images, and what generation has to heed."""
+class Probe:
+    """Inputs that two models are compared on: padded rows of token ids, or images."""
 
-    source: Tensor  # (B, S)
-    target: Tensor  # (B, S), a decoder's input
-    segments: Tensor  # (B, S)
-    lengths: Tensor  # (B,), of all three
-    tokens: Tokens
-    new: int
-    images: Tensor | None = None  # (B, C, height, width)
+    inputs: ModelInputs
+    tokens: GenerationTokens
+    new_tokens: int = 0  # to generate; 0: the model does not generate
+
+    @property
+    def prompt(self) -> Tensor:
+        """(B, S): the source of an encoder-decoder, else the tokens."""
+        return self.inputs.need("tokens" if self.inputs.source is None else "source")
 
     @property
     def real(self) -> Tensor:
-        """(B, S), True where a token is not padding."""
-        return torch.arange(self.source.shape[1]) < self.lengths.unsqueeze(1)
-
-    @property
-    def first(self) -> Tensor:
-        """(B, S), True at the first token, which is the global one where a model has such."""
-        return (torch.arange(self.source.shape[1]) == 0).expand(self.source.shape)
+        """(B, T), True where a token is not padding."""
+        return padding_mask(self.inputs.need("tokens"), self.inputs.lengths)
 
 
-def questions(config: ModelConfig, tokens: Tokens) -> Questions:
-    """Three rows of different lengths, always the same, that leave room to go on; or three images."""
+def padding_mask(tokens: Tensor, lengths: Tensor | None) -> Tensor:
+    """(B, T) and lengths (B,) -> (B, T), True where a token is not padding."""
+    if lengths is None:
+        return torch.ones_like(tokens, dtype=torch.bool)
+    return torch.arange(tokens.shape[1], device=tokens.device) < lengths.unsqueeze(1)
+
+
+def probe(family: Family[Any], config: ModelConfig, reads: frozenset[str], tokens: GenerationTokens) -> Probe:
+    """Three images, or three rows of different lengths that leave room to generate; always the same ones.
+
+    `reads` names the inputs of the model; no token is the padding id. In a Longformer the first token is global.
+    """
     random = torch.Generator().manual_seed(0)
-    if isinstance(config, VitConfig):
-        images, none = torch.randn(ROWS, config.channels, *config.size, generator=random), torch.zeros(ROWS, 1).long()
-        return Questions(none, none, none, torch.ones(ROWS).long(), tokens, 0, images)
-    vocab, source_vocab, segments = vocabularies(config)
-    context = context_of(config)
-    longest = max(min(LONGEST, context // 2), 1)
+    if family.image_shape is not None:
+        images = torch.randn(BATCH, *family.image_shape(config), generator=random)
+        return Probe(ModelInputs(images=images), tokens)
+    text = config.text
+    assert text is not None
+    context = text.context or 1
+    longest = max(min(MAX_LENGTH, context // 2), 1)
 
-    def rows(size: int) -> Tensor:
-        drawn = torch.randint(size, (ROWS, longest), generator=random)
-        return drawn if tokens.pad is None else drawn.masked_fill(drawn == tokens.pad, (tokens.pad + 1) % size)
+    def rows(vocab: int) -> Tensor:
+        drawn = torch.randint(vocab, (BATCH, longest), generator=random)
+        return drawn if tokens.pad is None else drawn.masked_fill(drawn == tokens.pad, (tokens.pad + 1) % vocab)
 
     lengths = torch.tensor([longest, max(longest // 2, 1), max(longest - 1, 1)])
-    new = min(NEW, context - longest)
-    which = torch.randint(segments, (ROWS, longest), generator=random)
-    return Questions(rows(source_vocab), rows(vocab), which, lengths, tokens, new)
+    segments = torch.randint(text.segments, (BATCH, longest), generator=random)
+    source, target = rows(text.vocab if text.source_vocab is None else text.source_vocab), rows(text.vocab)
+    first = (torch.arange(longest) == 0).expand(BATCH, longest)
+    two = "source" in reads
+    inputs = ModelInputs(
+        tokens=target if two else source,
+        lengths=lengths,
+        source=source if two else None,
+        source_lengths=lengths if two else None,
+        segments=segments if "segments" in reads else None,
+        global_tokens=first if "global_tokens" in reads else None,
+    )
+    return Probe(inputs, tokens, min(NEW_TOKENS, context - longest) if family.generates else 0)
 
 
-def context_of(config: ModelConfig) -> int:
-    """The longest text a model is made for; an image is one."""
-    sized: Any = getattr(config, "bert", getattr(config, "longformer", config))
-    return int(getattr(sized, "context", 1))
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """Greedy continuations of a probe's prompts, never stopping."""
+
+    tokens: Tensor  # (B, N)
+    logits: tuple[Tensor, ...] = ()  # (B, V) of each token, where known
 
 
-def vocabularies(config: ModelConfig) -> tuple[int, int, int]:
-    """Of what a model writes, of what it reads, and how many segments there are."""
-    sized: Any = getattr(config, "bert", getattr(config, "longformer", config))
-    source = getattr(sized, "source_vocab", None)
-    return sized.vocab, sized.vocab if source is None else source, getattr(sized, "segments", 1)
+class ComparedModel(Protocol):
+    """A model of either library."""
 
-
-def pooled_by(model: nn.Module) -> Callable[[Tensor], Tensor] | None:
-    """An encoder's pooler, (B, T, D) -> (B, D); None where it has none."""
-    return model.pool if isinstance(model, Bert | Longformer) and model.pooler is not None else None
-
-
-class Side(Protocol):
-    """A model that can be asked."""
-
-    def logits(self, asked: Questions) -> list[Tensor]:
-        """What each of its heads says of the padded rows, padding left out."""
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        """The outputs of one forward pass."""
         ...
 
-    def words(self, asked: Questions) -> Tensor | None:
-        """The greedy continuation of each row, whole rows, never stopping (B, N); None where it does not generate."""
+    def generate(self, probe: Probe) -> Continuation | None:
+        """Continue the unpadded prompts greedily; None if the model does not generate."""
         ...
 
 
-class Ours:
+class HeadwayModel:
     """A model of headway's."""
 
-    def __init__(self, model: nn.Module) -> None:
-        self.model: Any = model
-        self.heard: list[Tensor] = []  # the logits (B, V) each word was the best of
+    def __init__(self, model: Model) -> None:
+        self.model = model
 
     @torch.no_grad()
-    def logits(self, asked: Questions) -> list[Tensor]:
-        real = asked.real
-        if asked.images is not None:
-            return [self.model(asked.images)]
-        if isinstance(self.model, EncoderDecoder):
-            return [self.model(asked.source, asked.target, asked.lengths, asked.lengths)[real]]
-        if hasattr(self.model, "extend"):
-            return [self.model(asked.source, asked.lengths)[real]]
-        first = {"global_BT": asked.first} if isinstance(self.model, Longformer | LongformerMasked) else {}
-        found = self.model(asked.source, asked.lengths, segments_BT=asked.segments, **first)
-        if isinstance(found, PretrainingLogits):
-            return [found.tokens[real]] + ([] if found.follows is None else [found.follows])
-        pooler = pooled_by(self.model)
-        return [found[real]] + ([] if pooler is None else [pooler(found)])
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return self.model.run(inputs)
 
     @torch.no_grad()
-    def words(self, asked: Questions) -> Tensor | None:
-        if not hasattr(self.model, "extend"):
+    def generate(self, probe: Probe) -> Continuation | None:
+        if not probe.new_tokens:
             return None
-        if isinstance(self.model, EncoderDecoder):
-            state: Any = self.model.start(Source(asked.source, None))
-            fed = torch.full((len(asked.source), 1), asked.tokens.start or 0)
+        stepper: Any = self.model
+        prompt = probe.prompt
+        if probe.inputs.source is None:
+            state, step = stepper.start(), prompt
         else:
-            state, fed = self.model.start(), asked.source
-        said, never = [], [*asked.tokens.stop, *asked.tokens.banned]
-        for _ in range(asked.new):
-            logits, state = self.model.extend(fed, state)
+            state = stepper.start(ModelInputs(source=prompt).encoder_input)
+            step = torch.full((len(prompt), 1), probe.tokens.start or 0)
+        chosen, scores, never = [], [], [*probe.tokens.stop, *probe.tokens.banned]
+        for _ in range(probe.new_tokens):
+            logits, state = stepper.extend(step, state)
             last = logits[:, -1].clone()
             last[:, never] = -torch.inf
-            self.heard.append(last)
-            fed = last.argmax(-1, keepdim=True)
-            said.append(fed)
-        return torch.cat(said, 1)
+            scores.append(last)
+            step = last.argmax(-1, keepdim=True)
+            chosen.append(step)
+        return Continuation(torch.cat(chosen, 1), tuple(scores))
 
 
-class Theirs:
-    """A model of transformers'."""
+class HfModel:
+    """A model of the transformers library."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
 
     @torch.no_grad()
-    def logits(self, asked: Questions) -> list[Tensor]:
-        real, mask = asked.real, asked.real.long()
-        if asked.images is not None:
-            return [self.model(pixel_values=asked.images).logits]
-        if self.model.config.is_encoder_decoder:
-            target = {"decoder_input_ids": asked.target, "decoder_attention_mask": mask}
-            return [self.model(asked.source, attention_mask=mask, **target).logits[real]]
-        if self.model.can_generate():
-            return [self.model(asked.source, attention_mask=mask).logits[real]]
-        windowed = self.model.config.model_type == "longformer"
-        first = {"global_attention_mask": asked.first.long()} if windowed else {}
-        found = self.model(asked.source, attention_mask=mask, token_type_ids=asked.segments, **first)
-        heads = ("prediction_logits", "seq_relationship_logits", "logits", "last_hidden_state", "pooler_output")
-        outputs = [getattr(found, name) for name in heads if getattr(found, name, None) is not None]
-        return [outputs[0][real], *outputs[1:]]
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        if inputs.images is not None:
+            return ModelOutputs(classes=self.model(pixel_values=inputs.images).logits)
+        tokens = inputs.need("tokens")
+        if inputs.source is not None:
+            more: dict[str, Tensor] = {"decoder_input_ids": tokens}
+            if inputs.lengths is not None:
+                more["decoder_attention_mask"] = padding_mask(tokens, inputs.lengths).long()
+            mask = padding_mask(inputs.source, inputs.source_lengths).long()
+            return ModelOutputs(tokens=self.model(inputs.source, attention_mask=mask, **more).logits)
+        mask = padding_mask(tokens, inputs.lengths).long()
+        found = self.model(tokens, attention_mask=mask, **self._extra(inputs))
+        logits = (getattr(found, name, None) for name in LOGIT_NAMES)
+        return ModelOutputs(
+            tokens=next((each for each in logits if each is not None), None),
+            vectors=getattr(found, "last_hidden_state", None),
+            pooled=getattr(found, "pooler_output", None),
+            next_sentence=getattr(found, "seq_relationship_logits", None),
+        )
+
+    def _extra(self, inputs: ModelInputs) -> dict[str, Tensor]:
+        """The inputs that only some encoders take."""
+        extra = {}
+        if inputs.segments is not None:
+            extra["token_type_ids"] = inputs.segments
+        if inputs.global_tokens is not None:
+            extra["global_attention_mask"] = inputs.global_tokens.long()
+        if self.model.config.model_type == "longformer":  # otherwise it counts only tokens that are not the padding id
+            tokens, first = inputs.need("tokens"), self.model.config.pad_token_id + 1
+            positions = torch.arange(tokens.shape[1], device=tokens.device) + first
+            extra["position_ids"] = positions.expand_as(tokens)
+        return extra
 
     @torch.no_grad()
-    def words(self, asked: Questions) -> Tensor | None:
-        if not self.model.can_generate():
+    def generate(self, probe: Probe) -> Continuation | None:
+        if not probe.new_tokens:
             return None
         self.model.generation_config.forced_eos_token_id = None
         self.model.generation_config.max_length = None
-        mask = torch.ones_like(asked.source)
-        settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": asked.new, "min_new_tokens": asked.new}
-        said: Tensor = self.model.generate(asked.source, attention_mask=mask, **settings)
-        return said[:, -asked.new :]
-
-
-def as_ours(side: Ours | Theirs) -> Callable[..., Any]:
-    """A side's model to be called as ours is, with rows that are not padded; of several heads the first answers."""
-    if isinstance(side, Ours):
-        ours: Callable[..., Any] = side.model
-        return ours
-    model = side.model
-
-    def picture(images: Tensor) -> Tensor:
-        logits: Tensor = model(pixel_values=images).logits
-        return logits
-
-    def pair(source_BS: Tensor, target_BT: Tensor) -> Tensor:
-        logits: Tensor = model(source_BS, attention_mask=torch.ones_like(source_BS), decoder_input_ids=target_BT).logits
-        return logits
-
-    def row(
-        tokens_BT: Tensor,
-        lengths_B: None = None,
-        *,
-        segments_BT: Tensor | None = None,
-        global_BT: Tensor | None = None,
-    ) -> Tensor:
-        kinds = {} if segments_BT is None else {"token_type_ids": segments_BT}
-        kinds |= {} if global_BT is None else {"global_attention_mask": global_BT.long()}
-        if model.config.model_type == "longformer":  # would count only tokens that are not its padding id
-            first = model.config.pad_token_id + 1
-            kinds["position_ids"] = (torch.arange(tokens_BT.shape[1]) + first).expand_as(tokens_BT).to(tokens_BT.device)
-        found = model(tokens_BT, attention_mask=torch.ones_like(tokens_BT), **kinds)
-        said: Tensor = found.prediction_logits if hasattr(found, "prediction_logits") else found[0]
-        return said
-
-    if model.main_input_name == "pixel_values":
-        return picture
-    return pair if model.config.is_encoder_decoder else row
+        count = probe.new_tokens
+        settings = {"do_sample": False, "num_beams": 1, "max_new_tokens": count, "min_new_tokens": count}
+        written = self.model.generate(probe.prompt, attention_mask=torch.ones_like(probe.prompt), **settings)
+        return Continuation(written[:, -count:])

@@ -1,4 +1,4 @@
-"""The proof of an export: what was written is loaded again, and both models are asked the same."""
+"""The proof of an export: the folder is loaded again and its model compared with the original."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headway.data.tokenizers import Tokenizer
-from headway.errors import DataError
-from headway.interop.compare import Ours, Questions, Side, Theirs
+from headway.errors import DataError, VerificationError
+from headway.interop.compare import ComparedModel, Continuation, HeadwayModel, HfModel, Probe
 from headway.interop.families import FAMILIES
-from headway.interop.family import taken
+from headway.interop.family import import_weights
 from headway.interop.model_folder import ModelFolder
 from headway.interop.onnx_export import OnnxProof
-from headway.models import build_model
-from headway.storage.commit import read_tensors, set_weights
+from headway.models import Model, ModelOutputs, build_model
+from headway.storage.tensors import read_tensors, set_weights
 
-RELATIVE = 1e-5  # of the largest logit, or of 1 if that is more: what rounding may do
+RELATIVE = 1e-5  # of the largest logit, or of 1 if that is more: the largest difference that is rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
-    """What was compared, and how far apart both sides are."""
+class ExportProof:
+    """What was compared, and how far apart both models are."""
 
     family: str
     reloaded_with: str
@@ -42,17 +42,17 @@ class Proof:
     tokens_identical: bool | None  # None: the model does not generate
     first_difference: str | None  # of the tokens, where rounding alone decides between two
     texts_compared: int
-    texts_identical: bool | None  # None: there was nothing to compare with
-    left_out: list[str] = field(default_factory=list)  # tensors of ours that theirs has no place for
-    zeros: int = 0  # tensors of theirs that ours does without
-    onnx: OnnxProof | None = None  # None: no graph was asked for
+    texts_identical: bool | None  # None: transformers is not installed
+    left_out: list[str] = field(default_factory=list)  # tensors that the family has no place for
+    zeros: int = 0  # biases that the family has and the model lacks
+    onnx: OnnxProof | None = None  # None: no graph was requested
 
     @property
     def holds(self) -> bool:
         """Whether the two differ by rounding at most."""
-        told_alike = self.tokens_identical is not False or self.first_difference is not None
+        same_tokens = self.tokens_identical is not False or self.first_difference is not None
         graph = self.onnx is None or self.onnx.holds
-        return self.largest_difference <= self.bound and told_alike and self.texts_identical is not False and graph
+        return self.largest_difference <= self.bound and same_tokens and self.texts_identical is not False and graph
 
     def to_json(self) -> dict[str, Any]:
         """The fields, and whether it holds."""
@@ -65,25 +65,25 @@ def with_transformers() -> bool:
     return importlib.util.find_spec("transformers") is not None
 
 
-def reload(folder: Path) -> Ours | Theirs:
-    """The model of a folder: by transformers if it is installed, else by our own importer."""
+def reload(folder: Path) -> HeadwayModel | HfModel:
+    """The model of a folder: by transformers if it is installed, else by headway's importer."""
     if with_transformers():
         config = json.loads((folder / "config.json").read_text())
-        return load_theirs(folder, auto_class(config["architectures"][0]))
-    return Ours(read_back(folder))
+        return load_hf_model(folder, auto_class(config["architectures"][0]))
+    return HeadwayModel(read_back(folder))
 
 
-def load_theirs(folder: Path, name: str) -> Theirs:
-    """What a class of transformers makes of a folder, in float32; no code of the folder's is run."""
+def load_hf_model(folder: Path, name: str) -> HfModel:
+    """The model of a folder by a class of transformers, in float32; code in the folder is never run."""
     transformers = importlib.import_module("transformers")
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     settings: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True, "local_files_only": True}
     kind = json.loads((folder / "config.json").read_text())["model_type"]
     if name == "AutoModel" and kind in ("bert", "longformer") and not _has_pooler(folder):
-        settings["add_pooling_layer"] = False  # or one is drawn at random
+        settings["add_pooling_layer"] = False  # or it would be initialised at random
     loader = getattr(transformers, name)
-    return Theirs(loader.from_pretrained(folder, trust_remote_code=False, **settings).eval())
+    return HfModel(loader.from_pretrained(folder, trust_remote_code=False, **settings).eval())
 
 
 def auto_class(architecture: str) -> str:
@@ -104,18 +104,18 @@ def _has_pooler(folder: Path) -> bool:
     return any(name.endswith("pooler.dense.weight") for name in ModelFolder(folder).tensors)
 
 
-def read_back(folder: Path) -> nn.Module:
-    """The model of a folder, taken up by our own family."""
+def read_back(folder: Path) -> Model:
+    """The model of a folder, imported by headway's own family."""
     config, tensors = json.loads((folder / "config.json").read_text()), read_tensors(folder / "model.safetensors")
     family = FAMILIES[config["model_type"]]
     imported = family.read(config, {name: tuple(x.shape) for name, x in tensors.items()})
     model = build_model(imported.model, device="meta")
-    set_weights(model, taken(family, imported.model, tensors), str(folder))
+    set_weights(model, import_weights(family, imported.model, tensors), str(folder))
     return model.eval()
 
 
 def versions() -> dict[str, str]:
-    """Of what took part."""
+    """Of the libraries involved."""
     names = ("headway", "torch", "transformers", "tokenizers", "safetensors")
     found = {}
     for name in names:
@@ -129,7 +129,7 @@ def versions() -> dict[str, str]:
 def texts_agree(
     folder: Path, tokenizer: Tokenizer, around: tuple[Sequence[int], Sequence[int]]
 ) -> tuple[int, bool | None]:
-    """How many texts were tokenised on both sides, and whether all gave the same ids; None without transformers."""
+    """How many texts both tokenizers encoded, and whether all ids are the same; None without transformers."""
     if not with_transformers():
         return 0, None
     theirs = importlib.import_module("transformers").AutoTokenizer.from_pretrained(folder)
@@ -144,36 +144,47 @@ def texts_agree(
     return len(known), all(theirs(text)["input_ids"] == ids for text, ids in known)
 
 
-def compare(ours: Ours, theirs: Side, asked: Questions, *, some_left_out: bool) -> dict[str, Any]:
-    """The figures of a proof; where something was left out, theirs may have fewer heads."""
-    mine, other = ours.logits(asked), theirs.logits(asked)
-    mine = mine[: len(other)] if some_left_out else mine
-    largest = max(float(x.abs().max()) for x in mine)
-    apart = max(float((a.double() - b.double()).abs().max()) for a, b in zip(mine, other, strict=True))
+def compare(ours: HeadwayModel, theirs: ComparedModel, probe: Probe, *, some_left_out: bool) -> dict[str, Any]:
+    """The figures of a proof; where weights were left out, `theirs` may have fewer outputs.
+
+    Raises VerificationError where the models have different outputs.
+    """
+    mine, other = (_unpadded(model.run(probe.inputs), probe) for model in (ours, theirs))
+    mine = {name: x for name, x in mine.items() if name in other} if some_left_out else mine
+    if mine.keys() != other.keys():
+        raise VerificationError(f"the model gives {', '.join(mine)}; loaded again, {', '.join(other)}")
+    largest = max(float(x.abs().max()) for x in mine.values())
+    apart = max(float((x.double() - other[name].double()).abs().max()) for name, x in mine.items())
     bound = RELATIVE * max(1.0, largest)
-    said, heard = ours.words(asked), theirs.words(asked)
-    identical = None if said is None or heard is None else torch.equal(said, heard)
-    first = _rounding(ours.heard, said, heard, bound) if identical is False and said is not None else None
+    written, again = ours.generate(probe), theirs.generate(probe)
+    identical = None if written is None or again is None else torch.equal(written.tokens, again.tokens)
+    first = _rounding(written, again, bound) if written and again and identical is False else None
     return {
         "largest_logit": largest,
         "largest_difference": apart,
         "bound": bound,
-        "tokens_generated": 0 if said is None else said.numel(),
+        "tokens_generated": 0 if written is None else written.tokens.numel(),
         "tokens_identical": identical,
         "first_difference": first,
     }
 
 
-def _rounding(heard: list[Tensor], said: Tensor, other: Tensor | None, bound: float) -> str | None:
-    """Where two continuations part, if at every such place rounding alone decides; None if anything else did."""
-    assert other is not None
+def _unpadded(outputs: ModelOutputs, probe: Probe) -> dict[str, Tensor]:
+    """The outputs by name, those of padding removed."""
+    per_token = ("tokens", "vectors")
+    return {name: x[probe.real] if name in per_token else x for name, x in outputs.present.items()}
+
+
+def _rounding(written: Continuation, again: Continuation, bound: float) -> str | None:
+    """Where two continuations diverge, if rounding alone decides at each such place; None if anything else did."""
     notes = []
-    for row in range(len(said)):
-        parted = (said[row] != other[row]).nonzero()
-        if not len(parted):
+    for row in range(len(written.tokens)):
+        differing = (written.tokens[row] != again.tokens[row]).nonzero()
+        if not len(differing):
             continue
-        at = int(parted[0])
-        gap = float(heard[at][row, said[row, at]] - heard[at][row, other[row, at]])
+        at = int(differing[0])
+        one, other = written.tokens[row, at], again.tokens[row, at]
+        gap = float(written.logits[at][row, one] - written.logits[at][row, other])
         if gap > 2 * bound:
             return None
         notes.append(f"row {row}, token {at + 1}: {gap:.1e} between the two best")

@@ -1,4 +1,4 @@
-"""A run's model as a folder that transformers loads with no code of ours, proven before it appears."""
+"""Write a model as a Hugging Face folder that transformers loads without headway, and prove it before it appears."""
 
 from __future__ import annotations
 
@@ -9,123 +9,178 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, VerificationError
-from headway.interop.compare import Ours, Questions, as_ours, context_of, questions
-from headway.interop.export_proof import Proof, compare, reload, texts_agree, versions, with_transformers
-from headway.interop.families import nearest
-from headway.interop.family import Family, Tokens, given
-from headway.interop.onnx_export import GRAPH, OnnxProof, expect_onnx, prove_graph, traced, write_graph
+from headway.interop.compare import HeadwayModel, Probe, probe
+from headway.interop.export_proof import ExportProof, compare, reload, texts_agree, versions, with_transformers
+from headway.interop.families import export_family
+from headway.interop.family import Family, GenerationTokens, export_weights
+from headway.interop.onnx_export import GRAPH, GraphModel, OnnxProof, expect_onnx, prove_graph, write_graph
 from headway.interop.safetensors_writer import chunks_of
-from headway.interop.tokenizer_export import AnyTask, Frame, frame_of, tokenizer_files
-from headway.models import GptConfig, ModelConfig, VitConfig
-from headway.storage.commit import Draft, committing, discard
-from headway.tasks.image_classification.training import Classification
-from headway.tasks.translation.training import Translation
+from headway.interop.tokenizer_export import TextTemplate, text_template, tokenizer_files
+from headway.models import ModelInputs, ModelOutputs
+from headway.storage.commit import StagedFolder, commit_folder, discard
+from headway.tasks.export_request import ExportRequest
 
 WEIGHTS = "model.safetensors"
-MOST_NEW = 256  # tokens of a translation, unless told otherwise there
+MAX_NEW_TOKENS = 256  # of a translation, unless the caller of transformers says otherwise
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pixels:
-    """How images become numbers: resized and cut, from 0 to 1, less the mean, by the deviation of each channel."""
-
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-
-    def to_json(self, size: tuple[int, int]) -> dict[str, Any]:
-        """A preprocessor_config.json; ViT's own processor would squeeze an image instead of cutting its centre out."""
-        return {
-            "image_processor_type": "CLIPImageProcessor",
-            "do_convert_rgb": True,
-            "do_resize": True,
-            "size": {"shortest_edge": max(size)},
-            "resample": 3,  # bicubic
-            "do_center_crop": True,
-            "crop_size": {"height": size[0], "width": size[1]},
-            "do_rescale": True,
-            "rescale_factor": 1 / 255,
-            "do_normalize": True,
-            "image_mean": list(self.mean),
-            "image_std": list(self.std),
-        }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exporting:
-    """What is handed out: a model with its config, its task, and its tokenizers by the names of a run's files.
-
-    What reads images has no tokenizers, and says how its pixels are scaled and what its classes are called.
-    """
-
-    model: nn.Module
-    config: ModelConfig
-    task: AnyTask | None
-    tokenizers: Mapping[str, Tokenizer]
-    pixels: Pixels | None = None
-    classes: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, run: Any) -> Exporting:
-        """All of a run."""
-        task, config = run.config.task, run.config
-        images = isinstance(task, Classification)
-        return cls(
-            model=run.model,
-            config=config.model,
-            task=None if images else task,
-            tokenizers=run.tokenizers,
-            pixels=Pixels(mean=task.mean, std=task.std) if images else None,
-            classes=config.data.classes if images else (),
-        )
-
-    @property
-    def source(self) -> Tokenizer:
-        """The tokenizer of what the model reads."""
-        return self.tokenizers.get("tokenizer-source.json") or self.tokenizers["tokenizer.json"]
-
-    @property
-    def target(self) -> Tokenizer:
-        """The tokenizer of what it writes."""
-        return self.tokenizers.get("tokenizer-target.json") or self.tokenizers["tokenizer.json"]
-
-
-def export(what: Exporting, out: Path, *, onnx: bool = False) -> Proof:
+def export(request: ExportRequest, out: Path, *, onnx: bool = False) -> ExportProof:
     """Write the folder, load it again, compare, and only then let it appear; `onnx` adds an encoder's graph.
 
-    Raises ConfigError naming the part that has no equivalent there, or an `out` that is not empty; VerificationError
-    where what was loaded again says something else.
+    Raises ConfigError naming the setting that has no equivalent in the family, or an `out` that is not empty;
+    VerificationError if the model that was loaded again differs.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError(f"{out} exists already and is not empty; --out goes elsewhere")
-    ready = _ready(what)
-    nbytes = sum(x.nbytes for x in ready.weights.values())
+        raise ConfigError(f"{out} exists already and is not empty; choose another --out")
+    plan = _plan(request)
+    nbytes = sum(x.nbytes for x in plan.weights.values())
     if onnx:
-        expect_onnx(what.config, nbytes)
+        expect_onnx(request.config, nbytes)
     discard(out)
-    with committing(out, needs=nbytes * (2 if onnx else 1)) as draft:
-        _fill(draft, what, ready)
-        proof = prove(what, ready, draft.folder)
+    with commit_folder(out, needs=nbytes * (2 if onnx else 1)) as draft:
+        _write(draft, request, plan)
+        proof = prove(request, plan, draft.folder)
         if onnx:
-            proof = replace(proof, onnx=_graph(draft, what, ready))
+            proof = replace(proof, onnx=_write_onnx(draft, request, plan))
         draft.json("PROOF.json", proof.to_json())
         if not proof.holds:
-            raise VerificationError(f"{out}: {_differs(proof)}; nothing was written")
+            raise VerificationError(f"{out}: {_difference(proof)}; nothing was written")
     return proof
 
 
-def _graph(draft: Draft, what: Exporting, ready: _Ready) -> OnnxProof:
+def round_trip(request: ExportRequest) -> Callable[[ModelInputs], ModelOutputs] | str:
+    """The `run` of a model that was exported and loaded again, for unpadded rows; or why it cannot be exported."""
+    try:
+        plan = _plan(request)
+    except ConfigError as error:
+        return str(error)
+    with tempfile.TemporaryDirectory() as folder:
+        _write(StagedFolder(Path(folder)), request, plan)
+        again = reload(Path(folder))
+    again.model.to(next(request.model.parameters()).device)
+    return again.run
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlan:
+    """Everything that is written, computed before anything is."""
+
+    family: Family[Any]
+    template: TextTemplate
+    config: dict[str, Any]
+    weights: dict[str, Tensor]
+
+    def probe(self, request: ExportRequest) -> Probe:
+        """Inputs to compare with."""
+        return probe(self.family, request.config, request.model.reads, self.template.tokens)
+
+
+def _plan(request: ExportRequest) -> ExportPlan:
+    family, template = export_family(request.config), _template(request)
+    config = {"model_type": family.name, **family.write(request.config, template.tokens), "dtype": "float32"}
+    if request.classes:
+        config["id2label"] = {str(number): name for number, name in enumerate(request.classes)}
+        config["label2id"] = {name: number for number, name in enumerate(request.classes)}
+    template = replace(template, tokens=replace(template.tokens, pad=config.get("pad_token_id")))
+    weights = export_weights(family, request.config, request.model.state_dict())
+    return ExportPlan(family, template, config, weights)
+
+
+def _template(request: ExportRequest) -> TextTemplate:
+    """The special tokens around a source, and those that generation of the target uses."""
+    text = request.text
+    if text is None:
+        return TextTemplate(tokens=GenerationTokens())
+    target = text_template(text.target or text.tokenizer, text.around)
+    return replace(text_template(text.tokenizer, text.around), tokens=target.tokens)
+
+
+def _write(draft: StagedFolder, request: ExportRequest, plan: ExportPlan) -> None:
+    draft.json("config.json", plan.config)
+    _write_weights(draft, plan.weights)
+    if request.images is not None and plan.family.image_shape is not None:
+        _, height, width = plan.family.image_shape(request.config)
+        draft.json("preprocessor_config.json", request.images.to_json((height, width)))
+    text = request.text
+    if text is None:
+        return
+    draft.json("generation_config.json", generation_config(request, plan.template.tokens))
+    for name, content in tokenizer_files(text.tokenizer, plan.template, text.around, _context(request)).items():
+        draft.text(name, content)
+    if text.target is not None:
+        draft.text("tokenizer-target.json", text.target.to_json())
+
+
+def _write_weights(draft: StagedFolder, weights: Mapping[str, Tensor]) -> None:
+    shapes = {name: tuple(x.shape) for name, x in weights.items()}
+    chunks = chunks_of(shapes, torch.float32, lambda name: weights[name].detach().cpu(), metadata={"format": "pt"})
+    draft.stream(WEIGHTS, chunks)
+
+
+def _context(request: ExportRequest) -> int:
+    """The longest text the model is made for."""
+    sizes = request.config.text
+    return 1 if sizes is None or sizes.context is None else sizes.context
+
+
+def generation_config(request: ExportRequest, tokens: GenerationTokens) -> dict[str, Any]:
+    """The defaults of transformers' generate; GNMT's length penalty has no equivalent there and is left out."""
+    found: dict[str, Any] = {"bos_token_id": None, "eos_token_id": tokens.eos_token_id, "pad_token_id": tokens.pad}
+    text = request.text
+    if text is not None and text.beam is not None:
+        found |= {"decoder_start_token_id": tokens.start, "num_beams": text.beam.beam, "early_stopping": True}
+        found |= {"max_new_tokens": min(MAX_NEW_TOKENS, _context(request) - 1)}
+        if text.beam.length_penalty is not None:
+            found["length_penalty"] = text.beam.length_penalty
+    elif text is not None and text.starts:
+        found["bos_token_id"] = tokens.start
+    if tokens.banned:
+        found["bad_words_ids"] = [[index] for index in tokens.banned]
+    return found
+
+
+def prove(request: ExportRequest, plan: ExportPlan, folder: Path) -> ExportProof:
+    """Load a folder again and compare its model and tokenizer with the originals."""
+    family, template, inputs = plan.family, plan.template, plan.probe(request)
+    left_out = [name for name in request.model.state_dict() if name.startswith(family.left_out(request.config))]
+    figures = compare(HeadwayModel(request.model), reload(folder), inputs, some_left_out=bool(left_out))
+    texts, identical = 0, None
+    if request.text is not None:
+        texts, identical = texts_agree(folder, request.text.tokenizer, (template.before, template.after))
+    known, own = versions(), {name for each in family.mappings(request.config) for name in each.hf_names}
+    by = "transformers" if with_transformers() else "headway"
+    return ExportProof(
+        family=family.name,
+        reloaded_with=f"{by} {known.get(by, '')}".strip(),
+        versions=known,
+        compared=_compared(inputs),
+        texts_compared=texts,
+        texts_identical=identical,
+        left_out=left_out,
+        zeros=len(plan.weights.keys() - family.constants(request.config).keys() - own),
+        **figures,
+    )
+
+
+def _compared(inputs: Probe) -> str:
+    if inputs.inputs.images is not None:
+        return f"the classifier on {len(inputs.inputs.images)} images"
+    lengths = inputs.inputs.need("lengths").tolist()
+    return f"every head on a padded batch of lengths {lengths}; greedy tokens of full rows"
+
+
+def _write_onnx(draft: StagedFolder, request: ExportRequest, plan: ExportPlan) -> OnnxProof:
     """Add the graph, and run it."""
-    asked = questions(what.config, ready.frame.tokens)
-    made = traced(what.model, what.config, what.task)
-    draft.write(GRAPH, lambda path: write_graph(path, made, asked))
-    return prove_graph(draft.folder / GRAPH, what.model, what.config, what.task, asked)
+    inputs = plan.probe(request)
+    model = GraphModel(request.model, inputs, None if request.text is None else request.text.pool).eval()
+    draft.write(GRAPH, lambda path: write_graph(path, model, inputs))
+    return prove_graph(draft.folder / GRAPH, model, inputs)
 
 
-def _differs(proof: Proof) -> str:
+def _difference(proof: ExportProof) -> str:
     if proof.onnx is not None and not proof.onnx.holds:
         graph = proof.onnx
         apart = f"{graph.largest_difference:.3g} (allowed: {graph.bound:.3g})"
@@ -135,114 +190,3 @@ def _differs(proof: Proof) -> str:
         f"(allowed: {proof.bound:.3g}), tokens identical: {proof.tokens_identical}, "
         f"texts identical: {proof.texts_identical}"
     )
-
-
-def round_trip(run: Any) -> Callable[..., Any] | str:
-    """A run's model, written and loaded again, to be called as it is with one row; or why there is none."""
-    what = Exporting.of(run)
-    try:
-        ready = _ready(what)
-    except ConfigError as error:
-        return str(error)
-    with tempfile.TemporaryDirectory() as folder:
-        _fill(Draft(Path(folder)), what, ready)
-        side = reload(Path(folder))
-    side.model.to(next(what.model.parameters()).device)
-    return as_ours(side)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """All that is written, before anything is."""
-
-    family: Family
-    frame: Frame
-    config: dict[str, Any]
-    weights: dict[str, Tensor]
-
-
-def _ready(what: Exporting) -> _Ready:
-    family, frame = nearest(what.config), _frame(what)
-    config = {"model_type": family.name, **family.write(what.config, frame.tokens), "dtype": "float32"}
-    if what.classes:
-        config["id2label"] = {str(number): name for number, name in enumerate(what.classes)}
-        config["label2id"] = {name: number for number, name in enumerate(what.classes)}
-    frame = replace(frame, tokens=replace(frame.tokens, pad=config.get("pad_token_id")))
-    return _Ready(family, frame, config, given(family, what.config, what.model.state_dict()))
-
-
-def _fill(draft: Draft, what: Exporting, ready: _Ready) -> None:
-    draft.json("config.json", ready.config)
-    _write_weights(draft, ready.weights)
-    _write_reading(draft, what, ready.frame)
-
-
-def _frame(what: Exporting) -> Frame:
-    """What stands around a source, and the ids that steer what is written."""
-    if what.task is None:
-        return Frame(tokens=Tokens())
-    return replace(frame_of(what.source, what.task), tokens=frame_of(what.target, what.task).tokens)
-
-
-def _write_reading(draft: Draft, what: Exporting, frame: Frame) -> None:
-    """How text or images become numbers, and how text is generated."""
-    if isinstance(what.config, VitConfig) and what.pixels is not None:
-        draft.json("preprocessor_config.json", what.pixels.to_json(what.config.size))
-    if what.task is None:
-        return
-    draft.json("generation_config.json", generation_config(what, frame.tokens))
-    for name, text in tokenizer_files(what.source, frame, what.task, context_of(what.config)).items():
-        draft.text(name, text)
-    if what.target is not what.source:
-        draft.text("tokenizer-target.json", what.target.to_json())
-
-
-def _write_weights(draft: Draft, weights: Mapping[str, Tensor]) -> None:
-    shapes = {name: tuple(x.shape) for name, x in weights.items()}
-    chunks = chunks_of(shapes, torch.float32, lambda name: weights[name].detach().cpu(), metadata={"format": "pt"})
-    draft.stream(WEIGHTS, chunks)
-
-
-def generation_config(what: Exporting, tokens: Tokens) -> dict[str, Any]:
-    """How the model generates there unless told otherwise; a GNMT length penalty has no equivalent and is left out."""
-    found: dict[str, Any] = {"bos_token_id": None, "eos_token_id": tokens.written_stop, "pad_token_id": tokens.pad}
-    if isinstance(what.task, Translation):
-        found |= {"decoder_start_token_id": tokens.start, "num_beams": what.task.beam, "early_stopping": True}
-        found |= {"max_new_tokens": min(MOST_NEW, context_of(what.config) - 1)}
-        if what.task.penalty == "mean":
-            found["length_penalty"] = what.task.length_penalty
-    elif isinstance(what.config, GptConfig):
-        found["bos_token_id"] = tokens.start
-    if tokens.banned:
-        found["bad_words_ids"] = [[index] for index in tokens.banned]
-    return found
-
-
-def prove(what: Exporting, ready: _Ready, folder: Path) -> Proof:
-    """Load a folder again and ask both models the same."""
-    family, frame = ready.family, ready.frame
-    asked = questions(what.config, frame.tokens)
-    ours, theirs = Ours(what.model), reload(folder)
-    left_out = [name for name in what.model.state_dict() if name.startswith(family.left_out(what.config))]
-    figures = compare(ours, theirs, asked, some_left_out=bool(left_out))
-    around = (frame.before, frame.after)
-    texts, identical = texts_agree(folder, what.source, around) if what.tokenizers else (0, None)
-    known, own = versions(), {name for part in family.parts(what.config) for name in part.theirs}
-    by = "transformers" if with_transformers() else "headway"
-    return Proof(
-        family=family.name,
-        reloaded_with=f"{by} {known.get(by, '')}".strip(),
-        versions=known,
-        compared=_compared(asked),
-        texts_compared=texts,
-        texts_identical=identical,
-        left_out=left_out,
-        zeros=len(ready.weights.keys() - family.constants(what.config).keys() - own),
-        **figures,
-    )
-
-
-def _compared(asked: Questions) -> str:
-    if asked.images is not None:
-        return f"the classifier on {len(asked.images)} images"
-    return f"every head on a padded batch of lengths {asked.lengths.tolist()}; greedy tokens of full rows"

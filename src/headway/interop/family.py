@@ -1,7 +1,7 @@
-"""A family of models as Hugging Face keeps it: its config and its tensors beside ours, both ways.
+"""A model family of Hugging Face: its config.json and its tensors beside headway's, in both directions.
 
-Every tensor of ours is one `Part`: which tensors of theirs it is made of, and how. A part can be undone, so that one
-table serves taking a model up and handing it out.
+A `WeightMapping` says which tensors of a file make up one tensor of headway's model, and how. It can be inverted, so
+one table of names serves import and export. `name` is always headway's, `hf_names` are those of the file.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -18,75 +18,76 @@ from headway.errors import BadModelError
 from headway.models import ModelConfig, build_model
 from headway.nn.linear import FusedLinear
 from headway.nn.patches import from_convolution, to_convolution
-from headway.tasks.language_modelling.training import Language
-from headway.tasks.masked_lm.training import Masked
-from headway.tasks.translation.training import Translation
+from headway.tasks.language_modelling.config import Language
+from headway.tasks.masked_lm.config import Masked
+from headway.tasks.translation.config import Translation
 
+C = TypeVar("C", bound="ModelConfig")
 Shape = tuple[int, ...]
-# Ours <- theirs. Where there are several of theirs, ours holds them joined by rows. A line stands for a weight and,
-# where there is one, its bias; {i} is the layer. A line for one tensor gives its whole name on both sides.
+# headway's name -> the names in the file. Several tensors of the file are joined by rows. An entry covers a weight and,
+# where there is one, its bias; {i} is the layer. An entry for a single tensor has the full name on both sides.
 Names = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Part:
-    """One tensor of ours and the tensors of theirs that it is made of."""
+class WeightMapping:
+    """One tensor of headway's model and the tensors of the file that make it up."""
 
-    ours: str
-    theirs: tuple[str, ...]
-    shape: Shape  # of ours
-    rows: Shape  # of ours that each of theirs makes up
-    turned: bool = False  # theirs is (in, out)
-    leading: int = 0  # rows theirs has in front that no token reaches: dropped on the way in, zeros on the way out
-    flat: int = 0  # axes of 1 that theirs has in front
-    patch: int = 0  # theirs is a convolution over patches of so many pixels a side (D, C, P, P), ours (D, P·P·C)
-    repeated: bool = False  # theirs holds the same numbers under each name
-    row_order: Tensor | None = None  # which row of ours is the n-th of theirs
+    name: str
+    hf_names: tuple[str, ...]
+    shape: Shape  # of headway's tensor
+    rows: Shape  # of headway's tensor that each tensor of the file makes up
+    transposed: bool = False  # the file has (in, out)
+    unused_rows: int = 0  # leading rows of the file's table that no token reaches: dropped on import, zeros on export
+    unit_axes: int = 0  # leading axes of size 1 in the file
+    patch: int = 0  # above 0: the file has a convolution (D, C, P, P) over patches of P pixels, headway (D, P·P·C)
+    duplicated: bool = False  # the file has the same numbers under each name
+    row_order: Tensor | None = None  # which row of headway's tensor is the n-th of the file's
     column_order: Tensor | None = None
 
     @property
-    def needed(self) -> tuple[str, ...]:
-        """Those of theirs that must be there: of repeated ones, one will do."""
-        return self.theirs[:1] if self.repeated else self.theirs
+    def required(self) -> tuple[str, ...]:
+        """The tensors a file must have: of duplicates, one."""
+        return self.hf_names[:1] if self.duplicated else self.hf_names
 
     @property
-    def shapes(self) -> list[Shape]:
-        """Of each of theirs."""
-        found: list[Shape] = []
+    def hf_shapes(self) -> list[Shape]:
+        """The shape of each tensor of the file."""
+        shapes: list[Shape] = []
         for rows in self.rows:
-            shape = (rows + self.leading, *self.shape[1:])
+            shape = (rows + self.unused_rows, *self.shape[1:])
             if self.patch:
                 shape = (rows, shape[1] // self.patch**2, self.patch, self.patch)
-            found.append((1,) * self.flat + (shape[::-1] if self.turned else shape))
-        return found
+            shapes.append((1,) * self.unit_axes + (shape[::-1] if self.transposed else shape))
+        return shapes
 
-    def assemble(self, tensors: Iterable[Tensor]) -> Tensor:
-        """Theirs, in the order of `needed` -> ours."""
-        plain = [x.flatten(0, self.flat) if self.flat else x for x in tensors]
-        plain = [from_convolution(x) if self.patch else x for x in plain]
-        plain = [(x.mT if self.turned else x)[self.leading :] for x in plain]
-        ours = plain[0] if len(plain) == 1 else torch.cat(plain)
+    def from_hf(self, tensors: Iterable[Tensor]) -> Tensor:
+        """Tensors of the file, in the order of `required` -> headway's tensor."""
+        pieces = [x.flatten(0, self.unit_axes) if self.unit_axes else x for x in tensors]
+        pieces = [from_convolution(x) if self.patch else x for x in pieces]
+        pieces = [(x.mT if self.transposed else x)[self.unused_rows :] for x in pieces]
+        joined = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
         if self.row_order is not None:
-            ours = ours[self.row_order.argsort()]
-        return ours if self.column_order is None else ours[:, self.column_order.argsort()]
+            joined = joined[self.row_order.argsort()]
+        return joined if self.column_order is None else joined[:, self.column_order.argsort()]
 
-    def divide(self, ours: Tensor) -> list[Tensor]:
-        """Ours -> theirs, in the order of `theirs`."""
+    def to_hf(self, tensor: Tensor) -> list[Tensor]:
+        """headway's tensor -> those of the file, in the order of `hf_names`."""
         if self.column_order is not None:
-            ours = ours[:, self.column_order]
+            tensor = tensor[:, self.column_order]
         if self.row_order is not None:
-            ours = ours[self.row_order]
-        pieces = [ours] * len(self.theirs) if self.repeated else list(ours.split(self.rows))
-        if self.leading:
-            pieces = [torch.cat([x.new_zeros(self.leading, *x.shape[1:]), x]) for x in pieces]
+            tensor = tensor[self.row_order]
+        pieces = [tensor] * len(self.hf_names) if self.duplicated else list(tensor.split(self.rows))
+        if self.unused_rows:
+            pieces = [torch.cat([x.new_zeros(self.unused_rows, *x.shape[1:]), x]) for x in pieces]
         pieces = [to_convolution(x, self.patch) if self.patch else x for x in pieces]
-        pieces = [x.mT if self.turned else x for x in pieces]
-        return [x.view((1,) * self.flat + x.shape) if self.flat else x for x in pieces]
+        pieces = [x.mT if self.transposed else x for x in pieces]
+        return [x.view((1,) * self.unit_axes + x.shape) if self.unit_axes else x for x in pieces]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tokens:
-    """The ids that steer generation; they belong to a model's config, whatever its tokenizer says."""
+class GenerationTokens:
+    """The special token ids that generation uses; they belong to a model's config, whatever its tokenizer says."""
 
     start: int | None = None  # a decoder's first input
     stop: tuple[int, ...] = ()
@@ -94,160 +95,181 @@ class Tokens:
     banned: tuple[int, ...] = ()  # never generated
 
     @property
-    def written_stop(self) -> int | list[int] | None:
-        """As a config.json has it: one id, a list of several, or none."""
+    def eos_token_id(self) -> int | list[int] | None:
+        """As a config.json has it: one id, a list of several, or null."""
         return list(self.stop) if len(self.stop) > 1 else next(iter(self.stop), None)
-
-
-Task = Language | Masked | Translation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What a config.json says, in our words."""
+    """What a config.json describes, as headway's configs."""
 
     model: ModelConfig
-    task: Task | None  # None: an encoder without a head to train
-    tokens: Tokens = Tokens()
+    task: Language | Masked | Translation | None  # None: an image classifier, or an encoder used for its vectors
+    tokens: GenerationTokens = GenerationTokens()
+    encoder: bool = False  # reads a text as a whole, between special tokens of its tokenizer
+    classes: int | None = None  # of an image classifier
 
 
-def _as_is(name: str, model: ModelConfig) -> str:
+def _same_name(name: str, model: Any) -> str:
     return name
 
 
-def _itself(model: ModelConfig) -> ModelConfig:
+def _same_config(model: C) -> C:
     return model
 
 
-def _none(model: ModelConfig) -> dict[str, str]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """How one `model_type` is read and written."""
+class Family(Generic[C]):
+    """How models of one `model_type` are read and written; C is the headway config, or the union of those it covers."""
 
     name: str
-    architectures: tuple[str, ...]  # those that can be taken up
-    # config.json and the shapes of the tensors by name -> ours. Raises BadModelError for what has no equivalent here.
+    configs: tuple[type[C], ...]
+    architectures: tuple[str, ...]  # those that can be imported
+    # config.json and the shapes of the tensors by name -> headway's configs. Raises BadModelError for a setting without
+    # an equivalent in headway.
     read: Callable[[Mapping[str, Any], Mapping[str, Shape]], Imported]
-    # Ours -> config.json. Raises ConfigError naming the part that has no equivalent there.
-    write: Callable[[ModelConfig, Tokens], dict[str, Any]]
-    # Every tensor of our model once, but for those that are left out.
-    parts: Callable[[ModelConfig], list[Part]]
-    # Another spelling of a tensor's name (an older one, one without prefix) -> the one in `parts`.
-    canonical: Callable[[str, ModelConfig], str] = _as_is
-    # Whether a tensor of theirs says nothing that a config does not (masks, position ids, sinusoids).
+    # A config -> config.json. Raises ConfigError naming the setting that has no equivalent in this family.
+    write: Callable[[C, GenerationTokens], dict[str, Any]]
+    # A mapping for every tensor of headway's model but those that are left out.
+    mappings: Callable[[C], list[WeightMapping]]
+    # Whether this family is the one to export a config to, among the families of its type; `write` checks the rest.
+    exports: Callable[[C], bool] = field(default=lambda model: True)
+    # Another spelling of a tensor's name (an older one, one without prefix) -> the one in `mappings`.
+    canonical: Callable[[str, C], str] = _same_name
+    # Whether a tensor of the file holds nothing that a config does not (masks, position ids, sinusoids).
     ignored: Callable[[str], bool] = field(default=lambda name: False)
-    # Second copies of tied tensors by name -> the name in `parts`; a file may hold either, or both if they are equal.
-    copies: Callable[[ModelConfig], dict[str, str]] = _none
-    # The model with every bias that theirs always has: where ours has none, zeros are written, which change nothing.
-    full: Callable[[ModelConfig], ModelConfig] = _itself
-    # Tensors that theirs keeps and ours computes from its config.
-    constants: Callable[[ModelConfig], dict[str, Tensor]] = field(default=lambda model: {})
-    # Tensors of ours, by their beginnings, that theirs has no place for and that its outputs do not need.
-    left_out: Callable[[ModelConfig], tuple[str, ...]] = field(default=lambda model: ())
+    # Second copies of tied tensors by name -> the name in `mappings`; a file may hold either, or both if equal.
+    copies: Callable[[C], dict[str, str]] = field(default=lambda model: {})
+    # The config with every bias that this family always has: those headway's model lacks are written as zeros.
+    with_all_biases: Callable[[C], C] = _same_config
+    # Tensors that the file stores and headway computes from its config.
+    constants: Callable[[C], dict[str, Tensor]] = field(default=lambda model: {})
+    # Prefixes of headway's tensors that this family has no place for and that its outputs do not need.
+    left_out: Callable[[C], tuple[str, ...]] = field(default=lambda model: ())
+    # Channels, height and width of the images a model reads; None for a family of text models.
+    image_shape: Callable[[C], tuple[int, int, int]] | None = None
+    generates: bool = False  # writes text token by token with a KV cache
+
+    def matches(self, config: ModelConfig) -> bool:
+        """Whether a model of this config is exported as one of this family."""
+        return isinstance(config, self.configs) and self.exports(config)
 
 
 @dataclass(frozen=True, slots=True)
-class Match:
-    """A file's tensors beside those a model needs, by name."""
+class TensorMatch:
+    """The tensors of a file beside those a model needs, by name."""
 
-    found: dict[str, str]  # the name in `parts` -> the name in the file
+    found: dict[str, str]  # the name in `mappings` -> the name in the file
     equal: list[tuple[str, str]]  # names in the file that must hold the same numbers
     missing: list[str]
     extra: list[str]
 
 
-def match(family: Family, model: ModelConfig, names: Iterable[str]) -> Match:
-    """Which tensor of a file is which of the model's."""
-    parts, copies = family.parts(model), family.copies(model)
-    wanted = {name for part in parts for name in part.theirs}
+def match(family: Family[C], model: C, mappings: Iterable[WeightMapping], names: Iterable[str]) -> TensorMatch:
+    """Find the tensors of `mappings` (those of `model`) among the names of a file."""
+    mappings, copies = list(mappings), family.copies(model)
+    wanted = {name for mapping in mappings for name in mapping.hf_names}
     found: dict[str, str] = {}
-    seconds: list[tuple[str, str]] = []
+    duplicates: list[tuple[str, str]] = []
     extra = []
     for name in names:
         plain = family.canonical(name, model)
         if plain in wanted and plain not in found:
             found[plain] = name
         elif plain in copies:
-            seconds.append((copies[plain], name))
+            duplicates.append((copies[plain], name))
         elif not family.ignored(plain):
             extra.append(name)
-    equal = [(found[plain], name) for plain, name in seconds if found.setdefault(plain, name) != name]
-    for part in parts:
-        for name in part.theirs if part.repeated else ():
+    equal = [(found[plain], name) for plain, name in duplicates if found.setdefault(plain, name) != name]
+    for mapping in mappings:
+        for name in mapping.hf_names if mapping.duplicated else ():
             if name in found:
-                found.setdefault(part.theirs[0], found[name])
-    missing = [name for part in parts for name in part.needed if name not in found]
-    return Match(found, equal, missing, extra)
+                found.setdefault(mapping.hf_names[0], found[name])
+    missing = [name for mapping in mappings for name in mapping.required if name not in found]
+    return TensorMatch(found, equal, missing, extra)
 
 
-def parts_of(
+def map_weights(
     model: ModelConfig,
     names: Names,
     *,
-    turned: Callable[[str], bool] = lambda name: False,
+    transposed: Callable[[str], bool] = lambda name: False,
     left_out: tuple[str, ...] = (),
-) -> list[Part]:
-    """A part for each tensor of a model. Raises KeyError for a tensor without a line in the table of names."""
-    found, built = [], build_model(model, device="meta")
+) -> list[WeightMapping]:
+    """A mapping for each tensor of a model. Raises KeyError for a tensor without an entry in the table of names."""
+    mappings, built = [], build_model(model, device="meta")
     for name, tensor in built.state_dict().items():
         if name.startswith(left_out):
             continue
-        module, _, kind = name.rpartition(".")
+        module, _, last = name.rpartition(".")
         layer = next(iter(re.findall(r"\.(\d+)\.", name)), "")
-        line = name.replace(f".{layer}.", ".{i}.") if layer else name
-        lines = names.get(line) or tuple(f"{each}.{kind}" for each in names[line.rpartition(".")[0]])
-        theirs = tuple(each.replace("{i}", layer) for each in lines)
+        entry = name.replace(f".{layer}.", ".{i}.") if layer else name
+        templates = names.get(entry) or tuple(f"{each}.{last}" for each in names[entry.rpartition(".")[0]])
+        hf_names = tuple(each.replace("{i}", layer) for each in templates)
         holder = built.get_submodule(module)
-        rows: Shape = (tensor.shape[0],) * len(theirs)
-        if isinstance(holder, FusedLinear) and len(theirs) > 1:
+        rows: Shape = (tensor.shape[0],) * len(hf_names)
+        if isinstance(holder, FusedLinear) and len(hf_names) > 1:
             rows = holder.parts
-        is_turned = tensor.ndim == 2 and turned(theirs[0])
-        found.append(Part(ours=name, theirs=theirs, shape=tuple(tensor.shape), rows=rows, turned=is_turned))
-    return found
+        is_transposed = tensor.ndim == 2 and transposed(hf_names[0])
+        mappings.append(
+            WeightMapping(name=name, hf_names=hf_names, shape=tuple(tensor.shape), rows=rows, transposed=is_transposed)
+        )
+    return mappings
 
 
-def assembled(parts: Iterable[Part], theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors under their names (weights, or gradients of them) -> under ours. Raises KeyError for one too few."""
-    return {part.ours: part.assemble([theirs[name] for name in part.needed]) for part in parts}
+def from_hf(mappings: Iterable[WeightMapping], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Weights, or their gradients, under the file's names -> under headway's. Raises KeyError if one is missing."""
+    return {mapping.name: mapping.from_hf([tensors[name] for name in mapping.required]) for mapping in mappings}
 
 
-def taken(family: Family, model: ModelConfig, theirs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """All of a model's tensors from theirs in memory. Raises BadModelError naming any too few or too many."""
-    matched = match(family, model, theirs)
+def to_hf(mappings: Iterable[WeightMapping], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors under headway's names -> under the file's."""
+    return {
+        name: x
+        for mapping in mappings
+        for name, x in zip(mapping.hf_names, mapping.to_hf(tensors[mapping.name]), strict=True)
+    }
+
+
+def hf_shapes(mappings: Iterable[WeightMapping]) -> dict[str, Shape]:
+    """The shapes of the file's tensors by name."""
+    return {name: shape for each in mappings for name, shape in zip(each.hf_names, each.hf_shapes, strict=True)}
+
+
+def import_weights(family: Family[C], model: C, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A model's weights from a file's tensors in memory. Raises BadModelError naming missing, extra or unequal ones."""
+    mappings = family.mappings(model)
+    matched = match(family, model, mappings, tensors)
     wrong = [f"{name} is missing" for name in matched.missing]
     wrong += [f"{name} has no place in the model" for name in matched.extra]
-    wrong += [f"{a} and {b} are tied and differ" for a, b in matched.equal if not torch.equal(theirs[a], theirs[b])]
+    wrong += [f"{a} and {b} are tied and differ" for a, b in matched.equal if not torch.equal(tensors[a], tensors[b])]
     if wrong:
         raise BadModelError("; ".join(wrong))
-    return assembled(family.parts(model), {plain: theirs[name] for plain, name in matched.found.items()})
+    return from_hf(mappings, {plain: tensors[name] for plain, name in matched.found.items()})
 
 
-def divided(parts: Iterable[Part], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors under our names -> under theirs."""
-    return {name: x for part in parts for name, x in zip(part.theirs, part.divide(ours[part.ours]), strict=True)}
+def export_weights(family: Family[C], model: C, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """All tensors of the file from a model's weights: biases the model lacks are zeros, constants are written out."""
+    tensors = to_hf(family.mappings(model), weights) | family.constants(model)
+    for name, shape in hf_shapes(family.mappings(family.with_all_biases(model))).items():
+        if name not in tensors:
+            tensors[name] = torch.zeros(shape)
+    return tensors
 
 
-def given(family: Family, model: ModelConfig, ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """All of their tensors from ours: what ours does without is zero there, what ours computes is written out."""
-    found = divided(family.parts(model), ours) | family.constants(model)
-    for part in family.parts(family.full(model)):
-        for name, shape in zip(part.theirs, part.shapes, strict=True):
-            if name not in found:
-                found[name] = torch.zeros(shape)
-    return found
-
-
-def reordered(parts: Iterable[Part], order: Tensor, axes: Callable[[str], tuple[bool, bool]]) -> list[Part]:
-    """The parts with their rows, their columns or both in another order; `axes` says which, for a tensor of ours."""
-    found = []
-    for part in parts:
-        rows, columns = axes(part.ours)
-        found.append(
+def reordered(
+    mappings: Iterable[WeightMapping], order: Tensor, axes: Callable[[str], tuple[bool, bool]]
+) -> list[WeightMapping]:
+    """The mappings with rows, columns or both in another order; `axes` says which, for a tensor of headway's."""
+    result = []
+    for mapping in mappings:
+        rows, columns = axes(mapping.name)
+        result.append(
             replace(
-                part, row_order=order if rows else part.row_order, column_order=order if columns else part.column_order
+                mapping,
+                row_order=order if rows else mapping.row_order,
+                column_order=order if columns else mapping.column_order,
             )
         )
-    return found
+    return result

@@ -1,54 +1,68 @@
-"""What transformers' own model says of a folder that is imported, for `verify` to hold the run against."""
+"""The logits of transformers' own model of an imported folder, stored in the run for `verify` to compare with."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from headway.errors import BadModelError, ConfigError
-from headway.interop.compare import as_ours, questions
-from headway.interop.export_proof import auto_class, load_theirs, with_transformers
-from headway.interop.family import Tokens
+from headway.interop.compare import Probe
+from headway.interop.export_proof import auto_class, load_hf_model, with_transformers
+from headway.interop.family import Family
 from headway.interop.untrusted_json import one_line
-from headway.models import EncoderDecoderConfig, GptConfig, LongformerConfig, LongformerMaskedConfig, ModelConfig
+from headway.models import ModelInputs
 
-REFERENCE = "reference.safetensors"  # inputs and logits that something else than headway computed, kept in a run
+REFERENCE = "reference.safetensors"  # inputs and the logits that another library computed, in a run's folder
 
 
-def must_have_transformers() -> None:
-    """Raise ConfigError where there is no transformers to ask."""
+def require_transformers() -> None:
+    """Raise ConfigError if transformers is not installed."""
     if not with_transformers():
         raise ConfigError("--reference asks transformers for its logits, and it is not installed; without it, no check")
 
 
 @torch.no_grad()
-def reference(folder: Path, architectures: object, config: ModelConfig, pad: int | None) -> dict[str, Tensor]:
-    """Inputs of `config`'s kind and the logits of transformers' model of the folder, in float32.
+def reference_tensors(folder: Path, architectures: object, family: Family[Any], probe: Probe) -> dict[str, Tensor]:
+    """Unpadded inputs and the logits of transformers' model of the folder, in float32, by the names they are stored by.
 
-    Nothing is padded, and no token is `pad`. Raises ConfigError for a folder that transformers has no class for,
-    BadModelError for one it cannot load.
+    Raises ConfigError for a folder that transformers has no class for, BadModelError for one it cannot load.
     """
     if not isinstance(architectures, list):
         raise ConfigError(f"{folder}: config.json names no architectures, so that transformers cannot load it")
-    # A bare GPT2Model has its head here, and so must the one it is compared with.
-    name = "AutoModelForCausalLM" if isinstance(config, GptConfig) else auto_class(architectures[0])
+    # headway gives a bare GPT2Model its head, and so must the model it is compared with.
+    decoder = family.generates and probe.inputs.source is None
+    name = "AutoModelForCausalLM" if decoder else auto_class(architectures[0])
     try:
-        called = as_ours(load_theirs(folder, name))
-    except Exception as error:  # theirs may raise anything
-        raise BadModelError(
-            f"{folder}: transformers cannot load it ({type(error).__name__}: {one_line(error)})"
-        ) from error
-    asked = questions(config, Tokens(pad=pad))
-    if asked.images is not None:
-        return {"images": asked.images, "logits": called(asked.images)}
-    if isinstance(config, EncoderDecoderConfig):
-        return {"source": asked.source, "tokens": asked.target, "logits": called(asked.source, asked.target)}
-    if isinstance(config, GptConfig):
-        return {"tokens": asked.source, "logits": called(asked.source)}
-    kept = {"tokens": asked.source, "segments": asked.segments}
-    if isinstance(config, LongformerConfig | LongformerMaskedConfig):  # the first token is global
-        kept["marked"] = asked.first.long().contiguous()
-        return kept | {"logits": called(asked.source, segments_BT=asked.segments, global_BT=asked.first)}
-    return kept | {"logits": called(asked.source, segments_BT=asked.segments)}
+        model = load_hf_model(folder, name)
+    except Exception as error:  # transformers may raise anything
+        reason = f"{type(error).__name__}: {one_line(error)}"
+        raise BadModelError(f"{folder}: transformers cannot load it ({reason})") from error
+    given = probe.inputs
+    inputs = ModelInputs(
+        tokens=given.tokens,
+        source=given.source,
+        segments=given.segments,
+        global_tokens=given.global_tokens,
+        images=given.images,
+    )
+    outputs = model.run(inputs).present
+    stored = {"source": given.source, "tokens": given.tokens, "segments": given.segments, "images": given.images}
+    tensors = {name: tensor for name, tensor in stored.items() if tensor is not None}
+    if given.global_tokens is not None:
+        tensors["marked"] = given.global_tokens.long().contiguous()
+    return tensors | {"logits": next(iter(outputs.values()))}
+
+
+def stored_inputs(tensors: dict[str, Tensor]) -> ModelInputs:
+    """The inputs of a stored reference, without its logits."""
+    names = ("tokens", "lengths", "source", "source_lengths", "segments")
+    found = {name: tensors[name].long() for name in names if name in tensors}
+    images, marked = tensors.get("images"), tensors.get("marked")
+    return ModelInputs(
+        **found,
+        images=None if images is None else images.float(),
+        global_tokens=None if marked is None else marked.long() != 0,
+    )

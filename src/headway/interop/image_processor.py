@@ -1,4 +1,4 @@
-"""An image model's folder: how its pixels are scaled, and what its classes are called."""
+"""The pixel scaling and the class names of an image classifier's folder."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from typing import Any
 from headway.errors import BadModelError
 from headway.interop.model_folder import ModelFolder
 from headway.interop.untrusted_json import shown
-from headway.models import VitConfig
-from headway.tasks.image_classification.training import Classification
+from headway.tasks.image_classification import Classification
 
 HALF = [0.5, 0.5, 0.5]
 
 
-def image_task(folder: ModelFolder, model: VitConfig) -> Classification:
-    """How images are scaled, as preprocessor_config.json or timm's `pretrained_cfg` say, else to -1 … 1.
+def image_task(folder: ModelFolder, shape: tuple[int, int, int]) -> Classification:
+    """How images of (channels, height, width) are scaled: as preprocessor_config.json or timm's `pretrained_cfg` say.
 
-    Raises BadModelError.
+    Without either, to -1 … 1. Raises BadModelError.
     """
-    if model.size[0] != model.size[1] or model.channels != 3:
+    channels, height, width = shape
+    if height != width or channels != 3:
         where = folder.named("config.json")
-        raise BadModelError(
-            f"{where}: images of {model.size} with {model.channels} channels, allowed: square ones of 3"
-        )
+        raise BadModelError(f"{where}: images of {(height, width)} with {channels} channels, allowed: square ones of 3")
     given = folder.settings("preprocessor_config.json") or {}
     older = folder.config.get("pretrained_cfg")
     timm: Mapping[str, Any] = older if isinstance(older, Mapping) else {}
@@ -35,7 +33,7 @@ def image_task(folder: ModelFolder, model: VitConfig) -> Classification:
             raise BadModelError(
                 f"{folder.named('preprocessor_config.json')}: {name} {shown(value)}, expected three numbers"
             )
-    return Classification(size=model.size[0], mean=tuple(map(float, mean)), std=tuple(map(float, std)))
+    return Classification(size=height, mean=tuple(map(float, mean)), std=tuple(map(float, std)))
 
 
 def _number(value: object, least: float) -> bool:
@@ -43,7 +41,7 @@ def _number(value: object, least: float) -> bool:
 
 
 def class_names(folder: ModelFolder, classes: int) -> tuple[str, ...]:
-    """What config.json calls the classes, by number; their numbers where it does not."""
+    """The names of the classes in config.json, by number; their numbers if it has none."""
     names = folder.config.get("id2label") or {}
     if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
         raise BadModelError(f"{folder.named('config.json')}: id2label {shown(names)}, expected a name for each number")

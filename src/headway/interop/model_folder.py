@@ -1,4 +1,4 @@
-"""A model folder as others publish it, opened without trust: nothing in it is run, nothing outside it is read."""
+"""An untrusted model folder: no code in it is run, nothing outside it is read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import torch
 from torch import Tensor
 
 from headway.errors import BadModelError
-from headway.interop.safetensors_header import DTYPES, MOST_TENSORS, Entry, read_header
+from headway.interop.safetensors_header import DTYPES, MAX_TENSORS, Entry, read_header
 from headway.interop.untrusted_json import parse_json, shown
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 CONVERT = "where you trust it, transformers' AutoModel.from_pretrained(DIR).save_pretrained(NEW) writes safetensors"
-MOST_CONFIG, MOST_INDEX, MOST_TOKENIZER = 1_000_000, 8_000_000, 32_000_000  # bytes
-MOST_SHARDS = 1_000
+MAX_CONFIG_BYTES, MAX_INDEX_BYTES, MAX_TOKENIZER_BYTES = 1_000_000, 8_000_000, 32_000_000
+MAX_SHARDS = 1_000
 CODE_KEYS = ("auto_map", "custom_pipelines", "trust_remote_code", "custom_generate")
 SETTINGS = ("generation_config.json", "tokenizer_config.json", "preprocessor_config.json", "processor_config.json")
 TOKENIZER_FILES = (
@@ -33,7 +33,7 @@ TOKENIZER_FILES = (
 class ModelFolder:
     """A folder with config.json and safetensors: its config, and its tensors one at a time.
 
-    Whatever could run code or reach outside the folder is refused here, as are headers that do not fit their file.
+    Rejects anything that could run code or reach outside the folder, and headers that do not fit their file.
     Raises BadModelError naming the file and the field or tensor.
     """
 
@@ -48,11 +48,11 @@ class ModelFolder:
             raise BadModelError(f"{self.named(CONFIG)}: quantization_config: quantised weights are not read")
         self.files = tuple(name for name in TOKENIZER_FILES if self.has(name))
         for name in SETTINGS:
-            self.settings(name)  # for what it refuses
+            self.settings(name)  # for the errors it raises
         self.tensors = self._tensors()
 
     def named(self, name: str) -> str:
-        """A file of the folder as errors call it."""
+        """The path of a file of the folder, for errors."""
         return str(self.path / name)
 
     def has(self, name: str) -> bool:
@@ -60,7 +60,7 @@ class ModelFolder:
         return os.path.lexists(self.path / name)
 
     def place(self, name: str) -> Path:
-        """Where a file of this name really lies. Raises BadModelError unless it is a plain file inside the folder."""
+        """The real path of a file. Raises BadModelError unless it is a regular file inside the folder."""
         path = self.path / name
         try:
             real = path.resolve(strict=True)
@@ -74,7 +74,7 @@ class ModelFolder:
         return real
 
     def data(self, name: str, most: int) -> bytes:
-        """The bytes of a file of at most so many. Raises BadModelError."""
+        """The bytes of a file of at most `most` bytes. Raises BadModelError."""
         path = self.place(name)
         try:
             with path.open("rb") as file:
@@ -85,12 +85,12 @@ class ModelFolder:
             raise BadModelError(f"{self.named(name)}: more than {most:,} bytes")
         return found
 
-    def json(self, name: str, most: int = MOST_CONFIG) -> Any:
+    def json(self, name: str, most: int = MAX_CONFIG_BYTES) -> Any:
         """The content of a JSON file. Raises BadModelError."""
         return parse_json(self.data(name, most), self.named(name))
 
     def settings(self, name: str) -> Any:
-        """A JSON file of settings, None where there is none. Raises BadModelError for one that names code to run."""
+        """A JSON file of settings, None if it is missing. Raises BadModelError for one that names code to run."""
         if not self.has(name):
             return None
         found = self.json(name)
@@ -111,9 +111,9 @@ class ModelFolder:
         return found
 
     def read(self, name: str) -> Tensor:
-        """One tensor as it is stored, mapped from the file: nothing is read before it is used, or kept once it is not.
+        """One tensor as it is stored, memory-mapped: pages are read when they are used and dropped afterwards.
 
-        Raises BadModelError where the file has become shorter meanwhile.
+        Raises BadModelError if the file has been truncated.
         """
         entry = self.tensors[name]
         if not entry.nbytes:
@@ -122,7 +122,7 @@ class ModelFolder:
         with self.place(entry.file).open("rb") as file:
             if os.fstat(file.fileno()).st_size < entry.end:
                 raise BadModelError(f"{self.named(entry.file)}: ends within tensor {shown(name)}")
-            # A private copy, of which no page is ever written: torch wants memory that it could write to.
+            # A private mapping that is never written to: torch requires writable memory.
             mapped = mmap.mmap(file.fileno(), entry.end - first, access=mmap.ACCESS_COPY, offset=first)
         data = torch.frombuffer(mapped, dtype=torch.uint8, count=entry.nbytes, offset=entry.begin - first)
         if entry.begin % DTYPES[entry.dtype].itemsize:  # a header of odd length
@@ -149,7 +149,7 @@ class ModelFolder:
         return found
 
     def _sharded(self) -> dict[str, Entry]:
-        """The tensors of every shard the index names; index and shards must tell the same."""
+        """The tensors of every shard the index names; index and shards must agree."""
         wanted = self._index()
         found: dict[str, Entry] = {}
         for shard in sorted(set(wanted.values())):
@@ -163,22 +163,22 @@ class ModelFolder:
         return found
 
     def _index(self) -> dict[str, str]:
-        index = self.json(INDEX, MOST_INDEX)
+        index = self.json(INDEX, MAX_INDEX_BYTES)
         wanted = index.get("weight_map") if isinstance(index, dict) else None
-        if not isinstance(wanted, dict) or not wanted or len(wanted) > MOST_TENSORS:
+        if not isinstance(wanted, dict) or not wanted or len(wanted) > MAX_TENSORS:
             raise BadModelError(f"{self.named(INDEX)}: weight_map, expected tensors with their files")
         for name, shard in wanted.items():
-            # A plain name: with no separator of any system in it, it cannot lead elsewhere.
+            # A plain file name: without a path separator of any system it cannot lead elsewhere.
             if not isinstance(shard, str) or not shard.endswith(".safetensors") or set(shard) & set("/\\:\0"):
                 given = f"weight_map of {shown(name)} is {shown(shard)}"
                 raise BadModelError(f"{self.named(INDEX)}: {given}, allowed: a file of this folder, *.safetensors")
-        if len(set(wanted.values())) > MOST_SHARDS:
-            raise BadModelError(f"{self.named(INDEX)}: {len(set(wanted.values())):,} files, allowed: {MOST_SHARDS:,}")
+        if len(set(wanted.values())) > MAX_SHARDS:
+            raise BadModelError(f"{self.named(INDEX)}: {len(set(wanted.values())):,} files, allowed: {MAX_SHARDS:,}")
         return wanted
 
 
 def _leaves(tree: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every key with its value, and every element of a list; what holds others comes before them."""
+    """Every key with its value, and every element of a list, parents before children."""
     parts = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     for key, value in parts:
         below = f"{path}.{key}" if path else str(key)

@@ -1,4 +1,4 @@
-"""An encoder as an ONNX graph: written beside a model folder's weights, run by onnxruntime, compared with ours."""
+"""An encoder as an ONNX graph: written beside a model folder's weights, run by onnxruntime, compared with the model."""
 
 from __future__ import annotations
 
@@ -7,39 +7,29 @@ import importlib
 import io
 import logging
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError, VerificationError
-from headway.interop.compare import Questions, pooled_by
-from headway.models import (
-    BertConfig,
-    BertPretrainingConfig,
-    LongformerConfig,
-    LongformerMaskedConfig,
-    ModelConfig,
-    VitConfig,
-    build_model,
-)
-from headway.models.bert import PretrainingLogits
-from headway.tasks.sentence_embedding.embed import Embedding, pooled
+from headway.interop.compare import Probe
+from headway.interop.families import FAMILIES, export_family
+from headway.models import Model, ModelConfig, ModelInputs
+from headway.models.kernels import attention_kernel
 
 GRAPH = "model.onnx"
 RELATIVE = 1e-4  # of the largest logit, or of 1 if that is more: other kernels add in another order
-LARGEST = 2**31 - 2**24  # bytes of weights: a graph is one protobuf message, which ends at 2 GiB
+MAX_BYTES = 2**31 - 2**24  # of weights: a graph is one protobuf message, which ends at 2 GiB
 NEEDED = ("onnx", "onnxscript", "onnxruntime")
 TEXT, IMAGES = ("input_ids", "attention_mask", "token_type_ids"), ("pixel_values",)
-ENCODERS = (BertConfig, BertPretrainingConfig, LongformerConfig, LongformerMaskedConfig, VitConfig)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OnnxProof:
-    """What onnxruntime made of the graph, and how far that is from ours."""
+    """How far the outputs of onnxruntime are from the model's."""
 
     runtime: str
     inputs: tuple[str, ...]
@@ -55,13 +45,14 @@ class OnnxProof:
 
 
 def expect_onnx(config: ModelConfig, nbytes: int) -> None:
-    """Raise ConfigError for a model that is no encoder, one too large for a graph, or a missing package."""
-    if not isinstance(config, ENCODERS):
+    """Raise ConfigError for a model that generates, one too large for a graph, or a missing package."""
+    if export_family(config).generates:
         kind = type(config).__name__.removesuffix("Config")
-        known = ", ".join(each.__name__.removesuffix("Config") for each in ENCODERS)
+        encoders = [family for family in FAMILIES.values() if not family.generates]
+        known = ", ".join(dict.fromkeys(each.__name__.removesuffix("Config") for f in encoders for each in f.configs))
         raise ConfigError(f"--onnx takes encoders ({known}); a model of kind {kind} generates, and keeps a cache")
-    if nbytes > LARGEST:
-        raise ConfigError(f"--onnx: {nbytes:,} bytes of weights, allowed: {LARGEST:,}, what one graph can hold")
+    if nbytes > MAX_BYTES:
+        raise ConfigError(f"--onnx: {nbytes:,} bytes of weights, allowed: {MAX_BYTES:,}, the most one graph can hold")
     for name in NEEDED:
         try:
             importlib.import_module(name)
@@ -69,69 +60,59 @@ def expect_onnx(config: ModelConfig, nbytes: int) -> None:
             raise ConfigError(f"--onnx needs {name}: pip install 'headway[onnx]'") from None
 
 
-class Traced(nn.Module):
-    """A model as its graph is called: padded rows and their mask, or pixels -> a tensor for each name of `outputs`."""
+class GraphModel(nn.Module):
+    """A model as its graph is called: padded rows and their mask, or pixels -> a tensor for each name of `outputs`.
 
-    def __init__(self, model: nn.Module, config: ModelConfig, task: object) -> None:
+    `pool` makes sentence vectors (B, D) of token vectors (B, T, D) and lengths (B,).
+    """
+
+    def __init__(self, model: Model, probe: Probe, pool: Callable[[Tensor, Tensor], Tensor] | None = None) -> None:
         super().__init__()
-        self.model, self.images = model, isinstance(config, VitConfig)
-        self.pooler = pooled_by(model)
-        self.embedding = task if isinstance(task, Embedding) else None
-        self.outputs = self._outputs(config)
+        self.model = model.eval()
+        self.images = probe.inputs.images is not None
+        with torch.no_grad():
+            present = model.run(probe.inputs).present
+        self.pool = pool if "vectors" in present else None
+        names = {
+            "tokens": "prediction_logits" if "next_sentence" in present else "logits",
+            "vectors": "last_hidden_state",
+            "pooled": "pooler_output",
+            "next_sentence": "seq_relationship_logits",
+            "classes": "logits",
+        }
+        more = () if self.pool is None else ("sentence_embedding",)
+        self.outputs = (*(names[each] for each in present), *more)
 
-    def _outputs(self, config: ModelConfig) -> tuple[str, ...]:
-        if isinstance(config, BertPretrainingConfig) and config.follows:
-            return "prediction_logits", "seq_relationship_logits"
-        if not isinstance(config, BertConfig | LongformerConfig):
-            return ("logits",)
-        more = (("pooler_output", self.pooler), ("sentence_embedding", self.embedding))
-        return "last_hidden_state", *(name for name, there in more if there is not None)
-
-    def forward(self, first: Tensor, mask_BT: Tensor | None = None, segments_BT: Tensor | None = None) -> Any:
-        """Token ids, mask and segments, each (B, T), or images (B, C, height, width); padding stands on the right."""
+    def forward(
+        self, first: Tensor, mask_BT: Tensor | None = None, segments_BT: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """Token ids, mask and segments, each (B, T), or images (B, C, height, width); padding is on the right."""
         if self.images:
-            return (self.model(first),)
+            return tuple(self.model.run(ModelInputs(images=first)).present.values())
         assert mask_BT is not None
         lengths_B = mask_BT.sum(1)
-        found = self.model(first, lengths_B, segments_BT=segments_BT)
-        if isinstance(found, PretrainingLogits):
-            return tuple(each for each in found if each is not None)
-        made = [found]
-        if "pooler_output" in self.outputs and self.pooler is not None:
-            made.append(self.pooler(found))
-        if "sentence_embedding" in self.outputs and self.embedding is not None:
-            made.append(pooled(found, lengths_B, self.embedding))
-        return tuple(made)
+        found = self.model.run(ModelInputs(tokens=first, lengths=lengths_B, segments=segments_BT))
+        more = () if self.pool is None or found.vectors is None else (self.pool(found.vectors, lengths_B),)
+        return (*found.present.values(), *more)
 
 
-def traced(model: nn.Module, config: ModelConfig, task: object) -> Traced:
-    """The model with the one kernel that a graph has, on its own weights; windows become a mask there."""
-    inner = next((name for name in ("bert", "longformer") if hasattr(config, name)), None)
-    plain: Any = config
-    sized = replace(plain if inner is None else getattr(plain, inner), kernel="sdpa")
-    copy = build_model(sized if inner is None else replace(plain, **{inner: sized}), device="meta")
-    copy.load_state_dict(model.state_dict(), assign=True)
-    for name, buffer in model.named_buffers():  # those that a checkpoint leaves out
-        part, _, last = name.rpartition(".")
-        setattr(copy.get_submodule(part), last, buffer)
-    return Traced(copy.eval(), config, task).eval()
-
-
-def inputs_of(asked: Questions) -> dict[str, Tensor]:
-    """Both sides' questions by the names of the graph's inputs."""
-    if asked.images is not None:
-        return dict(zip(IMAGES, (asked.images,), strict=True))
-    return dict(zip(TEXT, (asked.source, asked.real.long(), asked.segments), strict=True))
+def graph_inputs(probe: Probe) -> dict[str, Tensor]:
+    """A probe's inputs by the names of the graph's inputs."""
+    if probe.inputs.images is not None:
+        return dict(zip(IMAGES, (probe.inputs.images,), strict=True))
+    tensors = (probe.inputs.need("tokens"), probe.real.long(), probe.inputs.need("segments"))
+    return dict(zip(TEXT, tensors, strict=True))
 
 
 @torch.no_grad()
-def write_graph(path: Path, model: Traced, asked: Questions) -> None:
-    """The graph of a model, for any number of rows of any length."""
-    inputs = inputs_of(asked)
+def write_graph(path: Path, model: GraphModel, probe: Probe) -> None:
+    """Write the graph of a model, for any number of rows of any length."""
+    inputs = graph_inputs(probe)
     free = {0: "batch"} if model.images else {0: "batch", 1: "length"}
     try:
-        with _quiet():
-            made = torch.onnx.export(
+        # A graph has one kernel; sliding windows become a mask in it.
+        with _quiet(), attention_kernel(model, "sdpa"):
+            graph = torch.onnx.export(
                 model,
                 tuple(inputs.values()),
                 input_names=list(inputs),
@@ -144,13 +125,13 @@ def write_graph(path: Path, model: Traced, asked: Questions) -> None:
         cause = error.__cause__ or error
         reason = next(iter(str(cause).strip().splitlines()), "")
         raise ConfigError(f"--onnx: torch cannot trace this model ({type(cause).__name__}: {reason})") from error
-    assert made is not None
-    made.save(path, external_data=False)
+    assert graph is not None
+    graph.save(path, external_data=False)
 
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter reports on packages nobody asked for and on its own passes."""
+    """Silence the exporter's reports on its own passes and on packages that are not used."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -163,39 +144,49 @@ def _quiet() -> Iterator[None]:
 
 
 @torch.no_grad()
-def prove_graph(path: Path, model: nn.Module, config: ModelConfig, task: object, asked: Questions) -> OnnxProof:
-    """Run the graph on the padded batch, and on each row alone without its padding; ours with its own kernel."""
+def prove_graph(path: Path, model: GraphModel, probe: Probe) -> OnnxProof:
+    """Run the graph on the padded batch, and on each row alone without its padding; the model with its own kernel.
+
+    Raises VerificationError for outputs of different shapes.
+    """
     runtime = importlib.import_module("onnxruntime")
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    ours = Traced(model, config, task).eval()
-    inputs, apart, largest = inputs_of(asked), 0.0, 0.0
-    for rows, length in _batches(asked):
-        given = {name: x[rows] if asked.images is not None else x[rows, :length] for name, x in inputs.items()}
-        said = ours(*given.values())
-        heard = session.run(None, {name: x.contiguous().numpy() for name, x in given.items()})
-        for name, mine, theirs in zip(ours.outputs, said, map(torch.from_numpy, heard), strict=True):
-            by_token = asked.images is None and mine.ndim == 3
-            real = given["attention_mask"].bool() if by_token else torch.ones(len(mine), dtype=torch.bool)
-            if mine.shape != theirs.shape:
-                raise VerificationError(
-                    f"--onnx: {name} has shape {tuple(theirs.shape)} there, {tuple(mine.shape)} here"
-                )
-            apart = max(apart, float((mine[real].double() - theirs[real].double()).abs().max()))
-            largest = max(largest, float(mine[real].abs().max()))
-    count = len(asked.lengths)
+    inputs, apart, largest = graph_inputs(probe), 0.0, 0.0
+    for rows, length in _batches(probe):
+        given = {name: x[rows] if model.images else x[rows, :length] for name, x in inputs.items()}
+        expected = model(*given.values())
+        found = session.run(None, {name: x.contiguous().numpy() for name, x in given.items()})
+        for name, ours, theirs in zip(model.outputs, expected, map(torch.from_numpy, found), strict=True):
+            by_token = not model.images and ours.ndim == 3
+            real = given["attention_mask"].bool() if by_token else torch.ones(len(ours), dtype=torch.bool)
+            if ours.shape != theirs.shape:
+                shapes = f"{tuple(theirs.shape)} in the graph, {tuple(ours.shape)} in the model"
+                raise VerificationError(f"--onnx: {name} has shape {shapes}")
+            apart = max(apart, float((ours[real].double() - theirs[real].double()).abs().max()))
+            largest = max(largest, float(ours[real].abs().max()))
     return OnnxProof(
         runtime=f"onnxruntime {runtime.__version__}",
         inputs=tuple(inputs),
-        outputs=ours.outputs,
-        compared=f"{count} images together and alone"
-        if asked.images is not None
-        else f"a padded batch of lengths {asked.lengths.tolist()}, and each row alone",
+        outputs=model.outputs,
+        compared=_compared(probe),
         largest_difference=apart,
         bound=RELATIVE * max(1.0, largest),
     )
 
 
-def _batches(asked: Questions) -> Iterator[tuple[slice, int]]:
-    yield slice(None), asked.source.shape[1]
-    for row, length in enumerate(asked.lengths.tolist()):
+def _compared(probe: Probe) -> str:
+    if probe.inputs.images is not None:
+        return f"{len(probe.inputs.images)} images together and alone"
+    return f"a padded batch of lengths {probe.inputs.need('lengths').tolist()}, and each row alone"
+
+
+def _batches(probe: Probe) -> Iterator[tuple[slice, int]]:
+    """All rows, then each one with its length; an image has none."""
+    inputs = probe.inputs
+    if inputs.images is not None:
+        lengths, longest = [1] * len(inputs.images), 1
+    else:
+        lengths, longest = inputs.need("lengths").tolist(), inputs.need("tokens").shape[1]
+    yield slice(None), longest
+    for row, length in enumerate(lengths):
         yield slice(row, row + 1), length

@@ -1,4 +1,4 @@
-"""A safetensors file tensor by tensor, to the byte what the library writes of all of them at once."""
+"""Write a safetensors file tensor by tensor; the bytes are those the library writes of all tensors at once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from torch import Tensor
 
 from headway.interop.safetensors_header import DTYPES
 
-CHUNK = 2**20  # bytes handed over at once: eight times as many in one call can take the system twice as long
-COPIED = 24 * CHUNK  # bytes copied at once: torch turns a matrix quickly only whole, and malloc reuses no larger blocks
+CHUNK = 2**20  # bytes in one write: eight times as many can take the system twice as long
+# Bytes copied at once: torch transposes a matrix fast only as a whole, and malloc reuses no larger blocks.
+COPIED = 24 * CHUNK
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -37,7 +38,7 @@ def chunks_of(
     *,
     metadata: Mapping[str, str] | None = None,
 ) -> Iterator[memoryview]:
-    """The bytes of the file; `tensor` is asked for one at a time, in the order of the file."""
+    """The bytes of the file; `tensor` is called for one name at a time, in the order of the file."""
     yield memoryview(header_of(shapes, dtype, metadata))
     for name in sorted(shapes):
         ready = tensor(name)
@@ -49,7 +50,7 @@ def chunks_of(
 
 
 def _blocks(tensor: Tensor, dtype: torch.dtype) -> Iterator[Tensor]:
-    """The tensor itself where it lies as it is written, else some rows at a time: small copies reuse their memory."""
+    """The tensor itself if it is contiguous, else a few rows at a time: small copies reuse their memory."""
     if (tensor.is_contiguous() and tensor.dtype == dtype) or not tensor.ndim:
         yield tensor.to(dtype).contiguous()
         return

@@ -1,4 +1,4 @@
-"""A sentence-embedding folder: how its modules make one vector of a text."""
+"""The pooling of a sentence-transformers folder."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from headway.errors import BadModelError, ConfigError
 from headway.interop.model_folder import ModelFolder
 from headway.interop.untrusted_json import shown
-from headway.tasks.sentence_embedding.embed import Embedding, Pooling
+from headway.tasks.sentence_embedding.config import Embedding, Pooling
 
 MODULES = "modules.json"
 POOLINGS: dict[str, Pooling] = {
@@ -16,7 +16,7 @@ POOLINGS: dict[str, Pooling] = {
 
 
 def sentence_task(folder: ModelFolder, context: int | None) -> Embedding:
-    """What modules.json describes; without one, the mean of the token vectors. Raises BadModelError."""
+    """The task that modules.json describes; without one, the mean of the token vectors. Raises BadModelError."""
     if not folder.has(MODULES):
         return Embedding(max_length=min(context or 512, 512))
     modules = folder.json(MODULES)

@@ -1,4 +1,4 @@
-"""A SentencePiece model as a tokenizer of the `tokenizers` library: protobuf, of which a few fields count."""
+"""A SentencePiece model (a protobuf message, of which a few fields are read) as one of the `tokenizers` library."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from headway.errors import BadModelError
 from headway.interop.untrusted_json import shown
 
-SPACE = "\u2581"  # the mark that stands for a space in front of a word
+SPACE = "\u2581"  # stands for the space in front of a word
 PLAIN, UNKNOWN, CONTROL, USER, UNUSED = 1, 2, 3, 4, 5  # kinds of pieces
-NOWHERE = "\U0010ffff"  # in front of a piece that no text is to become: Unicode calls it no character
+NOWHERE = "\U0010ffff"  # in front of a piece that text must never become: not a Unicode character
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # wire types
 
 
 @dataclass(slots=True)
 class SentencePieceModel:
-    """What the file says: pieces in the order of their ids, and how text is prepared."""
+    """The model in a file: pieces in the order of their ids, and how text is normalised."""
 
     pieces: list[str] = field(default_factory=list)
     scores: list[float] = field(default_factory=list)
@@ -56,7 +56,7 @@ def read_model(data: bytes, origin: str) -> SentencePieceModel:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes | int | float]]:
-    """The fields of a protobuf message. Raises ValueError, IndexError or struct.error for what is none."""
+    """The fields of a protobuf message. Raises ValueError, IndexError or struct.error for a malformed one."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -126,14 +126,14 @@ def to_tokenizer(
 ) -> Tokenizer:
     """The library's tokenizer for a model; `ids` gives other ids to its pieces, as a vocabulary beside it does.
 
-    A control piece, one of `specials`, or one that only `ids` has, is never what a text becomes. Raises BadModelError.
+    Text never becomes a control piece, one of `specials`, or one that only `ids` has. Raises BadModelError.
     """
     tokens = model.pieces if ids is None else list(ids)
     score_of = dict(zip(model.pieces, model.scores, strict=True))
     hidden = {model.pieces[index] for index in model.of_kind(UNUSED)} | (set(tokens) - set(score_of))
     unknown = [model.pieces[index] for index in model.of_kind(UNKNOWN)]
     if not unknown or unknown[0] not in tokens:
-        raise BadModelError(f"{origin}: no piece for what is unknown")
+        raise BadModelError(f"{origin}: no piece for unknown text")
     control = [*specials, *(model.pieces[index] for index in model.of_kind(UNKNOWN, CONTROL))]
     special = [token for token in dict.fromkeys(control) if token in tokens]
     hidden -= set(special)
@@ -142,7 +142,7 @@ def to_tokenizer(
     try:
         library = Tokenizer(_algorithm(model, named, scores, unknown[0]))
         library.normalizer = _normalizer(model)
-    except Exception as error:  # the library has no class of its own for what it cannot build
+    except Exception as error:  # the library raises plain Exceptions
         raise BadModelError(f"{origin}: not usable ({type(error).__name__})") from None
     joined = any(SPACE in piece[1:] for piece in model.pieces)  # only such a model joins words
     spaces = pre_tokenizers.Metaspace(
@@ -150,21 +150,21 @@ def to_tokenizer(
     )
     spelt = [*special, "<0x41>"] if model.byte_fallback else special
     library.pre_tokenizer = pre_tokenizers.Sequence([spaces, apart(spelt)])
-    marks = [
+    steps = [
         decoders.Replace(NOWHERE, ""),
         decoders.Replace(SPACE, " "),
         decoders.ByteFallback(),
         decoders.Fuse(),
         decoders.Strip(" ", 1, 0),
     ]
-    library.decoder = decoders.Sequence(marks if model.dummy_prefix else marks[:-1])
+    library.decoder = decoders.Sequence(steps if model.dummy_prefix else steps[:-1])
     library.add_special_tokens(special)
     library.add_tokens([model.pieces[index] for index in model.of_kind(USER) if model.pieces[index] in tokens])
     return library
 
 
 def apart(specials: Sequence[str]) -> pre_tokenizers.PreTokenizer:
-    """A pre-tokenizer that breaks up text which spells a special token, so that it stays text."""
+    """A pre-tokenizer that splits text which spells a special token, so that it stays text."""
     literal = [rf"{re.escape(token[0])}(?={re.escape(token[1:])})" for token in specials if len(token) > 1]
     literal = ["<(?=0x[0-9A-F]{2}>)" if "0x41" in each else each for each in literal]
     return pre_tokenizers.Split(Regex("|".join(literal) or r"(?!)"), "isolated")

@@ -1,4 +1,4 @@
-"""A run's tokenizer as the files from which transformers makes a fast one, with no code of its own."""
+"""A tokenizer as the files of a PreTrainedTokenizerFast, which transformers loads without further code."""
 
 from __future__ import annotations
 
@@ -12,40 +12,36 @@ from tokenizers import processors
 from headway.data.tokenizers import Tokenizer
 from headway.data.vocabularies import PAD, START, STOP, UNK
 from headway.errors import DataError
-from headway.interop.family import Tokens
-from headway.tasks.language_modelling.training import Language
-from headway.tasks.masked_lm.training import Masked
-from headway.tasks.sentence_embedding.embed import Embedding
-from headway.tasks.translation.training import Translation
-
-AnyTask = Language | Masked | Translation | Embedding
+from headway.interop.family import GenerationTokens
+from headway.tasks.export_request import Around
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Frame:
-    """The ids around a text, and those with a meaning, as the run's task uses them."""
+class TextTemplate:
+    """The token ids around a text, and the special tokens."""
 
+    tokens: GenerationTokens
     before: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
-    tokens: Tokens
     unk: int | None = None
     mask: int | None = None
 
 
-def frame_of(tokenizer: Tokenizer, task: AnyTask) -> Frame:
-    """What stands around a text of this task: the marks of an imported model, else headway's own names."""
+def text_template(tokenizer: Tokenizer, around: Around) -> TextTemplate:
+    """An imported tokenizer's own special tokens, else headway's by their names, as many as `around` says."""
     marks = tokenizer.marks
     if marks is not None:
-        tokens = Tokens(start=marks.start, stop=marks.stops, pad=marks.pad, banned=marks.banned)
-        return Frame(before=marks.before, after=marks.after, tokens=tokens, unk=marks.unk, mask=marks.mask)
+        tokens = GenerationTokens(start=marks.start, stop=marks.stops, pad=marks.pad, banned=marks.banned)
+        return TextTemplate(before=marks.before, after=marks.after, tokens=tokens, unk=marks.unk, mask=marks.mask)
     named = {name: _find(tokenizer, name) for name in (PAD, UNK, START, STOP, "<mask>")}
     start, stop = named[START], named[STOP]
-    whole, ends = isinstance(task, Masked | Embedding), not isinstance(task, Language)
-    tokens = Tokens(start=start if ends else None, stop=() if stop is None or not ends else (stop,), pad=named[PAD])
-    return Frame(
-        before=(start,) if whole and start is not None else (),
+    ends = around != "none"
+    return TextTemplate(
+        before=(start,) if around == "start-stop" and start is not None else (),
         after=(stop,) if ends and stop is not None else (),
-        tokens=tokens,
+        tokens=GenerationTokens(
+            start=start if ends else None, stop=() if stop is None or not ends else (stop,), pad=named[PAD]
+        ),
         unk=named[UNK],
         mask=named["<mask>"],
     )
@@ -58,40 +54,41 @@ def _find(tokenizer: Tokenizer, name: str) -> int | None:
         return None
 
 
-def tokenizer_files(tokenizer: Tokenizer, frame: Frame, task: AnyTask, longest: int) -> dict[str, str]:
+def tokenizer_files(tokenizer: Tokenizer, template: TextTemplate, around: Around, max_length: int) -> dict[str, str]:
     """tokenizer.json, tokenizer_config.json and special_tokens_map.json by name."""
-    whole = isinstance(task, Masked | Embedding)
-    named = {"pad_token": frame.tokens.pad, "unk_token": frame.unk, "mask_token": frame.mask}
+    whole = around == "start-stop"
+    named = {"pad_token": template.tokens.pad, "unk_token": template.unk, "mask_token": template.mask}
     if whole:
-        named |= {"cls_token": next(iter(frame.before), None), "sep_token": next(iter(frame.after[-1:]), None)}
+        named |= {"cls_token": next(iter(template.before), None), "sep_token": next(iter(template.after[-1:]), None)}
     else:
-        named |= {"bos_token": frame.tokens.start, "eos_token": next(iter(frame.tokens.stop), None)}
+        named |= {"bos_token": template.tokens.start, "eos_token": next(iter(template.tokens.stop), None)}
     special = {name: tokenizer.token(index) for name, index in named.items() if index is not None}
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": longest,
+        "model_max_length": max_length,
         "clean_up_tokenization_spaces": False,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]
         if whole
         else ["input_ids", "attention_mask"],
         **special,
     }
-    if tokenizer.marks is None and not whole:  # text never becomes a special token; a masked model's `<mask>` is typed
+    # Text never becomes a special token, except that users of a masked model type its <mask>.
+    if tokenizer.marks is None and not whole:
         config["split_special_tokens"] = True
     return {
-        "tokenizer.json": _framed(tokenizer, frame),
+        "tokenizer.json": _with_template(tokenizer, template),
         "tokenizer_config.json": json.dumps(config, indent=2) + "\n",
         "special_tokens_map.json": json.dumps(special, indent=2) + "\n",
     }
 
 
-def _framed(tokenizer: Tokenizer, frame: Frame) -> str:
-    """The tokenizer with what it puts around a text, or around two."""
+def _with_template(tokenizer: Tokenizer, template: TextTemplate) -> str:
+    """The tokenizer with the special tokens it puts around a text, or around two."""
     library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-    if frame.before or frame.after:
-        ids = dict.fromkeys((*frame.before, *frame.after))
+    if template.before or template.after:
+        ids = dict.fromkeys((*template.before, *template.after))
         names = {index: tokenizer.token(index) for index in ids}
-        before, after = ([names[index] for index in part] for part in (frame.before, frame.after))
+        before, after = ([names[index] for index in part] for part in (template.before, template.after))
         second = ["$B:1", *(f"{name}:1" for name in after)]
         library.post_processor = processors.TemplateProcessing(
             single=[*before, "$A", *after],

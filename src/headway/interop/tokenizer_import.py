@@ -1,4 +1,4 @@
-"""The tokenizer of a model folder: whichever files it comes in, one of the `tokenizers` library and its special ids."""
+"""The tokenizer of a model folder, from any of the file formats, as one of the `tokenizers` library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 from headway.errors import BadModelError
-from headway.interop.model_folder import MOST_TOKENIZER, ModelFolder
+from headway.interop.model_folder import MAX_TOKENIZER_BYTES, ModelFolder
 from headway.interop.sentencepiece_model import PLAIN, SPACE, apart, read_model, to_tokenizer
 from headway.interop.untrusted_json import one_line, parse_json, shown
 
@@ -22,21 +22,20 @@ NAMES = {"unk": "unk_token", "pad": "pad_token", "mask": "mask_token", "start": 
 
 @dataclass(slots=True)
 class TokenizerFiles:
-    """A folder's tokenizers by the name a run gives them, and what its files say of special tokens."""
+    """A folder's tokenizers by their file names in a run, and its special tokens."""
 
     libraries: dict[str, Tokenizer]
-    before: tuple[int, ...] = ()  # what is put around a text, as the tokenizer's post-processor says
+    before: tuple[int, ...] = ()  # special tokens around a text, from the tokenizer's post-processor
     after: tuple[int, ...] = ()
-    named: dict[str, int] = field(default_factory=dict)  # pad, unk, mask, start, stop by id
+    named: dict[str, int] = field(default_factory=dict)  # the ids of pad, unk, mask, start, stop
     notes: list[str] = field(default_factory=list)
 
 
 def read_tokenizer(folder: ModelFolder, vocab: int, source_vocab: int | None = None) -> TokenizerFiles | None:
-    """The tokenizer, None where the folder has none; a vocabulary smaller than the model's is filled up.
+    """The tokenizer, None if the folder has none; a vocabulary smaller than the model's is filled up.
 
-    A model that reads another vocabulary than it writes has two.
-
-    Text that spells a special token stays text. Raises BadModelError naming the file.
+    A model with different source and target vocabularies has two. Text that spells a special token stays text.
+    Raises BadModelError naming the file.
     """
     reader = _reader(folder)
     if reader is None:
@@ -45,7 +44,7 @@ def read_tokenizer(folder: ModelFolder, vocab: int, source_vocab: int | None = N
         found = reader(folder)
     except BadModelError:
         raise
-    except BaseException as error:  # the library panics on some files, which is not an Exception
+    except BaseException as error:  # the library panics on some files; a panic is not an Exception
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
         raise BadModelError(f"{folder.path}: its tokenizer is not usable ({one_line(error)})") from None
@@ -82,7 +81,7 @@ def _from_json(folder: ModelFolder) -> TokenizerFiles:
 
 def _library(folder: ModelFolder, name: str) -> tuple[Tokenizer, tuple[int, ...], tuple[int, ...]]:
     """A tokenizer, and what its post-processor puts before and after a text."""
-    data = folder.data(name, MOST_TOKENIZER)
+    data = folder.data(name, MAX_TOKENIZER_BYTES)
     content = parse_json(data, folder.named(name))
     if not isinstance(content, dict):
         raise BadModelError(f"{folder.named(name)}: expected an object, got {type(content).__name__}")
@@ -131,7 +130,7 @@ def _from_byte_pairs(folder: ModelFolder, vocab_name: str, merges_name: str) -> 
     pairs = [tuple(line.split(" ")) for line in lines if line and not line.startswith("#version")]
     wrong = next((pair for pair in pairs if len(pair) != 2), None)
     if wrong is not None:
-        raise BadModelError(f"{folder.named(merges_name)}: {shown(' '.join(wrong))}, expected two pieces a line")
+        raise BadModelError(f"{folder.named(merges_name)}: {shown(' '.join(wrong))}, expected two tokens a line")
     library = Tokenizer(models.BPE(vocab, pairs))  # type: ignore[arg-type]
     prefix = (folder.settings("tokenizer_config.json") or {}).get("add_prefix_space", False)
     library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefix is True)
@@ -148,7 +147,7 @@ def _from_word_pieces(folder: ModelFolder) -> TokenizerFiles:
         lines.pop()
     vocab = {line: index for index, line in enumerate(lines)}
     if len(vocab) != len(lines):
-        raise BadModelError(f"{folder.named('vocab.txt')}: a word piece twice")
+        raise BadModelError(f"{folder.named('vocab.txt')}: duplicate word piece")
     config = folder.settings("tokenizer_config.json") or {}
     names = {key: _token(config.get(key), default) for key, default in _BERT.items()}
     lost = next((token for token in names.values() if token not in vocab), None)
@@ -175,12 +174,12 @@ _BERT = {
 
 
 def _from_sentencepiece(folder: ModelFolder, name: str) -> TokenizerFiles:
-    model = read_model(folder.data(name, MOST_TOKENIZER), folder.named(name))
+    model = read_model(folder.data(name, MAX_TOKENIZER_BYTES), folder.named(name))
     library = to_tokenizer(model, folder.named(name))
     stop = library.token_to_id("</s>") if "</s>" in model.pieces else None
     start = library.token_to_id("<s>") if "<s>" in model.pieces else None
     config = folder.settings("tokenizer_config.json") or {}
-    # What these classes put around a text unless they are told otherwise: T5 an end, LLaMA a beginning.
+    # The defaults of transformers' classes: T5 appends an end token, LLaMA prepends a start token.
     begun = config.get("add_bos_token", name == "tokenizer.model") is True and start is not None
     ended = config.get("add_eos_token", name != "tokenizer.model") is True and stop is not None
     before, after = ((start,) if begun else ()), ((stop,) if ended else ())
@@ -193,7 +192,7 @@ def _from_marian(folder: ModelFolder) -> TokenizerFiles:
     ids = sorted(vocab, key=vocab.__getitem__)
     found = TokenizerFiles({})
     for name, file in ((SOURCE, "source.spm"), (TARGET, "target.spm")):
-        model = read_model(folder.data(file, MOST_TOKENIZER), folder.named(file))
+        model = read_model(folder.data(file, MAX_TOKENIZER_BYTES), folder.named(file))
         lost = sum(model.pieces[index] not in vocab for index in model.of_kind(PLAIN))
         if lost:
             found.notes.append(f"{file}: {lost:,} pieces are not in vocab.json; text that has them is divided finer")
@@ -204,7 +203,7 @@ def _from_marian(folder: ModelFolder) -> TokenizerFiles:
 
 def _vocabulary(folder: ModelFolder, name: str) -> dict[str, int]:
     """A JSON object of tokens and their ids, 0 to n - 1."""
-    vocab = folder.json(name, MOST_TOKENIZER)
+    vocab = folder.json(name, MAX_TOKENIZER_BYTES)
     if not isinstance(vocab, dict) or not vocab or sorted(map(_number, vocab.values())) != list(range(len(vocab))):
         raise BadModelError(f"{folder.named(name)}: expected tokens with ids from 0 on, each id once")
     return vocab
@@ -216,14 +215,14 @@ def _number(value: Any) -> int:
 
 def _lines(folder: ModelFolder, name: str) -> list[str]:
     try:
-        text = folder.data(name, MOST_TOKENIZER).decode()
+        text = folder.data(name, MAX_TOKENIZER_BYTES).decode()
     except UnicodeDecodeError as error:
-        raise BadModelError(f"{folder.named(name)}: byte {error.start + 1} is no UTF-8") from None
+        raise BadModelError(f"{folder.named(name)}: invalid UTF-8 at byte {error.start + 1}") from None
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
 def _named(folder: ModelFolder, library: Tokenizer, config: Mapping[str, Any]) -> dict[str, int]:
-    """The special tokens that tokenizer_config.json or special_tokens_map.json name, by id, added where need be."""
+    """The ids of the special tokens of tokenizer_config.json or special_tokens_map.json, added to the tokenizer."""
     more = folder.settings("special_tokens_map.json") or {}
     found = {}
     for name, key in NAMES.items():
@@ -242,7 +241,7 @@ def _token(value: Any, default: str) -> str:
 
 
 def _fill(library: Tokenizer, vocab: int, origin: str) -> None:
-    """Give every id of the model a token. Raises BadModelError for ids the model does not have, or that are missing."""
+    """Give every id of the model a token. Raises BadModelError for ids beyond the model's, or missing ones."""
     size = library.get_vocab_size()
     lost = next((index for index in range(size) if library.id_to_token(index) is None), None)
     if lost is not None:
@@ -255,7 +254,7 @@ def _fill(library: Tokenizer, vocab: int, origin: str) -> None:
 
 
 def _guarded(library: Tokenizer, origin: str) -> Tokenizer:
-    """The tokenizer with text that spells a special token kept text. Raises BadModelError where it cannot be."""
+    """A tokenizer that never makes a special token of text that spells one. Raises BadModelError if it cannot be."""
     library.encode_special_tokens = True
     added = library.get_added_tokens_decoder()
     special = {index: token.content for index, token in added.items() if token.special}
@@ -276,7 +275,7 @@ def _becomes_special(library: Tokenizer, text: str, index: int) -> bool:
 
 
 def _unknown(library: Tokenizer) -> int | None:
-    """What text that is in no vocabulary becomes, which is no accident."""
+    """The id of text that is not in the vocabulary, which may be a special token."""
     if isinstance(library.model, models.Unigram):
         found: int | None = json.loads(library.to_str())["model"]["unk_id"]
         return found

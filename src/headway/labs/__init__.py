@@ -1,1 +1,1 @@
-"""The decks' experiments, to run and change."""
+"""Small experiments on one question each, run by `headway lab`."""

@@ -1,9 +1,9 @@
-"""Where a Universal Transformer thinks longer: sums, column by column (FACTS §16).
+"""Adaptive computation time in a Universal Transformer (Dehghani et al. 2019) on additions, column by column.
 
-Each column of a sum is one token, and the encoder sees one column to each side, so that a carry travels a column a
-step. What a column's digit is, its right neighbour mostly tells; but where that one adds up to nine, the one after it
-has to be asked, and so on. A token that may halt when it knows enough should take more steps there, and does. With a
-look at all columns at once two steps are enough for every sum, and there is nothing to see.
+Each column of a sum is one token, and the encoder attends to one column on each side, so that a carry travels one
+column per step. A column's digit mostly depends on its right neighbour only; but if that neighbour adds up to nine, it
+depends on the next one, and so on. Tokens should take more steps there, and do. With attention to all columns two steps
+are enough for every sum, so that there is nothing to observe.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from headway.nn.adaptive_computation import Adaptive
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.feedforward import FeedForwardConfig
-from headway.nn.universal_stack import LoopConfig, listening
+from headway.nn.universal_stack import LoopConfig, record_steps
 from headway.ops import Window
 
 COLUMNS = 6  # sums of five digits
 WIDTH, HEADS, INNER, CAP = 32, 4, 64, 8
 PONDER = 0.01
-NINES = 0.4  # of the columns of drawn sums: among random ones carries hardly ever travel
-ROWS = 96  # of a batch, half of them from the built-in set
+NINES = 0.4  # share of columns of random sums that add up to nine: otherwise carries rarely travel
+ROWS = 96  # of a batch, half of them from the set `addition`
 
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Sums (N, C), the highest column first."""
+    """Sums (N, C), the most significant column first."""
 
     pairs: Tensor  # 10·a + b, the tokens
     digits: Tensor  # of the sum
-    carries: Tensor  # 1 where the column gets one
-    chains: Tensor  # how many columns to the right have to be asked for it: none at the right end
+    carries: Tensor  # 1 where the column receives one
+    chains: Tensor  # how many columns to the right the carry depends on; 0 at the right end
 
     def rows(self, index: Tensor) -> Sums:
-        """Some of them."""
+        """The sums at these indices."""
         return Sums(self.pairs[index], self.digits[index], self.carries[index], self.chains[index])
 
     def beside(self, other: Sums) -> Sums:
-        """These and others."""
+        """Both concatenated."""
         mine, theirs = ((s.pairs, s.digits, s.carries, s.chains) for s in (self, other))
         return Sums(*(torch.cat(both) for both in zip(mine, theirs, strict=True)))
 
 
 def sums(a_NC: Tensor, b_NC: Tensor) -> Sums:
-    """The sums of numbers given by their digits."""
+    """The sums of numbers given by their digits (N, C)."""
     both = a_NC + b_NC
     carries, chains = torch.zeros_like(both), torch.zeros_like(both)
     for column in range(both.shape[1] - 2, -1, -1):
@@ -60,15 +60,15 @@ def sums(a_NC: Tensor, b_NC: Tensor) -> Sums:
     return Sums(10 * a_NC + b_NC, (both + carries) % 10, carries, chains)
 
 
-def built_in(split: str) -> Sums:
-    """The sums of the set `addition`."""
+def load_sums(split: str) -> Sums:
+    """The sums of a split of the data set `addition`."""
     pairs = [source.replace(" ", "").split("+") for source, _ in load_parallel("addition", "", "").pairs(split)]
     numbers = torch.tensor([[[int(digit) for digit in part.zfill(COLUMNS)] for part in pair] for pair in pairs])
     return sums(numbers[:, 0], numbers[:, 1])
 
 
-def drawn(count: int, generator: torch.Generator) -> Sums:
-    """Sums in which carries travel: many of their columns add up to nine."""
+def random_sums(count: int, generator: torch.Generator) -> Sums:
+    """Random sums in which carries travel: many columns add up to nine."""
     a, b = torch.randint(10, (2, count, COLUMNS), generator=generator)
     b = torch.where(torch.rand(b.shape, generator=generator) < NINES, 9 - a, b)
     a[:, 0] = b[:, 0] = 0
@@ -96,17 +96,17 @@ class Adder(nn.Module):
 def train(
     *, steps: int = 1300, seed: int = 0, progress: Callable[[int, float], None] = lambda step, nats: None
 ) -> Adder:
-    """Train on the built-in set and on sums in which carries travel, under cross-entropy and ponder cost."""
+    """Train on `addition` and on random sums, with cross-entropy and ponder cost."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
         model = Adder()
-    generator, seen = torch.Generator().manual_seed(seed + 1), built_in("train")
+    generator, seen = torch.Generator().manual_seed(seed + 1), load_sums("train")
     optimiser = torch.optim.Adam(model.parameters(), lr=4e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda k: min(1.0, (k + 1) / 100) * (1 - k / steps))
     for step in range(steps):
         index = torch.randint(len(seen.pairs), (ROWS // 2,), generator=generator)
-        batch = drawn(ROWS // 2, generator).beside(seen.rows(index))
-        with listening(model) as heard:
+        batch = random_sums(ROWS // 2, generator).beside(seen.rows(index))
+        with record_steps(model) as heard:
             logits = model(batch.pairs)
         nats = F.cross_entropy(logits.flatten(0, 1), batch.digits.flatten())
         optimiser.zero_grad()
@@ -119,15 +119,15 @@ def train(
 
 
 @torch.no_grad()
-def thought(model: Adder, data: Sums) -> tuple[Tensor, Tensor]:
-    """Which digits are right, and the steps their columns took, both (N, C)."""
-    with listening(model) as heard:
+def predict(model: Adder, data: Sums) -> tuple[Tensor, Tensor]:
+    """Which digits are predicted correctly, and the ACT steps of each column, both (N, C)."""
+    with record_steps(model) as heard:
         right = model(data.pairs).argmax(-1) == data.digits
     return right, heard[0][1]
 
 
-def by_chain(steps_NC: Tensor, data: Sums) -> dict[int, tuple[float, int]]:
-    """Mean steps, and how many columns, for each number of columns that have to be asked."""
+def steps_by_chain(steps_NC: Tensor, data: Sums) -> dict[int, tuple[float, int]]:
+    """Mean steps and number of columns for each chain length."""
     return {
         int(length): (float(steps_NC[data.chains == length].float().mean()), int((data.chains == length).sum()))
         for length in data.chains.unique()
@@ -135,5 +135,5 @@ def by_chain(steps_NC: Tensor, data: Sums) -> dict[int, tuple[float, int]]:
 
 
 def correlation(steps_NC: Tensor, what_NC: Tensor) -> float:
-    """Pearson's, over all columns."""
+    """Pearson's correlation over all columns."""
     return float(torch.corrcoef(torch.stack([steps_NC.flatten().float(), what_NC.flatten().float()]))[0, 1])

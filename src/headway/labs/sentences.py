@@ -1,7 +1,7 @@
-"""Deck 002's language model whose whole world is three sentences (FACTS §6).
+"""A recurrent language model (Mikolov et al. 2010) trained on three sentences.
 
-The best any model can do on them is 3·ln 3 / 19 nats a token: after "I" three words are possible, the rest is certain.
-Trained without being fed its own words, the model is right about each position and talks nonsense all the same.
+The lowest possible loss is 3·ln 3 / 19 nats per token: after "I" three continuations are possible, the rest is certain.
+Without feeding tokens back, the model learns the distribution of each position, but its samples are nonsense.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headway.decoding.limits import SequenceLimits
 from headway.decoding.sampling import sample
 from headway.models import RnnLm, RnnLmConfig, build_model
 from headway.nn.recurrent import RecurrentConfig
@@ -26,15 +27,15 @@ FLOOR = 3 * math.log(3) / sum(len(sentence.split()) + 1 for sentence in SENTENCE
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class SentenceBatch:
     """Inputs START, w_1 … w_n and targets w_1 … w_n, EOS, padded (B, T)."""
 
     inputs: Tensor
     targets: Tensor
 
 
-def batch(*, feed_back: bool = True) -> Batch:
-    """The three sentences; without feedback the model hears START at every step and nothing else."""
+def batch(*, feed_back: bool = True) -> SentenceBatch:
+    """The three sentences; without feedback the input is START at every step."""
     rows = [[IDS[word] for word in sentence.split()] for sentence in SENTENCES]
     length = max(map(len, rows)) + 1
     inputs = torch.full((len(rows), length), IDS[PAD])
@@ -44,11 +45,11 @@ def batch(*, feed_back: bool = True) -> Batch:
         targets[b, : len(row) + 1] = torch.tensor([*row, IDS[EOS]])
     if not feed_back:
         inputs[:] = IDS[START]
-    return Batch(inputs, targets)
+    return SentenceBatch(inputs, targets)
 
 
-def loss(model: RnnLm, data: Batch) -> Tensor:
-    """Mean nats per target token, padding left out."""
+def loss(model: RnnLm, data: SentenceBatch) -> Tensor:
+    """Mean nats per target token, without padding."""
     logits = model(data.inputs)
     return F.cross_entropy(logits.flatten(0, 1), data.targets.flatten(), ignore_index=IDS[PAD])
 
@@ -60,7 +61,7 @@ def train(
     feed_back: bool = True,
     progress: Callable[[int, float], None] = lambda step, nats: None,
 ) -> tuple[RnnLm, float]:
-    """Train a GRU of 32 units on the three sentences; the model and its loss in nats per token."""
+    """Train a GRU of 32 units on the three sentences -> the model and its loss in nats per token."""
     config = RnnLmConfig(vocab=len(WORDS), recurrent=RecurrentConfig(hidden=32, cell="gru"), input="one-hot")
     model = build_model(config, seed=seed)
     assert isinstance(model, RnnLm)
@@ -80,12 +81,12 @@ def train(
 
 
 def samples(model: RnnLm, count: int, *, seed: int = 0, feed_back: bool = True) -> list[str]:
-    """Sentences the model says when it is started `count` times."""
-    prompt = torch.full((count, 1), IDS[START])
-    lines = sample(model, prompt, stop=IDS[EOS], max_tokens=12, seed=seed, feed_back=feed_back)
+    """`count` sentences sampled from the model."""
+    limits = SequenceLimits(start=torch.full((count, 1), IDS[START]), stop=IDS[EOS], max_tokens=12)
+    lines = sample(model, limits, seed=seed, feed_back=feed_back)
     return [" ".join(WORDS[token] for token in line) for line in lines]
 
 
 def share_of_sentences(lines: list[str]) -> float:
-    """How many of the lines are one of the three sentences, between 0 and 1."""
+    """The fraction of lines that are one of the three sentences."""
     return sum(line in SENTENCES for line in lines) / len(lines)

@@ -1,4 +1,4 @@
-"""Teacher-forced beside free-running accuracy by position: where a model's own mistakes start to mislead it."""
+"""Teacher-forced and free-running accuracy by position: exposure bias (Ranzato et al. 2016)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.errors import DataError
 
 Tokens = list[list[int]]
 RANGES = (1, 2, 3, 5, 10, 20, 50, 100, 200)  # the last position of each range of a table; one more holds the rest
-NOTHING = -1  # below every token id: where an output has ended, it agrees with no gold token
+NOTHING = -1  # not a token id: positions after the end of an output match no gold token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +28,13 @@ class PositionRange:
 
     @property
     def label(self) -> str:
-        """The range for a table."""
+        """The range as text for a table."""
         return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionReport:
-    """Accuracies at each position over the `counts` sentences that reach it, and where each free run left the gold."""
+    """Accuracies at each position over the `counts` sentences that reach it, and the first error of each free run."""
 
     forced: tuple[float, ...]
     free: tuple[float, ...]
@@ -48,22 +48,22 @@ class PositionReport:
 
     @property
     def forced_accuracy(self) -> float:
-        """The share of gold tokens predicted after the gold prefix."""
+        """The share of gold tokens predicted correctly given the gold prefix."""
         return float(np.average(self.forced, weights=self.counts))
 
     @property
     def free_accuracy(self) -> float:
-        """The share of gold tokens in their place in the model's own output."""
+        """The share of gold tokens that the model's own output has at the same position."""
         return float(np.average(self.free, weights=self.counts))
 
     @property
     def mean_divergence(self) -> float | None:
-        """The mean index of the first difference over the sentences that have one; None when all are right."""
+        """The mean index of the first error over the sentences that have one; None if all are correct."""
         indices = [index for index in self.divergence if index is not None]
         return float(np.mean(indices)) if indices else None
 
     def to_json(self) -> dict[str, float | None]:
-        """What `headway evaluate --json` prints of it."""
+        """The values that `headway evaluate --json` prints."""
         return {
             "forced_accuracy": self.forced_accuracy,
             "free_accuracy": self.free_accuracy,
@@ -71,7 +71,7 @@ class PositionReport:
         }
 
     def ranges(self) -> tuple[PositionRange, ...]:
-        """Every position in a few ranges, narrow at the start, where the two part."""
+        """All positions in a few ranges, narrow at the start."""
         edges = [0, *(edge for edge in RANGES if edge < len(self.counts)), len(self.counts)]
         return tuple(self._range(low, high) for low, high in pairwise(edges))
 
@@ -89,8 +89,8 @@ class PositionReport:
 def position_report(gold: Tokens, forced: Tokens, free: Tokens) -> PositionReport:
     """Compare the argmax under the gold prefix (`forced`) and the model's own outputs (`free`) with the gold tokens.
 
-    A free output may be shorter or longer than the gold; what it lacks is wrong. Raises DataError on unequal counts,
-    forced lines of another length than the gold, or no gold token at all.
+    A free output may be shorter or longer than the gold; missing tokens count as errors. Raises DataError on unequal
+    counts, forced sequences of another length than the gold, or no gold token at all.
     """
     if not len(gold) == len(forced) == len(free):
         raise DataError(f"{len(gold)} gold, {len(forced)} forced and {len(free)} free lines; expected one of each")
@@ -115,14 +115,14 @@ def position_report(gold: Tokens, forced: Tokens, free: Tokens) -> PositionRepor
 
 def first_divergence(gold: Sequence[object], free: Sequence[object]) -> int | None:
     """The first index at which two lines differ, an early or late end included; None when they are equal."""
-    for index, (right, own) in enumerate(zip(gold, free, strict=False)):  # the lengths may differ: see below
+    for index, (right, own) in enumerate(zip(gold, free, strict=False)):  # different lengths are handled below
         if right != own:
             return index
     return None if len(gold) == len(free) else min(len(gold), len(free))
 
 
 def _table(lines: Tokens, width: int) -> NDArray[np.int64]:
-    """Ragged lines -> (N, width), cut or filled up."""
+    """Ragged sequences -> (N, width), truncated or padded."""
     table = np.full((len(lines), width), NOTHING)
     for row, line in zip(table, lines, strict=True):
         row[: len(line)] = line[:width]

@@ -1,4 +1,4 @@
-"""Corpus BLEU as arithmetic on per-sentence n-gram counts, so that resampling a corpus is one matrix product."""
+"""Corpus BLEU (Papineni et al. 2002) from per-sentence n-gram counts, so that a bootstrap is one matrix product."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sacrebleu.metrics.bleu import BLEU, MAX_NGRAM_ORDER
 from headway.errors import ConfigError, DataError
 
 Floats = NDArray[np.float64]
-CHUNK = 4_000_000  # resampled counts held at once: a test set of any size stays within tens of megabytes
+CHUNK = 4_000_000  # resampled counts in memory at once: tens of megabytes for any test set
 
 
 def check_pairs(hypotheses: Sequence[str], references: Sequence[str], name: str = "hypotheses") -> None:
-    """Raises DataError when there is nothing to compare, or not one reference for each hypothesis."""
+    """Raise DataError unless there is one reference for each hypothesis, and at least one pair."""
     if len(hypotheses) != len(references):
         raise DataError(f"{len(hypotheses)} {name} for {len(references)} references; expected one for each")
     if not references:
@@ -24,22 +24,22 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[str], name: str 
 
 def sentence_counts(hypotheses: Sequence[str], references: Sequence[str]) -> Floats:
     """(N, 10): hypothesis and reference length, matching n-grams of each order, all n-grams of each order."""
-    # Counts do not depend on effective_order; it only silences sacreBLEU's advice about scores of single sentences.
+    # effective_order does not change counts; it only silences sacreBLEU's warning about single sentences.
     metric = BLEU(effective_order=True, force=True)
     scores = (metric.sentence_score(hyp, [ref]) for hyp, ref in zip(hypotheses, references, strict=True))
     return np.array([[s.sys_len, s.ref_len, *s.counts, *s.totals] for s in scores], dtype=np.float64)
 
 
-def bleu_of_counts(sums: Floats) -> Floats:
+def bleu_from_counts(sums: Floats) -> Floats:
     """(..., 10) summed counts -> (...) BLEU with sacreBLEU's default smoothing of missing n-grams."""
     hypothesis, reference = sums[..., 0], sums[..., 1]
     matches, totals = sums[..., 2 : 2 + MAX_NGRAM_ORDER], sums[..., 2 + MAX_NGRAM_ORDER :]
-    missing = np.cumsum(matches == 0, axis=-1)  # each order without a match halves the credit once more
+    missing = np.cumsum(matches == 0, axis=-1)  # each order without a match halves the credit again
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(matches > 0, matches, 0.5**missing) / totals
         brevity = np.exp(np.minimum(0.0, 1 - reference / hypothesis))
         score = 100 * brevity * np.exp(np.log(precision).mean(axis=-1))
-    # An order without any n-gram at all leaves BLEU undefined; sacreBLEU calls that zero, and so do we.
+    # BLEU is undefined for an order without any n-gram; sacreBLEU returns zero, and so does this.
     defined = (totals > 0).all(axis=-1) & (matches > 0).any(axis=-1)
     return np.minimum(np.where(defined, score, 0.0), 100.0)
 
@@ -49,7 +49,7 @@ def resampled_bleu(counts: Sequence[Floats], seed: int, resamples: int) -> Float
     if resamples < 1:
         raise ConfigError(f"resamples={resamples}, expected at least 1")
     parts = [
-        np.stack([bleu_of_counts(weights @ system) for system in counts])
+        np.stack([bleu_from_counts(weights @ system) for system in counts])
         for weights in _weights(len(counts[0]), seed, resamples)
     ]
     return np.concatenate(parts, axis=1)

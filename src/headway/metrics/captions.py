@@ -1,4 +1,4 @@
-"""What captions are worth beside the ones people wrote: BLEU-4, CIDEr-D, and how many are one of theirs."""
+"""Caption metrics against human references: BLEU-4, CIDEr-D and exact match."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from headway.metrics.cider import cider
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
-def words_of(text: str) -> list[str]:
-    """Words in lower case without punctuation; COCO's own scores cut words by the Stanford tokenizer, which is Java."""
+def caption_words(text: str) -> list[str]:
+    """Lower-case words without punctuation; COCO's own scores use the Stanford tokenizer (Java) instead."""
     return _WORD.findall(text.lower())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptionReport:
-    """Every figure of one set of captions."""
+    """The metrics of a set of captions."""
 
     bleu4: float  # 0 to 100
     cider: float  # 0 to 10
@@ -30,7 +30,7 @@ class CaptionReport:
     sentences: int
 
     def to_json(self) -> dict[str, float | int]:
-        """Values by name."""
+        """The object that `headway evaluate --json` prints."""
         return {
             "bleu4": self.bleu4,
             "cider": self.cider,
@@ -39,16 +39,17 @@ class CaptionReport:
         }
 
 
-def caption_report(said: Sequence[str], references: Sequence[Sequence[str]]) -> CaptionReport:
-    """Captions against the references of each image, one or several. Raises DataError unless all have some."""
-    if len(said) != len(references) or not said:
-        raise DataError(f"{len(said)} captions for {len(references)} images; expected one for each, at least one")
-    own, theirs = [words_of(text) for text in said], [[words_of(text) for text in those] for those in references]
-    # sacreBLEU wants a list for each reference's number; None stands where an image has fewer.
+def caption_report(captions: Sequence[str], references: Sequence[Sequence[str]]) -> CaptionReport:
+    """Score one caption per image against its references. Raises DataError unless every image has some."""
+    if len(captions) != len(references) or not captions:
+        raise DataError(f"{len(captions)} captions for {len(references)} images; expected one for each, at least one")
+    own = [caption_words(text) for text in captions]
+    theirs = [[caption_words(text) for text in those] for those in references]
+    # sacreBLEU expects a list per reference number, with None where an image has fewer references.
     columns = list(zip_longest(*([" ".join(words) for words in those] for those in theirs)))
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     score = metric.corpus_score([" ".join(words) for words in own], columns)
     right = sum(words in those for words, those in zip(own, theirs, strict=True))
     return CaptionReport(
-        bleu4=score.score, cider=cider(own, theirs), exact_match=right / len(said), sentences=len(said)
+        bleu4=score.score, cider=cider(own, theirs), exact_match=right / len(captions), sentences=len(captions)
     )

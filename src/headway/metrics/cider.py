@@ -1,4 +1,4 @@
-"""CIDEr-D (Vedantam et al. 2015): how much of what people say of an image a caption says, rare words counting most.
+"""CIDEr-D (Vedantam et al. 2015): TF-IDF weighted n-gram similarity of captions to human references.
 
 Each n-gram weighs its count times log(images / images whose references have it). Of each order, a caption is compared
 with a reference by the cosine of these weights, those of the caption clipped to the reference's; a Gaussian of the
@@ -27,7 +27,7 @@ Words = Sequence[str]
 
 @dataclass(frozen=True, slots=True)
 class _Weighted:
-    """A sentence as weights of its n-grams, one table an order, with their norms and the number of its bigrams."""
+    """A sentence as TF-IDF weights of its n-grams by order, their norms, and the number of bigrams."""
 
     weights: tuple[dict[Ngram, float], ...]
     norms: tuple[float, ...]
@@ -42,8 +42,8 @@ def cider(captions: Sequence[Words], references: Sequence[Sequence[Words]]) -> f
 def cider_scores(captions: Sequence[Words], references: Sequence[Sequence[Words]]) -> NDArray[np.float64]:
     """Captions in words, and the references of each image -> CIDEr-D of each (N,), 0 to 10.
 
-    The references alone say how rare an n-gram is; of one image they say nothing, and its score is 0. Raises DataError
-    where an image has no reference, or captions and images differ in number.
+    Document frequencies come from the references; with a single image all weights, and its score, are 0. Raises
+    DataError if an image has no reference, or captions and images differ in number.
     """
     if len(captions) != len(references) or not captions:
         raise DataError(f"{len(captions)} captions for {len(references)} images; expected one for each, at least one")
@@ -55,7 +55,7 @@ def cider_scores(captions: Sequence[Words], references: Sequence[Sequence[Words]
     scores = []
     for words, those in zip(captions, counted, strict=True):
         caption = _weighted(_ngrams(words), images, len(references))
-        alike = [_alike(caption, _weighted(each, images, len(references))) for each in those]
+        alike = [_similarity(caption, _weighted(each, images, len(references))) for each in those]
         scores.append(SCALE * sum(alike) / len(alike))
     return np.asarray(scores, np.float64)
 
@@ -73,8 +73,8 @@ def _weighted(counts: Counter[Ngram], images: Counter[Ngram], total: int) -> _We
     return _Weighted(tables, norms, sum(count for ngram, count in counts.items() if len(ngram) == 2))
 
 
-def _alike(caption: _Weighted, reference: _Weighted) -> float:
-    """The mean cosine over orders, damped."""
+def _similarity(caption: _Weighted, reference: _Weighted) -> float:
+    """The mean cosine over orders, times the length penalty."""
     total = 0.0
     for mine, theirs, norm, other in zip(
         caption.weights, reference.weights, caption.norms, reference.norms, strict=True

@@ -1,4 +1,4 @@
-"""Object keypoint similarity and its average precision, as COCO defines them (FACTS §22)."""
+"""Object keypoint similarity and its average precision, as COCO defines them (Lin et al. 2014; pycocotools)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headway.errors import DataError
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
-# How far people who annotate are apart, over the square root of a person's area: nose, eyes, ears, shoulders, elbows,
+# Standard deviation of human annotations over the square root of a person's area: nose, eyes, ears, shoulders, elbows,
 # wrists, hips, knees, ankles.
 SIGMAS = np.repeat([0.026, 0.025, 0.035, 0.079, 0.072, 0.062, 0.107, 0.087, 0.089], [1, *[2] * 8])
 THRESHOLDS = np.linspace(0.5, 0.95, 10)
@@ -24,9 +24,9 @@ AREAS = {"all": (0.0, 1e10), "medium": (32.0**2, 96.0**2), "large": (96.0**2, 1e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class People:
-    """Who is in an image: keypoints (G, K, 3) as x, y, seen; areas (G,); boxes (G, 4) as x, y, width, height.
+    """The people of an image: keypoints (G, K, 3) as x, y, visibility; areas (G,); boxes (G, 4) as x, y, width, height.
 
-    A crowd (G,) is neither to be found nor wrong to be found.
+    Detections of a crowd (G,) count neither as correct nor as wrong.
     """
 
     keypoints: Floats
@@ -36,30 +36,30 @@ class People:
 
     @property
     def ignored(self) -> Flags:
-        """Those that count for nothing (G,): crowds, and people without a labelled keypoint."""
+        """Which people are ignored (G,): crowds, and those without a labelled keypoint."""
         unseen: Flags = (self.keypoints[:, :, 2] > 0).sum(1) == 0
         return unseen if self.crowds is None else unseen | self.crowds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detections:
-    """Who was found in an image: places (P, K, 2) and how sure it is of each (P,)."""
+    """The detections in an image: keypoint positions (P, K, 2) and scores (P,)."""
 
     places: Floats
     scores: Floats
 
     @property
     def areas(self) -> Floats:
-        """Those of the boxes around all keypoints (P,)."""
+        """The areas of the boxes around all keypoints (P,)."""
         sides = self.places.max(1) - self.places.min(1)
         product: Floats = sides[:, 0] * sides[:, 1]
         return product
 
 
 def oks(found: Detections, people: People) -> Floats:
-    """How alike each detection is to each person (P, G): 1 where every labelled keypoint is where it should be.
+    """Object keypoint similarity of each detection to each person (P, G); 1 if all labelled keypoints coincide.
 
-    A person without a labelled keypoint is as far as keypoints lie outside of the box, doubled around its middle.
+    For a person without a labelled keypoint, distances are measured from the box enlarged by its size on every side.
     """
     away = found.places[:, None] - people.keypoints[None, :, :, :2]
     seen = people.keypoints[:, :, 2] > 0
@@ -74,7 +74,7 @@ def oks(found: Detections, people: People) -> Floats:
 
 
 def _outside(places: Floats, boxes: Floats) -> Floats:
-    """How far places (P, K, 2) lie outside of boxes three times as wide and high (P, G, K, 2)."""
+    """The distance of points (P, K, 2) from boxes three times as wide and high (P, G, K, 2)."""
     corner, side = boxes[None, :, None, :2], boxes[None, :, None, 2:]
     points = places[:, None]
     return np.maximum(corner - side - points, 0) + np.maximum(points - corner - 2 * side, 0)
@@ -82,16 +82,16 @@ def _outside(places: Floats, boxes: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeypointReport:
-    """What detections are worth; a figure is None where no person is in its range of areas."""
+    """COCO keypoint metrics; None where no person is in the range of areas."""
 
     ap: dict[str, float | None]  # by range of areas, the mean over thresholds
     ap_at: dict[float, float | None]  # by threshold, all areas
     recall: float | None  # the highest, the mean over thresholds
-    mean_oks: float  # of the most alike detection of each person
+    mean_oks: float  # of the most similar detection of each person
     people: int
 
     def to_json(self) -> dict[str, Any]:
-        """Values by name."""
+        """The object that `headway evaluate --json` prints."""
         return {
             "oks_ap": self.ap["all"],
             "oks_ap50": self.ap_at[0.5],
@@ -106,12 +106,12 @@ class KeypointReport:
 
 @dataclass(slots=True)
 class _Matches:
-    """Detections of all images in one range of areas: scores, whether each is right or ignored (thresholds, N)."""
+    """Detections of all images in one range of areas: scores, whether each is correct or ignored (thresholds, N)."""
 
     scores: list[Floats] = field(default_factory=list)
     right: list[Flags] = field(default_factory=list)
     ignored: list[Flags] = field(default_factory=list)
-    wanted: int = 0  # people to be found
+    wanted: int = 0  # people that count
 
 
 def keypoint_report(found: Sequence[Detections], people: Sequence[People]) -> KeypointReport:
@@ -139,10 +139,10 @@ def keypoint_report(found: Sequence[Detections], people: Sequence[People]) -> Ke
 
 
 def _match(into: _Matches, found: Detections, people: People, alike: Floats, bounds: tuple[float, float]) -> None:
-    """Give each detection, the surest first, the person it is most like; those outside of the range are ignored."""
+    """Match each detection, by descending score, to the most similar person; those out of range are ignored."""
     low, high = bounds
     ignored = people.ignored | (people.areas < low) | (people.areas > high)
-    order = np.argsort(ignored, kind="stable")  # people that count come first, and are preferred
+    order = np.argsort(ignored, kind="stable")  # people that are not ignored come first, and are preferred
     shape = (len(THRESHOLDS), len(found.scores))
     right, passed = np.zeros(shape, bool), np.zeros(shape, bool)
     own = (found.areas < low) | (found.areas > high)
@@ -165,7 +165,7 @@ def _match(into: _Matches, found: Detections, people: People, alike: Floats, bou
 def _chosen(
     alike: Floats, threshold: float, order: NDArray[np.int64], ignored: Flags, taken: set[int], crowds: Flags | None
 ) -> int | None:
-    """The person most like a detection, of those that count if any is alike enough; of equals the last."""
+    """The most similar person above the threshold, preferring those not ignored; the last one among equals."""
     least, person = min(threshold, 1 - 1e-10), None
     for each in map(int, order):
         if each in taken and not (crowds is not None and crowds[each]):

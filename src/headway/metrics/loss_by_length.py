@@ -1,4 +1,4 @@
-"""Loss by length: how well the same text is predicted in windows shorter and longer than those of training."""
+"""Loss by window length, shorter and longer than in training: length extrapolation (Press et al. 2022)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORM = "expected whole numbers from 1 with commas between, as in 64,128,256"
 
 
 def parse_lengths(text: str) -> tuple[int, ...]:
-    """`64,128,256` as numbers, each once and in order. Raises ConfigError for anything else."""
+    """`64,128,256` as sorted, unique numbers. Raises ConfigError for anything else."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts):
         raise ConfigError(f"--lengths {text!r}: {FORM}")
@@ -22,8 +22,8 @@ def parse_lengths(text: str) -> tuple[int, ...]:
     return tuple(sorted(set(map(int, parts))))
 
 
-def expect_lengths(lengths: Sequence[int], *, longest: int, what: str) -> None:
-    """Raise DataError for a length that no window of the data can have."""
+def check_lengths(lengths: Sequence[int], *, longest: int, what: str) -> None:
+    """Raise DataError for a length above `longest`."""
     for length in lengths:
         if length > longest:
             raise DataError(f"--lengths {length}: {what}, allowed: 1 to {longest}")
@@ -31,7 +31,7 @@ def expect_lengths(lengths: Sequence[int], *, longest: int, what: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthRow:
-    """A text in windows of one length: not overlapping, sliding (None where that makes no sense), or why not at all."""
+    """The loss in windows of one length, disjoint and sliding (None if not applicable), or why it is unsupported."""
 
     length: int
     blocks: LanguageReport | None = None
@@ -49,22 +49,22 @@ class LengthReport:
 
     @property
     def blocks(self) -> dict[int, float]:
-        """The loss in windows that do not overlap, where there is one."""
+        """The loss in disjoint windows by length, where known."""
         return {row.length: row.blocks.loss for row in self.rows if row.blocks is not None}
 
     @property
     def sliding(self) -> dict[int, float]:
-        """The loss in windows that do, where there is one."""
+        """The loss in sliding windows by length, where known."""
         return {row.length: row.sliding.loss for row in self.rows if row.sliding is not None}
 
     @property
     def last(self) -> int | None:
-        """The longest length before the first that was refused; None where none was."""
+        """The longest length before the first unsupported one; None if all are supported."""
         refused = [row.length for row in self.rows if row.refused is not None]
         return max((length for length in self.blocks if length < refused[0]), default=0) if refused else None
 
     def to_json(self) -> dict[str, Any]:
-        """Lists side by side, a place for each length; null where it was refused or has no such value."""
+        """Parallel lists with an entry per length; null where unsupported or unknown."""
         return {
             "trained_length": self.trained,
             "lengths": [row.length for row in self.rows],

@@ -1,4 +1,4 @@
-"""How good translations are: sacreBLEU with its signature, the BLEU of older papers beside it, and how sure we are."""
+"""Translation metrics: sacreBLEU with its signature, tokenised lower-case BLEU, chrF, and bootstrap intervals."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from sacrebleu.metrics.bleu import BLEU, MAX_NGRAM_ORDER
 from sacrebleu.metrics.chrf import CHRF
 
 from headway.errors import DataError
-from headway.metrics.bleu import Floats, bleu_interval, bleu_of_counts, check_pairs, resampled_bleu, sentence_counts
+from headway.metrics.bleu import Floats, bleu_from_counts, bleu_interval, check_pairs, resampled_bleu, sentence_counts
 
 BUCKETS = (5, 10, 15, 20, 30, 40)  # the longest sentence of each bucket, in words; one more holds the rest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizedBleu:
-    """BLEU of lower-cased text on its own white space, unsmoothed: what multi-bleu.perl -lc prints."""
+    """Unsmoothed BLEU of lower-cased text split at white space, as multi-bleu.perl -lc prints it."""
 
     score: float
     precisions: tuple[float, ...]
@@ -26,7 +26,7 @@ class TokenizedBleu:
 
     @property
     def lengths(self) -> str:
-        """Words as papers print them, hypothesis/reference."""
+        """Words of hypotheses and references, as `123/120`."""
         return f"{self.hypothesis_length}/{self.reference_length}"
 
     def __str__(self) -> str:
@@ -35,8 +35,8 @@ class TokenizedBleu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
-    """The sentences of `low` to `high` words (no end: None); BLEU is None where none is long enough for it."""
+class LengthBucket:
+    """Sentences of `low` to `high` words (None: no limit); BLEU is None if all are shorter than its n-grams."""
 
     low: int
     high: int | None
@@ -52,7 +52,7 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationReport:
-    """Every figure of one set of translations; `bleu_low` to `bleu_high` is the 95 % bootstrap interval of `bleu`."""
+    """The metrics of a set of translations; `bleu_low` to `bleu_high` is the 95 % bootstrap interval of `bleu`."""
 
     bleu: float
     bleu_signature: str
@@ -63,12 +63,12 @@ class TranslationReport:
     exact_match: float
     length_ratio: float
     sentences: int
-    by_length: tuple[Bucket, ...]
-    looks_tokenized: bool  # then `bleu` must not be set beside a sacreBLEU score of plain text
+    by_length: tuple[LengthBucket, ...]
+    looks_tokenized: bool  # then `bleu` is not comparable with sacreBLEU scores of plain text
 
     @property
     def bleu_tokenized_lower(self) -> float:
-        """The lower-cased tokenised score alone."""
+        """The score of `tokenized_lower`."""
         return self.tokenized_lower.score
 
     def to_json(self) -> dict[str, float | int | str]:
@@ -94,21 +94,21 @@ def translation_report(
     seed: int = 0,
     resamples: int = 1000,
 ) -> TranslationReport:
-    """Measure one hypothesis for each reference; lengths go by source words, or by reference words without sources.
+    """Score one hypothesis for each reference; buckets are by source words, or by reference words without sources.
 
-    Raises DataError on unequal counts or nothing to measure.
+    Raises DataError on unequal counts or no sentences.
     """
     check_pairs(hypotheses, references)
     if sources is not None and len(sources) != len(references):
         raise DataError(f"{len(sources)} sources for {len(references)} references; expected one for each")
-    # force only silences advice on standard error, which `looks_tokenized` carries to whoever prints the report.
+    # force silences a warning on standard error, which `looks_tokenized` replaces.
     metric = BLEU(force=True)
     score = metric.corpus_score(hypotheses, [references])
     counts = sentence_counts(hypotheses, references)
     low, high = bleu_interval(counts, seed, resamples)
     exact = np.array([_same(hyp, ref) for hyp, ref in zip(hypotheses, references, strict=True)])
     return TranslationReport(
-        bleu=min(score.score, 100.0),  # rounding lifts identical text a hair above
+        bleu=min(score.score, 100.0),  # rounding lifts identical text slightly above
         bleu_signature=str(metric.get_signature()),
         bleu_low=low,
         bleu_high=high,
@@ -125,7 +125,7 @@ def translation_report(
 def paired_bootstrap(
     a: list[str], b: list[str], references: list[str], *, seed: int = 0, resamples: int = 1000
 ) -> tuple[float, float]:
-    """BLEU of b minus BLEU of a, and the two-sided p of such a gap between equally good systems.
+    """BLEU of b minus BLEU of a, and the two-sided p-value of that difference for equally good systems.
 
     Both are scored on the same resampled sentences (Koehn 2004). Raises DataError on unequal counts or no sentences.
     """
@@ -133,10 +133,10 @@ def paired_bootstrap(
     check_pairs(b, references, "hypotheses of b")
     counts = [sentence_counts(a, references), sentence_counts(b, references)]
     first, second = resampled_bleu(counts, seed, resamples)
-    delta = float(bleu_of_counts(counts[1].sum(0)) - bleu_of_counts(counts[0].sum(0)))
+    delta = float(bleu_from_counts(counts[1].sum(0)) - bleu_from_counts(counts[0].sum(0)))
     gaps = second - first
-    # Centred resamples play the part of equally good systems; the observed gap counts as one of them, so p is never 0.
-    # The slack keeps equal systems, whose gaps differ by rounding only, at p = 1.
+    # Centred resamples are the null distribution; the observed difference counts as one of them, so p is never 0.
+    # The tolerance keeps equal systems, whose differences are rounding errors, at p = 1.
     extreme = np.abs(gaps - gaps.mean()) >= abs(delta) - 1e-9
     return delta, float((extreme.sum() + 1) / (resamples + 1))
 
@@ -154,31 +154,31 @@ def _tokenized_lower(hypotheses: list[str], references: list[str]) -> TokenizedB
 
 
 def _same(hypothesis: str, reference: str) -> bool:
-    """Equal word for word: line ends and doubled spaces are the file's, not the translator's."""
+    """Equal word for word, ignoring white space."""
     return hypothesis.split() == reference.split()
 
 
 def _looks_tokenized(references: list[str]) -> bool:
-    """Most sentences that end in a full stop have it as a word of its own."""
+    """Whether most sentences that end in a full stop have it as a separate word."""
     stops = [line.rstrip().endswith(" .") for line in references if line.rstrip().endswith(".")]
     return 2 * sum(stops) > len(stops)
 
 
-def _by_length(lines: list[str], counts: Floats, exact: np.ndarray) -> tuple[Bucket, ...]:
-    """Buckets that hold a sentence; an empty line counts into the first."""
+def _by_length(lines: list[str], counts: Floats, exact: np.ndarray) -> tuple[LengthBucket, ...]:
+    """Non-empty buckets; an empty line is in the first."""
     lengths = np.array([len(line.split()) for line in lines])
     index = np.searchsorted(BUCKETS, lengths)  # a length equal to an edge belongs below it
     buckets = []
     for number in np.unique(index):
         here = index == number
-        # Without a single run of four words on either side BLEU says nothing; a 0 there would read as failure.
+        # Without a 4-gram on either side BLEU is undefined; a 0 would look like a failure.
         measurable = counts[here, :2].max() >= MAX_NGRAM_ORDER
         buckets.append(
-            Bucket(
+            LengthBucket(
                 low=1 if number == 0 else BUCKETS[number - 1] + 1,
                 high=BUCKETS[number] if number < len(BUCKETS) else None,
                 sentences=int(here.sum()),
-                bleu=float(bleu_of_counts(counts[here].sum(0))) if measurable else None,
+                bleu=float(bleu_from_counts(counts[here].sum(0))) if measurable else None,
                 exact_match=float(exact[here].mean()),
             )
         )

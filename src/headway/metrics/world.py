@@ -1,4 +1,4 @@
-"""What a world model is worth: how far its dreams stray, whether its chances come true, what its policy earns."""
+"""Metrics of a world model: error of imagined rollouts, calibration, and the returns of its policy."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ BINS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Horizon:
-    """The error of dreams k steps after their start, and of saying that nothing changes; over so many of them."""
+class HorizonError:
+    """Mean error of imagined rollouts k steps after their start, and of repeating the last observation."""
 
     k: int
     error: float
@@ -24,8 +24,8 @@ class Horizon:
 
 
 @dataclass(frozen=True, slots=True)
-class Bin:
-    """Predictions that are alike: their mean, the mean of what came, how many there are."""
+class CalibrationBin:
+    """Predictions of similar value: their mean, the mean outcome and their number."""
 
     predicted: float
     happened: float
@@ -33,15 +33,15 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True)
-class Returns:
-    """The returns of some episodes: how many, their mean and its standard error."""
+class ReturnStatistics:
+    """The mean return over episodes with its standard error."""
 
     episodes: int
     mean: float
     error: float
 
     @classmethod
-    def of(cls, returns: NDArray[Any]) -> Returns:
+    def of(cls, returns: NDArray[Any]) -> ReturnStatistics:
         """Of returns (E,)."""
         spread = float(returns.std(ddof=1)) if len(returns) > 1 else math.nan
         return cls(len(returns), float(returns.mean()), spread / math.sqrt(len(returns)))
@@ -50,30 +50,32 @@ class Returns:
         return f"{self.mean:.3f} ± {self.error:.3f}"
 
 
-def horizons(errors: Floats, repeated: Floats, counted: NDArray[np.bool_]) -> list[Horizon]:
-    """Means by k of errors (K, B) where they count; horizons that nothing reaches are left out."""
+def errors_by_horizon(errors: Floats, repeated: Floats, counted: NDArray[np.bool_]) -> list[HorizonError]:
+    """Errors (K, B) -> means by horizon k over the `counted` entries; horizons without any are left out."""
     found = []
     for k, (wrong, still, used) in enumerate(zip(errors, repeated, counted, strict=True), 1):
         if used.any():
-            found.append(Horizon(k, float(wrong[used].mean()), float(still[used].mean()), int(used.sum())))
+            found.append(HorizonError(k, float(wrong[used].mean()), float(still[used].mean()), int(used.sum())))
     return found
 
 
-def calibration(predicted: Floats, happened: Floats) -> list[Bin]:
-    """Predictions in bins of equal width between the smallest and the largest, those without any left out."""
+def calibration_bins(predicted: Floats, happened: Floats) -> list[CalibrationBin]:
+    """Predictions in bins of equal width from the smallest to the largest; empty bins are left out."""
     low, high = float(predicted.min()), float(predicted.max())
     places = ((predicted - low) / max(high - low, 1e-12) * BINS).astype(int).clip(0, BINS - 1)
     chosen = (places == n for n in range(BINS))
-    return [Bin(float(predicted[x].mean()), float(happened[x].mean()), int(x.sum())) for x in chosen if x.any()]
+    return [
+        CalibrationBin(float(predicted[x].mean()), float(happened[x].mean()), int(x.sum())) for x in chosen if x.any()
+    ]
 
 
-def calibration_error(bins: list[Bin]) -> float:
-    """The mean distance between what was predicted and what came, over all predictions."""
+def calibration_error(bins: list[CalibrationBin]) -> float:
+    """The expected calibration error: the mean |prediction - outcome| over bins, weighted by their size."""
     return sum(abs(b.predicted - b.happened) * b.count for b in bins) / sum(b.count for b in bins)
 
 
 def rank_correlation(first: Floats, second: Floats) -> float:
-    """Spearman's: the correlation of the ranks; equal values share their mean rank. NaN where one side never varies."""
+    """Spearman's rank correlation; ties share their mean rank. NaN if one side is constant."""
     a, b = (_ranks(np.asarray(each, np.float64)) for each in (first, second))
     if not a.std() or not b.std():
         return math.nan
@@ -87,7 +89,7 @@ def _ranks(values: Floats) -> Floats:
 
 
 def total_variation(first: Floats, second: Floats) -> Floats:
-    """Half the summed differences of distributions (…, N): (…)."""
+    """The total variation distance of distributions (…, N) -> (…)."""
     return np.asarray(np.abs(first - second).sum(-1) / 2, np.float64)
 
 
@@ -96,16 +98,16 @@ class WorldReport:
     """A world model on held-out episodes and its policy in the real environment."""
 
     loss: float
-    by_horizon: list[Horizon]
-    ends: list[Bin]
-    rewards: list[Bin]
-    real: Returns
-    imagined: Returns
-    taken: int  # environment steps that were used to learn
-    tables: dict[str, float]  # distances from the true transition table, where there is one
+    by_horizon: list[HorizonError]
+    ends: list[CalibrationBin]
+    rewards: list[CalibrationBin]
+    real: ReturnStatistics
+    imagined: ReturnStatistics
+    taken: int  # environment steps used for training
+    tables: dict[str, float]  # distances from the true transition table, if known
 
     def to_json(self) -> dict[str, Any]:
-        """Flat values."""
+        """The flat object that `headway evaluate --json` prints."""
         errors = {f"error_{each.k}": each.error for each in self.by_horizon}
         still = {f"repeat_error_{each.k}": each.repeated for each in self.by_horizon}
         return {

@@ -1,194 +1,76 @@
-"""The systems of the decks, one file each, and the table that finds a model for its config."""
+"""Models, one file each. `registry` lists them; `inputs` has what they share.
+
+Importing this package imports no model: the names below are imported when they are first used. A new model need not be
+named here; import it from its own module.
+"""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, TypeAlias
-
-import torch
-from torch import nn
+from typing import TYPE_CHECKING
 
 from headway._lazy import on_demand
-from headway.config import Choice, _kind
-from headway.errors import ConfigError
-from headway.models.stepper import Source, Stepper
-
-if TYPE_CHECKING:
-    from headway.models.bert import Bert, BertConfig, BertPretraining, BertPretrainingConfig
-    from headway.models.captioner_rnn import CaptionerRnn, CaptionerRnnConfig
-    from headway.models.captioner_vit import CaptionerVit, CaptionerVitConfig
-    from headway.models.convnet import Convnet, ConvnetConfig
-    from headway.models.decision_transformer import Decision, DecisionConfig
-    from headway.models.deck import Deck, DeckConfig
-    from headway.models.encoder_decoder import EncoderDecoder, EncoderDecoderConfig
-    from headway.models.gpt import Gpt, GptConfig
-    from headway.models.longformer import Longformer, LongformerConfig, LongformerMasked, LongformerMaskedConfig
-    from headway.models.pose import Pose, PoseConfig
-    from headway.models.rnn_lm import RnnLm, RnnLmConfig
-    from headway.models.rnn_seq2seq import RnnSeq2Seq, RnnSeq2SeqConfig
-    from headway.models.text_classifier import TextClassifier, TextClassifierConfig
-    from headway.models.universal import (
-        Universal,
-        UniversalBertConfig,
-        UniversalBertPretrainingConfig,
-        UniversalConfig,
-    )
-    from headway.models.vit import Vit, VitConfig
-    from headway.models.world import World, WorldConfig
-
-# A system's file is imported when one of its names is first asked for: most programs need one system.
-_FILES = {
-    "headway.models.bert": ("Bert", "BertConfig", "BertPretraining", "BertPretrainingConfig"),
-    "headway.models.captioner_rnn": ("CaptionerRnn", "CaptionerRnnConfig"),
-    "headway.models.captioner_vit": ("CaptionerVit", "CaptionerVitConfig"),
-    "headway.models.convnet": ("Convnet", "ConvnetConfig"),
-    "headway.models.decision_transformer": ("Decision", "DecisionConfig"),
-    "headway.models.deck": ("Deck", "DeckConfig"),
-    "headway.models.encoder_decoder": ("EncoderDecoder", "EncoderDecoderConfig"),
-    "headway.models.gpt": ("Gpt", "GptConfig"),
-    "headway.models.longformer": ("Longformer", "LongformerConfig", "LongformerMasked", "LongformerMaskedConfig"),
-    "headway.models.pose": ("Pose", "PoseConfig"),
-    "headway.models.rnn_lm": ("RnnLm", "RnnLmConfig"),
-    "headway.models.rnn_seq2seq": ("RnnSeq2Seq", "RnnSeq2SeqConfig"),
-    "headway.models.text_classifier": ("TextClassifier", "TextClassifierConfig"),
-    "headway.models.universal": (
-        "Universal",
-        "UniversalBertConfig",
-        "UniversalBertPretrainingConfig",
-        "UniversalConfig",
-    ),
-    "headway.models.vit": ("Vit", "VitConfig"),
-    "headway.models.world": ("World", "WorldConfig"),
-}
-# The model that each config describes.
-MODELS = {
-    "RnnLmConfig": "RnnLm",
-    "RnnSeq2SeqConfig": "RnnSeq2Seq",
-    "EncoderDecoderConfig": "EncoderDecoder",
-    "GptConfig": "Gpt",
-    "BertConfig": "Bert",
-    "BertPretrainingConfig": "BertPretraining",
-    "LongformerConfig": "Longformer",
-    "LongformerMaskedConfig": "LongformerMasked",
-    "DeckConfig": "Deck",
-    "VitConfig": "Vit",
-    "ConvnetConfig": "Convnet",
-    "CaptionerRnnConfig": "CaptionerRnn",
-    "CaptionerVitConfig": "CaptionerVit",
-    "PoseConfig": "Pose",
-    "TextClassifierConfig": "TextClassifier",
-    "UniversalConfig": "Universal",
-    "UniversalBertConfig": "Bert",
-    "UniversalBertPretrainingConfig": "BertPretraining",
-    "WorldConfig": "World",
-    "DecisionConfig": "Decision",
-}
-_named = on_demand(__name__, _FILES)
-
-if TYPE_CHECKING:
-    ModelConfig: TypeAlias = (
-        RnnLmConfig
-        | RnnSeq2SeqConfig
-        | EncoderDecoderConfig
-        | GptConfig
-        | BertConfig
-        | BertPretrainingConfig
-        | LongformerConfig
-        | LongformerMaskedConfig
-        | DeckConfig
-        | VitConfig
-        | ConvnetConfig
-        | CaptionerRnnConfig
-        | CaptionerVitConfig
-        | PoseConfig
-        | TextClassifierConfig
-        | UniversalConfig
-        | UniversalBertConfig
-        | UniversalBertPretrainingConfig
-        | WorldConfig
-        | DecisionConfig
-    )
-else:
-    __getattr__ = _named  # unseen by a type checker, to which it would promise every name
-    ModelConfig = Choice(
-        {_kind(name): f"{file}:{name}" for file, names in _FILES.items() for name in names if name in MODELS},
-        group="headway.models",
-    )
-
-
-def build_model(config: ModelConfig, *, seed: int = 0, device: torch.device | str = "cpu") -> nn.Module:
-    """The model a config describes, its parameters drawn from `seed` alone; device "meta" allocates nothing."""
-    name = type(config).__name__
-    made = MODELS.get(name)
-    if made is None or type(config) is not _named(name):  # others have a BertConfig, too
-        raise ConfigError(f"{config!r} is no model config; a preset is built by its name with headway.build")
-    kind: type[nn.Module] = _named(made)
-    if torch.device(device).type == "meta":
-        with _nothing_drawn(), torch.device("meta"):
-            return kind(config)
-    with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # drawn there, so that every device starts alike
-        torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which would reach for every GPU
-        model = kind(config)
-    return model.to(device)
-
-
-@contextlib.contextmanager
-def _nothing_drawn() -> Iterator[None]:
-    """Initialisers that do nothing: on "meta" there is nothing to fill, which torch takes two seconds to find out."""
-    names = [name for name in dir(nn.init) if name.endswith("_") and not name.startswith("_")]
-    kept = {name: getattr(nn.init, name) for name in names}
-    for name in names:
-        setattr(nn.init, name, lambda tensor, *rest, **more: tensor)
-    try:
-        yield
-    finally:
-        for name, function in kept.items():
-            setattr(nn.init, name, function)
-
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
+from headway.models.registry import MODELS, ModelConfig, build_model
+from headway.models.stepper import EncoderInput, Source, Stepper
 
 __all__ = [
     "MODELS",
-    "Bert",
-    "BertConfig",
-    "BertPretraining",
-    "BertPretrainingConfig",
-    "CaptionerRnn",
-    "CaptionerRnnConfig",
-    "CaptionerVit",
-    "CaptionerVitConfig",
-    "Convnet",
-    "ConvnetConfig",
-    "Decision",
-    "DecisionConfig",
-    "Deck",
-    "DeckConfig",
-    "EncoderDecoder",
-    "EncoderDecoderConfig",
-    "Gpt",
-    "GptConfig",
-    "Longformer",
-    "LongformerConfig",
-    "LongformerMasked",
-    "LongformerMaskedConfig",
+    "EncoderInput",
+    "Model",
     "ModelConfig",
-    "Pose",
-    "PoseConfig",
-    "RnnLm",
-    "RnnLmConfig",
-    "RnnSeq2Seq",
-    "RnnSeq2SeqConfig",
+    "ModelInputs",
+    "ModelOutputs",
     "Source",
     "Stepper",
-    "TextClassifier",
-    "TextClassifierConfig",
-    "Universal",
-    "UniversalBertConfig",
-    "UniversalBertPretrainingConfig",
-    "UniversalConfig",
-    "Vit",
-    "VitConfig",
-    "World",
-    "WorldConfig",
+    "TextSizes",
     "build_model",
 ]
+
+if TYPE_CHECKING:  # `X as X` exports a name to type checkers
+    from headway.models.bert import Bert as Bert
+    from headway.models.bert import BertConfig as BertConfig
+    from headway.models.bert import BertPretraining as BertPretraining
+    from headway.models.bert import BertPretrainingConfig as BertPretrainingConfig
+    from headway.models.captioner_rnn import CaptionerRnn as CaptionerRnn
+    from headway.models.captioner_rnn import CaptionerRnnConfig as CaptionerRnnConfig
+    from headway.models.captioner_vit import CaptionerVit as CaptionerVit
+    from headway.models.captioner_vit import CaptionerVitConfig as CaptionerVitConfig
+    from headway.models.convnet import Convnet as Convnet
+    from headway.models.convnet import ConvnetConfig as ConvnetConfig
+    from headway.models.decision_transformer import Decision as Decision
+    from headway.models.decision_transformer import DecisionConfig as DecisionConfig
+    from headway.models.deck import Deck as Deck
+    from headway.models.deck import DeckConfig as DeckConfig
+    from headway.models.encoder_decoder import EncoderDecoder as EncoderDecoder
+    from headway.models.encoder_decoder import EncoderDecoderConfig as EncoderDecoderConfig
+    from headway.models.gpt import Gpt as Gpt
+    from headway.models.gpt import GptConfig as GptConfig
+    from headway.models.longformer import Longformer as Longformer
+    from headway.models.longformer import LongformerConfig as LongformerConfig
+    from headway.models.longformer import LongformerMasked as LongformerMasked
+    from headway.models.longformer import LongformerMaskedConfig as LongformerMaskedConfig
+    from headway.models.pose import Pose as Pose
+    from headway.models.pose import PoseConfig as PoseConfig
+    from headway.models.rnn_lm import RnnLm as RnnLm
+    from headway.models.rnn_lm import RnnLmConfig as RnnLmConfig
+    from headway.models.rnn_seq2seq import RnnSeq2Seq as RnnSeq2Seq
+    from headway.models.rnn_seq2seq import RnnSeq2SeqConfig as RnnSeq2SeqConfig
+    from headway.models.text_classifier import TextClassifier as TextClassifier
+    from headway.models.text_classifier import TextClassifierConfig as TextClassifierConfig
+    from headway.models.universal import Universal as Universal
+    from headway.models.universal import UniversalBertConfig as UniversalBertConfig
+    from headway.models.universal import UniversalBertPretrainingConfig as UniversalBertPretrainingConfig
+    from headway.models.universal import UniversalConfig as UniversalConfig
+    from headway.models.vit import Vit as Vit
+    from headway.models.vit import VitConfig as VitConfig
+    from headway.models.world import World as World
+    from headway.models.world import WorldConfig as WorldConfig
+else:
+    # Each built-in config, and the model beside it of the same name without "Config"; a BERT in a loop is a Bert.
+    _HOMES: dict[str, list[str]] = {}
+    for _home in MODELS.homes.values():
+        _module, _, _name = _home.partition(":")
+        _offered = [_name] if _name.startswith("UniversalBert") else [_name, _name.removesuffix("Config")]
+        _HOMES.setdefault(_module, []).extend(_offered)
+    __getattr__ = on_demand(__name__, _HOMES)  # hidden from type checkers, for which it would define every name
+    __all__ += [name for names in _HOMES.values() for name in names]

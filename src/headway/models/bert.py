@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
@@ -25,20 +26,20 @@ from headway.ops import Lengths
 class BertConfig:
     """Sizes and parts of a BERT; the defaults are bert-base's."""
 
-    vocab: int
-    context: int = 512
-    width: int = 768
-    layers: int = 12
-    heads: int = 12
-    inner: int = 3072
-    segments: int = 2
-    position: EncoderPosition | None = Learned()
-    norm: Norm = LayerNorm(eps=1e-12)
-    activation: Activation = "gelu"
+    vocab: int  # tokens in the vocabulary
+    context: int = 512  # most tokens of an input: there are this many positions
+    width: int = 768  # features of a token's vector, D
+    layers: int = 12  # blocks in the stack
+    heads: int = 12  # attention heads; they divide the width
+    inner: int = 3072  # features inside the feed-forward network, F
+    segments: int = 2  # kinds of segments with an embedding each
+    position: EncoderPosition | None = Learned()  # how positions are encoded; none: not at all
+    norm: Norm = LayerNorm(eps=1e-12)  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
     dropout: float = 0.1  # on embeddings, weights and what each part adds
-    pooler: bool = True
-    init_std: float = 0.02
-    kernel: str = "auto"
+    pooler: bool = True  # a dense layer with tanh on the first token, for heads that read a whole text
+    init_std: float = 0.02  # standard deviation of the initial weights
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     @property
     def stack(self) -> StackConfig:
@@ -59,6 +60,13 @@ class BertConfig:
             input_norm=True,
             dropout=self.dropout,
         )
+
+    def build(self) -> Bert:
+        return Bert(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, context=self.context, segments=self.segments)
 
 
 class OneSide(Protocol):
@@ -82,7 +90,7 @@ class OneSide(Protocol):
     def stack(self) -> StackConfig | LoopConfig: ...
 
 
-class Bert(nn.Module):
+class Bert(Model):
     """Tokens -> one vector a token; `pool` gives one a sequence."""
 
     def __init__(self, config: OneSide) -> None:
@@ -112,6 +120,12 @@ class Bert(nn.Module):
         pooled: Tensor = self.pooler(hidden_BTD[:, 0]).tanh()
         return pooled
 
+    reads = frozenset({"tokens", "lengths", "segments"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        vectors: Tensor = self(inputs.need("tokens"), inputs.lengths, segments_BT=inputs.segments)
+        return ModelOutputs(vectors=vectors, pooled=None if self.pooler is None else self.pool(vectors))
+
 
 class PretrainingLogits(NamedTuple):
     """What BERT is trained on: each token's identity (B, T, V), and whether B follows A (B, 2), if it was asked."""
@@ -124,13 +138,30 @@ class PretrainingLogits(NamedTuple):
 class BertPretrainingConfig:
     """A BERT with its pretraining heads: both, or the masked-token head alone."""
 
-    bert: BertConfig
+    bert: BertConfig  # the encoder
     follows: bool = True  # next-sentence prediction, which reads the pooler
     tied: bool = True  # the masked-token head's matrix is the embedding
 
     def __post_init__(self) -> None:
         if self.follows and not self.bert.pooler:
             raise ConfigError("next-sentence prediction reads the pooler: bert.pooler=False needs follows=False")
+
+    def build(self) -> BertPretraining:
+        return BertPretraining(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return self.bert.text.under("bert")
+
+    def check_rows(self, rows: str) -> None:
+        """Raise ConfigError for rows of a masked task that the heads cannot be trained on."""
+        check_rows(rows, follows=self.follows)
+
+
+def check_rows(rows: str, *, follows: bool) -> None:
+    """Raise ConfigError for rows without a second sentence where a model predicts whether it follows."""
+    if rows != "pairs" and follows:
+        raise ConfigError(f"task.rows={rows} with this model, allowed: pairs, or model.follows=false")
 
 
 class WithHeads(Protocol):
@@ -144,7 +175,7 @@ class WithHeads(Protocol):
     def tied(self) -> bool: ...
 
 
-class BertPretraining(nn.Module):
+class BertPretraining(Model):
     """BERT with the masked-token head (with a bias) and, unless left out, the next-sentence head."""
 
     def __init__(self, config: WithHeads) -> None:
@@ -173,21 +204,32 @@ class BertPretraining(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """(B, T) -> what the token head's matrix reads (B, T, D), and the logits of the other head (B, 2), if any."""
         hidden_BTD = self.bert(tokens_BT, lengths_B, segments_BT=segments_BT)
-        keep_BT = None
+        real_BT = None
         if lengths_B is not None:
-            keep_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < lengths_B.unsqueeze(-1)
+            real_BT = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < lengths_B.unsqueeze(-1)
         follows = None if self.follows is None else self.follows(self.bert.pool(hidden_BTD))
-        return self._transformed(hidden_BTD, keep_BT), follows
+        return self._transformed(hidden_BTD, real_BT), follows
+
+    @property
+    def encoder(self) -> Bert:
+        """The model without its heads."""
+        return self.bert
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) as the stack gives it -> logits of the token head (B, T, V)."""
         logits: Tensor = self.token_head(self._transformed(hidden_BTD), self.bert.embedding.weight)
         return logits
 
-    def _transformed(self, hidden_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
-        x_BTD: Tensor = self.transform_norm(self.transform_function(self.transform(hidden_BTD)), keep_BT)
+    def _transformed(self, hidden_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
+        x_BTD: Tensor = self.transform_norm(self.transform_function(self.transform(hidden_BTD)), real_BT)
         return x_BTD
 
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The token head's matrix (V, D) and bias."""
         return self.token_head.matrix(self.bert.embedding.weight), self.token_head.bias
+
+    reads = frozenset({"tokens", "lengths", "segments"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        found: PretrainingLogits = self(inputs.need("tokens"), inputs.lengths, segments_BT=inputs.segments)
+        return ModelOutputs(tokens=found.tokens, next_sentence=found.follows)

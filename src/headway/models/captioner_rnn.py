@@ -1,7 +1,12 @@
-"""A convolutional network that looks and a recurrent one that tells, trained as one (deck 002, FACTS §7)."""
+"""A convolutional encoder and a recurrent decoder for captions, trained end to end (Vinyals et al. 2015; deck 002).
+
+As in the deck the image is the decoder's first state, where the paper's is its first input; attention over the places
+of the map is that of Xu et al. 2015 ("Show, Attend and Tell").
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -9,15 +14,15 @@ from torch import Tensor, nn
 
 from headway.config import positive, probability
 from headway.errors import ConfigError, DataError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.rnn_lm import select_hidden
-from headway.models.stepper import Source, images_of
+from headway.models.stepper import EncoderInput, SourceAttention, images_of
 from headway.nn.convolutions import channels_last, halving
 from headway.nn.dropout import Dropout
 from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
-from headway.nn.patches import check_images
+from headway.nn.patches import Grid, check_images
 from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig
 from headway.nn.rnn_attention import Aligned, Alignment, AlignmentConfig
-from headway.nn.taps import Tap
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +33,13 @@ class CaptionerRnnConfig:
     over its places.
     """
 
-    vocab: int
+    vocab: int  # tokens in the vocabulary
     image: int = 32  # pixels a side
-    channels: int = 3
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
     widths: tuple[int, ...] = (32, 64, 128)  # of the blocks
     width: int = 64  # of the word embeddings
-    decoder: RecurrentConfig
-    attention: AlignmentConfig | None = None
+    decoder: RecurrentConfig  # the recurrent layers that write the caption
+    attention: AlignmentConfig | None = None  # how each word attends to the image's feature map; None: not at all
     dropout: float = 0.0  # on the embeddings, on the map as the first state sees it, and before the output
 
     def __post_init__(self) -> None:
@@ -56,6 +61,13 @@ class CaptionerRnnConfig:
             side = (side + 1) // 2
         return side * side
 
+    def build(self) -> CaptionerRnn:
+        return CaptionerRnn(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab)
+
 
 @dataclass(frozen=True, slots=True)
 class CaptionState:
@@ -65,7 +77,7 @@ class CaptionState:
     picture: Aligned | None
 
 
-class CaptionerRnn(nn.Module):
+class CaptionerRnn(Model):
     """Images and the words so far -> logits for each next word."""
 
     def __init__(self, config: CaptionerRnnConfig) -> None:
@@ -114,13 +126,12 @@ class CaptionerRnn(nn.Module):
         """The output layer's matrix (V, D) and bias."""
         return self.head.weight, self.head.bias
 
-    @property
-    def source_tap(self) -> Tap | None:
-        """Where its weights (B, T, places) over the map pass, row by row; None without attention."""
-        return None if self.attention is None else self.attention.tap_weights
+    def source_attention(self) -> SourceAttention | None:
+        """Its attention over the map, weights (B, T, places) row by row; None without attention."""
+        return None if self.attention is None else SourceAttention(self.attention.tap_weights)
 
     @torch.no_grad()
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> CaptionState:
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> CaptionState:
         """Look at the images; a recurrent decoder needs no capacity."""
         return self.encode(images_of(source))
 
@@ -143,3 +154,19 @@ class CaptionerRnn(nn.Module):
         if self.attention is not None and self.combine is not None and state.picture is not None:
             top = self.combine(torch.cat([top, self.attention(top, state.picture)], -1)).tanh()
         return self.dropout(top), CaptionState(hidden, state.picture)
+
+    @property
+    def grid(self) -> Grid:
+        """Rows and columns of the map's places that attention is over; one of each without attention."""
+        side = 1 if self.places is None else math.isqrt(len(self.places))
+        return side, side
+
+    @property
+    def patch_positions(self) -> None:
+        """None: the vectors of the places belong to attention's keys and values, no block reads them as input."""
+        return None
+
+    reads = frozenset({"images", "tokens", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(tokens=self(inputs.need("images"), inputs.need("tokens"), inputs.lengths))

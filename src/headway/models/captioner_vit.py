@@ -1,4 +1,4 @@
-"""A transformer that describes a picture: a vision transformer's patches are what the decoder looks at (FACTS §7)."""
+"""A transformer that captions an image: its decoder attends over the patches of a vision transformer."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ import torch
 from torch import Tensor, nn
 
 from headway.config import positive
-from headway.models.encoder_decoder import DecoderState
-from headway.models.stepper import Source, images_of
+from headway.models.encoder_decoder import DecoderState, last_cross_attention
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
+from headway.models.stepper import EncoderInput, SourceAttention, images_of
 from headway.models.vit import Vit, VitConfig
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
+from headway.nn.memory import Memory
 from headway.nn.norms import FeatureNorm, LayerNorm
-from headway.nn.patches import Patches, PatchKind
+from headway.nn.patches import Grid, Patches, PatchKind
 from headway.nn.positions import CausalPosition, Sinusoidal
-from headway.nn.stack import Memory, Stack, StackConfig
-from headway.nn.taps import Tap
+from headway.nn.stack import Stack, StackConfig
 from headway.ops import Causal
 
 
@@ -28,22 +29,22 @@ from headway.ops import Causal
 class CaptionerVitConfig:
     """Sizes and parts of a captioner with an encoder of patches; both halves normalise before each part."""
 
-    vocab: int
+    vocab: int  # tokens in the vocabulary
     context: int = 64  # for learned positions only
     image: int | tuple[int, int] = 224  # pixels a side, or height and width
-    channels: int = 3
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
     patch: int = 16  # pixels a side
-    patches: PatchKind = Patches()
-    width: int = 256
-    encoder_layers: int = 4
-    decoder_layers: int = 4
-    heads: int = 4
-    inner: int = 1024
+    patches: PatchKind = Patches()  # how an image becomes tokens
+    width: int = 256  # features of a token's vector, D
+    encoder_layers: int = 4  # blocks in the encoder
+    decoder_layers: int = 4  # blocks in the decoder
+    heads: int = 4  # attention heads; they divide the width
+    inner: int = 1024  # features inside the feed-forward network, F
     position: CausalPosition | None = Sinusoidal()  # of words; patches have learned ones
-    norm: FeatureNorm = LayerNorm()
-    activation: Activation = "gelu"
-    dropout: float = 0.1
-    kernel: str = "auto"
+    norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
+    dropout: float = 0.1  # share of features put to 0 in training, at least 0 and below 1
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         positive("vocab", self.vocab)
@@ -89,8 +90,15 @@ class CaptionerVitConfig:
             dropout=self.dropout,
         )
 
+    def build(self) -> CaptionerVit:
+        return CaptionerVit(self)
 
-class CaptionerVit(nn.Module):
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, context=self.context)
+
+
+class CaptionerVit(Model):
     """Images and the words so far -> logits for each next word."""
 
     def __init__(self, config: CaptionerVitConfig) -> None:
@@ -106,7 +114,7 @@ class CaptionerVit(nn.Module):
 
     def encode(self, images: Tensor) -> Memory:
         """(B, C, height, width) -> keys and values of the patches for every decoder layer."""
-        return self.decoder.remember(self.encoder.features(images), None)
+        return self.decoder.project_memory(self.encoder.features(images), None)
 
     def forward(self, images: Tensor, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
         """Images (B, C, height, width), words so far (B, T) -> logits (B, T, V); words may be padded on the right."""
@@ -127,13 +135,12 @@ class CaptionerVit(nn.Module):
         """The output layer's matrix (V, D) and bias."""
         return self.head.matrix(self.embedding.weight), self.head.bias
 
-    @property
-    def source_tap(self) -> Tap | None:
-        """Where the last decoder layer's weights (B, H, T, patches) over the picture pass; None without a layer."""
-        return self.decoder.blocks[-1].cross.tap_weights if len(self.decoder.blocks) else None  # type: ignore[union-attr, return-value]
+    def source_attention(self) -> SourceAttention | None:
+        """The last decoder layer's cross-attention, weights (B, H, T, patches); None without a layer."""
+        return last_cross_attention(self.decoder)
 
     @torch.no_grad()
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> DecoderState:
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> DecoderState:
         """Look at the images; nothing written yet."""
         return DecoderState(self.decoder.empty_cache(capacity), self.encode(images_of(source)))
 
@@ -151,3 +158,18 @@ class CaptionerVit(nn.Module):
     def select(self, state: DecoderState, rows_B: Tensor) -> DecoderState:
         """These rows, in this order."""
         return DecoderState(state.cache.select(rows_B), state.memory.select(rows_B))
+
+    @property
+    def grid(self) -> Grid:
+        """Rows and columns of patches."""
+        return self.encoder.grid
+
+    @property
+    def patch_positions(self) -> Tensor:
+        """The learned positions of the patches (T, D)."""
+        return self.encoder.positions
+
+    reads = frozenset({"images", "tokens", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(tokens=self(inputs.need("images"), inputs.need("tokens"), inputs.lengths))

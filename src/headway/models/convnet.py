@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.nn.convolutions import Residual, channels_last, convolution
 from headway.nn.patches import check_images
 
@@ -16,9 +17,9 @@ from headway.nn.patches import check_images
 class ConvnetConfig:
     """Stages of residual blocks, each stage at half the resolution of the one before; for images of any size."""
 
-    classes: int
-    channels: int = 3
-    widths: tuple[int, ...] = (64, 128, 256)
+    classes: int  # how many classes; the data sets it
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
+    widths: tuple[int, ...] = (64, 128, 256)  # channels of each stage
     blocks: int = 2  # in each stage
 
     def __post_init__(self) -> None:
@@ -30,8 +31,15 @@ class ConvnetConfig:
         for width in self.widths:
             positive("widths", width)
 
+    def build(self) -> Convnet:
+        return Convnet(self)
 
-class Convnet(nn.Module):
+    @property
+    def text(self) -> None:
+        return None
+
+
+class Convnet(Model):
     """Images -> logits: a 3 x 3 stem, stages of residual blocks, the mean over places, a linear layer."""
 
     def __init__(self, config: ConvnetConfig) -> None:
@@ -56,3 +64,8 @@ class Convnet(nn.Module):
         check_images(images, self.channels)
         x: Tensor = self.blocks(self.stem(channels_last(images)).relu())
         return x.flatten(2).mT
+
+    reads = frozenset({"images"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(classes=self(inputs.need("images")))

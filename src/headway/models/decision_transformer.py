@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.config import positive
+from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.models.observation import Numbers, Tokens, TokenSum
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
@@ -22,13 +23,13 @@ from headway.ops import Causal
 class DecisionConfig:
     """Sizes of a Decision Transformer; the defaults are the paper's for control."""
 
-    observation: Tokens | Numbers
-    actions: int
+    observation: Tokens | Numbers  # what the environment shows: tokens or real numbers; the data sets its sizes
+    actions: int  # how many actions there are; the environment sets it
     context: int = 20  # steps, of three tokens each: the return to go, the state, the action
-    width: int = 128
-    layers: int = 3
-    heads: int = 1
-    dropout: float = 0.1
+    width: int = 128  # features of a token's vector, D
+    layers: int = 3  # blocks in the stack
+    heads: int = 1  # attention heads; they divide the width
+    dropout: float = 0.1  # share of features put to 0 in training, at least 0 and below 1
 
     def __post_init__(self) -> None:
         for name in ("actions", "context"):
@@ -43,8 +44,15 @@ class DecisionConfig:
         context = 3 * self.context
         return StackConfig(layers=self.layers, block=block, context=context, position=Learned(), causal=True)
 
+    def build(self) -> Decision:
+        return Decision(self)
 
-class Decision(nn.Module):
+    @property
+    def text(self) -> None:
+        return None
+
+
+class Decision(Model):
     """Returns to go, states and actions, interleaved -> logits of the action at each state."""
 
     mean: Tensor
@@ -80,3 +88,8 @@ class Decision(nn.Module):
         return logits
 
     features = forward
+
+    reads = frozenset({"returns", "states", "actions"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(actions=self(inputs.need("returns"), inputs.need("states"), inputs.need("actions")))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
@@ -24,12 +25,12 @@ from headway.ops import Lengths
 class DeckConfig:
     """The slide leaves the sizes open; it shows three blocks, then two."""
 
-    vocab: int
-    context: int = 64
-    width: int = 64
-    layers: int = 2
-    heads: int = 1
-    position: EncoderPosition | None = Learned()
+    vocab: int  # tokens in the vocabulary
+    context: int = 64  # most tokens of an input
+    width: int = 64  # features of a token's vector, D
+    layers: int = 2  # blocks in the stack
+    heads: int = 1  # attention heads; they divide the width
+    position: EncoderPosition | None = Learned()  # how positions are encoded; none: not at all
 
     @property
     def stack(self) -> StackConfig:
@@ -45,8 +46,15 @@ class DeckConfig:
             position=self.position,
         )
 
+    def build(self) -> Deck:
+        return Deck(self)
 
-class Deck(nn.Module):
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, context=self.context)
+
+
+class Deck(Model):
     """Tokens -> logits at every position, each position seeing all others."""
 
     def __init__(self, config: DeckConfig) -> None:
@@ -66,3 +74,8 @@ class Deck(nn.Module):
         """(B, T, D) as the stack gives it -> logits (B, T, V)."""
         logits: Tensor = self.head(hidden_BTD)
         return logits
+
+    reads = frozenset({"tokens", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(tokens=self(inputs.need("tokens"), inputs.lengths))

@@ -9,17 +9,18 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
-from headway.models.stepper import Source
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
+from headway.models.stepper import EncoderInput, SourceAttention
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig, Place
-from headway.nn.cache import Cache
+from headway.nn.cache import KVCache
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
+from headway.nn.memory import Memory
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.positions import CausalPosition, Sinusoidal
-from headway.nn.stack import Memory, StackConfig
-from headway.nn.taps import Tap
+from headway.nn.stack import StackConfig
 from headway.nn.universal_stack import LoopConfig
 from headway.ops import Causal, Lengths, Mask, Offset
 
@@ -31,23 +32,24 @@ class EncoderDecoderConfig:
     vocab: int  # of the target, and of the source unless it has its own
     source_vocab: int | None = None  # None: one matrix serves source, target and output
     context: int = 1024  # for learned positions only
-    width: int = 512
-    encoder_layers: int = 6
-    decoder_layers: int = 6
-    heads: int = 8
-    inner: int = 2048
-    position: CausalPosition | None = Sinusoidal()
-    norm: FeatureNorm = LayerNorm()
+    width: int = 512  # features of a token's vector, D
+    encoder_layers: int = 6  # blocks in the encoder
+    decoder_layers: int = 6  # blocks in the decoder
+    heads: int = 8  # attention heads; they divide the width
+    inner: int = 2048  # features inside the feed-forward network, F
+    position: CausalPosition | None = Sinusoidal()  # how positions are encoded; none: not at all
+    norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
+    # where a block normalises: "post", after adding (2017 paper), or "pre", before each part (GPT-2)
     place: Place = "post"
-    activation: Activation = "relu"
+    activation: Activation = "relu"  # of the feed-forward network
     dropout: float = 0.1  # on what each part adds, and on embedding plus position
     attention_dropout: float = 0.0  # none in the paper; tensor2tensor has 0.1 here and in the feed-forward
-    activation_dropout: float = 0.0
+    activation_dropout: float = 0.0  # inside the feed-forward network, behind the activation
     tied: bool = True  # the output matrix is the target embedding
     scaled: bool = True  # words times √D on the way in; BART has none
     input_norm: bool = False  # BART normalises the sum of word and position
     output_bias: bool = False  # Marian's and BART's output has one
-    kernel: str = "auto"
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     @property
     def encoder(self) -> StackConfig:
@@ -78,6 +80,13 @@ class EncoderDecoderConfig:
         encoder = self.encoder
         return replace(encoder, layers=self.decoder_layers, block=replace(encoder.block, cross=True), causal=True)
 
+    def build(self) -> EncoderDecoder:
+        return EncoderDecoder(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, source_vocab=self.source_vocab, context=self.context)
+
 
 class TwoSides(Protocol):
     """What an encoder-decoder is built of, whatever its two sides are."""
@@ -104,11 +113,18 @@ class TwoSides(Protocol):
 class DecoderState:
     """The target so far, and the source as every decoder layer sees it."""
 
-    cache: Cache
+    cache: KVCache
     memory: Memory
 
 
-class EncoderDecoder(nn.Module):
+def last_cross_attention(decoder: nn.Module) -> SourceAttention | None:
+    """Of the last block of a `Stack` or a `Loop`; None without blocks."""
+    blocks = decoder.blocks
+    assert isinstance(blocks, nn.ModuleList)
+    return SourceAttention(blocks[-1].cross.tap_weights) if len(blocks) else None  # type: ignore[union-attr, arg-type]
+
+
+class EncoderDecoder(Model):
     """Source and target prefix -> logits for each next target token."""
 
     def __init__(self, config: TwoSides) -> None:
@@ -129,13 +145,13 @@ class EncoderDecoder(nn.Module):
             if table is not None:  # times √D on the way in, so that words and positions weigh alike
                 nn.init.normal_(table.weight, std=config.width**-0.5)
 
-    def encode(self, source: Source) -> Memory:
+    def encode(self, source: EncoderInput) -> Memory:
         """Read the source: keys and values for every decoder layer."""
         check_lengths(source.lengths, source.tokens, "source")
         embedding = self.source_embedding or self.target_embedding
         mask = None if source.lengths is None else Lengths(source.lengths)
         x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths)
-        return self.decoder.remember(x_BSD, source.lengths)
+        return self.decoder.project_memory(x_BSD, source.lengths)
 
     def forward(
         self,
@@ -161,25 +177,24 @@ class EncoderDecoder(nn.Module):
     ) -> Tensor:
         """Source (B, S), target prefix (B, T) -> (B, T, D), what the output layer reads."""
         check_lengths(target_lengths_B, target_BT, "target")
-        memory = self.encode(Source(source_BS, source_lengths_B))
-        x_BTD: Tensor = self.decoder(self.target_embedding(target_BT), mask=self.looking(0), memory=memory)
+        memory = self.encode(EncoderInput(source_BS, source_lengths_B))
+        x_BTD: Tensor = self.decoder(self.target_embedding(target_BT), mask=self.target_mask(0), memory=memory)
         return x_BTD
 
-    def looking(self, offset: Offset) -> Mask:
-        """What a target token sees of the target when the first stands at `offset`."""
+    def target_mask(self, offset: Offset) -> Mask:
+        """What target tokens may attend to in the target, the first of them at position `offset`."""
         return Causal(offset=offset)
 
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The output layer's matrix (V, D) and bias."""
         return self.head.matrix(self.target_embedding.weight), self.head.bias
 
-    @property
-    def source_tap(self) -> Tap | None:
-        """Where the last decoder layer's weights (B, H, T, S) over the source pass; None without a layer."""
-        return self.decoder.blocks[-1].cross.tap_weights if len(self.decoder.blocks) else None  # type: ignore[union-attr, return-value]
+    def source_attention(self) -> SourceAttention | None:
+        """The last decoder layer's cross-attention, weights (B, H, T, S); None without a layer."""
+        return last_cross_attention(self.decoder)
 
     @torch.no_grad()
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> DecoderState:
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> DecoderState:
         """Read the source; nothing written yet."""
         if source is None:
             raise ConfigError("an encoder-decoder needs a source to start from")
@@ -193,7 +208,7 @@ class EncoderDecoder(nn.Module):
         check_lengths(counts_B, tokens_BK, "target")
         cache = state.cache.ready(tokens_BK.shape[1], counts_B)
         x = self.decoder(
-            self.target_embedding(tokens_BK), mask=self.looking(cache.length), cache=cache, memory=state.memory
+            self.target_embedding(tokens_BK), mask=self.target_mask(cache.length), cache=cache, memory=state.memory
         )
         state = replace(state, cache=cache.advanced(tokens_BK.shape[1], counts_B))
         return self.head(x, self.target_embedding.weight), state
@@ -201,3 +216,9 @@ class EncoderDecoder(nn.Module):
     def select(self, state: DecoderState, rows_B: Tensor) -> DecoderState:
         """These rows, in this order."""
         return DecoderState(state.cache.select(rows_B), state.memory.select(rows_B))
+
+    reads = frozenset({"source", "tokens", "source_lengths", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        source, target = inputs.need("source"), inputs.need("tokens")
+        return ModelOutputs(tokens=self(source, target, inputs.source_lengths, inputs.lengths))

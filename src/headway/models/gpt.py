@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
-from headway.models.stepper import Source
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
+from headway.models.stepper import EncoderInput
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import Block, BlockConfig
-from headway.nn.cache import Cache
+from headway.nn.cache import KVCache
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import normal_init
@@ -26,23 +27,23 @@ from headway.ops import Causal, Mask, Offset, Packed
 class GptConfig:
     """Sizes and parts of a decoder-only transformer; the defaults are GPT-2's."""
 
-    vocab: int
-    context: int
-    width: int
-    layers: int
-    heads: int
-    kv_heads: int | None = None
+    vocab: int  # tokens in the vocabulary
+    context: int  # most tokens of an input: there are this many positions
+    width: int  # features of a token's vector, D
+    layers: int  # blocks in the stack
+    heads: int  # attention heads; they divide the width
+    kv_heads: int | None = None  # key and value heads, shared by groups of query heads (GQA); None: as many as heads
     inner: int | None = None  # None: 4·width
-    position: CausalPosition | None = Learned()
+    position: CausalPosition | None = Learned()  # how positions are encoded; none: not at all
     windows: Windows | None = None  # how far back each layer sees; None: to the beginning
-    norm: FeatureNorm = LayerNorm()
-    activation: Activation = "gelu_tanh"
+    norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
+    activation: Activation = "gelu_tanh"  # of the feed-forward network
     bias: bool = True  # in the linear layers
     tied: bool = True  # the output matrix is the embedding
     scaled: bool = False  # words times √D on the way in, as beside the 2017 paper's sinusoids
-    dropout: float = 0.0
-    init_std: float = 0.02
-    kernel: str = "auto"
+    dropout: float = 0.0  # share of features put to 0 in training, at least 0 and below 1
+    init_std: float = 0.02  # standard deviation of the initial weights
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         if self.windows is not None:
@@ -76,8 +77,15 @@ class GptConfig:
             dropout=self.dropout,
         )
 
+    def build(self) -> Gpt:
+        return Gpt(self)
 
-class Gpt(nn.Module):
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, context=self.context)
+
+
+class Gpt(Model):
     """Tokens -> logits for each next token; a query sees itself and before."""
 
     def __init__(self, config: GptConfig) -> None:
@@ -86,9 +94,9 @@ class Gpt(nn.Module):
         masks: tuple[Mask, ...] = (Causal(),)
         if config.windows is not None:
             masks = config.windows.masks(config.layers, config.heads, causal=True)
-        # Layers that see equally far share one mask, and its forms.
-        self.sights = list(dict.fromkeys(masks))
-        self.sight_of = [self.sights.index(mask) for mask in masks]
+        # Layers with equal masks share one, and what kernels cache in it.
+        self.masks = list(dict.fromkeys(masks))
+        self.mask_of_layer = [self.masks.index(mask) for mask in masks]
         scale = config.width**0.5 if config.scaled else 1.0
         self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width, scale=scale))
         self.stack = Stack(config.stack)
@@ -128,14 +136,14 @@ class Gpt(nn.Module):
         """The output layer's matrix (V, D) and bias."""
         return self.head.matrix(self.embedding.weight), self.head.bias
 
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> Cache:
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> KVCache:
         """An empty cache; a language model reads no source."""
         if source is not None:
             raise ConfigError("a language model takes no source: give the prompt to `extend`")
         return self.stack.empty_cache(capacity)
 
     @torch.no_grad()
-    def extend(self, tokens_BK: Tensor, state: Cache, counts_B: Tensor | None = None) -> tuple[Tensor, Cache]:
+    def extend(self, tokens_BK: Tensor, state: KVCache, counts_B: Tensor | None = None) -> tuple[Tensor, KVCache]:
         """(B, K) -> logits (B, K, V) and the cache after them."""
         check_lengths(counts_B, tokens_BK)
         state = state.ready(tokens_BK.shape[1], counts_B)
@@ -143,11 +151,16 @@ class Gpt(nn.Module):
         return self.head(x, self.embedding.weight), state.advanced(tokens_BK.shape[1], counts_B)
 
     def _masks(self, offset: Offset, segments_BT: Tensor | None = None) -> Mask | tuple[Mask, ...]:
-        """For queries that begin at `offset`: one for all layers, or one a layer where some see less far."""
+        """For queries from position `offset` on: one mask for all layers, or one for each if windows differ."""
         same = None if segments_BT is None else Packed(segments_BT)
-        fresh = [mask.at(offset) if same is None else mask.at(offset) & same for mask in self.sights]
-        return fresh[0] if len(fresh) == 1 else tuple(fresh[k] for k in self.sight_of)
+        fresh = [mask.at(offset) if same is None else mask.at(offset) & same for mask in self.masks]
+        return fresh[0] if len(fresh) == 1 else tuple(fresh[k] for k in self.mask_of_layer)
 
-    def select(self, state: Cache, rows_B: Tensor) -> Cache:
+    def select(self, state: KVCache, rows_B: Tensor) -> KVCache:
         """These rows, in this order."""
         return state.select(rows_B)
+
+    reads = frozenset({"tokens", "lengths", "documents"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(tokens=self(inputs.need("tokens"), inputs.lengths, segments_BT=inputs.documents))

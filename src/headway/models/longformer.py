@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError, ShapeError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig, activation_function
@@ -24,20 +25,20 @@ from headway.ops.mask_structure import global_keys_only, globals_of, marked_keys
 class LongformerConfig:
     """Sizes and parts of a Longformer; the defaults are longformer-base-4096's."""
 
-    vocab: int
-    windows: Windows = Windows(radius=256)
-    context: int = 4096
-    width: int = 768
-    layers: int = 12
-    heads: int = 12
-    inner: int = 3072
-    segments: int = 1
-    norm: LayerNorm = LayerNorm(eps=1e-5)
-    activation: Activation = "gelu"
+    vocab: int  # tokens in the vocabulary
+    windows: Windows = Windows(radius=256)  # how far each layer's sliding window reaches
+    context: int = 4096  # most tokens of an input: there are this many positions
+    width: int = 768  # features of a token's vector, D
+    layers: int = 12  # blocks in the stack
+    heads: int = 12  # attention heads; they divide the width
+    inner: int = 3072  # features inside the feed-forward network, F
+    segments: int = 1  # kinds of segments with an embedding each
+    norm: LayerNorm = LayerNorm(eps=1e-5)  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
     dropout: float = 0.1  # on embeddings, weights and what each part adds
-    pooler: bool = True
-    init_std: float = 0.02
-    kernel: str = "auto"
+    pooler: bool = True  # a dense layer with tanh on the first token, for heads that read a whole text
+    init_std: float = 0.02  # standard deviation of the initial weights
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         self.windows.check(self.layers, self.heads)
@@ -62,8 +63,15 @@ class LongformerConfig:
             dropout=self.dropout,
         )
 
+    def build(self) -> Longformer:
+        return Longformer(self)
 
-class Longformer(nn.Module):
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, context=self.context, segments=self.segments)
+
+
+class Longformer(Model):
     """Tokens -> one vector a token; `pool` gives one a sequence."""
 
     def __init__(self, config: LongformerConfig) -> None:
@@ -123,15 +131,37 @@ class Longformer(nn.Module):
         pooled: Tensor = self.pooler(hidden_BTD[:, 0]).tanh()
         return pooled
 
+    reads = frozenset({"tokens", "lengths", "segments", "global_tokens"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        vectors: Tensor = self(
+            inputs.need("tokens"), inputs.lengths, segments_BT=inputs.segments, global_BT=inputs.global_tokens
+        )
+        return ModelOutputs(vectors=vectors, pooled=None if self.pooler is None else self.pool(vectors))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongformerMaskedConfig:
     """A Longformer with the head that guesses masked tokens."""
 
-    longformer: LongformerConfig
+    longformer: LongformerConfig  # the encoder
+
+    def build(self) -> LongformerMasked:
+        return LongformerMasked(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return self.longformer.text.under("longformer")
+
+    def check_rows(self, rows: str) -> None:
+        """Raise ConfigError for rows of a masked task that the model cannot be trained on."""
+        if rows != "running" and self.longformer.segments < 2:
+            raise ConfigError(
+                f"task.rows={rows} with this model, allowed: running, or a model.longformer.segments of 2"
+            )
 
 
-class LongformerMasked(nn.Module):
+class LongformerMasked(Model):
     """Tokens -> logits for each token (RoBERTa's head: linear, activation, norm, tied matrix with a bias)."""
 
     def __init__(self, config: LongformerMaskedConfig) -> None:
@@ -158,6 +188,11 @@ class LongformerMasked(nn.Module):
         logits: Tensor = self.token_head(x_BTD, self.longformer.embedding.weight)
         return logits
 
+    @property
+    def encoder(self) -> Longformer:
+        """The model without its head."""
+        return self.longformer
+
     def features(
         self,
         tokens_BT: Tensor,
@@ -182,3 +217,11 @@ class LongformerMasked(nn.Module):
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The token head's matrix (V, D) and bias."""
         return self.token_head.matrix(self.longformer.embedding.weight), self.token_head.bias
+
+    reads = frozenset({"tokens", "lengths", "segments", "global_tokens"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        tokens: Tensor = self(
+            inputs.need("tokens"), inputs.lengths, segments_BT=inputs.segments, global_BT=inputs.global_tokens
+        )
+        return ModelOutputs(tokens=tokens)

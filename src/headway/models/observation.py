@@ -20,8 +20,8 @@ CODE = 16  # the width of a code
 class Tokens:
     """Observations of `parts` whole numbers below `levels`; the next ones are drawn from a softmax each."""
 
-    parts: int = 1
-    levels: int
+    parts: int = 1  # whole numbers in an observation; the data sets it
+    levels: int  # values each of them can have; the data sets it
     least: float = 0.0  # what is less likely than this share of the likeliest is never drawn
 
     def __post_init__(self) -> None:
@@ -37,7 +37,7 @@ class Tokens:
 class Numbers:
     """Observations of `size` real numbers; how far each moves is drawn from a Gaussian."""
 
-    size: int
+    size: int  # real numbers in an observation; the data sets it
 
     def __post_init__(self) -> None:
         positive("model.observation.size", self.size)
@@ -52,11 +52,11 @@ class Codes:
     """Square pictures, each patch of which is one of `levels` learned codes (VQ): to the world model, tokens."""
 
     image: int = 40  # pixels a side
-    patch: int = 8
-    levels: int = 32
+    patch: int = 8  # pixels a side; each patch becomes one code
+    levels: int = 32  # codes in the codebook
     inner: int = 128  # of the encoder and the decoder
     commitment: float = 0.25  # how strongly what the encoder gives is drawn to its code
-    least: float = 0.02
+    least: float = 0.02  # codes less likely than this share of the likeliest are never drawn
 
     def __post_init__(self) -> None:
         if self.image % self.patch:
@@ -105,6 +105,10 @@ class TokenReader(nn.Module):
         """(…, D) -> (…, P, levels)."""
         x: Tensor = self.next(h)
         return x.view(*x.shape[:-1], self.parts, self.levels)
+
+    def next_logits(self, h: Tensor) -> Tensor | None:
+        """(…, D) -> logits of the next state (…, levels) where a state is one symbol; None where it has several."""
+        return self.logits(h).squeeze(-2) if self.parts == 1 else None
 
     def nats(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
         """-log p of the next state, and what is minimised, which is the same: (…)."""
@@ -183,6 +187,10 @@ class NumberReader(nn.Module):
         """The mean and the logarithm of the spread of each move (…, N), in units of how far moves go."""
         mean, spread = self.next(h).chunk(2, -1)
         return mean, NARROWEST + (WIDEST - NARROWEST) * torch.sigmoid(spread)
+
+    def next_logits(self, h: Tensor) -> Tensor | None:
+        """None: numbers have no list of next states."""
+        return None
 
     def nats(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
         """What is minimised (…): the mean by its squared error, the spread by its likelihood around that mean.

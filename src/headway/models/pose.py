@@ -1,4 +1,4 @@
-"""ViTPose (Xu et al. 2022): a vision transformer whose patches become a heat map for each keypoint (FACTS §22)."""
+"""ViTPose (Xu et al. 2022, section 3.1): a vision transformer whose patches become a heat map for each keypoint."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.config import positive
+from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.models.vit import Vit, VitConfig
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.patches import Grid
@@ -29,7 +30,7 @@ class SimpleHead:
 class ClassicHead:
     """Two transposed convolutions (4 × 4, stride 2, BatchNorm, ReLU) and a 1 × 1 one."""
 
-    width: int = 256
+    width: int = 256  # channels of the transposed convolutions
 
     def __post_init__(self) -> None:
         positive("head.width", self.width)
@@ -55,18 +56,18 @@ class _Enlarge(nn.Module):
 class PoseConfig:
     """Sizes and parts of a pose model; the defaults are ViTPose-B's."""
 
-    keypoints: int = 17
+    keypoints: int = 17  # how many keypoints; a heat map each
     image: int | tuple[int, int] = (256, 192)  # pixels a side, or height and width
-    channels: int = 3
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
     patch: int = 16  # pixels a side
-    width: int = 768
-    layers: int = 12
-    heads: int = 12
-    inner: int = 3072
-    head: SimpleHead | ClassicHead = ClassicHead()
-    norm: FeatureNorm = LayerNorm(eps=1e-6)
-    dropout: float = 0.0
-    kernel: str = "auto"
+    width: int = 768  # features of a token's vector, D
+    layers: int = 12  # blocks in the stack
+    heads: int = 12  # attention heads; they divide the width
+    inner: int = 3072  # features inside the feed-forward network, F
+    head: SimpleHead | ClassicHead = ClassicHead()  # how features become heat maps
+    norm: FeatureNorm = LayerNorm(eps=1e-6)  # the normalisation, with its settings
+    dropout: float = 0.0  # share of features put to 0 in training, at least 0 and below 1
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         positive("keypoints", self.keypoints)
@@ -101,8 +102,15 @@ class PoseConfig:
         rows, columns = self.encoder.grid
         return FINER * rows, FINER * columns
 
+    def build(self) -> Pose:
+        return Pose(self)
 
-class Pose(nn.Module):
+    @property
+    def text(self) -> None:
+        return None
+
+
+class Pose(Model):
     """Images -> a heat map for each keypoint."""
 
     def __init__(self, config: PoseConfig) -> None:
@@ -118,6 +126,16 @@ class Pose(nn.Module):
         tokens: Tensor = self.encoder.features(images)
         maps: Tensor = self.head(tokens.mT.unflatten(2, self.grid))
         return maps
+
+    @property
+    def patch_positions(self) -> Tensor:
+        """The learned positions of the patches (T, D)."""
+        return self.encoder.positions
+
+    reads = frozenset({"images"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(heatmaps=self(inputs.need("images")))
 
 
 @torch.no_grad()

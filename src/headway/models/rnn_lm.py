@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from headway.config import probability
 from headway.errors import ConfigError
-from headway.models.stepper import Source
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
+from headway.models.stepper import EncoderInput
 from headway.nn.dropout import Dropout
 from headway.nn.embedding import Head, OneHot, TokenEmbedding, TokenEmbeddingConfig, TokenInput, check_lengths
 from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig
@@ -20,11 +21,11 @@ from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig
 class RnnLmConfig:
     """A recurrent language model."""
 
-    vocab: int
-    recurrent: RecurrentConfig
-    input: TokenInput = "embedding"
+    vocab: int  # tokens in the vocabulary
+    recurrent: RecurrentConfig  # the recurrent layers
+    input: TokenInput = "embedding"  # how tokens enter: as a learned embedding or as one-hot vectors
     width: int = 32  # of the embedding; one-hot input is as wide as the vocabulary
-    tied: bool = False
+    tied: bool = False  # the output matrix is the embedding
     dropout: float = 0.0  # on what enters and leaves the recurrent layers
 
     def __post_init__(self) -> None:
@@ -37,6 +38,13 @@ class RnnLmConfig:
             raise ConfigError(
                 f"tied=True needs input='embedding' with width={self.width} equal to hidden={self.recurrent.hidden}"
             )
+
+    def build(self) -> RnnLm:
+        return RnnLm(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,7 @@ def select_hidden(hidden: tuple[Hidden, ...], rows_B: Tensor) -> tuple[Hidden, .
     return tuple(tuple(part[:, rows_B] for part in layer) for layer in hidden)
 
 
-class RnnLm(nn.Module):
+class RnnLm(Model):
     """Tokens -> logits for each next token."""
 
     def __init__(self, config: RnnLmConfig) -> None:
@@ -84,7 +92,7 @@ class RnnLm(nn.Module):
         """The output layer's matrix (V, D) and bias."""
         return self.head.matrix(self.embedding.weight), self.head.bias
 
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> RnnState:
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> RnnState:
         """Nothing read yet; a language model takes no source, and a recurrent one needs no capacity."""
         if source is not None:
             raise ConfigError("a language model takes no source: give the prompt to `extend`")
@@ -108,3 +116,8 @@ class RnnLm(nn.Module):
         hidden = self.recurrent.start(x, len(x)) if hidden is None else hidden
         x, hidden = self.recurrent(x, hidden, lengths_B)
         return self.dropout(x), hidden
+
+    reads = frozenset({"tokens", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(tokens=self(inputs.need("tokens"), inputs.lengths))

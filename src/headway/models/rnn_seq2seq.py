@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from headway.config import probability
 from headway.errors import ConfigError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.rnn_lm import select_hidden
-from headway.models.stepper import Source
+from headway.models.stepper import EncoderInput, SourceAttention
 from headway.nn.dropout import Dropout
 from headway.nn.embedding import TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.recurrent import Hidden, Recurrent, RecurrentConfig, RecurrentLayer, reverse_padded
 from headway.nn.rnn_attention import Aligned, Alignment, AlignmentConfig
-from headway.nn.taps import Tap
 
 ContextUse = Literal["readout", "next_layer", "input"]
 
@@ -26,13 +26,13 @@ class RnnSeq2SeqConfig:
     """A recurrent encoder and decoder, and what the decoder may see of the source."""
 
     vocab: int  # of the target, and of the source unless it has its own
-    source_vocab: int | None = None
+    source_vocab: int | None = None  # tokens in the source vocabulary; None: the target's serves both
     width: int = 256  # of the embeddings
-    encoder: RecurrentConfig
-    decoder: RecurrentConfig
+    encoder: RecurrentConfig  # the recurrent layers that read the source
+    decoder: RecurrentConfig  # the recurrent layers that write the target
     attention: AlignmentConfig | None = None  # None: the source is known only by the encoder's last state
     context: tuple[ContextUse, ...] = ("readout",)  # where the attended source goes; the uses may be joined
-    reverse_source: bool = False
+    reverse_source: bool = False  # read the source from its end (Sutskever et al. 2014)
     dropout: float = 0.0  # on the embeddings and before the readout
 
     def __post_init__(self) -> None:
@@ -49,6 +49,13 @@ class RnnSeq2SeqConfig:
         if "next_layer" in self.context and self.attention and self.decoder.layers < 2:
             raise ConfigError(f"context use 'next_layer' needs decoder.layers >= 2, got {self.decoder.layers}")
 
+    def build(self) -> RnnSeq2Seq:
+        return RnnSeq2Seq(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, source_vocab=self.source_vocab)
+
 
 @dataclass(frozen=True, slots=True)
 class Seq2SeqState:
@@ -59,7 +66,7 @@ class Seq2SeqState:
     source: Aligned | None
 
 
-class RnnSeq2Seq(nn.Module):
+class RnnSeq2Seq(Model):
     """Source and target prefix -> logits for each next target token."""
 
     def __init__(self, config: RnnSeq2SeqConfig) -> None:
@@ -90,7 +97,7 @@ class RnnSeq2Seq(nn.Module):
         for table in (self.source_embedding, self.target_embedding):
             nn.init.uniform_(table.weight, -0.1, 0.1)
 
-    def encode(self, source: Source) -> Seq2SeqState:
+    def encode(self, source: EncoderInput) -> Seq2SeqState:
         """Read the source: the state the decoder starts from."""
         check_lengths(source.lengths, source.tokens, "source")
         tokens = reverse_padded(source.tokens, source.lengths) if self.reverse_source else source.tokens
@@ -102,7 +109,7 @@ class RnnSeq2Seq(nn.Module):
         aligned = self.attention.prepare(memory, source.lengths)
         # Before the first word the decoder has already looked once, from the state it starts in.
         first = hidden[-1][0].transpose(0, 1)
-        context = self.attention(first, aligned, beside=False) if self.to_input else None
+        context = self.attention(first, aligned, recorded=False) if self.to_input else None
         return Seq2SeqState(hidden, context, aligned)
 
     def forward(
@@ -125,22 +132,20 @@ class RnnSeq2Seq(nn.Module):
     ) -> Tensor:
         """Source (B, S), target prefix (B, T) -> (B, T, D), what the output layer reads."""
         check_lengths(target_lengths_B, target_BT, "target")
-        return self._decode(target_BT, self.encode(Source(source_BS, source_lengths_B)), None)[0]
+        return self._decode(target_BT, self.encode(EncoderInput(source_BS, source_lengths_B)), None)[0]
 
     def output(self) -> tuple[Tensor, Tensor | None]:
         """The output layer's matrix (V, D) and bias."""
         return self.head.weight, self.head.bias
 
-    @property
-    def source_tap(self) -> Tap | None:
-        """Where its weights (B, T, S) over the source pass, in the order the encoder read it; None without attention.
-
-        A step may look more than once; the last look is the one beside its word.
-        """
-        return None if self.attention is None else self.attention.tap_weights
+    def source_attention(self) -> SourceAttention | None:
+        """Its attention over the source, weights (B, T, S) in the order of reading; None without attention."""
+        if self.attention is None:
+            return None
+        return SourceAttention(self.attention.tap_weights, reversed=self.reverse_source)
 
     @torch.no_grad()
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> Seq2SeqState:
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> Seq2SeqState:
         """Read the source; a recurrent decoder needs no capacity."""
         if source is None:
             raise ConfigError("a sequence-to-sequence model needs a source to start from")
@@ -178,15 +183,15 @@ class RnnSeq2Seq(nn.Module):
             top, hidden = self._layers(x_BTD, state, counts_B)
             state = Seq2SeqState(hidden, None, state.source)
             if self.to_readout:
-                context_BTW = self._look(top, state)
+                context_BTW = self._attend(top, state)
         if self.combine is not None and context_BTW is not None:
             top = self.combine(torch.cat([top, context_BTW], -1)).tanh()
         return self.dropout(top), state
 
-    def _look(self, states_BTW: Tensor, state: Seq2SeqState, *, beside: bool = True) -> Tensor:
+    def _attend(self, states_BTW: Tensor, state: Seq2SeqState, *, recorded: bool = True) -> Tensor:
         assert self.attention is not None
         assert state.source is not None
-        context: Tensor = self.attention(states_BTW, state.source, beside=beside)
+        context: Tensor = self.attention(states_BTW, state.source, recorded=recorded)
         return context
 
     def _layers(self, x_BTD: Tensor, state: Seq2SeqState, counts_B: Tensor | None) -> tuple[Tensor, tuple[Hidden, ...]]:
@@ -197,7 +202,7 @@ class RnnSeq2Seq(nn.Module):
                 x_BTD = self.between(x_BTD)
             if k == 1 and self.to_layer:
                 only = not (self.to_input or self.to_readout)
-                x_BTD = torch.cat([x_BTD, self._look(x_BTD, state, beside=only)], -1)
+                x_BTD = torch.cat([x_BTD, self._attend(x_BTD, state, recorded=only)], -1)
             x_BTD, last = layer(x_BTD, state.hidden[k], counts_B)
             after.append(last)
         return x_BTD, tuple(after)
@@ -210,7 +215,7 @@ class RnnSeq2Seq(nn.Module):
         for t in range(x_BTD.shape[1]):
             assert state.context is not None
             top, hidden = self._layers(torch.cat([x_BTD[:, t : t + 1], state.context], -1), state, None)
-            context = self._look(top, state)
+            context = self._attend(top, state)
             tops.append(top)
             contexts.append(context)
             if counts_B is not None:  # rows whose tokens have ended keep the state they ended with
@@ -222,3 +227,9 @@ class RnnSeq2Seq(nn.Module):
                 context = torch.where(going.unsqueeze(-1), context, state.context)
             state = Seq2SeqState(hidden, context, state.source)
         return torch.cat(tops, 1), torch.cat(contexts, 1), state
+
+    reads = frozenset({"source", "tokens", "source_lengths", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        source, target = inputs.need("source"), inputs.need("tokens")
+        return ModelOutputs(tokens=self(source, target, inputs.source_lengths, inputs.lengths))

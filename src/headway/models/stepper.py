@@ -1,4 +1,4 @@
-"""What every generating model offers, recurrent or not. Greedy, sampling and beam search know nothing else."""
+"""The interface of every generating model, recurrent or not: greedy search, sampling and beam search use no other."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from headway.errors import ConfigError
+from headway.nn.taps import Tap
 
 State = TypeVar("State")
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """What a conditional model reads before it writes: tokens (B, S) and, where rows are padded, their lengths (B,).
+class EncoderInput:
+    """The source of a conditional model: tokens (B, S) and, where rows are padded, their lengths (B,).
 
     A captioner reads images (B, C, height, width); its tokens are (B, 0).
     """
@@ -24,29 +25,47 @@ class Source:
     lengths: Tensor | None = None
     images: Tensor | None = None
 
-    def rows(self, some: Tensor | slice) -> Source:
+    def rows(self, some: Tensor | slice) -> EncoderInput:
         """These rows, in this order."""
         lengths, images = (None if x is None else x[some] for x in (self.lengths, self.images))
-        return Source(self.tokens[some], lengths, images)
+        return EncoderInput(self.tokens[some], lengths, images)
 
     @classmethod
-    def of_images(cls, images: Tensor) -> Source:
+    def of_images(cls, images: Tensor) -> EncoderInput:
         """Images, and no tokens."""
         return cls(torch.zeros(len(images), 0, dtype=torch.long, device=images.device), images=images)
 
 
-def images_of(source: Source | None) -> Tensor:
+Source = EncoderInput  # its name in earlier versions
+
+
+def images_of(source: EncoderInput | None) -> Tensor:
     """The images of a source. Raises ConfigError for one without."""
     if source is None or source.images is None:
         raise ConfigError(f"a captioner needs images to start from, got {'no source' if source is None else 'tokens'}")
     return source.images
 
 
-class Stepper(Protocol[State]):
-    """Generation in three verbs. A state is a handle: `extend` and `select` spend the one they are given."""
+@dataclass(frozen=True, slots=True)
+class SourceAttention:
+    """Where a model's attention over its source can be read."""
 
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> State:
-        """Read the source (None for a language model); `capacity` tokens fit before a buffer grows."""
+    tap: Tap  # its weights: (B, H, T, S) or (B, T, S); a step may attend more than once, the last time for its word
+    reversed: bool = False  # the encoder reads the source from its end, and so do the weights
+
+
+def source_attention(model: object) -> SourceAttention | None:
+    """A model's attention over its source; None without one, or for a model that has no such method."""
+    method = getattr(model, "source_attention", None)
+    attention: SourceAttention | None = None if method is None else method()
+    return attention
+
+
+class Stepper(Protocol[State]):
+    """Generation in three methods. A state is a handle: `extend` and `select` invalidate the one they are given."""
+
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> State:
+        """Read the source (None for a language model); buffers have room for `capacity` tokens before they grow."""
         ...
 
     def extend(self, tokens_BK: Tensor, state: State, counts_B: Tensor | None = None) -> tuple[Tensor, State]:
@@ -57,5 +76,5 @@ class Stepper(Protocol[State]):
         ...
 
     def select(self, state: State, rows_B: Tensor) -> State:
-        """Keep these rows, in this order, repeated or dropped: what a beam does."""
+        """Keep these rows, in this order, repeated or dropped, as a beam search does."""
         ...

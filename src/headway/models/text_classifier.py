@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
-from headway.models.bert import Bert, BertConfig
-from headway.models.longformer import Longformer, LongformerConfig
+from headway.models.bert import BertConfig
+from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
+from headway.models.longformer import LongformerConfig
 from headway.nn.linear import normal_init
 
 
@@ -18,8 +19,8 @@ from headway.nn.linear import normal_init
 class TextClassifierConfig:
     """An encoder with a pooler, and how many classes there are."""
 
-    encoder: BertConfig | LongformerConfig
-    classes: int
+    encoder: BertConfig | LongformerConfig  # the encoder, with its sizes
+    classes: int  # how many classes; the data sets it
     global_tokens: int = 0  # of a Longformer, from the first on: they see, and are seen by, all
 
     def __post_init__(self) -> None:
@@ -30,15 +31,21 @@ class TextClassifierConfig:
         if self.global_tokens and not isinstance(self.encoder, LongformerConfig):
             raise ConfigError(f"global_tokens={self.global_tokens}, allowed without windows: 0, as all tokens see all")
 
+    def build(self) -> TextClassifier:
+        return TextClassifier(self)
 
-class TextClassifier(nn.Module):
+    @property
+    def text(self) -> TextSizes:
+        return self.encoder.text.under("encoder")
+
+
+class TextClassifier(Model):
     """Tokens -> logits of the classes of a text."""
 
     def __init__(self, config: TextClassifierConfig) -> None:
         super().__init__()
         self.vocab, self.global_tokens = config.encoder.vocab, config.global_tokens
-        long = isinstance(config.encoder, LongformerConfig)
-        self.encoder: nn.Module = Longformer(config.encoder) if long else Bert(config.encoder)  # type: ignore[arg-type]
+        self.encoder: nn.Module = config.encoder.build()
         self.dropout = nn.Dropout(config.encoder.dropout)
         self.head = nn.Linear(config.encoder.width, config.classes)
         normal_init(self.head, config.encoder.init_std)
@@ -55,3 +62,8 @@ class TextClassifier(nn.Module):
             return self.encoder(tokens_BT, lengths_B)  # type: ignore[no-any-return]
         first_T = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < self.global_tokens
         return self.encoder(tokens_BT, lengths_B, global_BT=first_T.expand(tokens_BT.shape))  # type: ignore[no-any-return]
+
+    reads = frozenset({"tokens", "lengths"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(classes=self(inputs.need("tokens"), inputs.lengths))

@@ -6,7 +6,7 @@ Also BERT with such an encoder. What tokens take is data: `ponder` says how many
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -14,16 +14,20 @@ from torch import Tensor
 from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.models.encoder_decoder import EncoderDecoder
-from headway.models.stepper import Source
+from headway.models.inputs import TextSizes
+from headway.models.stepper import EncoderInput
 from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig
+from headway.nn.memory import Memory
 from headway.nn.norms import FeatureNorm, LayerNorm, Norm
-from headway.nn.stack import Memory
-from headway.nn.universal_stack import LoopConfig, listening
+from headway.nn.universal_stack import LoopConfig, record_steps
 from headway.ops import Lengths, Mask, Offset, Window
+
+if TYPE_CHECKING:
+    from headway.models.bert import Bert, BertPretraining
 
 Sides = Literal["together", "apart"]
 Drawn = Literal["once", "every-step"]
@@ -40,10 +44,10 @@ class Offsets:
     remembers of earlier steps says nothing of where it stands.
     """
 
-    most: int = 400
-    sides: Sides = "together"
-    jumps: float = 0.0
-    drawn: Drawn = "once"
+    most: int = 400  # the largest first position
+    sides: Sides = "together"  # whether source and target get the same offset or one each
+    jumps: float = 0.0  # the chance of a leap between two tokens, at least 0 and below 1
+    drawn: Drawn = "once"  # once for all steps of a row, or anew before each step
 
     def __post_init__(self) -> None:
         positive("offsets.most", self.most)
@@ -77,22 +81,22 @@ class UniversalConfig:
 
     vocab: int  # of the target, and of the source unless it has its own
     source_vocab: int | None = None  # None: one matrix serves source, target and output
-    width: int = 1024
-    heads: int = 16
-    inner: int = 4096
-    halting: Adaptive | Fixed = Adaptive()
+    width: int = 1024  # features of a token's vector, D
+    heads: int = 16  # attention heads; they divide the width
+    inner: int = 4096  # features inside the feed-forward network, F
+    halting: Adaptive | Fixed = Adaptive()  # how many steps a token takes: adaptive computation time, or a fixed number
     neighbours: int = 0  # above 0 the encoder's transition is a separable convolution over so many on each side
     window: int | None = None  # how far a token looks among those of its own side; None: to all of them
     offsets: Offsets | None = None  # None: positions begin at 0
-    norm: FeatureNorm = LayerNorm()
-    activation: Activation = "relu"
+    norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
+    activation: Activation = "relu"  # of the feed-forward network
     dropout: float = 0.1  # on what each part adds, and on the embedding
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
+    attention_dropout: float = 0.0  # on the attention weights
+    activation_dropout: float = 0.0  # inside the transition, behind the activation
     tied: bool = True  # the output matrix is the target embedding
     scaled: bool = True  # words times √D on the way in
-    output_bias: bool = False
-    kernel: str = "auto"
+    output_bias: bool = False  # whether the output layer has a bias
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         if self.window is not None:
@@ -119,6 +123,13 @@ class UniversalConfig:
         encoder = replace(self, neighbours=0).encoder
         return replace(encoder, block=replace(encoder.block, cross=True))
 
+    def build(self) -> Universal:
+        return Universal(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, source_vocab=self.source_vocab)
+
 
 @dataclass(frozen=True, slots=True)
 class Steps:
@@ -136,7 +147,7 @@ class Universal(EncoderDecoder):
         self.offsets, self.steps = config.offsets, config.halting.steps
         self.near = None if config.window is None else Window(config.window)
 
-    def encode(self, source: Source, shift_NBS: Tensor | None = None) -> Memory:
+    def encode(self, source: EncoderInput, shift_NBS: Tensor | None = None) -> Memory:
         """Read the source: keys and values for every step of the decoder."""
         check_lengths(source.lengths, source.tokens, "source")
         embedding = self.source_embedding or self.target_embedding
@@ -145,7 +156,7 @@ class Universal(EncoderDecoder):
             near = self.near.at(0)  # one that goes with this source, and with it what kernels keep there
             mask = near if mask is None else mask & near
         x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths, shift_NBT=shift_NBS)
-        return self.decoder.remember(x_BSD, source.lengths)
+        return self.decoder.project_memory(x_BSD, source.lengths)
 
     def features(
         self,
@@ -162,16 +173,16 @@ class Universal(EncoderDecoder):
             shift_NBS, shift_NBT = self.offsets.draw(
                 rows, source, target_BT.shape[1], source_BS.device, steps=self.steps
             )
-        memory = self.encode(Source(source_BS, source_lengths_B), shift_NBS)
+        memory = self.encode(EncoderInput(source_BS, source_lengths_B), shift_NBS)
         embedded = self.target_embedding(target_BT)
         x_BTD: Tensor = self.decoder(
-            embedded, mask=self.looking(0), lengths_B=target_lengths_B, memory=memory, shift_NBT=shift_NBT
+            embedded, mask=self.target_mask(0), lengths_B=target_lengths_B, memory=memory, shift_NBT=shift_NBT
         )
         return x_BTD
 
-    def looking(self, offset: Offset) -> Mask:
+    def target_mask(self, offset: Offset) -> Mask:
         """What a target token sees of the target when the first stands at `offset`."""
-        causal = super().looking(offset)
+        causal = super().target_mask(offset)
         return causal if self.near is None else causal & self.near.at(offset)
 
     @torch.no_grad()
@@ -183,28 +194,28 @@ class Universal(EncoderDecoder):
         target_lengths_B: Tensor | None = None,
     ) -> Steps:
         """How long each token of a source (B, S) and a target prefix (B, T) is thought about."""
-        with listening(self) as heard:
+        with record_steps(self) as records:
             self.features(source_BS, target_BT, source_lengths_B, target_lengths_B)
-        (_, source, _), (_, target, _) = heard
-        return Steps(source, target)
+        encoder, decoder = records
+        return Steps(encoder.steps, decoder.steps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniversalBertConfig:
     """A BERT whose encoder is one block in a loop; no published sizes: the defaults are bert-base's block."""
 
-    vocab: int
-    width: int = 768
-    heads: int = 12
-    inner: int = 3072
-    segments: int = 2
-    halting: Adaptive | Fixed = Adaptive()
-    norm: Norm = LayerNorm(eps=1e-12)
-    activation: Activation = "gelu"
+    vocab: int  # tokens in the vocabulary
+    width: int = 768  # features of a token's vector, D
+    heads: int = 12  # attention heads; they divide the width
+    inner: int = 3072  # features inside the feed-forward network, F
+    segments: int = 2  # kinds of segments with an embedding each
+    halting: Adaptive | Fixed = Adaptive()  # how many steps a token takes: adaptive computation time, or a fixed number
+    norm: Norm = LayerNorm(eps=1e-12)  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
     dropout: float = 0.1  # on embeddings, weights and what each part adds
-    pooler: bool = True
-    init_std: float = 0.02
-    kernel: str = "auto"
+    pooler: bool = True  # a dense layer with tanh on the first token, for heads that read a whole text
+    init_std: float = 0.02  # standard deviation of the initial weights
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     @property
     def stack(self) -> LoopConfig:
@@ -214,15 +225,39 @@ class UniversalBertConfig:
         block = BlockConfig(attention=attention, feedforward=feedforward, norm=self.norm, dropout=self.dropout)
         return LoopConfig(block=block, halting=self.halting, dropout=self.dropout)
 
+    def build(self) -> Bert:
+        from headway.models.bert import Bert
+
+        return Bert(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return TextSizes(vocab=self.vocab, segments=self.segments)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniversalBertPretrainingConfig:
     """That BERT with its pretraining heads: both, or the masked-token head alone."""
 
-    bert: UniversalBertConfig
-    follows: bool = True
-    tied: bool = True
+    bert: UniversalBertConfig  # the encoder
+    follows: bool = True  # next-sentence prediction, which reads the pooler
+    tied: bool = True  # the masked-token head's matrix is the embedding
 
     def __post_init__(self) -> None:
         if self.follows and not self.bert.pooler:
             raise ConfigError("next-sentence prediction reads the pooler: bert.pooler=False needs follows=False")
+
+    def build(self) -> BertPretraining:
+        from headway.models.bert import BertPretraining
+
+        return BertPretraining(self)
+
+    @property
+    def text(self) -> TextSizes:
+        return self.bert.text.under("bert")
+
+    def check_rows(self, rows: str) -> None:
+        """Raise ConfigError for rows of a masked task that the heads cannot be trained on."""
+        from headway.models.bert import check_rows
+
+        check_rows(rows, follows=self.follows)

@@ -1,4 +1,7 @@
-"""The vision transformer: an image as a sequence of patches (FACTS §14), and its form for small data sets (§15)."""
+"""The vision transformer: an image as a sequence of patches (Dosovitskiy et al. 2021), and Lee et al.'s for small data.
+
+Lee et al. 2021, "Vision Transformer for Small-Size Datasets": shifted patch tokenization and locality self-attention.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError, DataError
+from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import Block, BlockConfig
 from headway.nn.dropout import StochasticDepth
@@ -19,7 +23,7 @@ from headway.nn.linear import xavier_init
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.patches import Grid, PatchEmbedding, Patches, PatchKind, check_images, patch_grid, resize_grid
 from headway.nn.stack import Stack, StackConfig
-from headway.nn.taps import Tap
+from headway.nn.taps import observed
 from headway.ops import NotSelf
 
 Pool = Literal["class", "mean"]
@@ -30,24 +34,24 @@ Start = Literal["paper", "small-data"]
 class VitConfig:
     """Sizes and parts of a vision transformer; the defaults are ViT-B/16's."""
 
-    classes: int
+    classes: int  # how many classes; the data sets it
     image: int | tuple[int, int] = 224  # pixels a side, or height and width
-    channels: int = 3
+    channels: int = 3  # of an image: 3 for colour, 1 for grey and for sound
     patch: int = 16  # pixels a side
-    patches: PatchKind = Patches()
-    width: int = 768
-    layers: int = 12
-    heads: int = 12
-    inner: int = 3072
+    patches: PatchKind = Patches()  # how an image becomes tokens
+    width: int = 768  # features of a token's vector, D
+    layers: int = 12  # blocks in the stack
+    heads: int = 12  # attention heads; they divide the width
+    inner: int = 3072  # features inside the feed-forward network, F
     local: bool = False  # Locality Self-Attention: a learned temperature per head, and no token looks at itself
     pool: Pool = "class"  # what the head reads: a token of its own, or the mean over patches
-    norm: FeatureNorm = LayerNorm(eps=1e-6)
-    activation: Activation = "gelu"
-    qkv_bias: bool = True
+    norm: FeatureNorm = LayerNorm(eps=1e-6)  # the normalisation, with its settings
+    activation: Activation = "gelu"  # of the feed-forward network
+    qkv_bias: bool = True  # biases in the query, key and value projections
     dropout: float = 0.0  # on the input, inside the position-wise network and on what each part adds
-    stochastic_depth: StochasticDepth = StochasticDepth()
+    stochastic_depth: StochasticDepth = StochasticDepth()  # how often a layer's branches are left out in training
     start: Start = "paper"  # initial weights
-    kernel: str = "auto"
+    kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     def __post_init__(self) -> None:
         for name in ("classes", "channels", "patch"):
@@ -99,8 +103,19 @@ class VitConfig:
             stochastic_depth=self.stochastic_depth,
         )
 
+    def build(self) -> Vit:
+        return Vit(self)
 
-class Vit(nn.Module):
+    @property
+    def text(self) -> None:
+        return None
+
+    def fit_weights(self, weights: Mapping[str, Tensor], before: VitConfig) -> dict[str, Tensor]:
+        """The weights of a model of config `before` for a model of this one: fine-tuning at another image size."""
+        return fit_positions(weights, before, self)
+
+
+class Vit(Model):
     """Images -> logits; every patch is a token with a learned position."""
 
     def __init__(self, config: VitConfig) -> None:
@@ -121,23 +136,22 @@ class Vit(nn.Module):
         return self.read(self.features(images))
 
     def logits(self, images: Tensor) -> Tensor:
-        """What `forward` gives, to rounding, and cheaper: the last block is had of the class token alone."""
-        return self.read(self.features(images, first=None if self.class_token is None or self._heard() else 1))
+        """What `forward` returns, to rounding, but faster: the last block computes only the class token.
 
-    def _heard(self) -> bool:
-        """Whether anybody listens to the last block: then it must be had whole, not of the class token alone."""
-        parts = self.stack.blocks[-1].modules() if len(self.stack.blocks) else ()
-        return any(part.listening if isinstance(part, Tap) else getattr(part, "watch", None) for part in parts)
+        Hooks and observers of the last block see all tokens.
+        """
+        whole = self.class_token is None or any(observed(block, inside=True) for block in self.stack.blocks[-1:])
+        return self.read(self.features(images, output_tokens=None if whole else 1))
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) as the stack gives it -> logits (B, classes)."""
         logits: Tensor = self.head(self.summary(hidden_BTD))
         return logits
 
-    def features(self, images: Tensor, *, first: int | None = None) -> Tensor:
+    def features(self, images: Tensor, *, output_tokens: int | None = None) -> Tensor:
         """(B, C, height, width) -> (B, T, D), normalised; the class token's first, then the patches row by row.
 
-        With `first`, of so many tokens alone.
+        With `output_tokens`, only the first so many tokens, (B, output_tokens, D).
         """
         check_images(images, self.channels)
         if images.shape[2:] != self.size:
@@ -146,12 +160,27 @@ class Vit(nn.Module):
         x_BTD = self.patches(images)
         if self.class_token is not None:
             x_BTD = torch.cat([self.class_token.expand(len(x_BTD), 1, -1), x_BTD], 1)
-        hidden: Tensor = self.stack(x_BTD + self.positions, mask=self.mask, first=first)
+        hidden: Tensor = self.stack(x_BTD + self.positions, mask=self.mask, output_tokens=output_tokens)
         return hidden
 
     def summary(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, D): what the head reads."""
         return hidden_BTD.mean(1) if self.class_token is None else hidden_BTD[:, 0]
+
+    @property
+    def grid(self) -> Grid:
+        """Rows and columns of patches."""
+        return patch_grid(self.size, self.patches.patch)
+
+    @property
+    def patch_positions(self) -> Tensor:
+        """The learned positions of the tokens (T, D), the class token's first if there is one."""
+        return self.positions
+
+    reads = frozenset({"images"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(classes=self(inputs.need("images")))
 
 
 @torch.no_grad()

@@ -12,10 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from headway.config import positive
+from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.models.observation import CodeReader, NumberReader, Observing, TokenReader
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
-from headway.nn.cache import Cache
+from headway.nn.cache import KVCache
 from headway.nn.feedforward import FeedForwardConfig
 from headway.nn.linear import xavier_init
 from headway.nn.positions import Rotary
@@ -27,16 +28,16 @@ from headway.ops import Offset, Window
 class WorldConfig:
     """Sizes of a world model and of the policy that learns in it."""
 
-    observation: Observing
-    actions: int
-    width: int = 64
-    layers: int = 2
-    heads: int = 4
-    inner: int = 128
+    observation: Observing  # what the environment shows: tokens, real numbers or images; the data sets its sizes
+    actions: int  # how many actions there are; the environment sets it
+    width: int = 64  # features of a token's vector, D
+    layers: int = 2  # blocks in the stack
+    heads: int = 4  # attention heads; they divide the width
+    inner: int = 128  # features inside the feed-forward network, F
     window: int = 4  # steps it sees, the one at hand included
     clock: int = 0  # steps an episode may have, if the model is to know how many are gone; 0: it is not
     policy: int = 64  # the width of actor and critic
-    dropout: float = 0.0
+    dropout: float = 0.0  # share of features put to 0 in training, at least 0 and below 1
 
     def __post_init__(self) -> None:
         for name in ("actions", "window", "policy"):
@@ -54,8 +55,15 @@ class WorldConfig:
         )
         return StackConfig(layers=self.layers, block=block, context=1, position=Rotary(), causal=True)
 
+    def build(self) -> World:
+        return World(self)
 
-class World(nn.Module):
+    @property
+    def text(self) -> None:
+        return None
+
+
+class World(Model):
     """(observation, action) step by step -> what the heads make next observation, reward and end of."""
 
     scale: Tensor
@@ -101,13 +109,13 @@ class World(nn.Module):
         any_reward, reward, end = self.outcomes(h, after)
         return any_reward.sigmoid() * reward, end
 
-    def start(self, capacity: int) -> Cache:
+    def start(self, capacity: int) -> KVCache:
         """An empty cache for as many steps."""
         return self.stack.empty_cache(capacity)
 
     def extend(
-        self, states_BK: Tensor, actions_BK: Tensor, cache: Cache, ages_BK: Tensor | None = None
-    ) -> tuple[Tensor, Cache]:
+        self, states_BK: Tensor, actions_BK: Tensor, cache: KVCache, ages_BK: Tensor | None = None
+    ) -> tuple[Tensor, KVCache]:
         """More steps -> their features (B, K, D) and the cache after them."""
         offset: Offset = cache.length
         x = self.stack(self._embed(states_BK, actions_BK, ages_BK), mask=self.sight.at(offset), cache=cache)
@@ -123,6 +131,11 @@ class World(nn.Module):
         if isinstance(self.reader, NumberReader):
             first = [judge.entrance for judge in (self.actor, self.critic)]
             self.reader.renormalise(states, moves, first)  # type: ignore[arg-type]
+
+    reads = frozenset({"states", "actions", "ages"})
+
+    def run(self, inputs: ModelInputs) -> ModelOutputs:
+        return ModelOutputs(features=self(inputs.need("states"), inputs.need("actions"), inputs.ages))
 
 
 class Judge(nn.Module):

@@ -25,7 +25,7 @@ Mixture = Literal["interpolated", "accumulated"]
 class Fixed:
     """Every token takes the same number of steps."""
 
-    steps: int = 6
+    steps: int = 6  # how many steps every token takes
 
     def __post_init__(self) -> None:
         positive("halting.steps", self.steps)
@@ -42,11 +42,11 @@ class Adaptive:
     """
 
     steps: int = 12  # the cap, where what is left is spent; tensor2tensor has twice the layers
-    threshold: float = 0.99
+    threshold: float = 0.99  # a token halts when its summed halting probability exceeds this, between 0 and 1
     bias: float = 1.0  # where b begins: at first a token halts at its second step
     ponder: float = 0.01  # the weight of the mean of N + R in the loss
-    halted: Halted = "copied"
-    mixture: Mixture = "interpolated"
+    halted: Halted = "copied"  # whether the state of a halted token stays as it is or is still transformed
+    mixture: Mixture = "interpolated"  # how the states of the steps are combined into the output
 
     def __post_init__(self) -> None:
         positive("halting.steps", self.steps)
@@ -70,10 +70,10 @@ class Pondering:
     remainder: Tensor  # R, 0 until it halts
 
     @classmethod
-    def begin(cls, x_BTD: Tensor, keep_BT: Tensor | None) -> Pondering:
+    def begin(cls, x_BTD: Tensor, real_BT: Tensor | None) -> Pondering:
         """Before the first step."""
         rows = x_BTD.shape[:2]
-        running = torch.ones(rows, dtype=torch.bool, device=x_BTD.device) if keep_BT is None else keep_BT
+        running = torch.ones(rows, dtype=torch.bool, device=x_BTD.device) if real_BT is None else real_BT
         nothing = torch.zeros(rows, dtype=torch.float32, device=x_BTD.device)
         return cls(running.expand(rows), nothing, nothing.long(), nothing)
 
@@ -99,21 +99,27 @@ class Pondering:
 
 
 class Halting(nn.Module):
-    """p = σ(w·x + b) for each token."""
+    """p = σ(w·x + b) for each token, and how outputs are combined under it."""
 
-    def __init__(self, width: int, bias: float) -> None:
+    def __init__(self, width: int, config: Adaptive) -> None:
         super().__init__()
+        self.threshold, self.mixture = config.threshold, config.mixture
+        self.copies = config.halted == "copied"
         self.weight = nn.Parameter(torch.empty(width))
-        self.bias = nn.Parameter(torch.full((), bias))
+        self.bias = nn.Parameter(torch.full((), config.bias))
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, x_BTD: Tensor) -> Tensor:
-        """(B, T, D) -> (B, T), in float32: near the threshold sixteen bits would decide."""
+        """(B, T, D) -> (B, T), in float32: in 16 bits rounding would decide near the threshold."""
         return (x_BTD.float() @ self.weight.float() + self.bias.float()).sigmoid()
 
+    def mix(self, output_BTD: Tensor, state_BTD: Tensor, u_BT: Tensor) -> Tensor:
+        """A token's output after one more step; with u = 0 unchanged."""
+        return mix(output_BTD, state_BTD, u_BT, self.mixture)
 
-def mix(answer_BTD: Tensor, state_BTD: Tensor, u_BT: Tensor, mixture: Mixture) -> Tensor:
-    """What a token hands out, one step further; with u = 0 as it was."""
+
+def mix(output_BTD: Tensor, state_BTD: Tensor, u_BT: Tensor, mixture: Mixture) -> Tensor:
+    """A token's output after one more step of weight u."""
     u = u_BT.unsqueeze(-1).to(state_BTD.dtype)
-    before = answer_BTD if mixture == "accumulated" else (1 - u) * answer_BTD
+    before = output_BTD if mixture == "accumulated" else (1 - u) * output_BTD
     return before + u * state_BTD

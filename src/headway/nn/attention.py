@@ -11,15 +11,16 @@ from torch import Tensor, nn
 from headway import ops
 from headway.config import positive, probability
 from headway.errors import ConfigError
-from headway.nn.attention_record import Kind, Look, Watch
-from headway.nn.beam_cache import Lines, gathered
-from headway.nn.cache import LayerCache
+from headway.nn.attention_record import AttentionRecord, Kind
+from headway.nn.cache import AttendArgs
+from headway.nn.context import NO_CONTEXT, LayerContext
 from headway.nn.linear import FusedLinear
-from headway.nn.positions import Geometry, Shaw
-from headway.nn.taps import Tap
-from headway.ops import Bias, Causal, Lengths, Mask, Offset
+from headway.nn.memory import LayerMemory
+from headway.nn.positions import Shaw
+from headway.nn.taps import ObservableAttention, Tap
+from headway.ops import Bias, Offset
 
-GAIN = 2**-0.5  # of a Xavier start, for what makes queries, keys and values
+GAIN = 2**-0.5  # of the Xavier initialisation of queries, keys and values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,11 +70,8 @@ def split_heads(x_BTD: Tensor, heads: int) -> Tensor:
     return x_BTD.view(rows, steps, heads, width // heads).transpose(1, 2)
 
 
-class _Attention(nn.Module):
-    """What self- and cross-attention share: heads in, weighted values out, taps between.
-
-    `watch`, where it is set, is told of every call after its kernel ran.
-    """
+class _Attention(ObservableAttention):
+    """What self- and cross-attention share: heads in, weighted values out, with taps between."""
 
     kind: Kind
 
@@ -90,64 +88,46 @@ class _Attention(nn.Module):
             config.width, config.width, bias=config.bias if config.out_bias is None else config.out_bias
         )
         self.tap_q, self.tap_k, self.tap_v, self.tap_weights, self.tap_heads = (Tap() for _ in range(5))
-        self.watch: Watch | None = None
 
-    def _attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        mask: Mask | None,
-        bias: Bias | None,
-        offset: Offset,
-        lines: int = 1,
-        own: Lines | None = None,
-    ) -> Tensor:
-        """q (B, H, T, E), k and v (B, G, S, E) -> (B, T, D)."""
-        q, k, v = self.tap_q(q), self.tap_k(k), self.tap_v(v)
-        return self._join(self._mix(q, k, v, mask, bias, offset, lines, own))
+    def _attend(self, args: AttendArgs) -> Tensor:
+        """Attention, heads joined and projected -> (B, T, D)."""
+        if args.hypotheses > 1 and self._tapped():  # hooks see one row for each hypothesis
+            args = args.per_row()
+        args.q, args.k, args.v = self.tap_q(args.q), self.tap_k(args.k), self.tap_v(args.v)
+        return args.as_rows(self._join(self._mix(args)))
 
-    def _mix(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        mask: Mask | None,
-        bias: Bias | None,
-        offset: Offset,
-        lines: int = 1,
-        own: Lines | None = None,
-    ) -> Tensor:
-        """(B, H, T, E): for each head and query, the weighted values."""
-        known: Tensor | None = None
+    def _mix(self, args: AttendArgs) -> Tensor:
+        """The weighted sum of the values for each head and query, (B, H, T, E)."""
+        q, k, v, mask, bias = args.q, args.k, args.v, args.mask, args.bias
+        replaced: Tensor | None = None  # weights that are used as they are, not recomputed by a kernel
         if self.shaw is not None:
-            bias = self.shaw.bias(q, self.scale, offset)
+            bias = self.shaw.bias(q, self.scale, args.offset)
         dropout = self.dropout if self.training else 0.0
         needed = self.shaw is not None and self.shaw.values is not None
-        if needed or self.tap_weights.listening:
+        if needed or self.tap_weights.observed:
             weights = ops.attention_weights(q, k, mask=mask, bias=bias, scale=self.scale)
-            seen, changed = self.tap_weights.passed(weights)
-            needed |= changed
-        if needed:
-            known = seen
-            x = self._combine(F.dropout(seen, dropout), v, offset)
-        else:  # nobody needs the weights, or somebody only looked: the kernel stays as it is
+            weights, changed = self.tap_weights.passed(weights)
+            if needed or changed:
+                replaced = weights
+        if replaced is not None:
+            x = self._combine(F.dropout(replaced, dropout), v, args.offset)
+        else:  # also if a hook only read the weights: the kernel stays the same
             x = ops.attend(q, k, v, mask=mask, bias=bias, scale=self.scale, dropout=dropout, kernel=self.kernel)
-        if self.watch is not None:
-            owned = None if own is None else own.index()
-            look = Look(
-                kind=self.kind, q=q, k=k, v=v, mixed=x, mask=mask, bias=bias, scale=self.scale, offset=offset,
-                lines=lines, owned=owned, known=known,
+        if self.on_attention is not None:
+            record = AttentionRecord(
+                kind=self.kind, q=q, k=k, v=v, output=x, mask=mask, bias=bias, scale=self.scale, offset=args.offset,
+                hypotheses=args.hypotheses, key_index=args.key_index, known_weights=replaced,
             )  # fmt: skip
-            self.watch(look)
+            self.on_attention(record)
         return x
 
     def _join(self, x_BHTE: Tensor) -> Tensor:
         out: Tensor = self.out(self.tap_heads(x_BHTE).transpose(1, 2).flatten(2))
         return out
 
-    def _heard(self) -> bool:
-        return any(tap.listening for tap in (self.tap_q, self.tap_k, self.tap_v, self.tap_weights, self.tap_heads))
+    def _tapped(self) -> bool:
+        """Whether a hook is registered on one of the taps."""
+        return any(tap.observed for tap in (self.tap_q, self.tap_k, self.tap_v, self.tap_weights, self.tap_heads))
 
     def _combine(self, weights_BHTS: Tensor, v_BGSE: Tensor, offset: Offset) -> Tensor:
         """Σ_j weight_ij·v_j, and Shaw's vectors beside the values -> (B, H, T, E)."""
@@ -167,37 +147,22 @@ class SelfAttention(_Attention):
         kv_width = config.groups * config.head_width
         self.qkv = FusedLinear(config.width, (config.width, kv_width, kv_width), bias=config.bias, gain=GAIN)
 
-    def forward(
-        self,
-        x_BTD: Tensor,
-        *,
-        mask: Mask | None = None,
-        geometry: Geometry | None = None,
-        cache: LayerCache | None = None,
-        used: int = 0,
-        first: int | None = None,
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen; `first`: so many look."""
-        geometry = geometry or Geometry()
+    def forward(self, x_BTD: Tensor, context: LayerContext = NO_CONTEXT) -> Tensor:
+        """(B, T, D) -> (B, T, D), or (B, output_tokens, D)."""
+        positions = context.positions
         q, k, v = self.qkv.split(self.qkv(x_BTD))
-        q = geometry.turn(split_heads(q if first is None else q[:, :first], self.heads))
-        k = geometry.turn(split_heads(k, self.groups))
+        q = q if context.output_tokens is None else q[:, : context.output_tokens]
+        q = positions.rotate(split_heads(q, self.heads))
+        k = positions.rotate(split_heads(k, self.groups))
         v = split_heads(v, self.groups)
-        lines = geometry.lines
-        if cache is not None and lines is not None:
-            begin = lines.begin(used)
-            k, v = cache.write(lines.together(k), lines.together(v), begin, begin)
-            if geometry.own is not None and isinstance(mask, Causal) and not self._heard():
-                q = lines.together(q)
-                return self._attend(q, k, v, geometry.own, None, 0, lines.count, lines).view(x_BTD.shape)
-            k, v = lines.own(k), lines.own(v)  # whoever listens, or looks in another way, sees one row a line
-        elif cache is not None:
-            k, v = cache.write(k, v, geometry.offset, used)
-        return self._attend(q, k, v, mask, geometry.bias, geometry.offset)
+        args = AttendArgs(q, k, v, context.mask, positions.bias, positions.offset)
+        if context.cache is not None:
+            args = context.cache.update(args)
+        return self._attend(args)
 
 
 class CrossAttention(_Attention):
-    """Queries from the decoder, keys and values from a memory; no positions, which mean nothing between two texts."""
+    """Queries from the decoder, keys and values from a memory; no positions: two texts have no distance."""
 
     kind: Kind = "cross"
 
@@ -214,19 +179,12 @@ class CrossAttention(_Attention):
         k, v = self.kv.split(self.kv(memory_BSD))
         if torch.is_grad_enabled():
             return split_heads(k, self.groups), split_heads(v, self.groups)
-        # Read at every step of a search: once in the order they are read in.
+        # Every step of a search reads them: stored once in the order in which they are read.
         return split_heads(k, self.groups).contiguous(), split_heads(v, self.groups).contiguous()
 
-    def forward(self, x_BTD: Tensor, kv: tuple[Tensor, Tensor], *, mask: Mask | None = None, lines: int = 1) -> Tensor:
-        """(B, T, D) -> (B, T, D); each source's keys and values serve `lines` rows side by side."""
-        q_BHTE = split_heads(self.q(x_BTD), self.heads)
-        if lines == 1:
-            return self._attend(q_BHTE, *kv, mask, None, 0)
-        if self._heard():  # whoever listens sees one row a line, as without lines
-            rows = tuple(each.repeat_interleave(lines, 0) for each in kv)
-            mask = Lengths(mask.lengths.repeat_interleave(lines)) if isinstance(mask, Lengths) else mask
-            return self._attend(q_BHTE, rows[0], rows[1], mask, None, 0)
-        return self._attend(gathered(q_BHTE, lines), *kv, mask, None, 0, lines).view(x_BTD.shape)
+    def forward(self, x_BTD: Tensor, memory: LayerMemory) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        return self._attend(memory.attend_args(split_heads(self.q(x_BTD), self.heads)))
 
 
 class ShawTables(nn.Module):

@@ -1,7 +1,7 @@
-"""One call of an attention as whoever watches it is told: what went into the kernel, and what came out.
+"""The record of one attention call, as `on_attention` observers get it: the kernel's inputs and its output.
 
-An attention whose `watch` is set calls it after its kernel, which runs as it always does. What the kernel keeps to
-itself, scores and weights, is computed here from the same queries and keys when it is asked for.
+The kernel runs as it does without an observer. What it does not return, scores and weights, is computed here from the
+same queries and keys when it is asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from headway import ops
-from headway.nn.beam_cache import apart
+from headway.nn.beam_cache import split_hypotheses
 from headway.ops import Bias, Mask, Offset
 from headway.ops.mask_structure import MarkedTokens
 
@@ -23,8 +23,8 @@ Index = Tensor | None  # which heads or queries; None: all
 
 
 @dataclass(frozen=True, slots=True)
-class Far:
-    """What global tokens look with: queries (B, H, N, E) of their own, keys and values of all (B, H, S, E)."""
+class GlobalRecord:
+    """Longformer's global tokens: their own queries (B, H, N, E), and keys and values (B, H, S, E) for them."""
 
     q: Tensor
     k: Tensor
@@ -34,46 +34,46 @@ class Far:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """q (N, H, L·T, E) over k and v (N, G, S, E): L lines of a search share the keys of each of N rows, mostly 1.
+class AttentionRecord:
+    """q (N, H, L·T, E) over k and v (N, G, S, E): L hypotheses of a beam search share the keys of each of N rows.
 
-    What the methods give has one row a line: B = N·L.
+    What the methods return has one row for each hypothesis: B = N·L. Outside a beam search L is 1.
     """
 
     kind: Kind
     q: Tensor
     k: Tensor
     v: Tensor
-    mixed: Tensor  # (N, H, L·T, W): what the kernel gave
+    output: Tensor  # (N, H, L·T, W): the kernel's
     mask: Mask | None = None
     bias: Bias | None = None
     scale: float | Tensor = 1.0
     offset: Offset = 0  # the position of the first query
-    lines: int = 1
-    owned: Tensor | None = None  # (B, positions): which keys are a line's own; None: all, in their order
-    far: Far | None = None
-    known: Tensor | None = None  # weights (B, H, T, S) that there were without computing them here
-    energies: Tensor | None = None  # their scores (B, H, T, S)
+    hypotheses: int = 1
+    key_index: Tensor | None = None  # (B, positions): which keys are a hypothesis's own; None: all, in their order
+    global_tokens: GlobalRecord | None = None
+    known_weights: Tensor | None = None  # (B, H, T, S), where the attention computed them itself
+    known_scores: Tensor | None = None  # (B, H, T, S), likewise
 
     @property
     def queries(self) -> int:
         """T."""
-        return self.q.shape[2] // self.lines
+        return self.q.shape[2] // self.hypotheses
 
     def weights(self, heads: Index = None, queries: Index = None) -> Tensor:
-        """(B, h, t, S): the weights of these heads and queries; a line of a search sees its own keys."""
-        if self.known is not None:
-            return _part(self.known, heads, queries)
+        """(B, h, t, S): the weights of these heads and queries; a hypothesis's over its own keys."""
+        if self.known_weights is not None:
+            return _part(self.known_weights, heads, queries)
         return self._recomputed(ops.weights_of, heads, queries)
 
     def scores(self, heads: Index = None, queries: Index = None) -> Tensor:
-        """(B, h, t, S): what the softmax was given, -inf where the mask forbids."""
-        if self.energies is not None:
-            return _part(self.energies, heads, queries)
+        """(B, h, t, S): the input of the softmax, -inf where the mask forbids."""
+        if self.known_scores is not None:
+            return _part(self.known_scores, heads, queries)
         return self._recomputed(ops.scores_of, heads, queries)
 
     def position_term(self, heads: Index = None, queries: Index = None) -> Tensor | None:
-        """(B or 1, h, t, S): what a bias (ALiBi, T5, Shaw) added to the scores; None without one."""
+        """(B or 1, h, t, S): the bias (ALiBi, T5, Shaw) that was added to the scores; None without one."""
         if self.bias is None:
             return None
         device = self.q.device
@@ -81,24 +81,24 @@ class Look:
         queries = torch.arange(self.queries, device=device) if queries is None else queries
         return ops.bias_of(self.bias, self.q.shape[0], heads, queries, self.k.shape[2])
 
-    def seeking(self, heads: Index = None, queries: Index = None) -> Tensor:
-        """(B, h, t, E): the queries, a global token's its own."""
-        q = self.q if self.far is None else self.far.marked.scatter(self.q, self.far.q)
-        return _part(self._apart(q), heads, queries)
+    def query_vectors(self, heads: Index = None, queries: Index = None) -> Tensor:
+        """(B, h, t, E): the queries; a global token's are its own."""
+        q = self.q if self.global_tokens is None else self.global_tokens.marked.scatter(self.q, self.global_tokens.q)
+        return _part(self._split(q), heads, queries)
 
-    def found(self, heads: Index = None, queries: Index = None) -> Tensor:
-        """(B, h, t, W): what the kernel gave."""
-        return _part(self._apart(self.mixed), heads, queries)
+    def head_outputs(self, heads: Index = None, queries: Index = None) -> Tensor:
+        """(B, h, t, W): the kernel's output."""
+        return _part(self._split(self.output), heads, queries)
 
-    def fresh(self, x_NGSE: Tensor, heads: Index = None) -> Tensor:
-        """Keys or values for each of these heads. Of a self-attention those this call added, (B, h, T, E), else all.
+    def added_keys(self, x_NGSE: Tensor, heads: Index = None) -> Tensor:
+        """Keys or values for each of these heads: in self-attention those that this call added, (B, h, T, E).
 
-        What a cross-attention looks at is as it stands, (N, h, S, E).
+        In cross-attention all of them, (N, h, S, E).
         """
         if self.kind == "self":
-            if self.owned is not None:
-                index = self.owned[:, -self.queries :]
-                row = torch.arange(len(index), device=index.device).div(self.lines, rounding_mode="floor")
+            if self.key_index is not None:
+                index = self.key_index[:, -self.queries :]
+                row = torch.arange(len(index), device=index.device).div(self.hypotheses, rounding_mode="floor")
                 x_NGSE = x_NGSE.transpose(1, 2)[row.unsqueeze(1), index].transpose(1, 2)
             else:
                 x_NGSE = _window(x_NGSE, self.offset, self.queries)
@@ -108,23 +108,23 @@ class Look:
 
     def _recomputed(self, compute: Callable[..., Tensor], heads: Index, queries: Index) -> Tensor:
         inside = queries
-        if queries is not None and self.lines > 1:
-            first = torch.arange(self.lines, device=queries.device) * self.queries
+        if queries is not None and self.hypotheses > 1:
+            first = torch.arange(self.hypotheses, device=queries.device) * self.queries
             inside = (first.unsqueeze(1) + queries).flatten()
-        found = compute(self.q, self.k, mask=self.mask, bias=self.bias, scale=self.scale, heads=heads, queries=inside)
-        if self.far is not None:
-            far = compute(self.far.q, self.far.k, mask=self.far.mask, scale=self.scale, heads=heads)
-            found = _put(found, far, self.far.marked, self.queries, queries)
-        found = self._apart(found)
-        if self.owned is not None:
-            found = found.gather(3, self.owned[:, None, None].expand(*found.shape[:3], -1))
-        return found
+        computed = compute(
+            self.q, self.k, mask=self.mask, bias=self.bias, scale=self.scale, heads=heads, queries=inside
+        )
+        tokens = self.global_tokens
+        if tokens is not None:
+            theirs = compute(tokens.q, tokens.k, mask=tokens.mask, scale=self.scale, heads=heads)
+            computed = _put(computed, theirs, tokens.marked, self.queries, queries)
+        computed = self._split(computed)
+        if self.key_index is not None:
+            computed = computed.gather(3, self.key_index[:, None, None].expand(*computed.shape[:3], -1))
+        return computed
 
-    def _apart(self, x: Tensor) -> Tensor:
-        return x if self.lines == 1 else apart(x, self.lines)
-
-
-Watch = Callable[[Look], None]
+    def _split(self, x: Tensor) -> Tensor:
+        return x if self.hypotheses == 1 else split_hypotheses(x, self.hypotheses)
 
 
 def _part(x_BHTE: Tensor, heads: Index, queries: Index) -> Tensor:
@@ -142,12 +142,12 @@ def _window(x_BGSE: Tensor, offset: Offset, count: int) -> Tensor:
 
 
 def _put(near: Tensor, far: Tensor, marked: MarkedTokens, count: int, queries: Index) -> Tensor:
-    """`near` with the rows of global tokens replaced, of those queries that were asked for."""
+    """`near` with the rows of global tokens replaced by `far`, for the queries that are wanted."""
     if queries is None:
         return marked.scatter(near, far)
     slot = torch.full((count,), -1, device=near.device)
     slot[queries] = torch.arange(len(queries), device=near.device)
-    asked = slot[marked.positions] >= 0
-    rows, slots, places = marked.rows[asked], marked.slots[asked], slot[marked.positions[asked]]
+    wanted = slot[marked.positions] >= 0
+    rows, slots, places = marked.rows[wanted], marked.slots[wanted], slot[marked.positions[wanted]]
     new = far.transpose(1, 2)[rows, slots]
     return near.transpose(1, 2).index_put((rows, places), new).transpose(1, 2)

@@ -1,8 +1,7 @@
-"""The transformer block: attention, cross-attention where there is a memory, and the position-wise network."""
+"""The transformer block: self-attention, cross-attention in a decoder, and the feed-forward network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
@@ -11,13 +10,11 @@ from torch import Tensor, nn
 from headway.config import probability
 from headway.errors import ConfigError
 from headway.nn.attention import AttentionConfig, CrossAttention
-from headway.nn.cache import LayerCache
+from headway.nn.context import NO_CONTEXT, LayerContext
 from headway.nn.dropout import Dropout, DropPath
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
 from headway.nn.norms import LayerNorm, Norm
-from headway.nn.positions import Geometry
 from headway.nn.taps import Tap
-from headway.ops import Mask
 
 Residual = Literal["none", "residual", "dense"]
 Place = Literal["pre", "post"]
@@ -32,7 +29,7 @@ class BlockConfig:
     norm: Norm | None = LayerNorm()
     place: Place = "post"  # post: norm(x + f(x)), the 2017 paper; pre: x + f(norm(x)), GPT-2
     residual: Residual = "residual"
-    dropout: float = 0.0  # on what each part adds
+    dropout: float = 0.0  # on the output of each part
     cross: bool = False
 
     def __post_init__(self) -> None:
@@ -41,18 +38,18 @@ class BlockConfig:
         if self.residual not in get_args(Residual):
             raise ConfigError(f"residual={self.residual!r}, allowed: {', '.join(get_args(Residual))}")
         probability("dropout", self.dropout)
-        norm: object = self.norm  # whoever writes Python may hand in anything
+        norm: object = self.norm  # types are not checked at run time
         if norm is not None and not isinstance(norm, Norm):
             raise ConfigError(f"norm={norm!r}, allowed: None, LayerNorm, RMSNorm, BatchNorm")
         if self.cross and self.feedforward is not None and self.feedforward.neighbours:
-            raise ConfigError(f"neighbours={self.feedforward.neighbours}: in a decoder they would be the future")
+            raise ConfigError(f"neighbours={self.feedforward.neighbours}: a decoder must not see later tokens")
 
 
 class Block(nn.Module):
     """Self-attention, cross-attention (if any), feed-forward (if any), each normalised and added to the stream.
 
-    "dense" residuals join whole blocks and live in the stack; inside the block they mean no addition. `drop_path` is
-    how often what a part adds is left out for a whole sample.
+    "dense" residuals connect whole blocks, in the stack; inside the block nothing is added then. `drop_path` is the
+    probability with which a part's output is dropped for a whole sample.
     """
 
     def __init__(self, config: BlockConfig, *, drop_path: float = 0.0) -> None:
@@ -61,7 +58,7 @@ class Block(nn.Module):
         self.pre = config.place == "pre"
         self.adds = config.residual == "residual"
         self.attention = config.attention.build()
-        # Relative positions are the self-attention's alone: between two texts a distance means nothing.
+        # Relative positions are for self-attention only: between two texts a distance means nothing.
         self.cross = CrossAttention(replace(config.attention, shaw=None)) if config.cross else None
         self.feedforward = FeedForward(width, config.feedforward) if config.feedforward else None
 
@@ -76,57 +73,30 @@ class Block(nn.Module):
         self.tap_resid_in, self.tap_resid_out = Tap(), Tap()
         self.tap_attn_out, self.tap_cross_out, self.tap_mlp_out = Tap(), Tap(), Tap()
 
-    def forward(
-        self,
-        x_BTD: Tensor,
-        *,
-        mask: Mask | None = None,
-        geometry: Geometry | None = None,
-        cache: LayerCache | None = None,
-        used: int = 0,
-        memory: tuple[Tensor, Tensor] | None = None,
-        memory_mask: Mask | None = None,
-        lines: int = 1,
-        keep_BT: Tensor | None = None,
-        first: int | None = None,
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D); `memory` holds the cross-attention's keys and values (B / lines, G, S, E).
-
-        With `first` only so many tokens go on, (B, first, D): they look at all.
-        """
-
-        def attention(y: Tensor) -> Tensor:
-            looked = self.attention(y, mask=mask, geometry=geometry, cache=cache, used=used, first=first)
-            return self.tap_attn_out(looked)
-
+    def forward(self, x_BTD: Tensor, context: LayerContext = NO_CONTEXT) -> Tensor:
+        """(B, T, D) -> (B, T, D), or (B, output_tokens, D). Raises ConfigError if cross-attention has no memory."""
+        real_BT, first = context.real_BT, context.output_tokens
         x = self.tap_resid_in(x_BTD)
-        x = self._join(x, attention, self.attention_norm, keep_BT, first)
+        y = self.attention(self._before(x, self.attention_norm, real_BT), context)
+        x = self._add(x if first is None else x[:, :first], self.tap_attn_out(y), self.attention_norm, real_BT)
         if self.cross is not None:
-            if memory is None:
-                raise ConfigError("a block with cross-attention was given no memory to look at")
-            look = self.cross
-
-            def cross(y: Tensor) -> Tensor:
-                return self.tap_cross_out(look(y, memory, mask=memory_mask, lines=lines))
-
-            x = self._join(x, cross, self.cross_norm, keep_BT)
+            if context.memory is None:
+                raise ConfigError("a block with cross-attention needs a memory, got none")
+            y = self.cross(self._before(x, self.cross_norm, real_BT), context.memory)
+            x = self._add(x, self.tap_cross_out(y), self.cross_norm, real_BT)
         if self.feedforward is not None:
-            think = self.feedforward
-            x = self._join(x, lambda y: self.tap_mlp_out(think(y, keep_BT)), self.feedforward_norm, keep_BT)
+            y = self.feedforward(self._before(x, self.feedforward_norm, real_BT), real_BT)
+            x = self._add(x, self.tap_mlp_out(y), self.feedforward_norm, real_BT)
         return self.tap_resid_out(x)
 
-    def _join(
-        self,
-        x: Tensor,
-        part: Callable[[Tensor], Tensor],
-        norm: nn.Module | None,
-        keep_BT: Tensor | None,
-        first: int | None = None,
-    ) -> Tensor:
-        y = part(norm(x, keep_BT) if norm is not None and self.pre else x)
+    def _before(self, x: Tensor, norm: nn.Module | None, real_BT: Tensor | None) -> Tensor:
+        """The input of a part: normalised, in a pre-norm block."""
+        return norm(x, real_BT) if norm is not None and self.pre else x
+
+    def _add(self, x: Tensor, y: Tensor, norm: nn.Module | None, real_BT: Tensor | None) -> Tensor:
+        """The residual stream x with a part's output y added; normalised, in a post-norm block."""
         if self.training:
             y = self.dropout(y)
             y = y if self.drop_path is None else self.drop_path(y)
-        kept = x if first is None else x[:, :first]
-        x = kept + y if self.adds else y
-        return norm(x, keep_BT) if norm is not None and not self.pre else x
+        x = x + y if self.adds else y
+        return norm(x, real_BT) if norm is not None and not self.pre else x

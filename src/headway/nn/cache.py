@@ -1,33 +1,63 @@
-"""What a decoder remembers: keys and values in buffers that are written in place.
+"""The KV cache of a decoder: keys and values in buffers that are written in place.
 
-A `Cache` is a handle: `extend` and `select` on a model hand back a new one and spend the old one.
+A cache is a handle: a model's `extend` and `select` return a new one and invalidate the old one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from headway.errors import ShapeError
-from headway.nn.beam_cache import Lines, sources
-from headway.ops import Offset
-from headway.ops.kernels import gathered
+from headway.ops import Bias, Listed, Mask, Offset
 
 
 @dataclass(slots=True)
-class LayerCache:
+class AttendArgs:
+    """The arguments of one `ops.attend`: queries (B, H, T, E) over keys and values (B, G, S, E)."""
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    mask: Mask | None = None
+    bias: Bias | None = None
+    offset: Offset = 0  # the position of the first query
+
+    @property
+    def hypotheses(self) -> int:
+        """Of a beam search: how many share a row of keys; their queries are adjacent in T. See `beam_cache`."""
+        return 1
+
+    @property
+    def key_index(self) -> Tensor | None:
+        """(B, positions): which of the shared keys are each hypothesis's own; None: all."""
+        return None
+
+    def per_row(self) -> AttendArgs:
+        """The same attention with a row of keys and values for each row of queries."""
+        return self
+
+    def as_rows(self, x_BTD: Tensor) -> Tensor:
+        """The attention's output with a row for each row of its input."""
+        return x_BTD
+
+
+@dataclass(slots=True)
+class KVBuffers:
     """The keys and values (B, G, capacity, E) of one layer. Buffers double when they are full."""
 
     capacity: int
     k: Tensor | None = None
     v: Tensor | None = None
     spare: list[Tensor] = field(default_factory=list)
-    lined: bool = False  # then a position's heads lie side by side, not a head's positions: so lines read and write
+    position_major: bool = False  # in memory all heads of a position are adjacent, not all positions of a head
 
     def write(self, k: Tensor, v: Tensor, at: Offset, used: int) -> tuple[Tensor, Tensor]:
-        """Put new keys and values (B, G, K, E) at position `at`; all of them up to `used` + K come back."""
+        """Put new keys and values (B, G, K, E) at position `at`; returns all of them up to `used` + K."""
         end = used + k.shape[2]
         if k.requires_grad or v.requires_grad:
             k, v = k.detach(), v.detach()
@@ -61,7 +91,7 @@ class LayerCache:
             self.capacity *= 2
         rows, groups, held, width = buffer.shape
         # Zeros, not empty: a slot that no query may see still meets a weight of 0, and 0·NaN is NaN.
-        if self.lined:
+        if self.position_major:
             grown = buffer.new_zeros(rows, self.capacity, groups, width).transpose(1, 2)
         else:
             grown = buffer.new_zeros(rows, groups, self.capacity, width)
@@ -69,22 +99,19 @@ class LayerCache:
         self.spare = []
         return grown
 
-    def reach(self, end: int, rows: int) -> tuple[Tensor, Tensor]:
-        """The buffers of so many rows, which something was written to before, with room up to `end`."""
+    def grow(self, end: int) -> None:
+        """Move to new buffers with room for `end` positions."""
+        if self.k is not None and self.v is not None:
+            self.k, self.v = self._grown(self.k, end), self._grown(self.v, end)
+
+    def reserve(self, end: int, rows: int) -> tuple[Tensor, Tensor]:
+        """The buffers, which have been written to before with as many rows, with room for `end` positions."""
         if self.k is None or self.v is None:
-            raise ShapeError("a cache that nothing was written to has no buffers yet")
+            raise ShapeError("the cache is empty: nothing was written to it yet")
         self._check(rows, self.k)
         if end > self.k.shape[2]:
             self.k, self.v = self._grown(self.k, end), self._grown(self.v, end)
         return self.k, self.v
-
-    def part(self, lines: Lines) -> None:
-        """Make room for lines, in the order in which they are read where they are enough to be read by lists."""
-        self.capacity = lines.begin(max(self.capacity, lines.shared))
-        if self.k is not None and self.v is not None and self.k.is_cpu:
-            self.lined = gathered.preferred_layout(len(lines.places), self.k.shape[1]) == "positions"
-            if self.lined:
-                self.k, self.v = self._grown(self.k, self.capacity), self._grown(self.v, self.capacity)
 
     def select(self, rows_B: Tensor) -> None:
         """Keep these rows, in this order: through a second buffer when the number of rows stays."""
@@ -100,92 +127,97 @@ class LayerCache:
 
 
 @dataclass(frozen=True, slots=True)
-class Cache:
-    """The caches of a stack's layers and how much of them is filled."""
+class LayerCache:
+    """One layer's buffers during one forward pass, and where this pass writes to them."""
 
-    layers: tuple[LayerCache, ...]
+    buffers: KVBuffers
+    at: Offset  # where the new keys go
+    used: int  # positions before them
+
+    @property
+    def hypotheses(self) -> int:
+        """Of a beam search: how many share a row of the buffers."""
+        return 1
+
+    @property
+    def visible(self) -> Listed | None:
+        """Which of the shared keys each hypothesis may see; None: all."""
+        return None
+
+    def update(self, args: AttendArgs) -> AttendArgs:
+        """Write this pass's keys and values; the queries attend over all keys so far."""
+        k, v = self.buffers.write(args.k, args.v, self.at, self.used)
+        return AttendArgs(args.q, k, v, args.mask, args.bias, args.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class KVCache:
+    """The buffers of a stack's layers and how much of them is filled."""
+
+    layers: tuple[KVBuffers, ...]
     length: Offset = 0  # tokens seen: a number while all rows agree, (B,) once they differ
-    used: int = 0  # an upper bound on `length` that needs no look at the device
-    fixed: bool = False  # shapes that never change, as a captured graph needs: the whole buffer is always attended to
-    parts: bool = False  # whether rows that are repeated become lines of one row
-    lines: Lines | None = None
+    used: int = 0  # an upper bound on `length` that needs no synchronisation with the device
 
     @classmethod
-    def empty(cls, layers: int, capacity: int, *, parts: bool = False) -> Cache:
-        """A cache for this many layers; its buffers are made by the first write."""
-        return cls(tuple(LayerCache(max(capacity, 1)) for _ in range(layers)), parts=parts)
+    def empty(cls, layers: int, capacity: int) -> Self:
+        """A cache for this many layers; its buffers are allocated by the first write."""
+        return cls(tuple(KVBuffers(max(capacity, 1)) for _ in range(layers)))
 
     def before(self, count: int) -> int:
         """How many positions of the buffers lie before `count` new ones."""
-        return self.layers[0].capacity - count if self.fixed and self.layers else self.used
+        return self.used
 
-    def fix(self, rows: int, groups: int, width: int, like: Tensor) -> Cache:
-        """The same with room for its whole capacity from the start and the length, one for all rows, on the device."""
+    def layer_caches(self, count: int) -> Sequence[LayerCache]:
+        """One for each layer, to write `count` new tokens with."""
+        used = self.before(count)
+        return [LayerCache(buffers, self.length, used) for buffers in self.layers]
+
+    def static(self, rows: int, groups: int, width: int, like: Tensor) -> StaticKVCache:
+        """The same capacity, allocated at once, with the length (one for all rows) on the device."""
         for layer in self.layers:
             layer.k, layer.v = (like.new_zeros(rows, groups, layer.capacity, width) for _ in range(2))
-        return Cache(self.layers, torch.zeros((), dtype=torch.long, device=like.device), 0, fixed=True)
+        return StaticKVCache(self.layers, torch.zeros((), dtype=torch.long, device=like.device))
 
-    def advanced(self, count: int, counts_B: Tensor | None = None) -> Cache:
+    def advanced(self, count: int, counts_B: Tensor | None = None) -> Self:
         """After `count` more tokens, of which only `counts_B` are real where rows differ."""
-        if self.fixed:
-            assert isinstance(self.length, Tensor)
-            self.length.add_(count)
-            return self
-        lines = self.lines and self.lines.grown()
         length = self.length + (count if counts_B is None else counts_B)
-        return replace(self, length=length, used=self.used + count, lines=lines)
+        return replace(self, length=length, used=self.used + count)
 
-    def ready(self, count: int, counts_B: Tensor | None = None) -> Cache:
-        """The same for `count` tokens a row: lines take one at a time, and all alike."""
-        return self if self.lines is None or (count == 1 and counts_B is None) else self._apart()
+    def ready(self, count: int, counts_B: Tensor | None = None) -> Self:
+        """The same in a form that takes `count` tokens for each row, of which `counts_B` are real."""
+        return self
 
-    def select(self, rows_B: Tensor) -> Cache:
+    def select(self, rows_B: Tensor) -> Self:
         """These rows, in this order."""
-        if self._as_they_are(rows_B):
-            return self
-        together = self._together(rows_B)
-        if together is not None:
-            return together
-        cache = self._apart()
-        for layer in cache.layers:
-            layer.select(rows_B)
-        ragged = isinstance(cache.length, Tensor) and cache.length.ndim > 0
-        return replace(cache, length=cache.length[rows_B]) if ragged else cache  # type: ignore[index]
+        return self if self._keeps(rows_B) else self._gathered(rows_B)
 
-    def _as_they_are(self, rows_B: Tensor) -> bool:
-        """Whether all rows stay where they are; not on a GPU, where to look is to wait."""
+    def _rows(self) -> int | None:
+        """How many rows the buffers hold; None before the first write."""
         held = self.layers[0].k if self.layers else None
-        if held is None or rows_B.device.type != "cpu":
+        return None if held is None else len(held)
+
+    def _keeps(self, rows_B: Tensor) -> bool:
+        """Whether all rows stay where they are. On a GPU the answer would need a synchronisation: not known there."""
+        count = self._rows()
+        if count is None or rows_B.device.type != "cpu":
             return False
-        count = len(held) * (self.lines.count if self.lines else 1)
         return len(rows_B) == count and torch.equal(rows_B, torch.arange(count))
 
-    def _together(self, rows_B: Tensor) -> Cache | None:
-        """These rows as lines of the rows they come from, if they can be."""
-        if not (self.parts and self.used and isinstance(self.length, int)):
-            return None
-        before = self.lines.count if self.lines else 1
-        found = sources(rows_B, before)
-        if found is None or found[1] == 1 or (self.lines and found[1] != before):
-            return None
-        kept, count = found
-        held = self.layers[0].k if self.layers else None
-        if held is None or not torch.equal(kept, torch.arange(len(held))):
-            for layer in self.layers:
-                layer.select(kept)
-        if self.lines is not None:
-            return replace(self, lines=self.lines.select(rows_B))
-        lines = Lines.parted(len(kept), count, self.used)
+    def _gathered(self, rows_B: Tensor) -> Self:
         for layer in self.layers:
-            layer.part(lines)
-        return replace(self, lines=lines)
+            layer.select(rows_B)
+        ragged = isinstance(self.length, Tensor) and self.length.ndim > 0
+        return replace(self, length=self.length[rows_B]) if ragged else self  # type: ignore[index]
 
-    def _apart(self) -> Cache:
-        """The same with a row for each line."""
-        if self.lines is None:
-            return self
-        for layer in self.layers:
-            if layer.k is not None and layer.v is not None:
-                layer.k, layer.v, layer.spare = self.lines.own(layer.k), self.lines.own(layer.v), []
-            layer.lined = False
-        return replace(self, lines=None)
+
+@dataclass(frozen=True, slots=True)
+class StaticKVCache(KVCache):
+    """Buffers whose shapes never change, as a captured CUDA graph needs: all of them is always attended to."""
+
+    def before(self, count: int) -> int:
+        return self.layers[0].capacity - count if self.layers else self.used
+
+    def advanced(self, count: int, counts_B: Tensor | None = None) -> Self:
+        assert isinstance(self.length, Tensor)
+        self.length.add_(count)
+        return self

@@ -55,8 +55,8 @@ class StochasticDepth:
     Huang et al. 2016 and timm grow it; the official code of ViT for small data has one rate for all layers.
     """
 
-    rate: float = 0.0
-    growth: Growth = "linear"
+    rate: float = 0.0  # the chance to leave a branch out, at least 0 and below 1
+    growth: Growth = "linear"  # linear: from 0 in the first layer to the rate in the last; constant: the rate in all
 
     def __post_init__(self) -> None:
         probability("rate", self.rate)

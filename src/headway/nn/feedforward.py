@@ -1,4 +1,4 @@
-"""The position-wise network between attentions, and its activations."""
+"""The position-wise feed-forward network, and its activations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.nn.dropout import Dropout
-from headway.nn.linear import FusedLinear
+from headway.nn.linear import FusedLinear, linear_gelu, linear_relu
 
 Activation = Literal["relu", "leaky_relu", "gelu", "gelu_tanh", "silu", "swiglu"]
 
 _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
-    "leaky_relu": F.leaky_relu,  # slope 0.01, torch's and so the deck's
+    "leaky_relu": F.leaky_relu,  # slope 0.01, torch's default
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,
@@ -27,7 +27,7 @@ _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 def activation_function(name: Activation) -> Callable[[Tensor], Tensor]:
-    """The function of a name; swiglu's is the one inside its gate."""
+    """The function of this name; for swiglu the one inside its gate."""
     return F.silu if name == "swiglu" else _FUNCTIONS[name]
 
 
@@ -39,7 +39,7 @@ class FeedForwardConfig:
     activation: Activation = "relu"
     bias: bool = True
     dropout: float = 0.0  # after the activation; the 2017 paper has none there
-    neighbours: int = 0  # on each side, joined feature by feature before: a separable convolution; encoders only
+    neighbours: int = 0  # tokens on each side in a depthwise convolution before it; encoders only
 
     def __post_init__(self) -> None:
         positive("inner", self.inner)
@@ -49,40 +49,59 @@ class FeedForwardConfig:
             raise ConfigError(f"activation={self.activation!r}, allowed: {', '.join(get_args(Activation))}")
 
 
+FusedActivation = Callable[[nn.Module, Tensor], Tensor]
+
+
 class FeedForward(nn.Module):
     """down(activation(up(x)))."""
 
     def __init__(self, width: int, config: FeedForwardConfig) -> None:
         super().__init__()
         self.gated = config.activation == "swiglu"
-        self.function = activation_function(config.activation)
+        self.activation = _swiglu if self.gated else activation_function(config.activation)
+        self.fused = _fused(config)
         parts = (config.inner, config.inner) if self.gated else (config.inner,)
         self.up = FusedLinear(width, parts, bias=config.bias)  # swiglu: gate, then value
         self.down = nn.Linear(config.inner, width, bias=config.bias)
         self.dropout = Dropout(config.dropout)
-        self.taps = nn.Parameter(torch.empty(2 * config.neighbours + 1, width)) if config.neighbours else None
-        if self.taps is not None:
-            nn.init.normal_(self.taps, std=0.5 * len(self.taps) ** -0.5)
+        # Weights files have `neighbour_weights` under this key.
+        self.register_parameter(
+            "taps", nn.Parameter(torch.empty(2 * config.neighbours + 1, width)) if config.neighbours else None
+        )
+        if self.neighbour_weights is not None:
+            nn.init.normal_(self.neighbour_weights, std=0.5 * len(self.neighbour_weights) ** -0.5)
 
-    def forward(self, x: Tensor, keep_BT: Tensor | None = None) -> Tensor:
-        """(…, D) -> (…, D); with neighbours (B, T, D), of which `keep_BT` are real."""
-        if self.taps is not None:
-            x = x + self._near(x if keep_BT is None else x * keep_BT.unsqueeze(-1), self.taps)
-        if self.gated:
-            gate, x = self.up(x).chunk(2, -1)
-            x = self.function(gate) * x
-        elif self.function is F.relu and hasattr(self.up, "then_relu"):  # what somebody put in its place may have none
-            x = self.up.then_relu(x)
-        elif self.function is F.gelu and isinstance(self.up, FusedLinear) and not self.dropout.p:
-            x = self.up.gelu(x)  # with dropout torch's own is as good: compiled, both are one pass
-        else:
-            x = self.function(self.up(x))
+    @property
+    def neighbour_weights(self) -> nn.Parameter | None:
+        """The kernel (K, D) of the depthwise convolution over neighbours; None without."""
+        return self._parameters["taps"]
+
+    def forward(self, x: Tensor, real_BT: Tensor | None = None) -> Tensor:
+        """(…, D) -> (…, D); with neighbours (B, T, D), of which `real_BT` says what is not padding."""
+        if self.neighbour_weights is not None:
+            x = x + _depthwise(x if real_BT is None else x * real_BT.unsqueeze(-1), self.neighbour_weights)
+        x = self.activation(self.up(x)) if self.fused is None else self.fused(self.up, x)
         x = self.down(self.dropout(x) if self.training else x)
         return x
 
-    def _near(self, x_BTD: Tensor, taps_KD: Tensor) -> Tensor:
-        """Σ_k tap_k·x_(i+k) over the neighbours on both sides and the token itself; none beyond the ends."""
-        reach, count = len(taps_KD) // 2, x_BTD.shape[1]
-        padded = F.pad(x_BTD, (0, 0, reach, reach))
-        parts = [padded[:, k : k + count] * tap for k, tap in enumerate(taps_KD)]
-        return torch.stack(parts).sum(0)
+
+def _fused(config: FeedForwardConfig) -> FusedActivation | None:
+    """Up-projection and activation as one operation, for the activations that have one."""
+    if config.activation == "relu":
+        return linear_relu
+    # Beside dropout torch's own GELU is as fast: compiled, both are one pass.
+    return linear_gelu if config.activation == "gelu" and not config.dropout else None
+
+
+def _swiglu(x: Tensor) -> Tensor:
+    """(…, 2·inner), the gate before the value -> (…, inner)."""
+    gate, value = x.chunk(2, -1)
+    return F.silu(gate) * value
+
+
+def _depthwise(x_BTD: Tensor, weights_KD: Tensor) -> Tensor:
+    """Σ_k weight_k·x_(i+k) over the neighbours on both sides and the token itself; zeros beyond the ends."""
+    reach, count = len(weights_KD) // 2, x_BTD.shape[1]
+    padded = F.pad(x_BTD, (0, 0, reach, reach))
+    parts = [padded[:, k : k + count] * weight for k, weight in enumerate(weights_KD)]
+    return torch.stack(parts).sum(0)

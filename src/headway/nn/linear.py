@@ -1,4 +1,4 @@
-"""Linear layers fused into one matrix product, and the initialisations of the papers."""
+"""Linear layers fused into one matrix product, with their activation where that saves a pass; initialisations."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.nn.modules import module
 
 from headway._compile import constant
+from headway.nn.taps import observed
 
 
 class FusedLinear(nn.Linear):
     """Several linear maps of one input in one matrix product; `parts` are their output widths.
 
-    `gain` scales their Xavier start. Queries, keys and values begin at 1/√2, as in fairseq and (by the shape of its
-    fused matrix) torch: at 1 a post-norm transformer trains less steadily.
+    `gain` scales their Xavier initialisation. Queries, keys and values use 1/√2, as in fairseq and (by the shape of its
+    fused matrix) torch: with 1 a post-norm transformer trains less steadily.
     """
 
     def __init__(self, width: int, parts: tuple[int, ...], *, bias: bool, gain: float = 1.0) -> None:
@@ -24,36 +24,43 @@ class FusedLinear(nn.Linear):
         self.parts, self.gain = parts, gain
 
     @constant
-    def alone(self) -> bool:
-        """May what it gives be made elsewhere? Nobody listens here or everywhere, and `forward` is torch's own."""
-        here = (self._forward_hooks, self._forward_pre_hooks, self._backward_hooks, self._backward_pre_hooks)
-        forwards = (module._global_forward_hooks, module._global_forward_pre_hooks)
-        backwards = (module._global_backward_hooks, module._global_backward_pre_hooks)
-        if any(here) or any(forwards) or any(backwards):
-            return False
-        return "forward" not in self.__dict__ and type(self).forward is nn.Linear.forward
+    def may_be_fused(self) -> bool:
+        """True if no hooks are registered and `forward` is torch's own, so that a fused path may bypass it."""
+        return not observed(self) and "forward" not in self.__dict__ and type(self).forward is nn.Linear.forward
 
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
-        """(…, sum of parts) -> one tensor a part."""
+        """(…, sum of parts) -> one tensor for each part."""
         return torch.split_with_sizes(x, self.parts, -1)
 
-    def then_relu(self, x: Tensor) -> Tensor:
-        """max(0, forward(x))."""
+    def forward_relu(self, x: Tensor) -> Tensor:
+        """relu(forward(x)), in place where neither autograd nor a hook holds the product."""
         y: Tensor = self(x)
-        return y.relu() if y.requires_grad or self._forward_hooks else y.relu_()  # else nobody holds it
+        return y.relu() if y.requires_grad or not self.may_be_fused() else y.relu_()
 
-    def gelu(self, x: Tensor) -> Tensor:
-        """gelu(forward(x)), in fewer passes where that pays and nobody listens to what `forward` gives."""
+    def forward_gelu(self, x: Tensor) -> Tensor:
+        """gelu(forward(x)), in fewer passes over memory where that is faster and no hook reads the product."""
         from headway.ops import fused_gelu
 
-        if self.bias is not None and fused_gelu.is_faster_for(x, self.bias) and self.alone():
+        if self.bias is not None and fused_gelu.is_faster_for(x, self.bias) and self.may_be_fused():
             return fused_gelu.linear_gelu(x, self.weight, self.bias)
         return F.gelu(self(x))
 
 
+def linear_relu(layer: nn.Module, x: Tensor) -> Tensor:
+    """relu(layer(x)), by the layer's own fused operation if it has one."""
+    fused = getattr(layer, "forward_relu", None)
+    y: Tensor = F.relu(layer(x)) if fused is None else fused(x)
+    return y
+
+
+def linear_gelu(layer: nn.Module, x: Tensor) -> Tensor:
+    """gelu(layer(x)), fused for a `FusedLinear`."""
+    return layer.forward_gelu(x) if isinstance(layer, FusedLinear) else F.gelu(layer(x))
+
+
 @torch.no_grad()
 def normal_init(module: nn.Module, std: float) -> None:
-    """Every matrix and table N(0, std), every bias 0: GPT-2's and BERT's start. Norms keep gain 1, shift 0."""
+    """Every matrix and table N(0, std), every bias 0, as GPT-2 and BERT begin. Norms keep gain 1 and shift 0."""
     for part in module.modules():
         for name, parameter in part.named_parameters(recurse=False):
             if parameter.ndim == 2:
@@ -66,7 +73,7 @@ def normal_init(module: nn.Module, std: float) -> None:
 def xavier_init(
     module: nn.Module, *, shape: Literal["uniform", "normal"] = "uniform", gain: float | None = None
 ) -> None:
-    """Every linear map Xavier, biases 0; the maps of a fused matrix each by their own shape and, if not given, gain."""
+    """Every linear map Xavier, biases 0; each part of a fused matrix by its own shape and, unless given, its gain."""
     draw = nn.init.xavier_uniform_ if shape == "uniform" else nn.init.xavier_normal_
     for part in module.modules():
         if not isinstance(part, nn.Linear):

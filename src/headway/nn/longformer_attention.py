@@ -13,10 +13,10 @@ from headway import ops
 from headway.config import positive
 from headway.errors import ConfigError
 from headway.nn.attention import GAIN, AttentionConfig, SelfAttention, split_heads
-from headway.nn.attention_record import Far, Look
-from headway.nn.cache import LayerCache
+from headway.nn.attention_record import AttentionRecord, GlobalRecord
+from headway.nn.cache import AttendArgs
+from headway.nn.context import NO_CONTEXT, LayerContext
 from headway.nn.linear import FusedLinear
-from headway.nn.positions import Geometry
 from headway.nn.taps import Tap
 from headway.ops import Lengths, Mask, Window, absorbed_attention
 from headway.ops.mask_structure import (
@@ -106,102 +106,96 @@ class GlobalAttention(SelfAttention):
                 getattr(self.global_q, kind).copy_(local[:width])
                 getattr(self.global_kv, kind).copy_(local[width:])
 
-    def forward(
-        self,
-        x_BTD: Tensor,
-        *,
-        mask: Mask | None = None,
-        geometry: Geometry | None = None,
-        cache: LayerCache | None = None,
-        used: int = 0,
-        first: int | None = None,
-    ) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
+    def forward(self, x_BTD: Tensor, context: LayerContext = NO_CONTEXT) -> Tensor:
+        """(B, T, D) -> (B, T, D). Raises ConfigError for inner positions, a cache or several Global masks."""
+        mask, positions = context.mask, context.positions
         tokens = () if mask is None else globals_of(global_keys_only(mask))
-        placed = geometry is not None and (geometry.angles or geometry.bias is not None)
-        if placed or cache is not None or first is not None:
-            raise ConfigError("attention with global tokens reads whole texts, with positions joined to the input")
+        placed = positions.angles is not None or positions.bias is not None
+        if placed or context.cache is not None or context.output_tokens is not None:
+            raise ConfigError("attention with global tokens reads whole texts, with positions added to the input")
         if mask is None or not tokens:
-            return super().forward(x_BTD, mask=mask, geometry=geometry)
+            return super().forward(x_BTD, context)
         if len(tokens) > 1:
-            raise ConfigError(f"a mask with {len(tokens)} Global parts, allowed: one, with the marks of all")
+            raise ConfigError(f"a mask with {len(tokens)} Global parts, allowed: one that marks all global tokens")
         marked = marked_queries(tokens[0], x_BTD.shape[1])
         q, k, v = (split_heads(part, self.heads) for part in self.qkv.split(self.qkv(x_BTD)))
         q, k, v = self.tap_q(q), self.tap_k(k), self.tap_v(v)
         if not marked.count:
-            return self._join(self._mix(q, k, v, mask, None, 0))
+            return self._join(self._mix(AttendArgs(q, k, v, mask)))
         return self._join(self._two_passes((q, k, v), x_BTD, mask, marked))
 
     def _two_passes(self, local: Heads, x_BTD: Tensor, mask: Mask, marked: MarkedTokens) -> Tensor:
-        """(B, H, T, E): what every token sees, and for global ones, instead, what they see through `global_*`."""
+        """(B, H, T, E): local attention of every token; global tokens' rows are replaced by their global attention."""
         picked_BND = x_BTD.gather(1, marked.index.unsqueeze(-1).expand(-1, -1, x_BTD.shape[2]))
         own_q = self.tap_global_q(split_heads(self.global_q(picked_BND), self.heads))
-        own, lean = self._own(own_q, x_BTD, mask)
+        own, absorb = self._global_heads(own_q, x_BTD, mask)
         dropout = self.dropout if self.training else 0.0
-        if self.tap_weights.listening:
+        if self.tap_weights.observed:
             assert own is not None
             near = ops.attention_weights(*local[:2], mask=mask, scale=self.scale)
             far = ops.attention_weights(*own[:2], mask=QuerySubset(mask, marked.index), scale=self.scale)
-            weights = marked.scatter(near, far)
-            seen, changed = self.tap_weights.passed(weights)
+            weights, changed = self.tap_weights.passed(marked.scatter(near, far))
             if changed:
-                dropped = F.dropout(seen, dropout).to(local[2].dtype)
+                dropped = F.dropout(weights, dropout).to(local[2].dtype)
                 x = marked.scatter(dropped @ local[2], marked.gather(dropped) @ own[2])
-                return self._told(x, local, own, mask, marked, known=seen)
-        # Global tokens' own rows are thrown away here: they need not look far.
+                return self._recorded(x, local, own, mask, marked, weights)
+        # Global tokens' own rows are replaced below: here they need no global keys.
         near = ops.attend(*local, mask=global_keys_only(mask), scale=self.scale, dropout=dropout, kernel=self.kernel)
-        if lean:
+        if absorb:
             far = self._absorbed(own_q, x_BTD, mask)
-        else:  # few queries: any kernel will do
+        else:  # few queries: every kernel supports them
             assert own is not None
             far = ops.attend(*own, mask=QuerySubset(mask, marked.index), scale=self.scale, dropout=dropout)
-        return self._told(marked.scatter_(near, far), local, own, mask, marked)
+        return self._recorded(marked.scatter_(near, far), local, own, mask, marked)
 
-    def _own(self, own_q: Tensor, x_BTD: Tensor, mask: Mask) -> tuple[Heads | None, bool]:
-        """What global tokens look with, where it is needed, and whether keys and values may be absorbed all the same.
+    def _global_heads(self, own_q: Tensor, x_BTD: Tensor, mask: Mask) -> tuple[Heads | None, bool]:
+        """Queries, keys and values of global tokens, where needed, and whether keys and values may be absorbed.
 
-        They may where nobody changes them and the softmax gets all of its weights; whoever only looks changes nothing.
+        They may be where no hook changes them and no dropout acts on the weights; hooks that only read do not matter.
         """
-        sight = mask_of_global_queries(mask)
-        lean = (
-            (sight is None or isinstance(sight, Lengths))
+        visible = mask_of_global_queries(mask)
+        absorb = (
+            (visible is None or isinstance(visible, Lengths))
             and absorbed_attention.is_faster_for(own_q.shape[2], self.heads, x_BTD.shape[2])
             and isinstance(self.scale, float)
             and not (self.training and self.dropout)
             and isinstance(self.global_kv, FusedLinear)  # in 8 bits there is no matrix to absorb
-            and self.global_kv.alone()
+            and self.global_kv.may_be_fused()
         )
-        listening = any(tap.listening for tap in (self.tap_weights, self.tap_global_k, self.tap_global_v))
-        if lean and not listening and self.watch is None:
+        tapped = any(tap.observed for tap in (self.tap_weights, self.tap_global_k, self.tap_global_v))
+        if absorb and not tapped and self.on_attention is None:
             return None, True
         k, v = (split_heads(part, self.heads) for part in self.global_kv.split(self.global_kv(x_BTD)))
         (k, other_k), (v, other_v) = self.tap_global_k.passed(k), self.tap_global_v.passed(v)
-        return (own_q, k, v), lean and not (other_k or other_v)
+        return (own_q, k, v), absorb and not (other_k or other_v)
 
     def _absorbed(self, own_q: Tensor, x_BTD: Tensor, mask: Mask) -> Tensor:
-        """(B, H, N, E): what global tokens see, without making keys and values of all tokens for them."""
+        """(B, H, N, E): attention of global tokens without computing keys and values of all tokens for them."""
         keys_DD, values_DD = self.global_kv.weight.chunk(2)
         bias = None if self.global_kv.bias is None else self.global_kv.bias.chunk(2)[1]
-        sight = mask_of_global_queries(mask)
+        visible = mask_of_global_queries(mask)
         assert isinstance(self.scale, float)
-        assert sight is None or isinstance(sight, Lengths)
-        return absorbed_attention.attend_absorbed(own_q, x_BTD, keys_DD, values_DD, bias, mask=sight, scale=self.scale)
+        assert visible is None or isinstance(visible, Lengths)
+        return absorbed_attention.attend_absorbed(
+            own_q, x_BTD, keys_DD, values_DD, bias, mask=visible, scale=self.scale
+        )
 
-    def _told(
+    def _recorded(
         self,
         x_BHTE: Tensor,
         local: Heads,
         own: Heads | None,
         mask: Mask,
         marked: MarkedTokens,
-        known: Tensor | None = None,
+        weights: Tensor | None = None,
     ) -> Tensor:
-        """x, of which whoever watches has been told."""
-        if self.watch is not None:
+        """x, after the observer has got its record."""
+        if self.on_attention is not None:
             assert own is not None
-            far = Far(*own, QuerySubset(mask, marked.index), marked)
             q, k, v = local
-            self.watch(
-                Look(kind="self", q=q, k=k, v=v, mixed=x_BHTE, mask=mask, scale=self.scale, far=far, known=known)
-            )
+            record = AttentionRecord(
+                kind="self", q=q, k=k, v=v, output=x_BHTE, mask=mask, scale=self.scale, known_weights=weights,
+                global_tokens=GlobalRecord(*own, QuerySubset(mask, marked.index), marked),
+            )  # fmt: skip
+            self.on_attention(record)
         return x_BHTE

@@ -1,6 +1,6 @@
 """Normalisation: over a token's features (LayerNorm, RMSNorm) or over a batch of sequences (BatchNorm).
 
-Every norm is called as `norm(x_BTD, keep_BT)`; `keep` marks the real positions and only BatchNorm looks at it.
+Every norm is called as `norm(x_BTD, real_BT)`; `keep` marks the real positions and only BatchNorm looks at it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 class LayerNorm:
     """(x - mean)/√(variance + eps) over the features, biased variance (FACTS §3), then gain and shift."""
 
-    eps: float = 1e-5
-    bias: bool = True
+    eps: float = 1e-5  # added below the root, against division by 0
+    bias: bool = True  # whether there is a shift beside the gain
 
     def build(self, width: int) -> FeatureLayerNorm:
         """The layer for this width."""
@@ -28,7 +28,7 @@ class LayerNorm:
 class RMSNorm:
     """x/√(mean square + eps) over the features, then gain."""
 
-    eps: float = 1e-5
+    eps: float = 1e-5  # added below the root, against division by 0
 
     def build(self, width: int) -> FeatureRMSNorm:
         """The layer for this width."""
@@ -42,8 +42,8 @@ class BatchNorm:
     In training a token's value depends on its batch-mates and on later positions: encoders only.
     """
 
-    eps: float = 1e-5
-    momentum: float = 0.1
+    eps: float = 1e-5  # added below the root, against division by 0
+    momentum: float = 0.1  # the share of a new batch in the running statistics
 
     def build(self, width: int) -> SequenceBatchNorm:
         """The layer for this width."""
@@ -57,7 +57,7 @@ Norm = LayerNorm | RMSNorm | BatchNorm
 class FeatureLayerNorm(nn.LayerNorm):
     """torch's LayerNorm behind the common call."""
 
-    def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         return torch.layer_norm(
             x_BTD, self.normalized_shape, self.weight, self.bias, self.eps
@@ -67,7 +67,7 @@ class FeatureLayerNorm(nn.LayerNorm):
 class FeatureRMSNorm(nn.RMSNorm):
     """torch's RMSNorm behind the common call."""
 
-    def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         return super().forward(x_BTD)
 
@@ -86,12 +86,12 @@ class SequenceBatchNorm(nn.Module):
         self.register_buffer("running_mean", torch.zeros(width))
         self.register_buffer("running_var", torch.ones(width))
 
-    def forward(self, x_BTD: Tensor, keep_BT: Tensor | None = None) -> Tensor:
+    def forward(self, x_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); padding comes out as zeros while training."""
-        if keep_BT is None or not self.training:
+        if real_BT is None or not self.training:
             return self._normalise(x_BTD.flatten(0, 1)).view_as(x_BTD)
         out = torch.zeros_like(x_BTD)
-        out[keep_BT] = self._normalise(x_BTD[keep_BT])
+        out[real_BT] = self._normalise(x_BTD[real_BT])
         return out
 
     def _normalise(self, x_ND: Tensor) -> Tensor:

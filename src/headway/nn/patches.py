@@ -30,7 +30,7 @@ class Shifted:
 class Hybrid:
     """Places of a small residual network's map (Dosovitskiy et al. 2021, 3.1), a width for each block that halves."""
 
-    widths: tuple[int, ...] = (24, 48, 96)
+    widths: tuple[int, ...] = (24, 48, 96)  # channels of each block; every block halves the resolution
 
     def __post_init__(self) -> None:
         for width in self.widths:

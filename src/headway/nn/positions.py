@@ -15,14 +15,14 @@ from torch import Tensor, nn
 
 from headway import ops
 from headway.errors import ConfigError, TooLongError
-from headway.nn.beam_cache import Lines
+from headway.nn.context import AttentionContext
 from headway.ops import Offset
 
 # --- joined to the input -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Joined:
+class _InputPosition:
     concat: int = 0  # 0 adds the code to the input; n > 0 appends n dimensions and mixes them back to the width
 
     def __post_init__(self) -> None:
@@ -35,7 +35,7 @@ class _Joined:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RawIndex(_Joined):
+class RawIndex(_InputPosition):
     """t itself in every dimension: unbounded, it drowns the words of a long text."""
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
@@ -43,7 +43,7 @@ class RawIndex(_Joined):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fraction(_Joined):
+class Fraction(_InputPosition):
     """t/(T - 1): bounded, but the same position has another code in a text of another length. Encoders only."""
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
@@ -53,13 +53,13 @@ class Fraction(_Joined):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saturating(_Joined):
+class Saturating(_InputPosition):
     """tanh(t/tau): bounded and the same in every text, but far positions run together."""
 
-    tau: float = 10.0
+    tau: float = 10.0  # tokens until the code is about 0.76 (tanh 1)
 
     def __post_init__(self) -> None:
-        _Joined.__post_init__(self)
+        _InputPosition.__post_init__(self)
         if self.tau <= 0:
             raise ConfigError(f"tau={self.tau}, allowed: above 0")
 
@@ -68,20 +68,20 @@ class Saturating(_Joined):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sine(_Joined):
+class Sine(_InputPosition):
     """sin(rate·t): bounded and never saturated, but different positions share a code."""
 
-    rate: float = 1.0
+    rate: float = 1.0  # radians per token
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         return (self.rate * positions).sin().unsqueeze(-1).expand(*positions.shape, width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SineCosine(_Joined):
+class SineCosine(_InputPosition):
     """sin and cos of rate·t in alternate dimensions: unique within one period, 2π/rate."""
 
-    rate: float = 1.0
+    rate: float = 1.0  # radians per token
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         _expect_even("sine-cosine", width)
@@ -90,11 +90,11 @@ class SineCosine(_Joined):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sinusoidal(_Joined):
+class Sinusoidal(_InputPosition):
     """The 2017 paper's: sin and cos in alternate dimensions, wavelengths from 2π to 10000·2π."""
 
     layout: ClassVar[Literal["paper", "halves", "tensor2tensor"]] = "paper"
-    base: float = 10000.0
+    base: float = 10000.0  # the longest wavelength is 2π·base tokens
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         _expect_even("sinusoidal", width)
@@ -116,7 +116,7 @@ class SinusoidalTensor2Tensor(Sinusoidal):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Learned(_Joined):
+class Learned(_InputPosition):
     """A trained vector for each position up to the model's context, and none beyond it."""
 
 
@@ -132,29 +132,43 @@ def _expect_even(kind: str, width: int) -> None:
 class Rotary:
     """Queries and keys turned by an angle that grows with the position (RoFormer); values stay."""
 
-    base: float = 10000.0
+    base: float = 10000.0  # the slowest angle turns once in about 2π·base tokens
     layout: Literal["interleaved", "halves"] = "interleaved"  # RoFormer, GPT-J; LLaMA, NeoX
 
     def __post_init__(self) -> None:
         if self.layout not in ("interleaved", "halves"):
             raise ConfigError(f"layout={self.layout!r}, allowed: interleaved, halves")
 
+    def build(self, heads: int, head_width: int, *, causal: bool) -> AttentionPositions:
+        """What all layers share."""
+        return RotaryPositions(self, heads, head_width)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alibi:
-    """A penalty on scores that grows with distance, a slope per head (Press et al. 2022)."""
+class AlibiBias:
+    """A penalty on scores that grows with distance, with a slope for each head (Press et al. 2022)."""
+
+    name: ClassVar[str] = "alibi"
+
+    def build(self, heads: int, head_width: int, *, causal: bool) -> AttentionPositions:
+        """What all layers share."""
+        return AlibiPositions(self, heads, head_width)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class T5:
     """A learned bias per head and bucket of distance, one table for all layers; T5 itself has no 1/√E beside it."""
 
-    buckets: int = 32
-    distance: int = 128
+    buckets: int = 32  # distances share this many biases: near ones have one each, far ones by logarithm
+    distance: int = 128  # tokens from which on all distances share the last bucket
 
     def __post_init__(self) -> None:
         if self.buckets < 4 or self.distance <= self.buckets // 2:
             raise ConfigError(f"buckets={self.buckets}, distance={self.distance}: at least 4, above half the buckets")
+
+    def build(self, heads: int, head_width: int, *, causal: bool) -> AttentionPositions:
+        """What all layers share."""
+        return T5Positions(self, heads, head_width, causal=causal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,15 +178,19 @@ class Shaw:
     The value part needs the attention weights themselves, so a layer with it runs on the reference kernel.
     """
 
-    reach: int = 16
-    values: bool = True
+    reach: int = 16  # distances beyond this many tokens are clipped to it
+    values: bool = True  # also add learned vectors to the values
 
     def __post_init__(self) -> None:
         if self.reach < 0:
             raise ConfigError(f"reach={self.reach}, allowed: 0 and above")
 
+    def build(self, heads: int, head_width: int, *, causal: bool) -> AttentionPositions:
+        """What all layers share: nothing but the offset."""
+        return AttentionPositions(self, heads, head_width)
 
-AttentionPosition = Rotary | Alibi | T5 | Shaw
+
+AttentionPosition = Rotary | AlibiBias | T5 | Shaw
 CausalInput = (
     RawIndex | Saturating | Sine | SineCosine | Sinusoidal | SinusoidalHalves | SinusoidalTensor2Tensor | Learned
 )
@@ -185,7 +203,8 @@ class InputPositions(nn.Module):
 
     def __init__(self, position: CausalInput | Fraction, width: int, context: int) -> None:
         super().__init__()
-        self.position, self.context = position, context
+        self.position = position  # for reports: `forward` does not read it
+        self.context, self.codes = context, position.codes
         self.code_width = position.concat or width
         self.table = nn.Parameter(torch.empty(context, self.code_width)) if isinstance(position, Learned) else None
         if self.table is not None:
@@ -198,7 +217,7 @@ class InputPositions(nn.Module):
         """(B, T, D) -> (B, T, D); positions (T,) or (B, T), all below `furthest`."""
         codes: Tensor
         if self.table is None:
-            codes = self.position.codes(positions, self.code_width, lengths).to(x_BTD.dtype)
+            codes = self.codes(positions, self.code_width, lengths).to(x_BTD.dtype)
         elif furthest > self.context:
             raise TooLongError(f"a sequence of up to {furthest} tokens, the learned positions end at {self.context}")
         else:
@@ -210,48 +229,53 @@ class InputPositions(nn.Module):
         return mixed
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
-    """What one forward pass knows of positions inside attention, computed once for all layers."""
-
-    offset: Offset = 0
-    angles: tuple[Tensor, Tensor] | None = None
-    layout: Literal["interleaved", "halves"] = "interleaved"
-    bias: ops.Bias | None = None
-    lines: Lines | None = None  # where the keys of a cache stand, this step's included, if rows are lines there
-    own: ops.Listed | None = None  # what each line may look at, if no bias has a say
-
-    def turn(self, x_BHTE: Tensor) -> Tensor:
-        """Rotate queries or keys to their positions; without rotary, x itself."""
-        return x_BHTE if self.angles is None else ops.rotate(x_BHTE, *self.angles, self.layout)
-
-
 class AttentionPositions(nn.Module):
-    """What all layers share of a position that acts inside attention. (Shaw's tables live in each layer.)"""
+    """The part of a position inside attention that all layers share; for Shaw none, whose tables are in each layer.
 
-    def __init__(self, position: AttentionPosition, heads: int, head_width: int, *, causal: bool) -> None:
+    `position` describes it: `forward` does not read it.
+    """
+
+    def __init__(self, position: AttentionPosition, heads: int, head_width: int) -> None:
         super().__init__()
-        self.position, self.causal = position, causal
-        self.heads, self.head_width = heads, head_width
-        if isinstance(position, Rotary):
-            _expect_even("rotary", head_width)
-        self.table = nn.Parameter(torch.zeros(heads, position.buckets)) if isinstance(position, T5) else None
+        self.position, self.heads, self.head_width = position, heads, head_width
 
-    def forward(self, positions: Tensor, offset: Offset) -> Geometry:
-        """The geometry of queries at `positions` (T,) or (B, T), which begin at `offset` among the keys."""
-        position = self.position
-        if isinstance(position, Rotary):
-            angles = ops.rotary_angles(positions, self.head_width, position.base)
-            return Geometry(offset, angles, position.layout)
-        if isinstance(
-            position, Alibi
-        ):  # computed each time: in a buffer the slopes would be rounded to a model's 16 bits
-            return Geometry(offset, bias=ops.Alibi(ops.alibi_slopes(self.heads).to(positions.device), offset))
-        if self.table is not None and isinstance(position, T5):
-            distances = torch.arange(-position.distance, position.distance + 1, device=positions.device)
-            buckets = t5_buckets(distances, position.buckets, position.distance, causal=self.causal)
-            return Geometry(offset, bias=ops.Relative(self.table[:, buckets][None, :, None], offset))
-        return Geometry(offset)
+    def forward(self, positions: Tensor, offset: Offset) -> AttentionContext:
+        """The context of queries at `positions` (T,) or (B, T), the first of which is at `offset` among the keys."""
+        return AttentionContext(offset)
+
+
+class RotaryPositions(AttentionPositions):
+    """Rotation angles."""
+
+    def __init__(self, position: Rotary, heads: int, head_width: int) -> None:
+        super().__init__(position, heads, head_width)
+        _expect_even("rotary", head_width)
+        self.base, self.layout = position.base, position.layout
+
+    def forward(self, positions: Tensor, offset: Offset) -> AttentionContext:
+        angles = ops.rotary_angles(positions, self.head_width, self.base)
+        return AttentionContext(offset, angles, self.layout)
+
+
+class AlibiPositions(AttentionPositions):
+    """A slope for each head. Computed at each call: a buffer would be rounded in a model of 16 bits."""
+
+    def forward(self, positions: Tensor, offset: Offset) -> AttentionContext:
+        return AttentionContext(offset, bias=ops.Alibi(ops.alibi_slopes(self.heads).to(positions.device), offset))
+
+
+class T5Positions(AttentionPositions):
+    """A learned bias for each head and bucket of distances."""
+
+    def __init__(self, position: T5, heads: int, head_width: int, *, causal: bool) -> None:
+        super().__init__(position, heads, head_width)
+        self.buckets, self.distance, self.causal = position.buckets, position.distance, causal
+        self.table = nn.Parameter(torch.zeros(heads, position.buckets))
+
+    def forward(self, positions: Tensor, offset: Offset) -> AttentionContext:
+        distances = torch.arange(-self.distance, self.distance + 1, device=positions.device)
+        buckets = t5_buckets(distances, self.buckets, self.distance, causal=self.causal)
+        return AttentionContext(offset, bias=ops.Relative(self.table[:, buckets][None, :, None], offset))
 
 
 def t5_buckets(distances: Tensor, buckets: int, furthest: int, *, causal: bool) -> Tensor:

@@ -26,10 +26,10 @@ _LAYERS: dict[str, type[nn.RNN] | type[nn.GRU] | type[nn.LSTM]] = {
 class RecurrentConfig:
     """A stack of recurrent layers."""
 
-    hidden: int
-    layers: int = 1
-    cell: Cell = "gru"
-    bidirectional: bool = False
+    hidden: int  # features of the hidden state
+    layers: int = 1  # recurrent layers on top of each other
+    cell: Cell = "gru"  # the kind of cell
+    bidirectional: bool = False  # read from both ends; the output is twice as wide
     dropout: float = 0.0  # between layers
 
     def __post_init__(self) -> None:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
-from headway.nn.attention_record import Look, Watch
-from headway.nn.taps import Tap
+from headway.nn.attention_record import AttentionRecord
+from headway.nn.taps import ObservableAttention, Tap
 from headway.ops import masked_softmax
 
 AlignmentKind = Literal["identity", "multiplicative", "bilinear", "learned", "additive"]
@@ -30,9 +30,9 @@ class AlignmentConfig:
     learned: σ(W_k h + b) · σ(W_q s + b) with values W_v h. additive: w·tanh(W_k h + W_q s), Bahdanau's.
     """
 
-    kind: AlignmentKind = "multiplicative"
+    kind: AlignmentKind = "multiplicative"  # the formula of the score, see above
     width: int = 128  # of keys and queries, where the kind has a choice
-    hard: bool = False
+    hard: bool = False  # take the best state alone instead of the weighted mean; no gradient reaches the scores
 
     def __post_init__(self) -> None:
         positive("attention width", self.width)
@@ -53,7 +53,7 @@ class Aligned:
         return Aligned(self.keys[rows_B], self.values[rows_B], self.real[rows_B])
 
 
-class Alignment(nn.Module):
+class Alignment(ObservableAttention):
     """Looks over a source (B, S, memory width) from states (B, T, state width)."""
 
     def __init__(self, memory: int, state: int, config: AlignmentConfig) -> None:
@@ -70,7 +70,6 @@ class Alignment(nn.Module):
             nn.Parameter(torch.empty(width).uniform_(-(width**-0.5), width**-0.5)) if kind == "additive" else None
         )
         self.tap_weights = Tap()
-        self.watch: Watch | None = None  # told of every look that stands beside a word
 
     def prepare(self, memory_BSW: Tensor, lengths_B: Tensor | None) -> Aligned:
         """Keys and values of the source, computed once for all decoder steps."""
@@ -82,8 +81,11 @@ class Alignment(nn.Module):
         real = steps < (memory_BSW.shape[1] if lengths_B is None else lengths_B.unsqueeze(-1))
         return Aligned(keys, values, real.expand(memory_BSW.shape[:2]))
 
-    def forward(self, states_BTW: Tensor, source: Aligned, *, beside: bool = True) -> Tensor:
-        """(B, T, state width) -> contexts (B, T, memory width); `beside`: this is the look that belongs to the word."""
+    def forward(self, states_BTW: Tensor, source: Aligned, *, recorded: bool = True) -> Tensor:
+        """(B, T, state width) -> contexts (B, T, memory width).
+
+        A decoder may attend several times for a word: `recorded` marks the time that `on_attention` gets.
+        """
         query = states_BTW if self.query is None else self.query(states_BTW)
         if self.kind == "learned":
             query = query.sigmoid()
@@ -96,9 +98,11 @@ class Alignment(nn.Module):
             weights = F.one_hot(weights.argmax(-1), weights.shape[-1]).to(weights.dtype)
         weights = self.tap_weights(weights)
         context = weights @ source.values
-        if self.watch is not None and beside:
+        if self.on_attention is not None and recorded:
             real = source.real.unsqueeze(1)
             one = (query, source.keys, source.values, context, weights, scores.masked_fill(~real, float("-inf")))
-            q, k, v, mixed, known, energies = (part.unsqueeze(1) for part in one)  # a single head
-            self.watch(Look(kind="cross", q=q, k=k, v=v, mixed=mixed, known=known, energies=energies))
+            q, k, v, output, weights, scores = (part.unsqueeze(1) for part in one)  # a single head
+            self.on_attention(
+                AttentionRecord(kind="cross", q=q, k=k, v=v, output=output, known_weights=weights, known_scores=scores)
+            )
         return context

@@ -1,30 +1,29 @@
-"""A stack of blocks with its positions: every transformer here is an embedding, one or two stacks, and a head."""
+"""A stack of blocks with its positional encoding: a transformer is an embedding, one or two stacks, and a head."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import Protocol, get_args
 
 import torch
 from torch import Tensor, nn
 
 from headway.config import positive, probability
 from headway.errors import ConfigError
-from headway.nn.beam_cache import sources
+from headway.nn.beam_cache import BeamKVCache
 from headway.nn.block import Block, BlockConfig
-from headway.nn.cache import Cache
+from headway.nn.cache import KVCache
+from headway.nn.context import AttentionContext, LayerContext
 from headway.nn.dropout import Dropout, StochasticDepth
-from headway.nn.int8 import torchscript_step as scripted
+from headway.nn.memory import Memory
 from headway.nn.norms import BatchNorm
 from headway.nn.positions import (
-    T5,
-    Alibi,
+    AttentionPosition,
     AttentionPositions,
     EncoderPosition,
     Fraction,
-    Geometry,
     InputPositions,
-    Rotary,
+    RotaryPositions,
     Shaw,
 )
 from headway.ops import Lengths, Mask, Offset
@@ -32,7 +31,7 @@ from headway.ops import Lengths, Mask, Offset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackConfig:
-    """Layers, the block they repeat, and where tokens stand."""
+    """A number of layers, the block they repeat, and how positions are encoded."""
 
     layers: int
     block: BlockConfig
@@ -44,7 +43,7 @@ class StackConfig:
     stochastic_depth: StochasticDepth = StochasticDepth()
 
     def __post_init__(self) -> None:
-        position: object = self.position  # whoever writes Python may hand in anything
+        position: object = self.position  # types are not checked at run time
         if position is not None and not isinstance(position, EncoderPosition):
             allowed = ", ".join(kind.__name__ for kind in get_args(EncoderPosition))
             raise ConfigError(f"position={position!r}, allowed: None, {allowed}")
@@ -53,73 +52,74 @@ class StackConfig:
         probability("dropout", self.dropout)
         if self.stochastic_depth.rate and self.block.residual != "residual":
             raise ConfigError(
-                f"stochastic_depth with residual={self.block.residual!r}: nothing would be left of a sample"
+                f"stochastic_depth with residual={self.block.residual!r}: a dropped sample would be all zeros"
             )
         if self.causal and isinstance(self.block.norm, BatchNorm):
-            raise ConfigError("norm=BatchNorm: in a causal model its statistics would look at the future")
+            raise ConfigError("norm=BatchNorm: a causal model must not see later tokens, and its statistics do")
         if self.causal and self.block.feedforward is not None and self.block.feedforward.neighbours:
             raise ConfigError(
-                f"neighbours={self.block.feedforward.neighbours}: in a causal model they would be the future"
+                f"neighbours={self.block.feedforward.neighbours}: a causal model must not see later tokens"
             )
         if self.causal and isinstance(self.position, Fraction):
-            raise ConfigError("position=Fraction: a causal model cannot know the length of a text it has not finished")
+            raise ConfigError("position=Fraction: a causal model does not know the length of an unfinished text")
 
     def build(self) -> Stack:
         """The stack of this config."""
         return Stack(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """A source text as a decoder sees it: keys and values of every layer, computed once, and its padding."""
+class StepProgram(Protocol):
+    """A faster implementation of a decoder's step, installed by `nn.int8.quantise`."""
 
-    layers: tuple[tuple[Tensor, Tensor], ...]
-    mask: Mask | None
-    lines: int = 1  # decoder rows a source, side by side: what a beam's lines share is held, and read, once
-
-    def select(self, rows_B: Tensor) -> Memory:
-        """These decoder rows, in this order."""
-        kept, lines = sources(rows_B, self.lines) or (rows_B // self.lines, 1)
-        if kept.device.type == "cpu" and torch.equal(kept, torch.arange(len(self.layers[0][0]))):
-            return replace(self, lines=lines)
-        layers = tuple((k[kept], v[kept]) for k, v in self.layers)
-        mask = Lengths(self.mask.lengths[kept]) if isinstance(self.mask, Lengths) else self.mask
-        return Memory(layers, mask, lines)
+    def __call__(
+        self,
+        blocks: nn.ModuleList,
+        x_BTD: Tensor,
+        *,
+        mask: object,
+        positions: AttentionContext,
+        cache: KVCache,
+        memory: Memory | None,
+    ) -> Tensor | None:
+        """What the blocks compute, (B, T, D) -> (B, T, D), to the bit; None if this call is not supported."""
+        ...
 
 
 class Stack(nn.Module):
-    """Positions, then blocks, then a last norm where the blocks normalise before: pre-norm leaves the stream raw."""
+    """Positions, then blocks, then a last norm if they are pre-norm, which leave the residual stream unnormalised."""
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__()
         block, position, width = config.block, config.position, config.block.attention.width
         self.input_positions: InputPositions | None = None
         self.attention_positions: AttentionPositions | None = None
-        if isinstance(position, Rotary | Alibi | T5 | Shaw):
+        if isinstance(position, AttentionPosition):
             heads, head_width = block.attention.heads, block.attention.head_width
-            self.attention_positions = AttentionPositions(position, heads, head_width, causal=config.causal)
+            self.attention_positions = position.build(heads, head_width, causal=config.causal)
         elif position is not None:
             self.input_positions = InputPositions(position, width, config.context)
         if isinstance(position, Shaw):
             block = replace(block, attention=replace(block.attention, shaw=position))
         mixes_tokens = block.feedforward is not None and block.feedforward.neighbours > 0
-        self.tells_padding = isinstance(block.norm, BatchNorm) or mixes_tokens  # nobody else asks which tokens are real
+        self.needs_padding_mask = isinstance(block.norm, BatchNorm) or mixes_tokens
         self.input_norm = block.norm.build(width) if config.input_norm and block.norm else None
         self.dropout = Dropout(config.dropout)
         left_out = config.stochastic_depth.rates(config.layers)
         self.blocks = nn.ModuleList(Block(block, drop_path=rate) for rate in left_out)
-        # DenseNet: block k reads the input and everything the k blocks before it gave, mixed back to the width.
+        # DenseNet: block k reads the input and the outputs of all blocks before it, projected back to the width.
         dense = block.residual == "dense"
         self.mixes = nn.ModuleList(nn.Linear((k + 1) * width, width) for k in range(config.layers)) if dense else None
         self.output_norm = block.norm.build(width) if block.place == "pre" and block.norm else None
+        self.step_program: StepProgram | None = None
 
-    def empty_cache(self, capacity: int) -> Cache:
+    def empty_cache(self, capacity: int) -> KVCache:
         """A cache for this stack, to be filled by `forward`."""
-        position = self.attention_positions.position if self.attention_positions else None
-        return Cache.empty(len(self.blocks), capacity, parts=position is None or isinstance(position, Rotary))
+        positions = self.attention_positions
+        beam = positions is None or isinstance(positions, RotaryPositions)  # a bias depends on where keys are stored
+        return (BeamKVCache if beam else KVCache).empty(len(self.blocks), capacity)
 
-    def remember(self, memory_BSD: Tensor, lengths_B: Tensor | None) -> Memory:
-        """What the cross-attentions of this stack need of a source."""
+    def project_memory(self, memory_BSD: Tensor, lengths_B: Tensor | None) -> Memory:
+        """The source's keys and values for each cross-attention of this stack."""
         projections = tuple(block.cross.project(memory_BSD) for block in self.blocks)  # type: ignore[operator, union-attr]
         return Memory(projections, None if lengths_B is None else Lengths(lengths_B))
 
@@ -129,65 +129,57 @@ class Stack(nn.Module):
         *,
         mask: Mask | tuple[Mask, ...] | None = None,
         lengths_B: Tensor | None = None,
-        cache: Cache | None = None,
+        cache: KVCache | None = None,
         memory: Memory | None = None,
-        first: int | None = None,
+        output_tokens: int | None = None,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen.
 
-        The mask is one for all layers, or one a layer. With `first` the last block gives so many tokens alone,
-        (B, first, D), which look at all: what nobody reads is not computed.
+        The mask is one for all layers, or one for each. With `output_tokens` the last block computes only the first so
+        many tokens, (B, output_tokens, D), which attend to all.
         """
         count = x_BTD.shape[1]
-        offset, positions = standing(count, cache, x_BTD.device)
-        used = cache.before(count) if cache else 0
+        offset, positions = position_ids(count, cache, x_BTD.device)
         if self.input_positions is not None:
-            x_BTD = self.input_positions(x_BTD, positions, used + count, count if lengths_B is None else lengths_B)
-        geometry = self.attention_positions(positions, offset) if self.attention_positions else Geometry(offset)
-        geometry = lined(geometry, cache, count)
-        keep_BT = None
-        if lengths_B is not None and self.tells_padding:
-            keep_BT = torch.arange(count, device=x_BTD.device) < lengths_B.unsqueeze(-1)
+            furthest = count if cache is None else cache.before(count) + count
+            x_BTD = self.input_positions(x_BTD, positions, furthest, count if lengths_B is None else lengths_B)
+        context = AttentionContext(offset)
+        if self.attention_positions is not None:
+            context = self.attention_positions(positions, offset)
+        real_BT = None
+        if lengths_B is not None and self.needs_padding_mask:
+            real_BT = torch.arange(count, device=x_BTD.device) < lengths_B.unsqueeze(-1)
         if self.input_norm is not None:
-            x_BTD = self.input_norm(x_BTD, keep_BT)
+            x_BTD = self.input_norm(x_BTD, real_BT)
         x_BTD = self.dropout(x_BTD)
-        stepped = scripted.step(self.blocks, x_BTD, mask=mask, geometry=geometry, cache=cache, memory=memory)
-        if stepped is not None:
-            return stepped if self.output_norm is None else self.output_norm(stepped, keep_BT)
-        seen = [x_BTD]
+        if cache is not None and self.step_program is not None:
+            y = self.step_program(self.blocks, x_BTD, mask=mask, positions=context, cache=cache, memory=memory)
+            if y is not None:
+                return self._normalised(y, real_BT)
+        caches = None if cache is None else cache.layer_caches(count)
+        seen, last = [x_BTD], len(self.blocks) - 1
         for k, block in enumerate(self.blocks):
-            x_BTD = block(
-                self.mixes[k](torch.cat(seen, -1)) if self.mixes is not None else x_BTD,
+            layer = LayerContext(
                 mask=mask[k] if isinstance(mask, tuple) else mask,
-                geometry=geometry,
-                cache=cache.layers[k] if cache else None,
-                used=used,
-                memory=memory.layers[k] if memory else None,
-                memory_mask=memory.mask if memory else None,
-                lines=memory.lines if memory else 1,
-                keep_BT=keep_BT,
-                first=first if k + 1 == len(self.blocks) else None,
+                positions=context,
+                cache=None if caches is None else caches[k],
+                memory=None if memory is None else memory.layer(k),
+                real_BT=real_BT,
+                output_tokens=output_tokens if k == last else None,
             )
+            x_BTD = block(x_BTD if self.mixes is None else self.mixes[k](torch.cat(seen, -1)), layer)
             if self.mixes is not None:
                 seen.append(x_BTD)
-        if self.output_norm is not None:
-            x_BTD = self.output_norm(x_BTD, keep_BT)
-        return x_BTD
+        return self._normalised(x_BTD, real_BT)
+
+    def _normalised(self, x_BTD: Tensor, real_BT: Tensor | None) -> Tensor:
+        return x_BTD if self.output_norm is None else self.output_norm(x_BTD, real_BT)
 
 
-def standing(count: int, cache: Cache | None, device: torch.device) -> tuple[Offset, Tensor]:
-    """Where `count` new tokens begin, and their positions (T,), or (B, T) where rows differ."""
-    offset: Offset = cache.length if cache else 0
+def position_ids(count: int, cache: KVCache | None, device: torch.device) -> tuple[Offset, Tensor]:
+    """The position of the first of `count` new tokens, and the positions of all: (T,), or (B, T) where rows differ."""
+    offset: Offset = 0 if cache is None else cache.length
     steps = torch.arange(count, device=device)
     if isinstance(offset, int) and not offset:
         return offset, steps
     return offset, steps + (offset.unsqueeze(-1) if isinstance(offset, Tensor) and offset.ndim else offset)
-
-
-def lined(geometry: Geometry, cache: Cache | None, count: int) -> Geometry:
-    """The geometry of rows that are lines in a cache; of others, the same."""
-    if cache is None or cache.lines is None:
-        return geometry
-    assert count == 1, "lines take one token at a time: see Cache.ready"
-    lines = cache.lines.grown()
-    return replace(geometry, lines=lines, own=lines.mask() if geometry.bias is None else None)

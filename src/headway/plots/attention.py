@@ -1,4 +1,4 @@
-"""Pictures as PNG bytes of how models read an image: its patches, their shifted copies, attention word by word."""
+"""Plots of image patches, shifted copies, and attention over an image by word, as PNG bytes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.plots.curves import COLOURS, INK, blank, png
-from headway.plots.images import short
+from headway.plots.curves import COLOURS, INK, new_figure, to_png
+from headway.plots.images import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 Pixels = NDArray[np.uint8]
 Weights = NDArray[np.float32]
 COPIES = ("as it is", "from left-up", "from right-up", "from left-down", "from right-down")
-DRAWN, WORDS = 8, 16  # images on one picture of attention, and the first words of each
-FADED = 0.84  # how white a place becomes that nothing looked at
+DRAWN, WORDS = 8, 16  # maximum images in one plot, and words of each
+FADED = 0.84  # opacity of white where the attention is zero
 
 
 def plot_patches(image: Pixels, patches: Pixels, copies: Pixels | None) -> bytes:
-    """An image (C, H, W), its patches (rows, columns, P, P, C) apart in the order they are read, and shifted copies."""
+    """An image (C, H, W), its patches (rows, columns, P, P, C) in reading order, and shifted copies."""
     rows, columns, patch = patches.shape[:3]
     heights = (4.2,) if copies is None else (4.2, 2)
-    figure = blank(9, 0.2 + sum(heights))
+    figure = new_figure(9, 0.2 + sum(heights))
     grid = figure.add_gridspec(len(heights), 2 * len(COPIES), height_ratios=heights)
     half = len(COPIES)
     whole, apart = figure.add_subplot(grid[0, :half]), figure.add_subplot(grid[0, half:])
@@ -37,25 +37,25 @@ def plot_patches(image: Pixels, patches: Pixels, copies: Pixels | None) -> bytes
         axes = figure.add_subplot(grid[1, 2 * number : 2 * number + 2])
         _show(axes, copy, COPIES[number])
         _lines(axes, rows, columns, patch)
-    return png(figure)
+    return to_png(figure)
 
 
 def plot_attention(
     images: Sequence[Pixels], names: Sequence[str], words: Sequence[Sequence[str]], weights: Sequence[Weights]
 ) -> bytes:
-    """A row for each image (3, H, W): as it is, then once a word, the fainter the less the word looked there."""
+    """A row for each image (3, H, W): the image, then for each word the image faded by its attention weights."""
     chosen = list(zip(images, names, words, weights, strict=True))[:DRAWN]
-    columns = 1 + min(max(len(said) for _, _, said, _ in chosen), WORDS)
-    figure = blank(max(1.15 * columns, 4), 1.45 * len(chosen))
+    columns = 1 + min(max(len(caption) for _, _, caption, _ in chosen), WORDS)
+    figure = new_figure(max(1.15 * columns, 4), 1.45 * len(chosen))
     grid = figure.subplots(len(chosen), columns, squeeze=False)
     for axes in grid.flat:
         axes.set_axis_off()
-    for row, (image, name, said, looked) in zip(grid, chosen, strict=True):
-        _show(row[0], image, short(name))
-        for axes, word, share in zip(row[1:], said, looked, strict=False):
+    for row, (image, name, caption, maps) in zip(grid, chosen, strict=True):
+        _show(row[0], image, shorten(name))
+        for axes, word, share in zip(row[1:], caption, maps, strict=False):
             _show(axes, image, word)
             _fade(axes, image, share)
-    return png(figure)
+    return to_png(figure)
 
 
 def _show(axes: Axes, image: Pixels, title: str) -> None:
@@ -74,7 +74,7 @@ def _lines(axes: Axes, rows: int, columns: int, patch: int) -> None:
 
 
 def _spread(axes: Axes, patches: Pixels) -> None:
-    """Patches with gaps between them, numbered as the tokens are."""
+    """Patches with gaps between them, numbered like the tokens."""
     rows, columns, patch = patches.shape[:3]
     gap = max(1, math.ceil(patch / 3))
     step = patch + gap
@@ -91,7 +91,7 @@ def _spread(axes: Axes, patches: Pixels) -> None:
 
 
 def _fade(axes: Axes, image: Pixels, share: Weights) -> None:
-    """White over the image, the more of it the less a place was looked at beside the most looked at."""
+    """White over the image, the more opaque the smaller the weight relative to the largest one."""
     height, width = image.shape[1:]
     veil = np.ones((*share.shape, 4), np.float32)
     veil[..., 3] = FADED * (1 - share / max(float(share.max()), 1e-9))

@@ -1,4 +1,4 @@
-"""Pictures of a run as PNG bytes; matplotlib is imported when one is drawn, and its global state is left alone."""
+"""Plots of a run as PNG bytes; matplotlib is imported on use, and its global state is not touched."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.metrics.accuracy_by_position import PositionReport
+from headway.storage.commit import commit_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe & Ito: told apart by colour-blind readers, and with the markers also in grey print.
+# Okabe & Ito's colours, distinguishable for colour-blind readers; with markers also in grey print.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK, GRID = "#333333", "#E3E3E3"
 DPI = 150
-FEW = 50  # accuracies are drawn where at least one in this many lines gets: a lone line is wholly right or wrong
-GROWTH = 1.5  # lengths that grow at least so much from one to the next have an axis of doublings
-SMOOTHING = 80  # the smoothed line looks about this fraction of the run to either side
+MIN_SHARE = 50  # positions that fewer than one in this many sequences reach are not drawn: too noisy
+GROWTH = 1.5  # lengths that grow at least by this factor get a logarithmic axis
+SMOOTHING = 80  # the standard deviation of the smoothing kernel is the run's length over this
 
 Points = tuple[list[int], list[float]]
 
@@ -37,40 +38,40 @@ def plot_curves(
     *,
     ylabel: str = "loss (nats per token)",
 ) -> bytes:
-    """Training curves from entries with `step` and any of `loss`, `val_loss`, `learning_rate`; written where asked."""
+    """Training curves from log entries with `step` and any of `loss`, `val_loss`, `learning_rate`."""
     entries = list(log)
     train, val, rate = (_points(entries, key) for key in ("loss", "val_loss", "learning_rate"))
-    figure = blank(8, 5.4 if rate[0] else 4.2)
+    figure = new_figure(8, 5.4 if rate[0] else 4.2)
     if rate[0]:
         top, bottom = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
         bottom.plot(*rate, color=COLOURS[2], linewidth=1.6)
         bottom.set_ylim(bottom=0)
         bottom.ticklabel_format(axis="y", style="sci", scilimits=(-2, 3), useMathText=True)
-        _dress(bottom, "step", "learning rate")
-        _dress(top, "", ylabel)
+        _style(bottom, "step", "learning rate")
+        _style(top, "", ylabel)
     else:
         top = figure.subplots()
-        _dress(top, "step", ylabel)
+        _style(top, "step", ylabel)
     _draw_losses(top, train, val)
-    return png(figure, path_or_buffer)
+    return to_png(figure, path_or_buffer)
 
 
 def plot_by_length(
     series: Mapping[str, Mapping[int, float]], title: str, ylabel: str, *, trained: int | None = None
 ) -> bytes:
-    """One line for each name, values against length; lengths above `trained`, never seen in training, are shaded.
+    """One line for each name, values against length; lengths above `trained` are shaded.
 
-    Lengths that grow by doubling, or so, stand at equal distances.
+    Lengths that grow by about doubling get a logarithmic axis.
     """
     from matplotlib.ticker import FixedLocator, NullLocator, PercentFormatter
 
-    figure = blank(8, 4.6)
+    figure = new_figure(8, 4.6)
     axes = figure.subplots()
     for number, (name, values) in enumerate(series.items()):
         lengths = sorted(values)
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         heights = [values[length] for length in lengths]
-        # Lines often lie on each other at 100 %: smaller markers on top let the ones below show.
+        # Lines often coincide at 100 %: smaller markers on top leave those below visible.
         size = max(5.0, 8 - 0.8 * number)
         axes.plot(lengths, heights, color=colour, marker=marker, markersize=size, label=name, **_LINE)
     everything = [value for values in series.values() for value in values.values()]
@@ -87,40 +88,40 @@ def plot_by_length(
         axes.axvspan(edge, right, color="#F2F2F2", zorder=0, label="longer than in training")
         axes.set_xlim(left, right)
     axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=10)
-    _dress(axes, "length", ylabel)
+    _style(axes, "length", ylabel)
     if doubling:
         axes.xaxis.set_major_locator(FixedLocator(known))
         axes.xaxis.set_minor_locator(NullLocator())
     if series:
-        # Beside the picture: inside it would cover some line or other.
+        # Beside the axes, where it covers no line.
         axes.legend(frameon=False, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
-    return png(figure, None)
+    return to_png(figure, None)
 
 
 def plot_positions(report: PositionReport, title: str) -> bytes:
-    """Teacher-forced and free-running accuracy at each position, the gap between them, and how many lines get there."""
+    """Teacher-forced and free-running accuracy by position, their gap, and how many sequences are that long."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
     uneven = len(set(report.counts)) > 1
-    figure = blank(8, 5.4 if uneven else 4.6)
+    figure = new_figure(8, 5.4 if uneven else 4.6)
     top, *rest = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1)) if uneven else [figure.subplots()]
     _draw_gap(top, report)
     top.set(ylim=(-0.03, 1.03), xlim=(0.4, len(report.counts) + 0.6))
     top.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
     top.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=10, parse_math=False)
-    _dress(top, "" if rest else "position", "right tokens")
+    _style(top, "" if rest else "position", "right tokens")
     for bottom in rest:
         bottom.bar(range(1, len(report.counts) + 1), report.counts, width=0.8, color="#BBBBBB")
         bottom.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         bottom.yaxis.set_major_locator(MaxNLocator(3, integer=True))
-        _dress(bottom, "position", "lines so long")
+        _style(bottom, "position", "lines so long")
     top.legend(frameon=False, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
-    return png(figure, None)
+    return to_png(figure, None)
 
 
 def _draw_gap(axes: Axes, report: PositionReport) -> None:
-    """Two lines and what lies between; many positions are noisy, so there the lines are smoothed."""
-    positions = range(1, sum(FEW * count >= report.counts[0] for count in report.counts) + 1)
+    """Both curves and the area between them; smoothed if there are many positions."""
+    positions = range(1, sum(MIN_SHARE * count >= report.counts[0] for count in report.counts) + 1)
     noisy = len(positions) > 40
     heights = []
     for number, (name, all_of_it) in enumerate((("teacher-forced", report.forced), ("free-running", report.free))):
@@ -139,8 +140,8 @@ _LINE: dict[str, Any] = {"linewidth": 1.8, "markeredgecolor": "white", "markered
 
 def _draw_losses(axes: Axes, train: Points, val: Points) -> None:
     steps, losses = train
-    # One exploding batch must not press the rest of the curve flat: a few spikes after the first entry may leave the
-    # picture, and the smoothed line takes them as high as the picture goes.
+    # A few spikes must not flatten the rest of the curve: they may leave the axes, and the smoothed line is clipped to
+    # the top of the axes there.
     usual = sorted(losses)[: len(losses) - len(losses) // 100]
     shown = [*losses[:1], *usual, *val[1]]
     if steps:
@@ -162,7 +163,7 @@ def _draw_losses(axes: Axes, train: Points, val: Points) -> None:
 
 def _mark_best(axes: Axes, val: Points, last: int) -> None:
     step, loss = min(zip(*val, strict=True), key=lambda point: point[1])
-    side = "right" if step > 0.9 * last else "center"  # at the edge a centred text would be cut
+    side = "right" if step > 0.9 * last else "center"  # at the edge a centred text would be cut off
     axes.annotate(
         f"best {loss:.3f}",
         (step, loss),
@@ -175,14 +176,14 @@ def _mark_best(axes: Axes, val: Points, last: int) -> None:
 
 
 def _points(entries: Sequence[Mapping[str, Any]], key: str) -> Points:
-    """Steps and finite values in order; where a resumed run logged a step again, the later entry stands."""
+    """Steps and finite values in order; of a step that a resumed run logged twice, the later entry."""
     values = {int(entry["step"]): float(entry[key]) for entry in entries if entry.get(key) is not None}
     steps = [step for step in sorted(values) if math.isfinite(values[step])]
     return steps, [values[step] for step in steps]
 
 
 def _smoothed(values: Sequence[float]) -> NDArray[np.float64]:
-    """A mean over neighbours on both sides, weighted by a bell curve: unlike a running mean it does not lag behind."""
+    """Gaussian smoothing, centred, so that it does not lag behind like a running mean."""
     width = max(1.0, len(values) / SMOOTHING)
     reach = min(math.ceil(3 * width), (len(values) - 1) // 2)
     offsets = np.arange(-reach, reach + 1)
@@ -192,8 +193,8 @@ def _smoothed(values: Sequence[float]) -> NDArray[np.float64]:
     return means
 
 
-def blank(width: float, height: float) -> Figure:
-    """A figure of its own on the Agg canvas: pyplot would keep a global list, and may ask for a screen."""
+def new_figure(width: float, height: float) -> Figure:
+    """A figure on the Agg canvas, without pyplot, which keeps global state and may need a display."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -202,8 +203,8 @@ def blank(width: float, height: float) -> Figure:
     return figure
 
 
-def _dress(axes: Axes, xlabel: str, ylabel: str) -> None:
-    """Quiet axes: two spines, a light grid behind the data, whole numbers below it."""
+def _style(axes: Axes, xlabel: str, ylabel: str) -> None:
+    """Style of axes: two spines, a light grid behind the data, integer ticks on the x axis."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.spines[["top", "right"]].set_visible(False)
@@ -214,18 +215,16 @@ def _dress(axes: Axes, xlabel: str, ylabel: str) -> None:
     axes.margins(x=0.02)
     axes.set_xlabel(xlabel, color=INK, fontsize=10)
     axes.set_ylabel(ylabel, color=INK, fontsize=10)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # a lone position has one tick
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))  # one tick for a single position
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
 
 
-def png(figure: Figure, target: str | os.PathLike[str] | BinaryIO | None = None) -> bytes:
-    """A figure as a file's bytes, written where asked."""
+def to_png(figure: Figure, target: str | os.PathLike[str] | BinaryIO | None = None) -> bytes:
+    """A figure as PNG bytes, also written to `target` if given."""
     buffer = BytesIO()
-    figure.savefig(buffer, format="png", metadata={"Software": None})  # no version: equal runs are equal files
+    figure.savefig(buffer, format="png", metadata={"Software": None})  # no version: equal runs give equal files
     data = buffer.getvalue()
     if isinstance(target, str | os.PathLike):
-        from headway.storage.commit import commit_file  # brings torch, which bytes alone do not need
-
         commit_file(Path(target), data)
     elif target is not None:
         target.write(data)

@@ -1,4 +1,4 @@
-"""Pictures as PNG bytes of what models say of images: which classes are taken for which, classes, captions."""
+"""Plots of predictions on images, as PNG bytes: confusion matrix, classes, captions."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.metrics.classification import ClassificationReport
-from headway.plots.curves import COLOURS, INK, blank, png
+from headway.plots.curves import COLOURS, INK, new_figure, to_png
 
-NUMBERED = 20  # classes up to which every cell shows its number
-SHEET = 64  # images on one picture
-CAPTION_WIDTH = 34  # characters of a line below an image
+NUMBERED = 20  # up to this many classes every cell shows its count
+SHEET = 64  # images in one plot
+CAPTION_WIDTH = 34  # characters per line below an image
 
 
 def plot_confusion(report: ClassificationReport, title: str) -> bytes:
-    """The share of each class (rows) that was taken for each (columns)."""
+    """The confusion matrix as shares of each true class (rows)."""
     from matplotlib.colors import LinearSegmentedColormap
 
     count = len(report.classes)
     side = min(3 + 0.42 * count, 14)
-    figure = blank(side + 1.2, side)
+    figure = new_figure(side + 1.2, side)
     axes = figure.subplots()
     totals = report.confusion.sum(1, keepdims=True)
     shares = report.confusion / np.maximum(totals, 1)
@@ -43,19 +43,19 @@ def plot_confusion(report: ClassificationReport, title: str) -> bytes:
     axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=10, parse_math=False)
     bar = figure.colorbar(shown, ax=axes, shrink=0.6, format=lambda value, _: f"{value:.0%}")
     bar.outline.set_visible(False)
-    return png(figure)
+    return to_png(figure)
 
 
 def plot_predictions(
     pixels: Sequence[NDArray[np.uint8]], names: Sequence[str], tops: Sequence[Sequence[tuple[str, float]]]
 ) -> bytes:
-    """Images (C, H, W), each with its file's name above it and its likeliest classes as bars below."""
+    """Images (C, H, W), each with its file name above and the most likely classes as bars below."""
     pixels = pixels[:SHEET]
     columns = min(len(pixels), 8)
     rows = math.ceil(len(pixels) / columns)
     lines = max(len(top) for top in tops)
     tall = 0.22 * lines
-    figure = blank(max(2.0 * columns, 3), rows * (2.1 + tall))
+    figure = new_figure(max(2.0 * columns, 3), rows * (2.1 + tall))
     grid = figure.subplots(2 * rows, columns, squeeze=False, height_ratios=[1.7, tall] * rows)
     for axes in grid.flat:
         axes.set_axis_off()
@@ -63,34 +63,36 @@ def plot_predictions(
         row, column = 2 * (number // columns), number % columns
         above, below = grid[row, column], grid[row + 1, column]
         above.imshow(image.transpose(1, 2, 0), interpolation="nearest", cmap="magma", vmin=0, vmax=255)
-        above.set_title(short(names[number]), fontsize=8, color=INK, parse_math=False)
+        above.set_title(shorten(names[number]), fontsize=8, color=INK, parse_math=False)
         below.barh(range(len(tops[number])), [share for _, share in tops[number]], color=COLOURS[5], height=0.8)
         for line, (name, share) in enumerate(tops[number]):
-            below.text(0.02, line, f"{short(name)}  {share:.1%}", va="center", fontsize=7, color=INK, parse_math=False)
+            below.text(
+                0.02, line, f"{shorten(name)}  {share:.1%}", va="center", fontsize=7, color=INK, parse_math=False
+            )
         below.set(xlim=(0, 1), ylim=(lines - 0.5, -0.5))
-    return png(figure)
+    return to_png(figure)
 
 
 def plot_captions(pixels: Sequence[NDArray[np.uint8]], names: Sequence[str], captions: Sequence[str]) -> bytes:
-    """Images (3, H, W), each with its file's name above it and its caption below."""
+    """Images (3, H, W), each with its file name above and its caption below."""
     pixels = pixels[:SHEET]
     columns = min(len(pixels), 4)
     rows = math.ceil(len(pixels) / columns)
-    figure = blank(max(2.6 * columns, 3), 3.3 * rows)
+    figure = new_figure(max(2.6 * columns, 3), 3.3 * rows)
     grid = figure.subplots(rows, columns, squeeze=False)
     for axes in grid.flat:
         axes.set_axis_off()
     for axes, image, name, caption in zip(grid.flat, pixels, names, captions, strict=False):
         axes.imshow(image.transpose(1, 2, 0), interpolation="nearest")
-        axes.set_title(short(name), fontsize=8, color=INK, parse_math=False)
-        # A label, unlike text beside the axes, is given its room in the picture.
+        axes.set_title(shorten(name), fontsize=8, color=INK, parse_math=False)
+        # The layout makes room for an axis label, unlike for text beside the axes.
         axes.set_axis_on()
         axes.set(xticks=[], yticks=[])
         axes.spines[:].set_visible(False)
         axes.set_xlabel(textwrap.fill(caption, CAPTION_WIDTH), fontsize=8, color=INK, parse_math=False)
-    return png(figure)
+    return to_png(figure)
 
 
-def short(name: str, most: int = 24) -> str:
-    """The end of a long name."""
+def shorten(name: str, most: int = 24) -> str:
+    """A name of at most `most` characters, its start replaced by an ellipsis."""
     return name if len(name) <= most else f"…{name[1 - most :]}"

@@ -1,4 +1,4 @@
-"""The ponder map: how long each token was thought about, as PNG bytes."""
+"""Plot of the ACT steps of each token (Graves 2016), as PNG bytes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from headway.errors import DataError
-from headway.plots.curves import INK, blank, png
+from headway.plots.curves import INK, new_figure, to_png
 
-DARK = 0.6  # of the scale, from where on writing is white
+DARK = 0.6  # fraction of the scale above which text is white
 
 
 def plot_ponder(
     labels: Sequence[Sequence[str]], steps: Sequence[Sequence[int]], title: str, *, names: Sequence[str] = ()
 ) -> bytes:
-    """A row for each text, a cell for each token: darker where it took more steps. `names` stand before the rows.
+    """A row for each text, a cell for each token, darker for more steps; `names` label the rows.
 
-    Raises DataError where labels and steps are not as many.
+    Raises DataError unless there are as many labels as steps.
     """
     sizes = [(len(row), len(taken)) for row, taken in zip(labels, steps, strict=True)]
     for number, (tokens, counts) in enumerate(sizes):
@@ -30,7 +30,7 @@ def plot_ponder(
     for y, taken in enumerate(steps):
         table[y, : len(taken)] = taken
     low, high = float(np.nanmin(table)), float(np.nanmax(table))
-    figure = blank(max(1.6 + 0.62 * width, 5.0), 0.9 + 0.46 * len(steps))
+    figure = new_figure(max(1.6 + 0.62 * width, 5.0), 0.9 + 0.46 * len(steps))
     axes = figure.subplots()
     image = axes.imshow(table, cmap="Blues", vmin=min(low, high - 1) - 0.5, vmax=high + 0.5, aspect="auto")
     for y, (row, taken) in enumerate(zip(labels, steps, strict=True)):
@@ -45,4 +45,4 @@ def plot_ponder(
     bar = figure.colorbar(image, ax=axes, ticks=range(int(low), int(high) + 1), pad=0.02)
     bar.set_label("steps", fontsize=9, color=INK)
     bar.outline.set_visible(False)
-    return png(figure)
+    return to_png(figure)

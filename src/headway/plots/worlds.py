@@ -1,4 +1,4 @@
-"""Dream against reality, as frames: a film, or a strip of moments."""
+"""An imagined rollout beside a real episode, as an animated GIF or a strip of frames (PNG)."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from PIL import Image, ImageDraw
 
 Frame = NDArray[np.uint8]  # (H, W, 3)
 HEIGHT = 160  # pixels of a frame
-SHOWN = 10  # moments of a strip
+SHOWN = 10  # frames of a strip
 MARGIN = 4
 TITLE = 14  # pixels above a frame
 
 
-def film(real: Sequence[Frame], dream: Sequence[Frame]) -> bytes:
-    """An animated GIF, both episodes side by side; the one that ends first stays as it was."""
-    length = max(len(real), len(dream))
+def comparison_gif(real: Sequence[Frame], imagined: Sequence[Frame]) -> bytes:
+    """An animated GIF of both episodes side by side; the shorter one stays at its last frame."""
+    length = max(len(real), len(imagined))
     frames = [
-        _joined([[("real", real[min(t, len(real) - 1)]), ("imagined", dream[min(t, len(dream) - 1)])]])
+        _sheet([[("real", real[min(t, len(real) - 1)]), ("imagined", imagined[min(t, len(imagined) - 1)])]])
         for t in range(length)
     ]
     return _bytes(frames[0], "GIF", save_all=True, append_images=frames[1:], duration=60, loop=0)
 
 
-def strip(real: Sequence[Frame], dream: Sequence[Frame]) -> bytes:
-    """A PNG: moments of the real episode above those of the imagined one, the same steps of both."""
-    length = min(len(real), len(dream))
+def comparison_strip(real: Sequence[Frame], imagined: Sequence[Frame]) -> bytes:
+    """A PNG: frames of the real episode above those of the imagined one at the same steps."""
+    length = min(len(real), len(imagined))
     steps = np.unique(np.linspace(0, length - 1, min(SHOWN, length)).astype(int)).tolist()
-    rows = [[(f"{name} {t}", frames[t]) for t in steps] for name, frames in (("real", real), ("imagined", dream))]
-    return _bytes(_joined(rows), "PNG")
+    rows = [[(f"{name} {t}", frames[t]) for t in steps] for name, frames in (("real", real), ("imagined", imagined))]
+    return _bytes(_sheet(rows), "PNG")
 
 
-def _joined(rows: Sequence[Sequence[tuple[str, Frame]]]) -> Image.Image:
+def _sheet(rows: Sequence[Sequence[tuple[str, Frame]]]) -> Image.Image:
     """Frames under their titles, row by row."""
     sized = [[(title, _sized(frame)) for title, frame in row] for row in rows]
     width = max(sum(image.width + MARGIN for _, image in row) for row in sized) + MARGIN
@@ -63,7 +63,7 @@ def _bytes(image: Image.Image, kind: str, **how: Any) -> bytes:
 
 
 def table_frame(numbers: NDArray[Any], levels: int) -> Frame:
-    """Whole numbers (P,) as a square of coloured cells, where three kinds of each cell make its colour."""
+    """Integers (P,) as a square of coloured cells; if divisible by three, each triple is an RGB colour."""
     channels = 3 if len(numbers) % 3 == 0 else 1
     cells = numbers.reshape(-1, channels)
     side = int(np.ceil(np.sqrt(len(cells))))
@@ -73,7 +73,7 @@ def table_frame(numbers: NDArray[Any], levels: int) -> Frame:
 
 
 def bars_frame(numbers: NDArray[Any], span: NDArray[Any]) -> Frame:
-    """Real numbers (N,) as bars from a line in the middle, in units of how far each goes (N,)."""
+    """Numbers (N,) as bars from a centre line, scaled by `span` (N,)."""
     cell, half = 12, 32
     frame = np.full((2 * half, cell * len(numbers), 3), 255, np.uint8)
     frame[half] = 128

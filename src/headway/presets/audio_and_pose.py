@@ -9,8 +9,8 @@ from headway.models.pose import ClassicHead
 from headway.nn.norms import LayerNorm
 from headway.presets.preset import Preset
 from headway.runs.config import RunConfig
-from headway.tasks.image_classification.training import Classification
-from headway.tasks.pose.training import PoseEstimation
+from headway.tasks.image_classification import Classification
+from headway.tasks.pose import PoseEstimation
 from headway.training.config import TrainConfig
 from headway.training.optimisers import AdamW
 from headway.training.schedules import Cosine

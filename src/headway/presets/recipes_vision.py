@@ -1,4 +1,7 @@
-"""How the vision presets are trained (FACTS §14, §15). A batch is counted in images: `batch_tokens` of them."""
+"""How the vision presets are trained. A batch is counted in images: `batch_tokens` of them.
+
+The recipes are those of Dosovitskiy et al. 2021 (appendix B.1.1) and of the official code of Lee et al. 2021.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,8 @@ from headway.data.config import DataConfig
 from headway.data.tokenizers import Word
 from headway.models import ModelConfig, VitConfig
 from headway.runs.config import RunConfig
-from headway.tasks.captioning.training import Captioning
-from headway.tasks.image_classification.training import Classification
+from headway.tasks.captioning import Captioning
+from headway.tasks.image_classification import Classification
 from headway.training.config import TrainConfig
 from headway.training.optimisers import AdamW, Muon, Optimiser, Sgd
 from headway.training.schedules import Cosine

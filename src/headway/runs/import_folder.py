@@ -1,8 +1,9 @@
-"""A model folder of Hugging Face's kind becomes an ordinary run: checked, streamed, tried on a few tokens."""
+"""Make a run of a Hugging Face model folder: checked, its weights streamed, tried on a few tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,113 +11,108 @@ from pathlib import Path
 import torch
 import yaml
 from safetensors.torch import save
-from torch import Tensor
 
 from headway import config as configs
 from headway.data.config import DataConfig
-from headway.errors import BadModelError
-from headway.interop.importer import Import
-from headway.interop.hf_reference import REFERENCE, must_have_transformers, reference
-from headway.models import ModelConfig, VitConfig
-from headway.runs import CONFIG
-from headway.storage.commit import commit_file, committing, founding, read_tensors
-from headway.tasks.translation.training import Translation
+from headway.interop.compare import probe
+from headway.interop.family import GenerationTokens
+from headway.interop.hf_reference import REFERENCE, reference_tensors, require_transformers
+from headway.interop.importer import ImportPlan, inspect_folder, self_check
+from headway.models import Model
+from headway.runs.config import RunConfig
+from headway.runs.folder import CONFIG
+from headway.runs.weights import as_stored
+from headway.storage.commit import commit_file, commit_folder, commit_run
+from headway.storage.tensors import read_tensors
 from headway.training.checkpoints import SMALL_FILES, Checkpoints
 from headway.training.config import TrainConfig
-from headway.runs.config import RunConfig, TaskConfig
-from headway.runs.weights import as_stored
 
-PROBE = 4  # tokens the imported model is tried on
+WEIGHTS = "model.safetensors"
+Progress = Callable[[int, int], None]  # bytes written, and of how many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What was imported, and what the self-check saw."""
+class ImportReport:
+    """What was imported, and the result of the self-check."""
 
     family: str
     tensors: int
     parameters: int
     bytes: int
     dtype: str
-    largest: float  # magnitude of what the model gives on a few tokens
+    largest: float  # magnitude of the model's outputs on a few tokens
     notes: list[str]
+
+
+def import_folder(
+    source: Path, folder: Path, progress: Progress = lambda done, total: None, *, with_reference: bool = False
+) -> ImportReport:
+    """Make a run of a model folder.
+
+    With a reference the run keeps logits that transformers computed, which `verify` compares with. The run appears
+    whole or not at all. Raises BadModelError naming what cannot be imported, ConfigError for a run folder that is not
+    empty or if transformers is missing, StorageError.
+    """
+    if with_reference:
+        require_transformers()
+    return write_run(inspect_folder(source), folder, progress, with_reference=with_reference)
+
+
+def write_run(plan: ImportPlan, folder: Path, progress: Progress, *, with_reference: bool = False) -> ImportReport:
+    """Write the run that a plan describes."""
+    # Reading a tokenizer takes as long as hashing a hundred megabytes: it happens while the weights are written.
+    with commit_run(folder) as draft, ThreadPoolExecutor(1) as background:
+        reading = background.submit(plan.read_tokenizers)
+        checkpoints, done = Checkpoints(draft), 0
+
+        def written(count: int) -> None:
+            nonlocal done
+            done += count
+            progress(done, plan.nbytes)
+            if reading.done():
+                reading.result()  # raises for a bad tokenizer before gigabytes are written
+
+        with commit_folder(checkpoints.path(0), needs=plan.nbytes + SMALL_FILES) as checkpoint, _one_thread():
+            plan.write_weights(checkpoint, WEIGHTS, written)
+            checkpoint.json("trainer.json", {"step": 0})
+        checkpoints.mark_latest(0)
+        tokenizers = reading.result()
+        data = DataConfig(marks=tokenizers.special, classes=plan.classes)
+        config = RunConfig(task=plan.task, data=data, model=plan.config, train=TrainConfig())
+        for name, library in tokenizers.files.libraries.items():
+            commit_file(draft / name, library.to_str())
+        commit_file(draft / CONFIG, yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True))
+        weights = checkpoints.path(0) / WEIGHTS
+        model = as_stored(plan.config, read_tensors(weights), str(weights))
+        largest = self_check(model, plan)
+        if with_reference:
+            pad = None if tokenizers.special is None else tokenizers.special.pad
+            commit_file(draft / REFERENCE, _reference(plan, model, pad))
+    return ImportReport(
+        family=plan.family.name,
+        tensors=len(plan.folder.tensors),
+        parameters=plan.parameters,
+        bytes=plan.nbytes,
+        dtype=str(plan.dtype).removeprefix("torch."),
+        largest=largest,
+        notes=tokenizers.files.notes,
+    )
+
+
+def _reference(plan: ImportPlan, model: Model, pad: int | None) -> bytes:
+    """The reference file: inputs, and the logits of transformers' own model of the folder."""
+    inputs = probe(plan.family, plan.config, model.reads, GenerationTokens(pad=pad))
+    architectures = plan.folder.config.get("architectures")
+    tensors = reference_tensors(plan.folder.path, architectures, plan.family, inputs)
+    return save({name: x.contiguous() for name, x in tensors.items()})
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """torch alone on its thread: others of its own would spin where hashing and writing need the processor."""
+    """Keep torch on one thread: others would spin while hashing and writing need the processor."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
-
-
-def import_folder(
-    source: Path,
-    folder: Path,
-    told: Callable[[int, int], None] = lambda done, all: None,
-    *,
-    with_reference: bool = False,
-) -> Outcome:
-    """Make a run of a model folder; `told` hears how many bytes are written, and of how many.
-
-    With a reference the run keeps logits that transformers computed, which `verify` compares with. The run appears
-    whole or not at all. Raises BadModelError naming what cannot be taken up, ConfigError for a run folder that is not
-    empty or a reference that cannot be had, StorageError.
-    """
-    if with_reference:
-        must_have_transformers()
-    found = Import(source)
-    with founding(folder) as draft:
-        checkpoints, done = Checkpoints(draft), 0
-
-        def written(count: int) -> None:
-            nonlocal done
-            done += count
-            told(done, found.nbytes)
-
-        with committing(checkpoints.path(0), needs=found.nbytes + SMALL_FILES) as filled, _one_thread():
-            found.write(filled, "model.safetensors", written)
-            filled.json("trainer.json", {"step": 0})
-        checkpoints.mark_latest(0)
-        data = DataConfig(marks=found.marks, classes=found.classes)
-        config = RunConfig(task=found.task, data=data, model=found.model, train=TrainConfig())
-        for name, library in found.tokenizers.libraries.items() if found.tokenizers else ():
-            commit_file(draft / name, library.to_str())
-        commit_file(draft / CONFIG, yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True))
-        largest = _self_check(found.model, config.task, checkpoints.path(0) / "model.safetensors", source)
-        if with_reference:
-            pad = None if found.marks is None else found.marks.pad
-            kept = reference(source, found.folder.config.get("architectures"), found.model, pad)
-            commit_file(draft / REFERENCE, save({name: x.contiguous() for name, x in kept.items()}))
-    numbers = sum(torch.Size(part.shape).numel() for part in found.parts.values())
-    return Outcome(
-        family=found.family.name,
-        tensors=len(found.folder.tensors),
-        parameters=numbers,
-        bytes=found.nbytes,
-        dtype=str(found.dtype).removeprefix("torch."),
-        largest=largest,
-        notes=found.notes,
-    )
-
-
-@torch.inference_mode()
-def _self_check(config: ModelConfig, task: TaskConfig, weights: Path, source: Path) -> float:
-    """The largest magnitude the model gives on a few tokens. Raises BadModelError if it is none."""
-    model = as_stored(config, read_tensors(weights), str(weights))
-    if isinstance(config, VitConfig):
-        inputs: tuple[Tensor, ...] = (
-            torch.zeros(1, config.channels, *config.size, dtype=next(model.parameters()).dtype),
-        )
-    else:
-        tokens = torch.arange(PROBE).remainder(model.vocab).unsqueeze(0)  # type: ignore[arg-type]
-        inputs = (tokens, tokens[:, :1]) if isinstance(task, Translation) else (tokens,)
-    out = model.eval()(*inputs)
-    parts = [part for part in (out if isinstance(out, tuple) else (out,)) if isinstance(part, Tensor)]
-    largest = max(float(part.abs().max()) for part in parts)
-    if not largest < float("inf"):
-        raise BadModelError(f"{source}: the model gives {largest} on a few tokens, expected finite numbers")
-    return largest

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import DataError, StorageError
-from headway.storage.manifest import INT8, MANIFEST, begun, problems
-from headway.nn.int8 import PROCESS, Int8Linear, fbgemm, packed, supported
-from headway.storage.commit import committing, discard, read_tensors
+from headway.nn.int8 import PROCESS_LOCK, Int8Linear, fbgemm, pack_weight, supported
+from headway.storage.commit import commit_folder, discard
+from headway.storage.manifest import INT8, MANIFEST, background_check, problems
+from headway.storage.tensors import read_tensors
 
 WEIGHTS, FACTS = "model.safetensors", "facts.json"
 
@@ -30,9 +31,9 @@ class Int8Copy:
     def __init__(self, folder: Path, pool: ThreadPoolExecutor) -> None:
         self.folder, self.manifest = folder, _text(folder / MANIFEST)
         self.tensors = _read(folder / WEIGHTS)
-        self.problems, found = begun(folder) or pool.submit(problems, folder), self.tensors
+        self.problems, found = background_check(folder) or pool.submit(problems, folder), self.tensors
         self.packed = {
-            name: pool.submit(packed, found[f"{name}.weight"], found[f"{name}.scale"], found.get(f"{name}.bias"))
+            name: pool.submit(pack_weight, found[f"{name}.weight"], found[f"{name}.scale"], found.get(f"{name}.bias"))
             for name in _layers(found)
         }
 
@@ -51,13 +52,13 @@ class Int8Copy:
         """Give each 8-bit layer of the model its packed weight."""
         for name, part in model.named_modules():
             if isinstance(part, Int8Linear) and name in self.packed:
-                part.ready = self.packed[name].result()
+                part.packed_weight = self.packed[name].result()
 
     def replace(self, model: nn.Module, key: str) -> None:
         """Keep this model in its stead; a folder that cannot be written only costs the next start its time."""
         with contextlib.suppress(StorageError):
             discard(self.folder)
-            with committing(self.folder, shared=True) as draft:
+            with commit_folder(self.folder, shared=True) as draft:
                 draft.tensors(WEIGHTS, {name: t.contiguous() for name, t in model.state_dict().items()})
                 draft.json(FACTS, {"checkpoints": key})
 
@@ -66,7 +67,7 @@ class Int8Copy:
 def opened(run: Path) -> Iterator[Int8Copy]:
     """A run's copy; what is not packed at the end never will be."""
     engine = fbgemm() if supported() else contextlib.nullcontext()  # other processors have none to set
-    with PROCESS, engine, _quick_turns(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+    with PROCESS_LOCK, engine, _quick_turns(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
         try:
             yield Int8Copy(run / INT8, pool)
         finally:

@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headway.errors import ConfigError
-from headway.models import ModelConfig, build_model
+from headway.models import Model, ModelConfig, build_model
 from headway.nn.int8 import pack, quantise, supported
-from headway.storage.commit import set_weights
-from headway.training.checkpoints import Checkpoints
 from headway.runs.int8_copy import Int8Copy, opened
+from headway.storage.tensors import set_weights
+from headway.training.checkpoints import Checkpoints
 
 Precision = Literal["auto", "fp32", "bf16", "int8"]
 
 
 def load_model(
     folder: Path, config: ModelConfig, *, average: int, precision: Precision, copy: Int8Copy | None = None
-) -> tuple[nn.Module, list[int]]:
+) -> tuple[Model, list[int]]:
     """The model of a run and the steps it is of: the mean of the last `average` checkpoints, else the best."""
     if precision == "int8":
         with opened(folder) if copy is None else nullcontext(copy) as found:
@@ -32,13 +32,13 @@ def load_model(
     return (model.bfloat16() if precision == "bf16" else model), steps
 
 
-def _model(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *, int8: bool = False) -> nn.Module:
+def _model(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *, int8: bool = False) -> Model:
     """The model of a config with these weights; nothing is drawn at random first."""
     model = as_stored(config, weights, origin, int8=int8)
     return model if int8 else model.float()  # an imported file may hold half precision; the sums are float32
 
 
-def as_stored(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *, int8: bool = False) -> nn.Module:
+def as_stored(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *, int8: bool = False) -> Model:
     """The same with the weights where they lie, in the precision they are in: no second copy."""
     model = build_model(config, device="meta")
     if int8:
@@ -51,7 +51,7 @@ def as_stored(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *
     return model
 
 
-def _int8_model(folder: Path, config: ModelConfig, average: int, copy: Int8Copy) -> tuple[nn.Module, list[int]]:
+def _int8_model(folder: Path, config: ModelConfig, average: int, copy: Int8Copy) -> tuple[Model, list[int]]:
     """The run's model in 8 bits: from its copy, or quantised and kept as one."""
     checkpoints = Checkpoints(folder)
     steps, key = checkpoints.key(average=average)

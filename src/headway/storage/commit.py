@@ -1,8 +1,8 @@
-"""The one way anything is written: whole or not at all, and checked before it is used.
+"""Atomic commits: every file and folder that headway writes appears complete or not at all.
 
-A folder becomes visible by one rename after everything in it is on disk: write into a sibling, fsync every file, a
-manifest with sizes and SHA-256 last, fsync, rename, fsync the parent. A single file goes the same way without the
-manifest. Weights are safetensors, the rest JSON, YAML or text: nothing here can run code.
+A folder becomes visible by one rename after all of its files are on disk: write into a sibling folder, fsync every
+file, write a manifest with sizes and SHA-256 last, fsync, rename, fsync the parent. A single file is committed the same
+way without the manifest. Weights are safetensors, the rest JSON, YAML or text: no format can run code when it is read.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ import errno
 import fcntl
 import hashlib
 import io
-import json
 import os
 import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
 
-from headway.errors import ConfigError, DataError, StorageError
-from headway.storage.manifest import MANIFEST, as_text, fingerprint, seal
+from headway.errors import ConfigError, StorageError
+from headway.storage.manifest import MANIFEST, files_digest, fingerprint, json_text
 
-AHEAD = 32  # chunks of a streamed file that may wait to be written
-DRAFT = ".draft-"  # what a writer that died may leave behind begins with this
+if TYPE_CHECKING:
+    from torch import Tensor
+
+MAX_PENDING_CHUNKS = 32  # of a streamed file: hashed and written by threads while the next ones are produced
+DRAFT = ".draft-"  # name prefix of files and folders being written; a killed process leaves them behind
 
 
 class Disk:
-    """The few steps that writing is made of, one method each, so that a test can fail at every one of them."""
+    """The file system operations used for writing, one method each, so that tests can inject a failure into each."""
 
     def expect_room(self, folder: Path, needs: int) -> None:
-        """Raise OSError where a disk that tells its size has no room for as many bytes."""
+        """Raise OSError(ENOSPC) if the file system reports its size and has fewer than `needs` bytes free."""
         usage = shutil.disk_usage(folder)
         if usage.total and usage.free < needs:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -46,11 +46,11 @@ class Disk:
         folder.mkdir()
 
     def write(self, path: Path, writer: Callable[[Path], None]) -> None:
-        """Let `writer` fill a new file."""
+        """Create a file whose content `writer` writes."""
         writer(path)
 
     def sync(self, path: Path) -> None:
-        """Wait until a file or folder is on disk."""
+        """fsync a file or folder."""
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -58,11 +58,11 @@ class Disk:
             os.close(handle)
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file or folder its final name."""
+        """Rename a file or folder, replacing a file of that name."""
         os.replace(old, new)
 
     def remove(self, path: Path) -> None:
-        """Delete a file or a folder with all it holds."""
+        """Delete a file, or a folder and its content."""
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         else:
@@ -72,21 +72,21 @@ class Disk:
 DISK = Disk()
 
 
-class Draft:
-    """A folder being written, not yet visible under its name."""
+class StagedFolder:
+    """A folder being written under a temporary name."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.known: dict[str, dict[str, Any]] = {}  # fingerprints of files that were hashed on the way
+        self.known: dict[str, dict[str, Any]] = {}  # fingerprints of files that were hashed while written
 
     def write(self, name: str, writer: Callable[[Path], None]) -> None:
-        """Add a file, filled by `writer`."""
+        """Add a file whose content `writer` writes."""
         path = self.folder / name
         DISK.write(path, writer)
         DISK.sync(path)
 
     def stream(self, name: str, chunks: Iterable[memoryview]) -> None:
-        """Add a file of bytes as they come; they are hashed and written by threads while the next ones are made."""
+        """Add a file from chunks of bytes, hashed and written by threads while the next chunks are produced."""
         digest, size = hashlib.sha256(), 0
 
         def fill(path: Path) -> None:
@@ -96,13 +96,13 @@ class Draft:
                 ThreadPoolExecutor(1) as hashing,
                 ThreadPoolExecutor(1) as writing,
             ):
-                under_way: deque[Future[None]] = deque()
+                pending: deque[Future[None]] = deque()
                 for chunk in chunks:
                     size += len(chunk)
-                    under_way += hashing.submit(digest.update, chunk), writing.submit(_write_all, file, chunk)
-                    while len(under_way) > 2 * AHEAD:
-                        under_way.popleft().result()
-                for each in under_way:
+                    pending += hashing.submit(digest.update, chunk), writing.submit(_write_all, file, chunk)
+                    while len(pending) > 2 * MAX_PENDING_CHUNKS:
+                        pending.popleft().result()
+                for each in pending:
                     each.result()
 
         self.write(name, fill)
@@ -114,12 +114,13 @@ class Draft:
 
     def json(self, name: str, value: Any) -> None:
         """Add a JSON file."""
-        self.text(name, as_text(value))
+        self.text(name, json_text(value))
 
     def tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
-        """Add a safetensors file; it holds names, shapes and numbers alone, so equal tensors are equal files."""
-        ready = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
-        self.write(name, lambda path: save_file(ready, path))
+        """Add a safetensors file."""
+        from headway.storage.tensors import write_tensors  # imports torch, which most files do not need
+
+        self.write(name, lambda path: write_tensors(path, tensors))
 
 
 def _write_all(file: io.FileIO, chunk: memoryview) -> None:
@@ -131,34 +132,25 @@ def _put(path: Path, data: bytes) -> None:
     path.write_bytes(data)
 
 
-def size_of(tensors: Mapping[str, Tensor]) -> int:
-    """The bytes of a safetensors file: a length, a header in JSON filled up to a multiple of eight, the numbers."""
-    header, at = {}, 0
-    for name, tensor in tensors.items():
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape), "data_offsets": [at, at + tensor.nbytes]}
-        at += tensor.nbytes
-    return 8 + (len(json.dumps(header, separators=(",", ":"))) + 7) // 8 * 8 + at
-
-
 @contextlib.contextmanager
-def committing(folder: Path, *, shared: bool = False, needs: int | None = None) -> Iterator[Draft]:
-    """Write a folder that appears whole or not at all. Raises StorageError; the folder must not exist yet.
+def commit_folder(folder: Path, *, shared: bool = False, needs: int | None = None) -> Iterator[StagedFolder]:
+    """Write a folder that appears complete or not at all. Raises StorageError; ConfigError if the folder exists.
 
-    A `shared` one may appear meanwhile, made by another process from the same things: then that one stays. Where it is
-    known what the folder `needs` in bytes, a disk without room for it is not filled up first.
+    With `shared`, another process may commit the same content meanwhile: its folder is then kept. If the size is known
+    (`needs`, in bytes), free space is checked before anything is written.
     """
     draft = folder.with_name(f"{DRAFT}{os.getpid()}-{folder.name}")
-    with storage_errors(folder, needs), _no_litter(draft):
+    with storage_errors(folder, needs), _removed_on_error(draft):
         if folder.exists() and not shared:
             raise ConfigError(f"{folder} exists already")
         folder.parent.mkdir(parents=True, exist_ok=True)
         DISK.expect_room(folder.parent, needs or 0)
         DISK.remove(draft)
         DISK.make(draft)
-        filled = Draft(draft)
-        yield filled
-        files = {path.name: filled.known.get(path.name) or fingerprint(path) for path in sorted(draft.iterdir())}
-        Draft(draft).json(MANIFEST, {"files": files, "sha256": seal(files)})
+        staged = StagedFolder(draft)
+        yield staged
+        files = {path.name: staged.known.get(path.name) or fingerprint(path) for path in sorted(draft.iterdir())}
+        StagedFolder(draft).json(MANIFEST, {"files": files, "sha256": files_digest(files)})
         DISK.sync(draft)
         try:
             DISK.rename(draft, folder)
@@ -170,15 +162,15 @@ def committing(folder: Path, *, shared: bool = False, needs: int | None = None) 
 
 
 @contextlib.contextmanager
-def founding(folder: Path) -> Iterator[Path]:
-    """A folder of folders that appears whole or not at all: fill the one that is given, it then gets its name.
+def commit_run(folder: Path) -> Iterator[Path]:
+    """A run folder that appears complete or not at all: write into the path that is yielded, which is then renamed.
 
-    What is interrupted leaves nothing. Raises ConfigError unless there is nothing of that name, or an empty folder.
+    An interrupted write is removed. Raises ConfigError if the folder exists and is not empty.
     """
     draft = folder.with_name(f"{DRAFT}{os.getpid()}-{folder.name}")
     with storage_errors(folder):
         if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-            raise ConfigError(f"{folder} exists already and is not empty; --out goes elsewhere")
+            raise ConfigError(f"{folder} exists already and is not empty; pass --out for another folder")
         folder.parent.mkdir(parents=True, exist_ok=True)
         DISK.remove(draft)
         DISK.make(draft)
@@ -195,8 +187,8 @@ def founding(folder: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _no_litter(draft: Path) -> Iterator[None]:
-    """What could not be finished is taken away again: on a full disk it would keep the room it lacked."""
+def _removed_on_error(draft: Path) -> Iterator[None]:
+    """Remove an unfinished draft: on a full disk it would go on occupying the space."""
     try:
         yield
     except Exception:
@@ -206,23 +198,23 @@ def _no_litter(draft: Path) -> Iterator[None]:
 
 
 def discard(path: Path) -> None:
-    """Remove a file or folder, if it is there. Raises StorageError."""
+    """Remove a file or folder if it exists. Raises StorageError."""
     with storage_errors(path, doing="removed"):
         DISK.remove(path)
 
 
-def set_aside(path: Path, aside: Path) -> None:
-    """Give a folder another name, in place of what has that name. Raises StorageError."""
+def quarantine(path: Path, aside: Path) -> None:
+    """Rename a damaged folder to `aside`, replacing anything there. Raises StorageError."""
     with storage_errors(path, doing="renamed"):
         DISK.remove(aside)
         DISK.rename(path, aside)
 
 
 def commit_file(path: Path, content: str | bytes) -> None:
-    """Write or replace one file: a reader sees the old one or the new one, never a part."""
+    """Write or replace one file; a reader sees the old or the new content, never a part. Raises StorageError."""
     draft = path.with_name(f"{DRAFT}{os.getpid()}-{path.name}")
     data = content if isinstance(content, bytes) else content.encode()
-    with storage_errors(path, len(data)), _no_litter(draft):
+    with storage_errors(path, len(data)), _removed_on_error(draft):
         path.parent.mkdir(parents=True, exist_ok=True)
         DISK.write(draft, lambda place: _put(place, data))
         DISK.sync(draft)
@@ -230,25 +222,25 @@ def commit_file(path: Path, content: str | bytes) -> None:
         DISK.sync(path.parent)
 
 
-class Appending:
-    """A file that grows by whole lines, each handed over at once. Use as a context manager. Raises StorageError.
+class AppendLog:
+    """A file to which whole lines are appended, unbuffered; a context manager. Raises StorageError.
 
-    Errors name the file as it is `called`: a draft by what it will be.
+    Error messages name the file as `called`: a draft by its final name.
     """
 
     def __init__(self, path: Path, *, called: Path | None = None) -> None:
         self.path, self.called = path, called or path
         with storage_errors(self.called):
-            self.file = path.open("ab", buffering=0)  # a buffer would fail later, and once more when it is closed
+            self.file = path.open("ab", buffering=0)  # a buffer would fail later, and again on close
 
-    def __enter__(self) -> Appending:
+    def __enter__(self) -> AppendLog:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.file.close()
 
     def line(self, text: str) -> None:
-        """Add a line; one that does not fit leaves nothing behind."""
+        """Append a line, or nothing at all if it cannot be written."""
         data, before = f"{text}\n".encode(), self.file.tell()
         with storage_errors(self.called, len(data)):
             try:
@@ -260,26 +252,26 @@ class Appending:
                 raise
 
     def sync(self) -> None:
-        """Wait until every line is on disk."""
+        """fsync the file."""
         with storage_errors(self.called):
             DISK.sync(self.path)
 
 
 @contextlib.contextmanager
-def growing(path: Path) -> Iterator[Appending]:
-    """Write or replace a file line by line; it has its name when all of it is on disk. Raises StorageError."""
+def commit_stream(path: Path) -> Iterator[AppendLog]:
+    """Write or replace a file line by line; it is renamed when all lines are on disk. Raises StorageError."""
     draft = path.with_name(f"{DRAFT}{os.getpid()}-{path.name}")
     with storage_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         DISK.remove(draft)
     try:
-        with Appending(draft, called=path) as file:
+        with AppendLog(draft, called=path) as file:
             yield file
             file.sync()
         with storage_errors(path):
             DISK.rename(draft, path)
             DISK.sync(path.parent)
-    except BaseException:  # an interrupted one as well: nobody would know what the rest is good for
+    except BaseException:  # KeyboardInterrupt too: an incomplete file must not stay
         with contextlib.suppress(OSError):
             DISK.remove(draft)
         raise
@@ -287,7 +279,7 @@ def growing(path: Path) -> Iterator[Appending]:
 
 @contextlib.contextmanager
 def storage_errors(path: Path, needs: int | None = None, *, doing: str = "written") -> Iterator[None]:
-    """What the disk refuses, as one StorageError with the path, the bytes it needs and the bytes that are free."""
+    """Turn OSError and SafetensorError into a StorageError with the path, the bytes needed and the bytes free."""
     try:
         yield
     except (OSError, SafetensorError) as error:
@@ -304,15 +296,15 @@ def _free(path: Path) -> int:
     return shutil.disk_usage(place).free
 
 
-def sweep(folder: Path) -> None:
-    """Remove what writers that died left behind. Raises StorageError."""
+def remove_stale_drafts(folder: Path) -> None:
+    """Remove drafts left behind by killed processes. Raises StorageError."""
     for path in folder.glob(f"{DRAFT}*") if folder.is_dir() else ():
         discard(path)
 
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a run folder alone. The lock ends with its process, however that dies. Raises ConfigError if it is held."""
+    """Lock a run folder, until the process ends at the latest. Raises ConfigError if another process holds the lock."""
     path = folder / ".lock"
     with storage_errors(path):
         folder.mkdir(parents=True, exist_ok=True)
@@ -328,37 +320,3 @@ def locked(folder: Path) -> Iterator[None]:
             file.truncate(0)
             file.write(str(os.getpid()).encode())
         yield
-
-
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file. Raises DataError naming the file."""
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise DataError(f"{path}: not a readable safetensors file ({error})") from error
-
-
-def save_weights(model: nn.Module, path: Path) -> None:
-    """Write the parameters and buffers of a model, and nothing else: equal models are equal files."""
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}, path)
-
-
-def load_weights(model: nn.Module, path: Path) -> None:
-    """Read what `save_weights` wrote. Raises DataError naming every tensor that is missing, unknown or misshapen."""
-    set_weights(model, read_tensors(path), str(path))
-
-
-def set_weights(model: nn.Module, tensors: Mapping[str, Tensor], origin: str) -> None:
-    """Put tensors into a model, strictly. Raises DataError naming every one that is missing, unknown or misshapen."""
-    own = model.state_dict()
-    wrong = [f"{name} is missing" for name in own if name not in tensors]
-    wrong += [f"{name} is not part of the model" for name in tensors if name not in own]
-    wrong += [
-        f"{name} has shape {tuple(tensors[name].shape)}, expected {tuple(own[name].shape)}"
-        for name in own
-        if name in tensors and tensors[name].shape != own[name].shape
-    ]
-    if wrong:
-        raise DataError(f"{origin}: {'; '.join(wrong)}")
-    # A model without memory of its own, as it is built on "meta", takes the tensors as they are.
-    model.load_state_dict(dict(tensors), assign=any(tensor.is_meta for tensor in own.values()))

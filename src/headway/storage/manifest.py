@@ -1,7 +1,7 @@
-"""The manifest of a committed folder, by which every byte of it can be checked.
+"""The manifest of a committed folder: size and SHA-256 of every file.
 
-Nothing here imports torch: a command begins to check what it will load while torch is being imported, which takes most
-of a second in which a second processor has nothing to do.
+This module must not import torch: a command verifies the checksums of what it will load on a thread while torch is
+being imported.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 MANIFEST = "MANIFEST.json"
-INT8 = "int8"  # the folder in a run where its 8-bit copy is
-CHUNK = 2**23  # bytes hashed at once: between two a thread waits for its turn, which may take five milliseconds
+INT8 = "int8"  # the folder of a run that holds its 8-bit copy
+CHUNK = 2**23  # bytes hashed at once; between two chunks the thread waits for the GIL, up to 5 ms
 
 
-def as_text(value: Any) -> str:
-    """A value as JSON for a file of its own."""
+def json_text(value: Any) -> str:
+    """A value as the text of a JSON file."""
     return json.dumps(value, indent=2) + "\n"
 
 
 def fingerprint(path: Path) -> dict[str, Any]:
-    """A file's size and content."""
+    """The size and SHA-256 of a file."""
     digest, room = hashlib.sha256(), memoryview(bytearray(min(CHUNK, path.stat().st_size + 1)))
     with path.open("rb", buffering=0) as file:
         while count := file.readinto(room):
@@ -33,13 +33,13 @@ def fingerprint(path: Path) -> dict[str, Any]:
     return {"size": path.stat().st_size, "sha256": digest.hexdigest()}
 
 
-def seal(files: Any) -> str:
-    """The checksum of a manifest's list of files."""
+def files_digest(files: Any) -> str:
+    """The checksum of a manifest's `files`."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 
 def problems(folder: Path) -> list[str]:
-    """What is wrong with a committed folder: every file missing, unknown, of another size or content. [] if sound."""
+    """What is wrong with a committed folder: each file missing, unknown or changed; [] if it is intact."""
     for path in (folder, folder / MANIFEST):
         if path.is_symlink():
             return [f"{path.name} is a link"]
@@ -47,7 +47,7 @@ def problems(folder: Path) -> list[str]:
         text = (folder / MANIFEST).read_text()
         manifest = json.loads(text)
         files = manifest["files"]
-        if text != as_text({"files": files, "sha256": seal(files)}):
+        if text != json_text({"files": files, "sha256": files_digest(files)}):
             return [f"{MANIFEST} does not match its own checksum"]
         found = {path.name: path for path in folder.iterdir() if path.name != MANIFEST}
         wrong = [f"{name} is missing" for name in files if name not in found]
@@ -62,23 +62,23 @@ def problems(folder: Path) -> list[str]:
         return [f"{MANIFEST} cannot be read ({type(error).__name__})"]
 
 
-_BEGUN: dict[Path, Future[list[str]]] = {}
+_PENDING: dict[Path, Future[list[str]]] = {}
 
 
 @contextlib.contextmanager
-def ahead(folder: Path) -> Iterator[None]:
-    """Meanwhile look for problems on a thread, for whoever asks `begun`."""
-    with contextlib.suppress(OSError):  # a name that no file can have: whoever reads it will say so
+def check_in_background(folder: Path) -> Iterator[None]:
+    """Run `problems` on a thread while the block runs; `background_check` gives its result."""
+    with contextlib.suppress(OSError):  # an invalid file name, which is reported when the folder is read
         if (folder / MANIFEST).is_file():
             pool = ThreadPoolExecutor(1)
-            _BEGUN[folder] = pool.submit(problems, folder)
+            _PENDING[folder] = pool.submit(problems, folder)
             pool.shutdown(wait=False)
     try:
         yield
     finally:
-        _BEGUN.pop(folder, None)  # later the folder may be another
+        _PENDING.pop(folder, None)  # the folder may change after this
 
 
-def begun(folder: Path) -> Future[list[str]] | None:
-    """What `ahead` finds, once."""
-    return _BEGUN.pop(folder, None)
+def background_check(folder: Path) -> Future[list[str]] | None:
+    """The result of a check started by `check_in_background`, once; None if none was started."""
+    return _PENDING.pop(folder, None)

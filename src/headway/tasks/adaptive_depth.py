@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from torch import nn
 
 from headway.nn.adaptive_computation import Adaptive
-from headway.nn.universal_stack import listening
+from headway.nn.universal_stack import record_steps
 from headway.tasks.training_task import Term
 
 
@@ -18,7 +18,7 @@ def pondered(model: nn.Module, terms: dict[str, Term], count: int) -> Iterator[N
 
     The term is the sum over a model's loops of the mean of N + R over tokens; the trainer divides by `count`.
     """
-    with listening(model) as heard:
+    with record_steps(model) as heard:
         yield
     costs = [
         loop.halting.ponder * cost.sum() / (steps > 0).sum()
@@ -33,7 +33,7 @@ def pondered(model: nn.Module, terms: dict[str, Term], count: int) -> Iterator[N
 def mean_steps(model: nn.Module) -> Iterator[dict[str, float]]:
     """While open: the passes of an evaluation; then the mean steps a token took, by the JSON key of each side."""
     found: dict[str, float] = {}
-    with listening(model) as heard:
+    with record_steps(model) as heard:
         yield found
     for key, cross in (("mean_steps_encoder", False), ("mean_steps_decoder", True)):
         steps = [steps for loop, steps, _ in heard if (loop.blocks[0].cross is not None) == cross]

@@ -1,56 +1,85 @@
-"""What any classifier, of images or of texts, is judged by."""
+"""What classifiers of images and of texts share: predictions, and the figures of a split."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from headway.metrics.classification import ClassificationReport, confusion
+from headway.metrics.classification import ClassificationReport, confusion_matrix
 from headway.tasks.training_task import Validated
+
+if TYPE_CHECKING:
+    from headway.data.image_decoding import Pixels
 
 
 @dataclass(frozen=True, slots=True)
-class Guesses:
-    """What a model makes of things: probabilities (N, classes), on the CPU in float32, and their classes (N,)."""
+class Prediction:
+    """The likeliest classes of one input with their probabilities, best first."""
 
-    probabilities: Tensor
+    given: str  # the file of an image or a sound, or a text
+    top: list[tuple[str, float]]
+    pixels: Pixels | None = None  # (C, H, W): the image as the model read it; None for a text
+
+    @property
+    def image(self) -> str:
+        """The file that was classified."""
+        return self.given
+
+    @property
+    def text(self) -> str:
+        """The text that was classified."""
+        return self.given
+
+
+def likeliest(probabilities: Tensor, classes: tuple[str, ...], top: int) -> list[list[tuple[str, float]]]:
+    """Probabilities (N, classes) -> for each row the `top` likeliest classes by name, best first."""
+    best = probabilities.topk(min(top, len(classes)))
+    rows = zip(best.values.tolist(), best.indices.tolist(), strict=True)
+    return [[(classes[n], share) for n, share in zip(indices, shares, strict=True)] for shares, indices in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """A model's predictions on a split: probabilities (N, classes) and true classes (N,), on the CPU."""
+
+    probabilities: Tensor  # float32
     labels: Tensor
-    nats: float
+    nats: float  # the summed loss
 
     @property
     def predicted(self) -> Tensor:
-        """The likeliest class of each (N,)."""
+        """The likeliest class of each input (N,)."""
         return self.probabilities.argmax(1)
 
 
-class Judged:
-    """A task whose model names one class of several."""
+class ClassifierTraining:
+    """The part of a training task that all classifiers share."""
 
     unit: ClassVar[str] = "images"  # what is classified, as reports call it
     classes: tuple[str, ...]
 
-    def guesses(self, model: nn.Module, device: torch.device, split: str) -> Guesses:
-        """What the model makes of a split."""
+    def predictions(self, model: nn.Module, device: torch.device, split: str) -> Predictions:
+        """The model's predictions on a split."""
         raise NotImplementedError
 
     def validate(self, model: nn.Module, device: torch.device) -> Validated:
-        """Nats per image or text over the whole validation split, and the share that is right."""
+        """Nats per input over the whole validation split, and the accuracy."""
         report = self.evaluate(model, device, "val")
         return Validated(report.loss, {"val_accuracy": report.accuracy})
 
     def evaluate(self, model: nn.Module, device: torch.device, split: str) -> ClassificationReport:
-        """Everything in a split, once, as it is."""
-        return self.report(self.guesses(model, device, split))
+        """The figures of a split, without augmentation."""
+        return self.report(self.predictions(model, device, split))
 
-    def report(self, guesses: Guesses) -> ClassificationReport:
-        """What guesses are worth."""
-        counted = confusion(guesses.labels.numpy(), guesses.predicted.numpy(), len(self.classes))
-        return ClassificationReport(classes=self.classes, confusion=counted, nats=guesses.nats, unit=self.unit)
+    def report(self, predictions: Predictions) -> ClassificationReport:
+        """The figures of predictions: accuracy, loss, confusion matrix."""
+        counted = confusion_matrix(predictions.labels.numpy(), predictions.predicted.numpy(), len(self.classes))
+        return ClassificationReport(classes=self.classes, confusion=counted, nats=predictions.nats, unit=self.unit)
 
-    def said(self, label: int, logits: Tensor) -> str:
-        """A class beside what was taken for it, from logits (classes,)."""
+    def sample(self, label: int, logits: Tensor) -> str:
+        """A line for the log: a class beside the predicted one, from logits (classes,)."""
         best, which = logits.softmax(-1).max(-1)
         return f"{self.classes[label]}: taken for {self.classes[int(which)]} ({float(best):.0%})"

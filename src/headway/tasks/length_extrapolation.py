@@ -1,58 +1,46 @@
-"""Loss by length of a run's text, beyond the lengths of training too (FACTS §19)."""
+"""Loss by length, beyond the lengths of training too, as a report (Press et al. 2022, Figure 1)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-import torch
-from torch import nn
-
-from headway.errors import TooLongError
-from headway.metrics.loss_by_length import LengthReport, LengthRow, expect_lengths
-from headway.tasks.language_modelling.training import LanguageTask
-from headway.tasks.masked_lm.training import MaskedTask
+from headway.metrics.language import LanguageReport
+from headway.metrics.loss_by_length import LengthReport, LengthRow
+from headway.tasks.report import NONE, Figures, Note, Report
 
 
-def by_length(
-    task: LanguageTask | MaskedTask,
-    model: nn.Module,
-    device: torch.device,
-    split: str,
-    lengths: Sequence[int],
-    *,
-    stride: int | None = None,
-) -> LengthReport:
-    """The whole split at each length; a length the model has no positions for is a row that says so.
-
-    `stride` is that of a language model's sliding windows, half their length where it is not given. A masked model's
-    rows have no order to slide in. Raises DataError for a length the data does not reach.
-    """
-    if isinstance(task, LanguageTask):
-        tokens = len(task.ids(split))
-        expect_lengths(lengths, longest=tokens - 1, what=f"split {split!r} has {tokens:,} tokens")
-        rows = [_running(task, model, device, split, length, stride) for length in lengths]
-        return LengthReport(rows=tuple(rows), trained=task.config.context)
-    longest = task.longest(split)
-    told = f"with the special tokens around it the longest document of split {split!r} has {longest:,}"
-    expect_lengths(lengths, longest=longest, what=told)
-    rows = [_hidden(task, model, device, split, length) for length in lengths]
-    return LengthReport(rows=tuple(rows), trained=task.config.length)
+def length_report(split: str, report: LengthReport, *, note: str, sliding: bool) -> Report:
+    """A split in windows of each length; with `sliding`, in sliding windows as well."""
+    header = ["tokens", "loss", "perplexity", *(["stride", "loss, sliding", "perplexity"] if sliding else [])]
+    rows = [_row(row, sliding=sliding) for row in report.rows]
+    told = [
+        Note(f"{row.length} tokens: refused, {row.refused}", dim=False)
+        for row in report.rows
+        if row.refused is not None
+    ]
+    title = f"loss by length; trained at {report.trained} tokens"
+    return Report(
+        split=split,
+        values=report.to_json(),
+        sections=[Figures(header, rows, title=title), Note(note), *told],
+        plot=lambda title: _plot(report, title, sliding=sliding),
+    )
 
 
-def _running(
-    task: LanguageTask, model: nn.Module, device: torch.device, split: str, length: int, stride: int | None
-) -> LengthRow:
-    step = max(length // 2, 1) if stride is None else stride
-    try:
-        blocks = task.evaluate(model, device, split, context=length)
-        sliding = task.evaluate(model, device, split, context=length, stride=step)
-    except TooLongError as error:
-        return LengthRow(length=length, refused=str(error))
-    return LengthRow(length=length, blocks=blocks, sliding=sliding, stride=step)
+def _row(row: LengthRow, *, sliding: bool) -> list[str]:
+    stride = NONE if row.stride is None else str(row.stride)
+    blocks = _figures(row.blocks, refused=row.refused is not None)
+    return [f"{row.length:,}", *blocks, *([stride, *_figures(row.sliding)] if sliding else [])]
 
 
-def _hidden(task: MaskedTask, model: nn.Module, device: torch.device, split: str, length: int) -> LengthRow:
-    try:
-        return LengthRow(length=length, blocks=task.scored(model, device, split, length=length))
-    except TooLongError as error:
-        return LengthRow(length=length, refused=str(error))
+def _figures(report: LanguageReport | None, *, refused: bool = False) -> list[str]:
+    if report is None:
+        return ["refused" if refused else NONE, NONE]
+    return [f"{report.loss:.4f}", f"{report.perplexity:.4g}"]
+
+
+def _plot(report: LengthReport, title: str, *, sliding: bool) -> bytes:
+    from headway.plots.curves import plot_by_length
+
+    series = {"not overlapping": report.blocks, "sliding": report.sliding} if sliding else {"rows": report.blocks}
+    if report.last is not None:
+        series = {f"{name} (refuses more)": values for name, values in series.items()}
+    return plot_by_length(series, f"{title}: loss by length", "loss (nats per token)", trained=report.trained)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 import torch.nn.functional as F
@@ -47,8 +47,13 @@ class Validated:
     beside: dict[str, float]
 
 
-class Task(Protocol):
-    """A kind of problem. A new one is one new file beside this."""
+class TrainingTask(Protocol):
+    """A task with its data, as the trainer sees it."""
+
+    @property
+    def splits(self) -> Mapping[str, Any]:
+        """The data by the names of its splits."""
+        ...
 
     @property
     def fixed_shapes(self) -> bool:
@@ -75,11 +80,6 @@ class Task(Protocol):
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A few lines that show what the model can do."""
         ...
-
-
-def usual_split(splits: Container[str]) -> str:
-    """The split to judge a run by where none is named: test if there is one, else val, else what it was trained on."""
-    return next((name for name in ("test", "val") if name in splits), "train")
 
 
 @runtime_checkable

@@ -1,21 +1,21 @@
-"""What is said of a training as it goes on."""
+"""The interface of training callbacks."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
 
-class Watcher(Protocol):
-    """Who wants to see training go by."""
+class Callback(Protocol):
+    """Receives the progress of a training run."""
 
     def step(self, entry: dict[str, Any]) -> None:
         """After every step: step, loss, learning_rate, tokens."""
 
     def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
-        """After every evaluation: step, val_loss and what the task has beside it."""
+        """After every evaluation: step, val_loss and further values of the task."""
 
     def note(self, text: str) -> None:
-        """One line for the user."""
+        """A message of one line for the user."""
 
     def preparing(self, what: str, done: int, total: int) -> None:
-        """While data is made ready: so many are done of so many."""
+        """While data is prepared: `done` of `total` items."""

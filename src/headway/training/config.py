@@ -1,4 +1,4 @@
-"""How a model is trained."""
+"""The `train` section of a run's config."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from headway.training.schedules import Constant, Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainConfig:
-    """The recipe of a training run; the data and the model have their own."""
+    """Optimisation, evaluation and checkpointing of a training run."""
 
-    steps: int = 1000
+    steps: int = 1000  # updates of the weights
     batch_tokens: int = 4096  # in one micro-batch
     accumulate: int = 1  # micro-batches a step; their sum is divided once, so k of them equal one large batch
-    learning_rate: float = 1e-3
-    optimiser: Optimiser = AdamW()
-    schedule: Schedule = Constant()
+    learning_rate: float = 1e-3  # at the schedule's peak
+    optimiser: Optimiser = AdamW()  # how gradients become updates, with its settings
+    schedule: Schedule = Constant()  # how the learning rate changes over the steps, with its settings
     clip: float = 1.0  # the largest norm of a step's gradient; 0 leaves it alone
     label_smoothing: float = 0.0  # ε spread over all classes, the right one included
-    seed: int = 0
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    precision: Literal["fp32", "bf16"] = "fp32"
-    compile: bool = False
-    evaluate_every: int = 250
-    save_every: int = 250
+    seed: int = 0  # of the initial weights, the order of the data and dropout
+    device: Literal["auto", "cpu", "cuda"] = "auto"  # auto takes a GPU where there is one
+    precision: Literal["fp32", "bf16"] = "fp32"  # bf16: autocast to bfloat16; weights stay in fp32
+    compile: bool = False  # use torch.compile, and CUDA graphs where the task allows them
+    evaluate_every: int = 250  # steps between validations
+    save_every: int = 250  # steps between checkpoints
     keep: int = 3  # checkpoints, beside the best
     average: int = 0  # the last n checkpoints make the final model; 0 takes the best
     ema: float = 0.0  # decay of a running mean of the weights, which is then what is evaluated and saved as the model
     patience: int = 0  # evaluations without a better one before training stops; 0 goes on
+    # on a NaN or infinite loss: stop, skip the step, or roll back to the last checkpoint
     non_finite: Literal["stop", "skip", "rollback"] = "stop"
 
     def __post_init__(self) -> None:

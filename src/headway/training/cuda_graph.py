@@ -1,7 +1,7 @@
-"""Training steps that a GPU replays: recorded once as a CUDA graph, a step costs neither Python nor kernel launches.
+"""Training steps as a CUDA graph: recorded once and replayed, a step costs neither Python nor kernel launches.
 
-What changes from step to step lies in tensors (batches, learning rates, where the run of steps has come to) and in
-random streams that the graph reads when it is replayed, so that a replayed step draws what a plain one would.
+What changes from step to step is held in tensors (batches, learning rates, the index of the step) and in generators
+that the graph reads when it is replayed, so that a replayed step draws the same random numbers as an eager one.
 """
 
 from __future__ import annotations
@@ -13,35 +13,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.tasks.training_task import Batch, Capturable, Task
+from headway.tasks.training_task import Batch, Capturable, TrainingTask
 from headway.training.config import TrainConfig
 
-RUN = 64  # steps, at most, between two looks at their losses
-WARM = 3  # steps taken before one is recorded: compilers, libraries and optimisers make themselves ready
+MAX_STEPS = 64  # at most, between two synchronisations, at which losses are read
+WARMUP_STEPS = 3  # eager steps before the recording: compilers, libraries and optimisers initialise
 
 Gradients = Callable[[Sequence[Batch], int], tuple[Tensor, Tensor]]
 
 
-def forbidden(
-    task: Task, config: TrainConfig, optimisers: Sequence[torch.optim.Optimizer], device: torch.device
+def unsupported_reason(
+    task: TrainingTask, config: TrainConfig, optimisers: Sequence[torch.optim.Optimizer], device: torch.device
 ) -> str | None:
-    """Why the steps of a run cannot be recorded; None where they can."""
+    """Why the steps of a run cannot be recorded as a CUDA graph; None if they can."""
     if device.type != "cuda":
-        return f"device {device.type}: only a CUDA GPU replays steps"
+        return f"device {device.type}: CUDA graphs need a CUDA GPU"
     if not isinstance(task, Capturable) or not task.resident:
-        return "the task's batches are not all alike, or do not live on the device"
+        return "the task's batches differ in shape, or are not made on the device"
     if config.non_finite == "rollback":
-        return "non_finite=rollback: a step must be looked at before the next"
+        return "non_finite=rollback: a step's loss must be known before the next"
     if not all(isinstance(each, torch.optim.Adam) and each.defaults["fused"] for each in optimisers):
         return "the optimiser reads its learning rate from the host"
     return None
 
 
-class Captured:
-    """Runs of steps without a look in between.
+class CudaGraphSteps:
+    """Takes several training steps without synchronising with the device.
 
-    `gradients` gives the loss and the norm of a step's gradient on the device, `apply` has the optimisers step. A step
-    whose loss or norm is not finite leaves the weights alone. On a CPU steps are taken plainly, for comparison.
+    `gradients` computes the loss and gradient norm of a step on the device, `apply` steps the optimisers. A step whose
+    loss or norm is NaN or infinite leaves the weights unchanged. On a CPU, steps run eagerly, for comparison.
     """
 
     def __init__(
@@ -57,31 +57,31 @@ class Captured:
         self.gradients, self.apply = gradients, apply
         self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
         self.graph: torch.cuda.CUDAGraph | None = None
-        self.taken = 0
-        self.at = torch.zeros(1, dtype=torch.int64, device=device)  # which step of the run is next
-        self.rates = torch.zeros(RUN, device=device)
-        self.seen = torch.zeros(RUN, 2, dtype=torch.float64, device=device)  # loss and norm of each step
-        self.queue: list[Batch] = []  # for each micro-batch of a step, RUN of them on top of each other
+        self.steps_taken = 0
+        self.at = torch.zeros(1, dtype=torch.int64, device=device)  # index of the next step, below MAX_STEPS
+        self.rates = torch.zeros(MAX_STEPS, device=device)
+        self.seen = torch.zeros(MAX_STEPS, 2, dtype=torch.float64, device=device)  # loss and norm of each step
+        self.queue: list[Batch] = []  # for each micro-batch of a step, MAX_STEPS of them stacked
 
-    def take(self, batches: Sequence[Sequence[Batch]], step: int, rates: Sequence[float]) -> list[tuple[float, float]]:
-        """Take the steps after `step`, each with its micro-batches and learning rate: the loss and norm of each."""
-        if not self.taken:
+    def run(self, batches: Sequence[Sequence[Batch]], step: int, rates: Sequence[float]) -> list[tuple[float, float]]:
+        """Take the steps after `step`, each with its micro-batches and learning rate -> loss and norm of each."""
+        if not self.steps_taken:
             self._prepare()
         with self._own_stream():
             self._fill(batches, rates)
             for number in range(step, step + len(rates)):
                 random = self.task.stream(number, self.device)
-                if self.stream is not None and self.graph is None and self.taken >= WARM:
+                if self.stream is not None and self.graph is None and self.steps_taken >= WARMUP_STEPS:
                     self.graph = self._recorded(random, number)
                 if self.graph is None:
                     self._step(number)
                 else:
                     self.graph.replay()
-                self.taken += 1
+                self.steps_taken += 1
             return [(loss, norm) for loss, norm in self.seen[: len(rates)].tolist()]
 
     def _prepare(self) -> None:
-        """Learning rates, and whether a step is left out, become tensors that the optimisers read on the device."""
+        """Make learning rates, and whether a step is skipped, tensors that the optimisers read on the device."""
         for optimiser in self.optimisers:
             optimiser.found_inf = torch.zeros((), device=self.device)  # type: ignore[attr-defined]
             for group in optimiser.param_groups:
@@ -89,7 +89,7 @@ class Captured:
                 group["capturable"] = self.stream is not None
 
     def _fill(self, batches: Sequence[Sequence[Batch]], rates: Sequence[float]) -> None:
-        """Put what the steps need where they will look for it."""
+        """Copy batches and learning rates into the buffers that the graph reads."""
         columns = list(zip(*batches, strict=True))
         if not self.queue:
             self.queue = [_room(column[0], self.device) for column in columns]
@@ -115,16 +115,16 @@ class Captured:
         self.at += 1
 
     def _recorded(self, random: torch.Generator, number: int) -> torch.cuda.CUDAGraph:
-        """A step as a graph; recording takes none."""
+        """A step as a CUDA graph; recording does not execute it."""
         graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(random)  # torch's default stream, dropout's, is registered always
+        graph.register_generator_state(random)  # torch's default generator, which dropout uses, always is
         with torch.cuda.graph(graph, stream=self.stream):
             self._step(number)
         return graph
 
     @contextlib.contextmanager
     def _own_stream(self) -> Any:
-        """Steps, warm or recorded, run on one stream, after what was asked for before and before what comes after."""
+        """Run on a side stream, which capture needs, ordered after earlier and before later work."""
         if self.stream is None:
             yield
             return
@@ -136,12 +136,12 @@ class Captured:
 
 
 def _room(batch: Batch, device: torch.device) -> Batch:
-    """Space on a device for RUN batches like this one."""
-    inputs = tuple(None if x is None else x.new_empty(RUN, *x.shape, device=device) for x in batch.inputs)
-    return Batch(inputs, batch.targets.new_empty(RUN, *batch.targets.shape, device=device), batch.count)
+    """Buffers for MAX_STEPS batches of this shape."""
+    inputs = tuple(None if x is None else x.new_empty(MAX_STEPS, *x.shape, device=device) for x in batch.inputs)
+    return Batch(inputs, batch.targets.new_empty(MAX_STEPS, *batch.targets.shape, device=device), batch.count)
 
 
 def _row(room: Batch, at: Tensor) -> Batch:
-    """The batch that is next."""
+    """The batch at index `at`."""
     inputs = tuple(None if x is None else x.index_select(0, at).squeeze(0) for x in room.inputs)
     return Batch(inputs, room.targets.index_select(0, at).squeeze(0), room.count)

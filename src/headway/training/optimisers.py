@@ -1,4 +1,4 @@
-"""Optimisers as configs, and which parameters decay (FACTS §26)."""
+"""Optimisers as configs, and which parameters get weight decay."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from torch import Tensor, nn
 class Sgd:
     """Gradient descent with momentum: v = momentum·v + g, θ -= η·v."""
 
-    momentum: float = 0.0
-    decay: float = 0.0
+    momentum: float = 0.0  # share of the last update that is kept, at least 0 and below 1
+    decay: float = 0.0  # weight decay of matrices, added to the gradient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adam:
-    """Adam without decay; its defaults are the 2017 transformer's."""
+    """Adam without weight decay; the defaults are of Vaswani et al. 2017, section 5.3."""
 
-    beta1: float = 0.9
-    beta2: float = 0.98
-    eps: float = 1e-9
+    beta1: float = 0.9  # decay of the running mean of the gradient
+    beta2: float = 0.98  # decay of the running mean of its square
+    eps: float = 1e-9  # added to the denominator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdamW:
-    """Adam with decoupled decay, on matrices only, biases and norms left alone, unless a recipe decays all."""
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019), by default on matrices only."""
 
-    beta1: float = 0.9
-    beta2: float = 0.999
-    eps: float = 1e-8
-    decay: float = 0.01
-    decays: Literal["matrices", "all"] = "matrices"
+    beta1: float = 0.9  # decay of the running mean of the gradient
+    beta2: float = 0.999  # decay of the running mean of its square
+    eps: float = 1e-8  # added to the denominator
+    decay: float = 0.01  # weight decay per step, as a share of learning rate times weight
+    decays: Literal["matrices", "all"] = "matrices"  # what is decayed: matrices only, or biases and norms as well
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Muon:
-    """Orthogonalised momentum on the matrices inside the stack, AdamW (at `adam_share` of the rate) on all else."""
+    """Muon (Jordan et al. 2024) on the matrices of the blocks, AdamW (at `adam_share` of the rate) on all else."""
 
-    momentum: float = 0.95
-    decay: float = 0.0
-    adam_share: float = 0.1
+    momentum: float = 0.95  # decay of the running mean of the gradient
+    decay: float = 0.0  # weight decay of the matrices inside the stack
+    adam_share: float = 0.1  # AdamW's learning rate as a share of Muon's
 
 
 Optimiser = Sgd | Adam | AdamW | Muon

@@ -1,4 +1,4 @@
-"""Learning rates over time: each a function of the step, which begins at 1 (FACTS §26)."""
+"""Learning rate schedules: each a function of the step, counted from 1."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """The peak from the end of warm-up on."""
+    """Linear warm-up, then constant."""
 
-    warmup: int = 0
+    warmup: int = 0  # steps from 0 up to the peak
 
     def factor(self, step: int, steps: int) -> float:
-        """The learning rate at `step` of `steps`, as a share of the peak."""
+        """The learning rate at `step` of `steps`, as a fraction of the peak."""
         return min(1.0, step / self.warmup) if self.warmup else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Linear:
-    """Up to the peak over the warm-up, then down to `floor` of it at the end."""
+    """Linear warm-up, then linear decay to `floor` of the peak at the last step."""
 
-    warmup: int = 0
-    floor: float = 0.0
+    warmup: int = 0  # steps from 0 up to the peak
+    floor: float = 0.0  # the rate at the end as a share of the peak
 
     def factor(self, step: int, steps: int) -> float:
-        """The learning rate at `step` of `steps`, as a share of the peak."""
+        """The learning rate at `step` of `steps`, as a fraction of the peak."""
         if step <= self.warmup:
             return step / self.warmup
         return self.floor + (1 - self.floor) * _left(step, self.warmup, steps)
@@ -33,13 +33,13 @@ class Linear:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cosine:
-    """Up over the warm-up, then half a cosine down to `floor` of the peak."""
+    """Linear warm-up, then half a cosine down to `floor` of the peak (Loshchilov & Hutter 2017)."""
 
-    warmup: int = 0
-    floor: float = 0.1
+    warmup: int = 0  # steps from 0 up to the peak
+    floor: float = 0.1  # the rate at the end as a share of the peak
 
     def factor(self, step: int, steps: int) -> float:
-        """The learning rate at `step` of `steps`, as a share of the peak."""
+        """The learning rate at `step` of `steps`, as a fraction of the peak."""
         if step <= self.warmup:
             return step / self.warmup
         gone = 1 - _left(step, self.warmup, steps)
@@ -48,13 +48,13 @@ class Cosine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InverseSqrt:
-    """Linearly up from `start` of the peak, then peak·√(warmup/step): fairseq's."""
+    """Linear warm-up from `start` of the peak, then peak·√(warmup/step), as in fairseq."""
 
-    warmup: int = 4000
-    start: float = 0.0
+    warmup: int = 4000  # steps up to the peak
+    start: float = 0.0  # the rate at step 0 as a share of the peak
 
     def factor(self, step: int, steps: int) -> float:
-        """The learning rate at `step` of `steps`, as a share of the peak."""
+        """The learning rate at `step` of `steps`, as a fraction of the peak."""
         if step < self.warmup:
             return self.start + (1 - self.start) * step / self.warmup
         return math.sqrt(self.warmup / step)
@@ -62,13 +62,13 @@ class InverseSqrt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Noam:
-    """The 2017 paper's width^-0.5·min(step^-0.5, step·warmup^-1.5); `learning_rate` multiplies it and is 1 there."""
+    """width^-0.5·min(step^-0.5, step·warmup^-1.5), times `learning_rate` (Vaswani et al. 2017, eq. 3: 1)."""
 
-    width: int = 512
-    warmup: int = 4000
+    width: int = 512  # the model's width, d_model in the formula
+    warmup: int = 4000  # steps up to the peak
 
     def factor(self, step: int, steps: int) -> float:
-        """The learning rate at `step` of `steps`, as a share of `learning_rate`."""
+        """The learning rate at `step` of `steps`, as a fraction of `learning_rate`."""
         return float(self.width**-0.5 * min(step**-0.5, step * self.warmup**-1.5))
 
 

@@ -1,4 +1,4 @@
-"""Being asked to stop: the first signal is remembered until the step at hand is done."""
+"""SIGINT and SIGTERM during training: stop after the current step, with a checkpoint."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from types import FrameType
 from headway.errors import HeadwayError
 
 
-class Interrupted(HeadwayError):  # noqa: N818  # no error: somebody asked
-    """A signal asked for an end; the run was saved first."""
+class Interrupted(HeadwayError):  # noqa: N818  # requested by the user, not an error
+    """Training was stopped by a signal, after a checkpoint was saved."""
 
     def __init__(self, number: int, step: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name} and saved at step {step}; --resume goes on")
+        super().__init__(
+            f"stopped by {signal.Signals(number).name} and saved at step {step}; pass --resume to continue"
+        )
         self.exit_code = 128 + number
 
 
-class Asked:
-    """The signal that asked for an end, if one did."""
+class StopRequest:
+    """The signal that requested an end of training, if any."""
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self.number: int | None = None
@@ -28,17 +30,17 @@ class Asked:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """The first SIGINT or SIGTERM ends training after the step at hand; a second one ends the process at once."""
+        """Handle signals: the first SIGINT or SIGTERM is remembered, a second one ends the process at once."""
 
-        def ask(number: int, frame: FrameType | None) -> None:
+        def handle(number: int, frame: FrameType | None) -> None:
             if self.number:
                 os._exit(128 + number)
             self.number = number
-            self.note("saving at the end of this step; once more to stop at once")
+            self.note("saving after this step; press Ctrl-C again to abort without saving")
 
         try:
-            before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
-        except ValueError:  # not the main thread: signals are somebody else's
+            before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+        except ValueError:  # not in the main thread, which alone can handle signals
             yield
             return
         try:

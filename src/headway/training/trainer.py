@@ -1,4 +1,4 @@
-"""The training loop. It knows a Task and nothing of text or images, and every step of it can be resumed to the bit."""
+"""The training loop: independent of the kind of data, and resumable to the bit after every checkpoint."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from torch import Tensor, nn
 
 from headway.data.batching import Cursor
 from headway.errors import NonFiniteError
-from headway.storage.commit import Appending, commit_file, set_weights, sweep
-from headway.tasks.training_task import Batch, Capturable, Phase, Phased, Task, Validated
-from headway.training.callbacks import Watcher
+from headway.storage.commit import AppendLog, commit_file, remove_stale_drafts
+from headway.storage.tensors import set_weights
+from headway.tasks.training_task import Batch, Capturable, Phase, Phased, TrainingTask, Validated
+from headway.training.callbacks import Callback
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
-from headway.training.cuda_graph import RUN, Captured, forbidden
+from headway.training.cuda_graph import MAX_STEPS, CudaGraphSteps, unsupported_reason
 from headway.training.devices import compile_features, pick_device, seed_dropout
 from headway.training.optimisers import build_optimisers
-from headway.training.signals import Asked, Interrupted
+from headway.training.signals import Interrupted, StopRequest
 
 LOG = "log.jsonl"
 
@@ -31,54 +32,56 @@ LOG = "log.jsonl"
 class Trainer:
     """Trains one model on one task into one run folder."""
 
-    def __init__(self, model: nn.Module, task: Task, config: TrainConfig, run: Path, watcher: Watcher) -> None:
-        self.config, self.task, self.run, self.watcher = config, task, run, watcher
+    def __init__(
+        self, model: nn.Module, task: TrainingTask, config: TrainConfig, run: Path, callback: Callback
+    ) -> None:
+        self.config, self.task, self.run, self.callback = config, task, run, callback
         self.device = pick_device(config.device)
         self.model = model.to(self.device)
         self.optimisers = build_optimisers(config.optimiser, self.model)
-        self.checkpoints = Checkpoints(run, watcher.note)
+        self.checkpoints = Checkpoints(run, callback.note)
         self.step, self.cursor = 0, Cursor()
         self.best, self.best_step, self.stale = math.inf, 0, 0
         self.ema = {name: p.detach().clone() for name, p in self.model.named_parameters()} if config.ema else {}
         self.batches = task.order.after(self.cursor)
-        self.captured: Captured | None = None
+        self.graphed: CudaGraphSteps | None = None
         if config.compile:
-            if isinstance(task, Capturable) and not forbidden(task, config, self.optimisers, self.device):
-                self.captured = Captured(
+            if isinstance(task, Capturable) and not unsupported_reason(task, config, self.optimisers, self.device):
+                self.graphed = CudaGraphSteps(
                     task, self.optimisers, self.device, gradients=self._gradients, apply=self._apply
                 )
-            replays = task.fixed_shapes and self.device.type == "cuda" and self.captured is None
+            replays = task.fixed_shapes and self.device.type == "cuda" and self.graphed is None
             compile_features(self.model, self.device, fixed=task.fixed_shapes, replays=replays)
-        self.asked = Asked(watcher.note)
+        self.stop_request = StopRequest(callback.note)
         seed_dropout(config.seed, self.device)
 
     # --- the loop --------------------------------------------------------------------------------------------------
 
     def train(self) -> None:
-        """Go on to the last step, validating and saving. Raises Interrupted, NonFiniteError, StorageError."""
-        sweep(self.run)
-        sweep(self.checkpoints.folder)
+        """Train to the last step, evaluating and saving. Raises Interrupted, NonFiniteError, StorageError."""
+        remove_stale_drafts(self.run)
+        remove_stale_drafts(self.checkpoints.folder)
         self._trim_log()
-        with self.asked.listening(), Appending(self.run / LOG) as log:
+        with self.stop_request.listening(), AppendLog(self.run / LOG) as log:
             while self.step < self.config.steps and not self._out_of_patience():
-                for entry in self.go_on():
+                for entry in self.next_steps():
                     log.line(json.dumps(entry))
-                    self.watcher.step(entry)
+                    self.callback.step(entry)
                 ends = self.step == self.config.steps
                 if self.step % self.config.evaluate_every == 0 or ends:
                     log.line(json.dumps(self._evaluate()))
                     ends = ends or self._out_of_patience() or self.best_step == self.step
-                # Asked after the evaluation, which may take long; a signal that comes later waits for the next step.
-                saves = self.step % self.config.save_every == 0 or ends or self.asked.number is not None
+                # Checked after the evaluation, which may take long; a signal that comes later waits for the next step.
+                saves = self.step % self.config.save_every == 0 or ends or self.stop_request.number is not None
                 if saves:
-                    log.sync()  # a checkpoint never knows more than the log
+                    log.sync()  # the log on disk is never behind a checkpoint
                     self.save()
-                if saves and self.asked.number is not None:
-                    raise Interrupted(self.asked.number, self.step)
+                if saves and self.stop_request.number is not None:
+                    raise Interrupted(self.stop_request.number, self.step)
 
-    def go_on(self) -> list[dict[str, Any]]:
-        """The next step; where a GPU replays steps, the next run of them: an entry of the log for each."""
-        return [self.advance()] if self.captured is None else self._advance_unseen(self.captured)
+    def next_steps(self) -> list[dict[str, Any]]:
+        """Take the next step, or several as a CUDA graph -> a log entry for each."""
+        return [self.advance()] if self.graphed is None else self._advance_graphed(self.graphed)
 
     def advance(self) -> dict[str, Any]:
         """One step of the optimiser over `accumulate` micro-batches."""
@@ -101,15 +104,15 @@ class Trainer:
         tokens, seconds = sum(batch.count for batch in batches), time.perf_counter() - started
         return self._entry(total, norm, rate, tokens, seconds, phase)
 
-    def _advance_unseen(self, captured: Captured) -> list[dict[str, Any]]:
-        """The steps up to the next evaluation or checkpoint, or some of them, with no look at one before the last."""
+    def _advance_graphed(self, graphed: CudaGraphSteps) -> list[dict[str, Any]]:
+        """Take up to MAX_STEPS steps, at most to the next evaluation or checkpoint, without synchronising."""
         config, started = self.config, time.perf_counter()
         ends = (config.steps, *(self.step - self.step % n + n for n in (config.evaluate_every, config.save_every)))
-        count = min(RUN, min(ends) - self.step)
+        count = min(MAX_STEPS, min(ends) - self.step)
         drawn = [[next(self.batches) for _ in range(config.accumulate)] for _ in range(count)]
         batches = [[self.task.batch(indices) for indices, _ in step] for step in drawn]
         self.model.train()
-        found = captured.take(batches, self.step, [self._rate(self.step + n) for n in range(1, count + 1)])
+        found = graphed.run(batches, self.step, [self._rate(self.step + n) for n in range(1, count + 1)])
         entries, seconds = [], (time.perf_counter() - started) / count
         for n, (total, norm) in enumerate(found):
             self.step, self.cursor = self.step + 1, drawn[n][-1][1]
@@ -128,7 +131,7 @@ class Trainer:
         }  # fmt: skip
 
     def _gradients(self, batches: Sequence[Batch], step: int) -> tuple[Tensor, Tensor]:
-        """The loss of micro-batches and the norm of its gradient, which is left in the parameters; nothing waits."""
+        """Backpropagate micro-batches -> loss and gradient norm as tensors, without synchronising with the device."""
         self.model.train()
         count, losses = sum(batch.count for batch in batches), []
         for batch in batches:
@@ -150,7 +153,7 @@ class Trainer:
                 group["lr"] = rate * group["share"]
 
     def _apply(self) -> None:
-        """Have the optimisers step, and the running mean of the weights follow."""
+        """Step the optimisers and update the EMA."""
         for optimiser in self.optimisers:
             optimiser.step()
         if self.ema:
@@ -159,7 +162,7 @@ class Trainer:
                     self.ema[name].lerp_(parameter, 1 - self.config.ema)
 
     def _clip(self) -> Tensor:
-        """The norm of the gradient, which is scaled down where that is above the limit."""
+        """The norm of the gradient, which is clipped to `config.clip`."""
         parameters = [p for p in self.model.parameters() if p.grad is not None]
         norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         if self.config.clip:
@@ -172,27 +175,29 @@ class Trainer:
         return torch.autocast(self.device.type, torch.bfloat16)
 
     def _not_finite(self, loss: float, norm: float) -> None:
-        """A step that must not be taken: stop, leave it out, or go back to the last checkpoint and past this batch."""
+        """Handle a NaN or infinite step: stop, skip it, or roll back to the last checkpoint and skip the batch."""
         bad = next(
             (n for n, p in self.model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()), ""
         )
         what = f"step {self.step}: loss {loss}, gradient norm {norm}" + (f", first in {bad}" if bad else "")
         if self.config.non_finite == "stop":
-            raise NonFiniteError(f"{what}; the last checkpoint is sound (train.non_finite: stop, skip or rollback)")
-        self.watcher.note(f"{what}: {'left out' if self.config.non_finite == 'skip' else 'rolled back'}")
+            raise NonFiniteError(
+                f"{what}; the last checkpoint is intact; set train.non_finite to skip or rollback to continue"
+            )
+        self.callback.note(f"{what}: {'skipped' if self.config.non_finite == 'skip' else 'rolled back'}")
         if self.config.non_finite == "rollback":
             step, cursor = self.step, self.cursor
             if not self.resume():
-                raise NonFiniteError(f"{what}; there is no checkpoint yet to go back to")
-            self.step, self.cursor = step, cursor  # the weights of before, and on past the batch that did it
+                raise NonFiniteError(f"{what}; there is no checkpoint to roll back to")
+            self.step, self.cursor = step, cursor  # restored weights, but past the bad batch
             self.batches = self.task.order.after(cursor)
 
     # --- evaluation ------------------------------------------------------------------------------------------------
 
     def _evaluate(self) -> dict[str, Any]:
-        # What was compiled for the batches of training would be compiled anew for each shape of an evaluation.
-        plainly = torch.compiler.set_stance("force_eager") if self.captured else contextlib.nullcontext()
-        with plainly, self._averaged(), self._own_randomness():
+        # Features compiled for training batches would be recompiled for each shape of an evaluation.
+        eager = torch.compiler.set_stance("force_eager") if self.graphed else contextlib.nullcontext()
+        with eager, self._averaged(), self._own_randomness():
             self.model.eval()
             found = self.task.validate(self.model, self.device)
             samples = self.task.samples(self.model, self.device)
@@ -201,7 +206,7 @@ class Trainer:
         self.stale = 0 if value < self.best else self.stale + 1
         if value < self.best:
             self.best, self.best_step = value, self.step
-        self.watcher.evaluated(entry, samples)
+        self.callback.evaluated(entry, samples)
         return entry
 
     def _out_of_patience(self) -> bool:
@@ -209,7 +214,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _averaged(self) -> Iterator[None]:
-        """With an EMA, look at the averaged weights instead of the last ones."""
+        """Swap in the EMA weights, if there are any."""
         if not self.ema:
             yield
             return
@@ -222,7 +227,7 @@ class Trainer:
 
     @contextlib.contextmanager
     def _own_randomness(self) -> Iterator[None]:
-        """Evaluation draws nothing from the stream that dropout draws from."""
+        """Keep evaluation from advancing the generators that dropout uses."""
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
             yield
@@ -230,7 +235,7 @@ class Trainer:
     # --- saving and resuming ---------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Commit a checkpoint of everything the next step depends on."""
+        """Commit a checkpoint of the full training state. Raises StorageError."""
         with self._averaged():
             model = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         tensors = {f"model.{name}": t.detach() for name, t in self.model.state_dict().items()} if self.ema else {}
@@ -250,13 +255,13 @@ class Trainer:
         self.checkpoints.prune(self.config.keep)
 
     def _mark_best(self) -> None:
-        """Point to the best checkpoint, once it is on disk."""
+        """Update best.json, once the checkpoint is on disk."""
         if self.best_step and self.best_step != self.checkpoints.best():
             self.checkpoints.mark_best(self.best_step, self.best)
 
     def resume(self) -> bool:
-        """Take up the newest sound checkpoint; False if there is none."""
-        step = self.checkpoints.newest_sound()
+        """Load the newest valid checkpoint; False if there is none."""
+        step = self.checkpoints.newest_valid()
         if step is None:
             return False
         model, tensors, facts = self.checkpoints.read(step)
@@ -277,19 +282,19 @@ class Trainer:
         self.step, self.cursor = int(facts["step"]), Cursor(int(facts["epoch"]), int(facts["batch"]))
         self.best, self.best_step = float(facts["best"]), int(facts["best_step"])
         self.stale = int(facts["stale"])
-        self._mark_best()  # in case the run ended between the two
+        self._mark_best()  # in case the process died between the two writes
         self.batches = self.task.order.after(self.cursor)
         return True
 
     def _trim_log(self) -> None:
-        """Forget what was logged after the checkpoint: those steps will be done again."""
+        """Remove log entries after the checkpoint: those steps will be repeated."""
         path = self.run / LOG
         kept = [line for line in read_log(path) if line["step"] <= self.step]
         commit_file(path, "".join(json.dumps(line) + "\n" for line in kept))
 
 
 def read_log(path: Path) -> list[dict[str, Any]]:
-    """The entries of a log; a last line that a crash cut short is left out."""
+    """The entries of a log; a last line truncated by a crash is skipped."""
     entries = []
     for line in path.read_text().splitlines() if path.exists() else ():
         with contextlib.suppress(ValueError):

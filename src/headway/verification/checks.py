@@ -1,4 +1,4 @@
-"""The checks of `headway verify`: each a name, what it differs in, and two sets of logits that should be the same."""
+"""The checks of `headway verify`: each compares two sets of logits that should be the same."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path as File
+from typing import Any
 
 import torch
-from torch import nn
 
 from headway._compile import compiler_missing
 from headway.errors import AdviceWarning, KernelError
-from headway.interop.hf_reference import REFERENCE
-from headway.models import Gpt
+from headway.interop.hf_reference import REFERENCE, stored_inputs
+from headway.models import Model, ModelInputs
+from headway.models.kernels import attention_kernel, attention_modules
+from headway.nn.positions import InputPositions
 from headway.ops import KERNELS
-from headway.storage.commit import read_tensors
+from headway.storage.tensors import read_tensors
+from headway.tasks.verification_inputs import Example, VerificationInputs
 from headway.verification import formulas, paths
-from headway.verification.kinds import Example, Forward, Kind, Rows
-from headway.verification.paths import Logits
+from headway.verification.paths import Logits, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,8 @@ class Allowance:
 PRECISIONS = {"bf16": Allowance(0.05, 4 * 2.0**16), "int8": Allowance(0.25, 0.0)}
 
 
-class LeftOutError(Exception):
-    """A check that says nothing about this model here; skipped is one that was not asked for."""
+class NotApplicableError(Exception):
+    """A check that does not apply to this model or machine; `skipped` is one that must be requested."""
 
     def __init__(self, reason: str, *, skipped: bool = False) -> None:
         super().__init__(reason)
@@ -48,31 +50,35 @@ class LeftOutError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """A checkpoint to be verified, its inputs, and the other forms it can be had in."""
+class VerificationSubject:
+    """A checkpoint to be verified, its inputs, and the other forms of its model."""
 
-    model: nn.Module  # in float32, in evaluation mode
-    kind: Kind
-    examples: Sequence[Example]  # with the baseline's greedy tokens
-    precise: Callable[[str], nn.Module]  # the same weights in "bf16" or "int8"
-    round_trip: Callable[[], Forward | str]  # what was exported and loaded again, called as the model is; or why not
+    model: Model  # in float32, in evaluation mode
+    inputs: VerificationInputs
+    precise: Callable[[str], Model]  # the same weights in "bf16" or "int8"
+    round_trip: Callable[[], Run | str]  # the `run` of the model exported and loaded again; or why it is not exported
     reference: File  # may be missing
     compiled: bool = False
 
     @property
-    def vocabulary(self) -> int:
-        """An id below this is one in every vocabulary of the model."""
-        return min((each.size for each in self.kind.vocabularies if each is not None), default=1)
+    def examples(self) -> Sequence[Example]:
+        """The inputs, with the tokens the model chose greedily."""
+        return self.inputs.examples
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        return next(self.model.parameters()).device
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Logits that should agree, and what else they may differ by than rounding in float32 explains."""
+class LogitPair:
+    """Logits that should agree, and by how much more than rounding in float32 they may differ."""
 
     expected: Logits
     found: Logits
     allowance: Allowance | None = None  # of another precision
-    own: Sequence[Example] | None = None  # the inputs, where they are not the subject's
+    own: Sequence[Example] | None = None  # the inputs, if they are not the subject's
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +91,17 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Run it with a subject and the baseline's logits: a pair, a formula's difference, or LeftOutError is raised."""
+    """A comparison; `run` takes a subject and the baseline's logits, and may raise NotApplicableError."""
 
     name: str
-    differs: str  # in what, from what
-    run: Callable[[Subject, Logits], Pair | Formula]
+    differs: str  # from the baseline, in what
+    run: Callable[[VerificationSubject, Logits], LogitPair | Formula]
 
 
-def baseline(model: nn.Module, kind: Kind, examples: Sequence[Example]) -> Logits:
+def baseline_logits(model: Model, examples: Sequence[Example]) -> Logits:
     """One sequence at a time, no cache, no padding, the reference kernel."""
-    with paths.kernel(model, "reference"):
-        return paths.alone(model, kind, examples)
+    with attention_kernel(model, "reference"):
+        return paths.alone(model, examples)
 
 
 def checks() -> Iterator[Check]:
@@ -130,163 +136,170 @@ def checks() -> Iterator[Check]:
         yield Check(name, differs, partial(_formula, formula=formula))
 
 
-def _path(subject: Subject, base: Logits, *, path: paths.Path) -> Pair:
-    with paths.kernel(subject.model, "reference"):
-        return Pair(base, path(subject.model, subject.kind, subject.examples))
+def _path(subject: VerificationSubject, base: Logits, *, path: paths.Path) -> LogitPair:
+    with attention_kernel(subject.model, "reference"):
+        return LogitPair(base, path(subject.model, subject.examples))
 
 
-def _generating(subject: Subject, base: Logits, *, path: paths.Path) -> Pair:
-    if not subject.kind.generates:
-        raise LeftOutError("the model generates nothing and has no cache")
+def _generating(subject: VerificationSubject, base: Logits, *, path: paths.Path) -> LogitPair:
+    if not subject.inputs.generates:
+        raise NotApplicableError("the model generates nothing and has no cache")
     return _path(subject, base, path=path)
 
 
-def _beside(subject: Subject, base: Logits) -> Pair:
+def _beside(subject: VerificationSubject, base: Logits) -> LogitPair:
     """Each input in a batch of two, nothing padded."""
-    pairs = [[each, _other(each, subject.vocabulary)] for each in subject.examples]
-    with paths.kernel(subject.model, "reference"):
-        return Pair(base, [paths.together(subject.model, subject.kind, two)[0] for two in pairs])
+    pairs = [[each, _other(each, subject.inputs.vocabulary)] for each in subject.examples]
+    with attention_kernel(subject.model, "reference"):
+        return LogitPair(base, [paths.together(subject.model, two)[0] for two in pairs])
 
 
-def _right_padding(subject: Subject, base: Logits) -> Pair:
+def _right_padding(subject: VerificationSubject, base: Logits) -> LogitPair:
     _must_pad(subject)
     return _path(subject, base, path=paths.together)
 
 
-def _must_pad(subject: Subject) -> None:
-    if not subject.kind.pads:
-        raise LeftOutError("images are of one size: none is padded")
+def _must_pad(subject: VerificationSubject) -> None:
+    if not subject.inputs.pads:
+        raise NotApplicableError("images are of one size: none is padded")
 
 
-def _left_padding(subject: Subject, base: Logits) -> Pair:
-    """Only a GPT can be told that a row's first tokens are not its text's: they are another segment."""
+def _left_padding(subject: VerificationSubject, base: Logits) -> LogitPair:
+    """Tokens before the text, as another document: only a model that reads `documents` can tell them apart."""
     model = subject.model
     _must_pad(subject)
-    if not isinstance(model, Gpt):
-        raise LeftOutError("the model takes padding on the right only, with lengths")
-    if model.stack.input_positions is not None:
-        raise LeftOutError("positions joined to the input count from the row's start: padding goes to the right")
-    before = torch.arange(5, device=subject.examples[0].tokens.device) % subject.vocabulary
+    if "documents" not in model.reads:
+        raise NotApplicableError("the model takes padding on the right only, with lengths")
+    if any(isinstance(part, InputPositions) for part in model.modules()):
+        raise NotApplicableError("positions joined to the input count from the row's start: padding goes to the right")
+    before = torch.arange(5, device=subject.device) % subject.inputs.vocabulary
     found = []
-    with paths.kernel(model, "reference"):
+    with attention_kernel(model, "reference"):
         for each in subject.examples:
             tokens = torch.cat([before, each.tokens])
-            segments = (torch.arange(len(tokens), device=tokens.device) >= len(before)).long()
-            found.append(model(tokens[None], segments_BT=segments[None])[0, len(before) :])
-    return Pair(base, found)
+            documents = (torch.arange(len(tokens), device=tokens.device) >= len(before)).long()
+            inputs = ModelInputs(tokens=tokens[None], documents=documents[None])
+            found.append(paths.forward(model, inputs)[0, len(before) :])
+    return LogitPair(base, found)
 
 
-def _kernel(subject: Subject, base: Logits, *, name: str, path: paths.Path) -> Pair:
-    if not paths.attentions(subject.model):
-        raise LeftOutError("the model has no attention that a kernel serves")
-    if path is paths.ragged and not subject.kind.generates:
-        raise LeftOutError("the model generates nothing and has no cache")
+def _kernel(subject: VerificationSubject, base: Logits, *, name: str, path: paths.Path) -> LogitPair:
+    if not attention_modules(subject.model):
+        raise NotApplicableError("the model has no attention that a kernel serves")
+    if path is paths.ragged and not subject.inputs.generates:
+        raise NotApplicableError("the model generates nothing and has no cache")
     if name == "flex":
         _must_compile(subject)
-        if subject.examples[0].tokens.is_cuda:
-            raise LeftOutError("on a GPU flex multiplies float32 in tf32: it is for 16 bits there")
+        if subject.device.type == "cuda":
+            raise NotApplicableError("on a GPU flex multiplies float32 in tf32: it is for 16 bits there")
     try:
-        with paths.kernel(subject.model, name), warnings.catch_warnings():
-            warnings.simplefilter(
-                "error", AdviceWarning
-            )  # a kernel that steps aside for another has not been looked at
-            return Pair(base, path(subject.model, subject.kind, subject.examples))
+        with attention_kernel(subject.model, name), warnings.catch_warnings():
+            warnings.simplefilter("error", AdviceWarning)  # one that falls back to another was not checked
+            return LogitPair(base, path(subject.model, subject.examples))
     except (KernelError, AdviceWarning) as error:
-        raise LeftOutError(str(error)) from error
+        raise NotApplicableError(str(error)) from error
 
 
-def _must_compile(subject: Subject) -> None:
-    missing = compiler_missing(subject.examples[0].tokens.device.type)
+def _must_compile(subject: VerificationSubject) -> None:
+    missing = compiler_missing(subject.device.type)
     if missing is not None:
-        raise LeftOutError(missing)
+        raise NotApplicableError(missing)
     if not subject.compiled:
-        raise LeftOutError("takes a compiler and a minute: --compiled runs it", skipped=True)
+        raise NotApplicableError("takes a compiler and a minute: --compiled runs it", skipped=True)
 
 
-def _precision(subject: Subject, base: Logits, *, precision: str) -> Pair:
-    if precision == "int8" and subject.examples[0].tokens.device.type != "cpu":
-        raise LeftOutError("int8 is for a CPU")
+def _precision(subject: VerificationSubject, base: Logits, *, precision: str) -> LogitPair:
+    if precision == "int8" and subject.device.type != "cpu":
+        raise NotApplicableError("int8 is for a CPU")
     model = subject.precise(precision)
-    return Pair(base, paths.alone(model, subject.kind, subject.examples), PRECISIONS[precision])
+    return LogitPair(base, paths.alone(model, subject.examples), PRECISIONS[precision])
 
 
-def _compiled(subject: Subject, base: Logits) -> Pair:
+def _compiled(subject: VerificationSubject, base: Logits) -> LogitPair:
     _must_compile(subject)
-    compiled: Forward = torch.compile(subject.model, dynamic=True)
-    return Pair(base, paths.together(compiled, subject.kind, subject.examples))
+    # `run` calls its `self`: here the compiled module, which has the attributes of the model.
+    compiled: Any = torch.compile(subject.model, dynamic=True)
+    return LogitPair(base, paths.together(partial(type(subject.model).run, compiled), subject.examples))
 
 
-def _exported(subject: Subject, base: Logits) -> Pair:
+def _exported(subject: VerificationSubject, base: Logits) -> LogitPair:
     again = subject.round_trip()
     if isinstance(again, str):
-        raise LeftOutError(again)
-    return Pair(base, paths.alone(again, subject.kind, subject.examples))
+        raise NotApplicableError(again)
+    return LogitPair(base, paths.alone(again, subject.examples))
 
 
-def _reference(subject: Subject, base: Logits) -> Pair:
+def _reference(subject: VerificationSubject, base: Logits) -> LogitPair:
     if not subject.reference.exists():
-        raise LeftOutError(f"the run has no {REFERENCE}; `headway import --reference` writes one")
-    device = subject.examples[0].tokens.device
-    kept = {name: tensor.to(device) for name, tensor in read_tensors(subject.reference).items()}
-    logits = kept.pop("logits").float()
-    rows = Rows.kept(kept)
-    logits = logits if subject.kind.pads else logits.flatten(1).unsqueeze(1)  # one place an image
-    whole = logits.shape[1]
-    lengths = [whole] * len(logits) if rows.lengths is None else rows.lengths.tolist()
-    with paths.kernel(subject.model, "reference"):
-        found = subject.kind.forward(subject.model, rows)
-    own = [Example(tokens[:length], 0) for tokens, length in zip(rows.tokens, lengths, strict=True)]
-    expected, said = ([x[row, :length] for row, length in enumerate(lengths)] for x in (logits, found))
-    return Pair(expected, said, own=own)
+        raise NotApplicableError(f"the run has no {REFERENCE}; `headway import --reference` writes one")
+    stored = {name: tensor.to(subject.device) for name, tensor in read_tensors(subject.reference).items()}
+    logits, inputs = stored["logits"].float(), stored_inputs(stored)
+    logits = logits if subject.inputs.pads else logits.flatten(1).unsqueeze(1)  # one place an image
+    lengths = [logits.shape[1]] * len(logits) if inputs.lengths is None else inputs.lengths.tolist()
+    with attention_kernel(subject.model, "reference"):
+        found = paths.forward(subject.model, inputs)
+    own = [Example(ModelInputs()) for _ in lengths]
+    expected, ours = ([x[row, :length] for row, length in enumerate(lengths)] for x in (logits, found))
+    return LogitPair(expected, ours, own=own)
 
 
-def _future(subject: Subject, base: Logits) -> Pair:
-    if not subject.kind.generates:
-        raise LeftOutError("the model may look at its whole input")
+def _future(subject: VerificationSubject, base: Logits) -> LogitPair:
+    if not subject.inputs.generates:
+        raise NotApplicableError("the model may look at its whole input")
     own = [each for each in subject.examples if len(each.tokens) > 1]
     half = [len(each.tokens) // 2 for each in own]
-    later = [torch.arange(len(each.tokens), device=each.tokens.device) >= n for each, n in zip(own, half, strict=True)]
-    other = [
-        replace(each, tokens=torch.where(after, (each.tokens + 1) % subject.vocabulary, each.tokens))
-        for each, after in zip(own, later, strict=True)
-    ]
-    cut = [
-        [x[:n] for x, n in zip(baseline(subject.model, subject.kind, some), half, strict=True)] for some in (own, other)
-    ]
-    return Pair(cut[0], cut[1], own=own)
+    other = [_other_after(each, n, subject.inputs.vocabulary) for each, n in zip(own, half, strict=True)]
+    cut = [[x[:n] for x, n in zip(baseline_logits(subject.model, some), half, strict=True)] for some in (own, other)]
+    return LogitPair(cut[0], cut[1], own=own)
 
 
-def _padding(subject: Subject, base: Logits) -> Pair:
+def _other_after(example: Example, place: int, vocabulary: int) -> Example:
+    """The example with other tokens from a place on."""
+    tokens = example.inputs.need("tokens")
+    after = torch.arange(tokens.shape[1], device=tokens.device) >= place
+    changed = torch.where(after, (tokens + 1) % vocabulary, tokens)
+    return replace(example, inputs=replace(example.inputs, tokens=changed))
+
+
+def _padding(subject: VerificationSubject, base: Logits) -> LogitPair:
     _must_pad(subject)
-    with paths.kernel(subject.model, "reference"):
+    with attention_kernel(subject.model, "reference"):
         first, second = (
-            paths.together(subject.model, subject.kind, subject.examples, fill) for fill in (0, subject.vocabulary - 1)
+            paths.together(subject.model, subject.examples, fill) for fill in (0, subject.inputs.vocabulary - 1)
         )
-    return Pair(first, second)
+    return LogitPair(first, second)
 
 
-def _others(subject: Subject, base: Logits) -> Pair:
+def _others(subject: VerificationSubject, base: Logits) -> LogitPair:
     """Every row once beside other neighbours: first the odd ones are changed, then the even ones."""
     if len(subject.examples) < 2:
-        raise LeftOutError("there is one input only")
+        raise NotApplicableError("there is one input only")
     found: Logits = [*base]
-    with paths.kernel(subject.model, "reference"):
-        expected = paths.together(subject.model, subject.kind, subject.examples)
+    with attention_kernel(subject.model, "reference"):
+        expected = paths.together(subject.model, subject.examples)
         for parity in (0, 1):
-            changed = [_other(e, subject.vocabulary) if n % 2 == parity else e for n, e in enumerate(subject.examples)]
-            said = paths.together(subject.model, subject.kind, changed)
+            changed = [
+                _other(e, subject.inputs.vocabulary) if n % 2 == parity else e for n, e in enumerate(subject.examples)
+            ]
+            said = paths.together(subject.model, changed)
             found[1 - parity :: 2] = said[1 - parity :: 2]
-    return Pair(expected, found)
+    return LogitPair(expected, found)
 
 
 def _other(example: Example, vocabulary: int) -> Example:
-    source = None if example.source is None else (example.source + 1) % vocabulary
-    image = None if example.image is None else -example.image
-    return replace(example, tokens=(example.tokens + 1) % vocabulary, source=source, image=image)
+    """Other tokens, another source and a negated image, of the same sizes."""
+    inputs = example.inputs
+    changed = replace(
+        inputs,
+        tokens=None if inputs.tokens is None else (inputs.tokens + 1) % vocabulary,
+        source=None if inputs.source is None else (inputs.source + 1) % vocabulary,
+        images=None if inputs.images is None else -inputs.images,
+    )
+    return replace(example, inputs=changed)
 
 
-def _formula(subject: Subject, base: Logits, *, formula: formulas.Difference) -> Formula:
+def _formula(subject: VerificationSubject, base: Logits, *, formula: formulas.Difference) -> Formula:
     difference = formula(subject.model)
     if isinstance(difference, str):
-        raise LeftOutError(difference)
+        raise NotApplicableError(difference)
     return Formula(difference if math.isfinite(difference) else math.inf, formulas.TOLERANCE)

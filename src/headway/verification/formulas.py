@@ -1,4 +1,4 @@
-"""Positions inside attention held to their published formulas, whatever path a model takes to its logits."""
+"""Compare positions inside attention with their published formulas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.nn.attention import SelfAttention
-from headway.nn.positions import Alibi, AttentionPositions, Rotary, Shaw
+from headway.nn.positions import AlibiBias, AttentionPositions, Rotary, Shaw
 from headway.nn.stack import Stack
 
 PLACES = 12  # positions looked at
@@ -31,7 +31,7 @@ def by_distance(model: nn.Module) -> float | str:
 def alibi_slopes(model: nn.Module) -> float | str:
     """How far a head's penalty for one step back is from the published slope (Press et al. 2022, §3)."""
     found = [0.0]
-    for _, positions in _relative(model, Alibi):
+    for _, positions in _relative(model, AlibiBias):
         bias = positions(torch.arange(2), 0).bias.dense(1, positions.heads, 2, 2, torch.device("cpu"))
         found.append(float((-bias[0, :, 1, 0].double() - _published_slopes(positions.heads)).abs().max()))
     return max(found) if len(found) > 1 else "the model has no ALiBi"
@@ -51,7 +51,7 @@ def rotary_turns(model: nn.Module) -> float | str:
         width, rotary = positions.head_width, positions.position
         assert isinstance(rotary, Rotary)
         unit = torch.eye(width)[None, :, None].expand(1, width, PLACES, width)  # a feature a head
-        turned = positions(torch.arange(PLACES), 0).turn(unit)[0].double()  # (E, T, E)
+        turned = positions(torch.arange(PLACES), 0).rotate(unit)[0].double()  # (E, T, E)
         products = torch.einsum("atx,bx->tab", turned, turned[:, 0])
         found.append(float((products - _published_turns(rotary, width)).abs().max()))
     return max(found) if len(found) > 1 else "the model has no rotary positions"
@@ -85,10 +85,10 @@ def _scores(attention: SelfAttention, positions: AttentionPositions, shift: int)
     generator = torch.Generator().manual_seed(0)
     size = (1, attention.heads, PLACES, attention.head_width)
     q, k = (torch.randn(size, generator=generator).to(device) for _ in range(2))
-    geometry = positions(shift + torch.arange(PLACES, device=device), shift)
-    scores: Tensor = geometry.turn(q) @ geometry.turn(k).mT * attention.head_width**-0.5
+    context = positions(shift + torch.arange(PLACES, device=device), shift)
+    scores: Tensor = context.rotate(q) @ context.rotate(k).mT * attention.head_width**-0.5
     shaw = attention.shaw.bias(q, 1.0, shift) if isinstance(positions.position, Shaw) and attention.shaw else None
-    bias = shaw or geometry.bias
+    bias = shaw or context.bias
     if bias is not None:
         scores = scores + bias.dense(1, attention.heads, PLACES, shift + PLACES, device)[..., shift:]
     return scores

@@ -1,93 +1,125 @@
-"""The ways there are from the same inputs to the same logits: alone or in a batch, whole or through a cache."""
+"""Different ways from the same inputs to the same logits: alone or in a batch, whole or through a KV cache."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from headway.verification.kinds import Example, Forward, Kind, Rows
+from headway.models import Model, ModelInputs, ModelOutputs
+from headway.tasks.verification_inputs import Example, compared
 
 Logits = list[Tensor]  # (T, V) an example, its own tokens only
-Path = Callable[[nn.Module, Kind, Sequence[Example]], Logits]
+Run = Callable[[ModelInputs], ModelOutputs]  # the `run` of a model, or of anything that stands for one
+Path = Callable[[Model, Sequence[Example]], Logits]
 
 
-@contextmanager
-def kernel(model: nn.Module, name: str | None) -> Iterator[None]:
-    """Let every attention of a model run on this kernel; None leaves each its own."""
-    kept = {part: part.kernel for part in attentions(model)} if name is not None else {}
-    for part in kept:
-        part.kernel = name  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        for part, before in kept.items():
-            part.kernel = before
-
-
-def attentions(model: nn.Module) -> list[nn.Module]:
-    """The parts of a model that choose a kernel."""
-    return [part for part in model.modules() if isinstance(getattr(part, "kernel", None), str)]
-
-
-def alone(model: Forward, kind: Kind, examples: Sequence[Example]) -> Logits:
+def alone(model: Model | Run, examples: Sequence[Example]) -> Logits:
     """One at a time, whole: no cache, no padding."""
-    return [kind.forward(model, Rows.alone(each))[0] for each in examples]
+    return [forward(model, each.inputs)[0] for each in examples]
 
 
-def together(model: Forward, kind: Kind, examples: Sequence[Example], fill: int = 0) -> Logits:
-    """All in one batch, padded on the right."""
-    return _cut(kind.forward(model, Rows.together(examples, fill)), examples)
+def together(model: Model | Run, examples: Sequence[Example], fill: int = 0) -> Logits:
+    """All in one batch, padded on the right with `fill`."""
+    return _unpadded(forward(model, batch(examples, fill)), examples)
 
 
-def stepped(model: nn.Module, kind: Kind, examples: Sequence[Example]) -> Logits:
+def stepped(model: Model, examples: Sequence[Example]) -> Logits:
     """One at a time through a cache, token by token."""
-    return [_pieces(model, kind, each, [1] * len(each.tokens)) for each in examples]
+    return [_chunks(model, each, [1] * len(each.tokens)) for each in examples]
 
 
-def chunked(model: nn.Module, kind: Kind, examples: Sequence[Example]) -> Logits:
+def chunked(model: Model, examples: Sequence[Example]) -> Logits:
     """One at a time through a cache, several tokens at once after a prefix, as a draft is checked."""
-    return [_pieces(model, kind, each, _sizes(len(each.tokens))) for each in examples]
+    return [_chunks(model, each, _sizes(len(each.tokens))) for each in examples]
 
 
-def ragged(model: nn.Module, kind: Kind, examples: Sequence[Example]) -> Logits:
-    """Prompts of unequal length in one batch, then token by token: each row's cache has a length of its own."""
-    return _batched(model, kind, examples, torch.arange(len(examples)))
+def ragged(model: Model, examples: Sequence[Example]) -> Logits:
+    """Prompts of different lengths in one batch, then token by token: each row's cache has its own length."""
+    return _batched(model, examples, torch.arange(len(examples)))
 
 
-def reordered(model: nn.Module, kind: Kind, examples: Sequence[Example]) -> Logits:
-    """The same, its rows turned round after the prompts, as a beam moves them."""
-    return _batched(model, kind, examples, torch.arange(len(examples)).flip(0))
+def reordered(model: Model, examples: Sequence[Example]) -> Logits:
+    """The same, with the rows reversed after the prompts, as beam search reorders them."""
+    return _batched(model, examples, torch.arange(len(examples)).flip(0))
 
 
-def _pieces(model: nn.Module, kind: Kind, example: Example, sizes: Sequence[int]) -> Tensor:
-    rows = Rows.alone(example)
-    state = kind.start(model, rows, 4)  # small, so that the buffers must grow
-    seen = []
+def forward(model: Model | Run, inputs: ModelInputs) -> Tensor:
+    """Logits (B, T, V) of a forward pass; images are cast to the dtype of a model's weights."""
+    run = model.run if isinstance(model, Model) else model
+    inputs = _as_weights(model, inputs) if isinstance(model, Model) else inputs
+    return compared(run(inputs), inputs)
+
+
+def _as_weights(model: Model, inputs: ModelInputs) -> ModelInputs:
+    if inputs.images is None:
+        return inputs
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), inputs.images.dtype)
+    return replace(inputs, images=inputs.images.to(dtype))
+
+
+def batch(examples: Sequence[Example], fill: int = 0) -> ModelInputs:
+    """Examples in one batch, padded on the right with `fill`, segments with 0."""
+    rows = [each.inputs for each in examples]
+    tokens, lengths = _padded([each.tokens for each in rows], fill)
+    source, source_lengths = _padded([each.source for each in rows], fill)
+    segments, _ = _padded([each.segments for each in rows], 0)
+    images = [each.images for each in rows if each.images is not None]
+    return ModelInputs(
+        tokens=tokens,
+        lengths=lengths,
+        source=source,
+        source_lengths=source_lengths,
+        segments=segments,
+        images=torch.cat(images) if images else None,
+    )
+
+
+def _padded(rows: Sequence[Tensor | None], fill: int) -> tuple[Tensor | None, Tensor | None]:
+    """(1, T) each -> (B, T), lengths (B,); None where the rows are."""
+    there = [row[0] for row in rows if row is not None]
+    if not there:
+        return None, None
+    lengths = torch.tensor([len(row) for row in there], device=there[0].device)
+    return pad_sequence(there, batch_first=True, padding_value=fill), lengths
+
+
+def _start(model: Model, inputs: ModelInputs) -> Any:
+    """The state before the first token, with room for few tokens, so that its buffers must grow."""
+    return model.start(_as_weights(model, inputs).encoder_input, capacity=4)  # type: ignore[operator]
+
+
+def _chunks(model: Model, example: Example, sizes: Sequence[int]) -> Tensor:
+    state = _start(model, example.inputs)
+    tokens, seen = example.inputs.need("tokens"), []
     for begin, end in pairwise(accumulate(sizes, initial=0)):
-        logits, state = model.extend(rows.tokens[:, begin:end], state)  # type: ignore[operator]
+        logits, state = model.extend(tokens[:, begin:end], state)  # type: ignore[operator]
         seen.append(logits[0])
     return torch.cat(seen)
 
 
 def _sizes(length: int) -> list[int]:
-    """Pieces of 3, 1, 5, 1, 5, 1 … tokens that make up a length."""
+    """Chunks of 3, 1, 5, 1, 5, 1 … tokens that make up a length."""
     sizes: list[int] = []
     while (left := length - sum(sizes)) > 0:
         sizes.append(min(left, 1 if len(sizes) % 2 else 5 if sizes else 3))
     return sizes
 
 
-def _batched(model: nn.Module, kind: Kind, examples: Sequence[Example], order: Tensor) -> Logits:
+def _batched(model: Model, examples: Sequence[Example], order: Tensor) -> Logits:
     """Prompts whole, the greedy tokens after them one by one, with rows in `order` (its own inverse) in between."""
-    rows = Rows.together(examples)
-    prompts = [Example(each.tokens[: each.given], each.given) for each in examples]
-    begun = Rows.together(prompts)
-    order = order.to(rows.tokens.device)
-    first, state = model.extend(begun.tokens, kind.start(model, rows, 4), begun.lengths)  # type: ignore[operator]
+    rows = batch(examples)
+    prompts = [
+        Example(ModelInputs(tokens=each.inputs.need("tokens")[:, : each.given]), each.given) for each in examples
+    ]
+    begun = batch(prompts)
+    order = order.to(begun.need("tokens").device)
+    first, state = model.extend(begun.tokens, _start(model, rows), begun.lengths)  # type: ignore[operator]
     state = model.select(state, order)  # type: ignore[operator]
     chosen = torch.stack([each.tokens[each.given :] for each in examples])  # as many for each
     then = []
@@ -95,8 +127,8 @@ def _batched(model: nn.Module, kind: Kind, examples: Sequence[Example], order: T
         logits, state = model.extend(chosen[order, step : step + 1], state)  # type: ignore[operator]
         then.append(logits[order, 0])
     after = torch.stack(then, 1)
-    return [torch.cat([a, b]) for a, b in zip(_cut(first, prompts), after, strict=True)]
+    return [torch.cat([a, b]) for a, b in zip(_unpadded(first, prompts), after, strict=True)]
 
 
-def _cut(logits_BTV: Tensor, examples: Sequence[Example]) -> Logits:
+def _unpadded(logits_BTV: Tensor, examples: Sequence[Example]) -> Logits:
     return [logits_BTV[row, : len(each.tokens)] for row, each in enumerate(examples)]

@@ -10,8 +10,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from headway.verification.checks import Check, Formula, LeftOutError, Pair, Subject, baseline, checks
-from headway.verification.kinds import Example
+from headway.tasks.verification_inputs import Example
+from headway.verification.checks import (
+    Check,
+    Formula,
+    LogitPair,
+    NotApplicableError,
+    VerificationSubject,
+    baseline_logits,
+    checks,
+)
 from headway.verification.paths import Logits
 
 FACTOR = 16  # times the distance of float32 from float64: what another order of the same sums may add
@@ -20,8 +28,8 @@ Verdict = Literal["rounding", "bug", "not applicable", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What differences are measured against: the baseline, and how exact it is itself."""
+class Baseline:
+    """The logits that others are compared with, and how exact they are themselves."""
 
     logits: Logits
     distance: float  # of the baseline from the same model in float64
@@ -60,32 +68,34 @@ class Finding:
 
 
 @torch.no_grad()
-def ground(subject: Subject) -> Ground:
+def measure_baseline(subject: VerificationSubject) -> Baseline:
     """The baseline, and its distance from float64."""
-    logits = baseline(subject.model, subject.kind, subject.examples)
-    exact = baseline(copy.deepcopy(subject.model).double(), subject.kind, subject.examples)
+    logits = baseline_logits(subject.model, subject.examples)
+    exact = baseline_logits(copy.deepcopy(subject.model).double(), subject.examples)
     distance = max(float((a - b).abs().max()) for a, b in zip(logits, exact, strict=True))
     largest = max(float(x.abs().max()) for x in logits)
-    return Ground(logits, distance, largest, max(float(_centred(x).abs().max()) for x in logits))
+    return Baseline(logits, distance, largest, max(float(_centred(x).abs().max()) for x in logits))
 
 
-def verify(subject: Subject, level: Ground, begun: Callable[[Check], None] = lambda check: None) -> Iterator[Finding]:
-    """A finding for every check; `begun` hears of each before it runs. What raises is a bug, not the end."""
+def verify(
+    subject: VerificationSubject, level: Baseline, on_check: Callable[[Check], None] = lambda check: None
+) -> Iterator[Finding]:
+    """A finding for every check; `on_check` is called before each. A check that raises has found a bug."""
     for check in checks():
-        begun(check)
+        on_check(check)
         try:
             with torch.no_grad():
                 outcome = check.run(subject, level.logits)
-        except LeftOutError as reason:
+        except NotApplicableError as reason:
             yield Finding(check=check, verdict="skipped" if reason.skipped else "not applicable", note=str(reason))
         except Exception as error:
-            said = " ".join(str(error).split())
-            yield Finding(check=check, verdict="bug", note=f"{type(error).__name__}: {said}"[:300])
+            message = " ".join(str(error).split())
+            yield Finding(check=check, verdict="bug", note=f"{type(error).__name__}: {message}"[:300])
         else:
             yield _judged(check, outcome, level, subject)
 
 
-def _judged(check: Check, outcome: Pair | Formula, level: Ground, subject: Subject) -> Finding:
+def _judged(check: Check, outcome: LogitPair | Formula, level: Baseline, subject: VerificationSubject) -> Finding:
     if isinstance(outcome, Formula):
         verdict: Verdict = "rounding" if outcome.difference <= outcome.bound else "bug"
         return Finding(check=check, verdict=verdict, difference=outcome.difference, bound=outcome.bound)
@@ -99,10 +109,10 @@ def _judged(check: Check, outcome: Pair | Formula, level: Ground, subject: Subje
     examples = subject.examples if outcome.own is None else outcome.own
     return Finding(
         check=check,
-        verdict="rounding" if difference <= bound else "bug",  # a difference that is no number is a bug
+        verdict="rounding" if difference <= bound else "bug",  # so NaN is a bug
         difference=difference,
         bound=bound,
-        token=first_token(expected, found, examples) if subject.kind.names else None,
+        token=first_token(expected, found, examples) if subject.inputs.names else None,
         at=at,
         cosine=cosine,
         same=same,
@@ -114,7 +124,7 @@ def _centred(logits_TV: Tensor) -> Tensor:
 
 
 def _largest(expected: Logits, found: Logits) -> tuple[float, tuple[int, int]]:
-    """The largest difference, and the input and place it is at; what is no number is larger than anything."""
+    """The largest difference, and the input and place it is at; NaN counts as infinite."""
     by_place = [
         (a - b).abs().amax(-1).nan_to_num(nan=torch.inf) for a, b in zip(expected, found, strict=True)
     ]  # (T,) each
@@ -133,7 +143,7 @@ def _agreement(expected: Logits, found: Logits) -> tuple[float, float]:
 def first_token(expected: Logits, found: Logits, examples: Sequence[Example]) -> Token | None:
     """The first greedy token that differs, counted from the end of each input's given tokens.
 
-    Both sides were shown the greedy tokens of the first, so that up to here both have chosen the same.
+    Both were run on the greedy tokens of the first, so up to here both have chosen the same.
     """
     differing = []
     for n, (a, b, each) in enumerate(zip(expected, found, examples, strict=True)):

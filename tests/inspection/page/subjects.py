@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
-from headway.inspection.page.captioning import caption_page
-from headway.inspection.page.language import language_page
-from headway.inspection.page.masked import masked_page
-from headway.inspection.page.payload import Subject
-from headway.inspection.page.translation import translation_page
-from headway.inspection.page.vision import vision_page
+from headway.inspection.page.payload import payload
 from headway.models import (
     BertConfig,
     BertPretrainingConfig,
@@ -26,8 +24,10 @@ from headway.models import (
     GptConfig,
     LongformerConfig,
     LongformerMaskedConfig,
+    PoseConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
+    TextClassifierConfig,
     UniversalConfig,
     VitConfig,
     build_model,
@@ -35,14 +35,19 @@ from headway.models import (
 from headway.nn.adaptive_computation import Adaptive
 from headway.nn.longformer_attention import Windows
 from headway.nn.patches import Shifted
-from headway.nn.positions import T5, Alibi, Learned, Rotary, Shaw
+from headway.nn.positions import T5, AlibiBias, Learned, Rotary, Shaw
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.rnn_attention import AlignmentConfig
-from headway.tasks.captioning.training import Captioning, CaptioningTask
-from headway.tasks.image_classification.training import Classification
-from headway.tasks.translation.traces import Readers
-from headway.tasks.translation.training import Decoding, Translation, TranslationTask
-from headway.tasks.translation.translator import Translator
+from headway.tasks.base import Pipeline
+from headway.tasks.captioning import Captioning
+from headway.tasks.encoder_explanation import explain_text
+from headway.tasks.image_classification import Classification
+from headway.tasks.language_modelling import Language
+from headway.tasks.masked_lm import Masked
+from headway.tasks.pose import PoseEstimation
+from headway.tasks.text_classification import TextClassification
+from headway.tasks.translation import Translation
+from tests.pipelines import pipeline_of
 
 LINE = "the small cat sees a red house near the garden"
 Payload = dict[str, Any]
@@ -61,29 +66,26 @@ def spread(model: torch.nn.Module) -> torch.nn.Module:
     return model.eval()
 
 
+def page_payload(pipeline: Pipeline, given: str) -> Payload:
+    return payload(pipeline.model, pipeline.explain(given), str(pipeline.folder), pipeline.parts.steps)
+
+
 def language(line: str = LINE, **changes: Any) -> Payload:
     tokenizer = words(line)
     config = replace(GptConfig(vocab=tokenizer.size, context=64, width=32, layers=2, heads=4), **changes)
-    tokens = torch.tensor([tokenizer.encode(line)])
-    subject = Subject(kind="language", run="runs/tiny", given=line, steps=(10,))
-    return language_page(spread(build_model(config)), tokenizer, tokens, subject)
+    return page_payload(pipeline_of(Language(), spread(build_model(config)), tokenizer, steps=(10,)), line)
 
 
 def recurrent_language() -> Payload:
     tokenizer = words()
     model = build_model(RnnLmConfig(vocab=tokenizer.size, width=16, recurrent=RecurrentConfig(cell="lstm", hidden=16)))
-    subject = Subject(kind="language", run="runs/tiny", given=LINE)
-    return language_page(model.eval(), tokenizer, torch.tensor([tokenizer.encode(LINE)]), subject)
+    return page_payload(pipeline_of(Language(), model, tokenizer), LINE)
 
 
 def translated(config: Any, line: str = LINE) -> Payload:
     tokenizer = words(line)
     model = spread(build_model(replace(config, vocab=tokenizer.size)))
-    task = TranslationTask(Translation(max_extra=1), tokenizer, tokenizer, {}, batch_tokens=1, seed=0)
-    traces: list[Any] = []
-    Translator(task, model, torch.device("cpu"), Decoding(beam=3), keep=traces.append).translate([line])
-    subject = Subject(kind="translation", run="runs/tiny", given=line, said=traces[0].texts[0])
-    return translation_page(model, Readers(tokenizer, tokenizer), traces[0], subject)
+    return page_payload(pipeline_of(Translation(max_extra=1, beam=3), model, tokenizer), line)
 
 
 def translation(line: str = LINE) -> Payload:
@@ -107,15 +109,14 @@ def recurrent() -> Payload:
 def bert() -> Payload:
     tokenizer = words()
     config = BertConfig(vocab=tokenizer.size, context=32, width=32, layers=2, heads=4, inner=32)
-    subject = Subject(kind="masked", run="runs/tiny", given="the small <mask> sees")
     model = spread(build_model(BertPretrainingConfig(bert=config)))
-    return masked_page(model, tokenizer, "the small <mask> sees", subject)
+    return page_payload(pipeline_of(Masked(), model, tokenizer), "the small <mask> sees")
 
 
 def deck() -> Payload:
     tokenizer = words()
     model = spread(build_model(DeckConfig(vocab=tokenizer.size, context=32, width=16)))
-    return masked_page(model, tokenizer, LINE, Subject(kind="masked", run="runs/tiny", given=LINE))
+    return page_payload(pipeline_of(Masked(), model, tokenizer), LINE)
 
 
 def longformer() -> Payload:
@@ -124,12 +125,27 @@ def longformer() -> Payload:
         vocab=tokenizer.size, context=32, width=32, layers=2, heads=4, inner=32, windows=Windows(radius=2)
     )
     model = spread(build_model(LongformerMaskedConfig(longformer=config)))
-    subject = Subject(kind="masked", run="runs/tiny", given=LINE)
-    return masked_page(model, tokenizer, LINE, subject, marked=(0, 3))
+    return payload(model, explain_text(model, tokenizer, LINE, global_tokens=(0, 3)), "runs/tiny")
+
+
+def text_classifier() -> Payload:
+    tokenizer = words()
+    encoder = BertConfig(vocab=tokenizer.size, context=32, width=32, layers=2, heads=4, inner=32)
+    model = spread(build_model(TextClassifierConfig(encoder=encoder, classes=2)))
+    task = TextClassification(length=16)
+    return page_payload(pipeline_of(task, model, tokenizer, classes=("good", "bad")), LINE)
 
 
 def pixels(size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.random.default_rng(3).integers(0, 255, (3, size, size)).astype(np.uint8)
+
+
+def photo_page(pipeline: Pipeline, size: int) -> Payload:
+    """The page of an image file."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "photo.png"
+        Image.fromarray(pixels(size).transpose(1, 2, 0)).save(file)
+        return page_payload(pipeline, str(file))
 
 
 def vit() -> Payload:
@@ -137,16 +153,19 @@ def vit() -> Payload:
         classes=5, image=16, patch=4, patches=Shifted(), width=32, layers=2, heads=4, inner=32, local=True,
         start="small-data",
     )  # fmt: skip
-    subject = Subject(kind="image", run="runs/tiny", given="photo.png", said="cat")
     names = ("cat", "dog", "bird", "fish", "<b>none</b>")
-    return vision_page(spread(build_model(config)), Classification(size=16), names, pixels(16), subject)
+    return photo_page(pipeline_of(Classification(size=16), spread(build_model(config)), classes=names), 16)
+
+
+def pose() -> Payload:
+    config = PoseConfig(image=32, patch=8, width=32, layers=2, heads=4, inner=32)
+    return photo_page(pipeline_of(PoseEstimation(size=32), spread(build_model(config))), 32)
 
 
 def captioned(config: Any) -> Payload:
     tokenizer = words()
-    task = CaptioningTask(Captioning(size=16, max_length=6), tokenizer, {}, batch_tokens=1, seed=0)
     model = spread(build_model(replace(config, vocab=tokenizer.size)))
-    return caption_page(model, task, pixels(16), Subject(kind="caption", run="runs/tiny", given="photo.png"))
+    return photo_page(pipeline_of(Captioning(size=16, max_length=6), model, tokenizer), 16)
 
 
 def captioner_vit() -> Payload:
@@ -164,7 +183,7 @@ def captioner_rnn() -> Payload:
     return captioned(config)
 
 
-POSITIONS = {"learned": Learned(), "alibi": Alibi(), "rotary": Rotary(), "t5": T5(buckets=8, distance=16),
+POSITIONS = {"learned": Learned(), "alibi": AlibiBias(), "rotary": Rotary(), "t5": T5(buckets=8, distance=16),
              "shaw": Shaw(reach=3)}  # fmt: skip
 KINDS: dict[str, Callable[[], Payload]] = {
     **{f"language, {name}": (lambda kind=kind: language(position=kind)) for name, kind in POSITIONS.items()},
@@ -176,6 +195,8 @@ KINDS: dict[str, Callable[[], Payload]] = {
     "masked": bert,
     "deck": deck,
     "longformer": longformer,
+    "text classifier": text_classifier,
+    "pose": pose,
     "image": vit,
     "caption": captioner_vit,
     "caption, recurrent": captioner_rnn,

@@ -126,7 +126,7 @@ def test_the_keyboard_reaches_tokens_heads_and_cells(show):
     assert page.get_attribute(".thumb >> nth=1", "aria-pressed") == "true"
 
 
-def test_another_length_penalty_ranks_the_lines_anew_at_once(show):
+def test_another_length_penalty_reranks_the_hypotheses_at_once(show):
     payload = translation()
     payload["trace"]["lines"][0] |= {"log_probability": -1.0, "length": 2, "text": "short"}
     payload["trace"]["lines"][1] |= {"log_probability": -1.2, "length": 9, "text": "long"}

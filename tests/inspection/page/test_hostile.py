@@ -6,7 +6,7 @@ import json
 import re
 
 from headway.data.tokenizers import Tokenizer
-from headway.inspection.page.html import as_block, document
+from headway.inspection.page.html import document, json_block
 from tests.inspection.page.subjects import language, translation, vit
 
 RUN = "window.hacked=(window.hacked||0)+1"
@@ -27,7 +27,7 @@ def test_there_are_two_hundred_of_them():
 
 
 def test_nothing_in_the_payload_can_end_its_block():
-    block = as_block({"title": "x", "tokens": STRINGS, "odd": "\ud800 \u2028 <!-- --> &amp;"})
+    block = json_block({"title": "x", "tokens": STRINGS, "odd": "\ud800 \u2028 <!-- --> &amp;"})
     assert not re.search(r"[<>&\u2028\u2029]", block)
     assert json.loads(block)["tokens"] == STRINGS
 

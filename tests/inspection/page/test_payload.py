@@ -9,16 +9,17 @@ import numpy as np
 import torch
 
 from headway.data.tokenizers import Characters, Tokenizer
-from headway.inspection.page.attention import checked_rows, mask_words
+from headway.inspection.page.attention import compared_rows, describe_mask
 from headway.inspection.page.head_ablation import ablation_entry
-from headway.inspection.page.language import language_page
-from headway.inspection.page.masked import text_ids
 from headway.inspection.page.outputs import output_entry
-from headway.inspection.page.payload import Output, Subject
-from headway.inspection.page.tensors import Tensors
+from headway.inspection.page.tensors import PageTensors
 from headway.models import GptConfig, build_model
 from headway.ops import Causal, Lengths, NotSelf, Window
-from tests.inspection.page.subjects import KINDS, language, spread, words
+from headway.tasks.encoder_explanation import text_ids
+from headway.tasks.explanation import Output
+from headway.tasks.language_modelling import Language
+from tests.inspection.page.subjects import KINDS, language, page_payload, spread, words
+from tests.pipelines import pipeline_of
 
 
 def opened(kept: dict[str, Any], dtype: str) -> np.ndarray[Any, Any]:
@@ -27,47 +28,47 @@ def opened(kept: dict[str, Any], dtype: str) -> np.ndarray[Any, Any]:
 
 def test_tensors_come_back_within_their_precision():
     tensor = torch.randn(3, 40)
-    exact = Tensors("float32")
-    kept = exact.kept[exact.exact(tensor)]
+    exact = PageTensors("float32")
+    kept = exact.entries[exact.exact(tensor)]
     assert kept["shape"] == [3, 40]
     assert (opened(kept, "<f4") == tensor.flatten().numpy()).all()
-    tensors = Tensors("int16")
+    tensors = PageTensors("int16")
     for name, dtype in ((tensors.exact(tensor), "<i2"), (tensors.levels(tensor), "i1")):
-        scales = np.frombuffer(base64.b64decode(tensors.kept[name]["scales"]), "<f4")
-        back = opened(tensors.kept[name], dtype).reshape(3, 40) * scales[:, None]
+        scales = np.frombuffer(base64.b64decode(tensors.entries[name]["scales"]), "<f4")
+        back = opened(tensors.entries[name], dtype).reshape(3, 40) * scales[:, None]
         assert np.abs(back - tensor.numpy()).max() <= scales.max() / 2 + 1e-6
     truth = torch.rand(5, 7) > 0.5
-    bits = np.unpackbits(opened(tensors.kept[tensors.bits(truth)], "u1"), bitorder="little")[:35]
+    bits = np.unpackbits(opened(tensors.entries[tensors.bits(truth)], "u1"), bitorder="little")[:35]
     assert (bits.reshape(5, 7) == truth.numpy()).all()
 
 
 def test_equal_tensors_are_kept_once():
-    tensors = Tensors("float32")
+    tensors = PageTensors("float32")
     assert tensors.exact(torch.ones(2, 3)) == tensors.exact(torch.ones(2, 3))
     assert tensors.exact(torch.ones(3, 2)) != tensors.exact(torch.ones(2, 3))
-    assert tensors.levels(torch.zeros(2, 3)) in tensors.kept
+    assert tensors.levels(torch.zeros(2, 3)) in tensors.entries
 
 
 def test_rows_to_compare_are_spread_and_hold_the_ends():
-    assert checked_rows(5) == [0, 1, 2, 3, 4]
-    rows = checked_rows(1000)
+    assert compared_rows(5) == [0, 1, 2, 3, 4]
+    rows = compared_rows(1000)
     assert (rows[0], rows[-1], len(rows)) == (0, 999, 16)
 
 
 def test_masks_in_words():
-    assert mask_words(Causal()) == "itself and what came before"
-    assert mask_words(Causal() & Lengths(torch.tensor([3]))) == "itself and what came before and what is no padding"
-    assert mask_words(Window(3, 0)) == "3 tokens back and 0 ahead"
-    assert mask_words(NotSelf()) == "everything but itself"
+    assert describe_mask(Causal()) == "itself and what came before"
+    assert describe_mask(Causal() & Lengths(torch.tensor([3]))) == "itself and what came before and what is no padding"
+    assert describe_mask(Window(3, 0)) == "3 tokens back and 0 ahead"
+    assert describe_mask(NotSelf()) == "everything but itself"
 
 
 def test_logits_keep_the_share_of_everything():
     logits = torch.randn(4, 30)
-    tensors = Tensors("float32")
+    tensors = PageTensors("float32")
     output = Output(name=str, label="next", sequence="text", targets=[3, 29, None, 0])
     entry = output_entry(logits, output, tensors)
-    best = opened(tensors.kept[entry["logits"]], "<f4").reshape(4, 8)
-    whole = opened(tensors.kept[entry["normaliser"]], "<f4")
+    best = opened(tensors.entries[entry["logits"]], "<f4").reshape(4, 8)
+    whole = opened(tensors.entries[entry["normaliser"]], "<f4")
     shares = logits.softmax(-1).topk(8).values
     np.testing.assert_allclose(np.exp(best - whole[:, None]), shares.numpy(), rtol=1e-5)
     assert entry["ranks"][0] == int((logits[0] > logits[0, 3]).sum()) + 1
@@ -82,12 +83,12 @@ def test_a_head_switched_off_is_that_head_s_values_at_zero():
         {"name": f"layers.{n}.self", "tap": f"layers.{n}.self", "stack": "", "heads": 2, "rows": [0, 2]} for n in (0, 1)
     ]
     output = Output(name=str, label="next", sequence="text", targets=[None, None, None])
-    tensors = Tensors("float32")
+    tensors = PageTensors("float32")
     with torch.no_grad():
         plain = model(ids)[0]
     found = ablation_entry(model, lambda: model(ids)[0], entries, plain, output, tensors)
     assert found is not None
-    changes = opened(tensors.kept[found["changes"]], "<f4").reshape(4, 3)
+    changes = opened(tensors.entries[found["changes"]], "<f4").reshape(4, 3)
     with torch.no_grad():
         model.stack.blocks[1].attention.out.weight[:, 8:] = 0  # what the second head of layer 2 adds
         without = model(ids)[0].log_softmax(-1)
@@ -97,7 +98,7 @@ def test_a_head_switched_off_is_that_head_s_values_at_zero():
     assert found["said"][3] == without.argmax(-1).tolist()
 
 
-def test_the_lens_of_the_last_block_is_what_the_model_says():
+def test_the_lens_of_the_last_block_is_the_output():
     payload = language()
     lens, output = payload["lens"], payload["output"]
     assert len(lens["layers"]) == 2
@@ -107,8 +108,7 @@ def test_the_lens_of_the_last_block_is_what_the_model_says():
 def test_a_vocabulary_without_an_end_is_searched_too():
     tokenizer = Tokenizer.train(Characters(), ["to be or not to be"], specials=[])
     model = build_model(GptConfig(vocab=tokenizer.size, context=40, width=16, layers=1, heads=2)).eval()
-    ids = torch.tensor([tokenizer.encode("to be")])
-    payload = language_page(model, tokenizer, ids, Subject(kind="language", run="run", given="to be"))
+    payload = page_payload(pipeline_of(Language(), model, tokenizer), "to be")
     assert len(payload["trace"]["lines"]) == 4
     assert not any(line["stopped"] for line in payload["trace"]["lines"])
 

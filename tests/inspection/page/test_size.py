@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 
 import pytest
-import torch
 
 from headway.data.tokenizers import Characters, Tokenizer
 from headway.inspection.page.html import document
-from headway.inspection.page.language import language_page
-from headway.inspection.page.payload import Subject
-from headway.inspection.page.tensors import fitting
+from headway.inspection.page.tensors import indices_that_fit
 from headway.models import GptConfig, build_model
 from headway.nn.positions import Rotary
+from headway.tasks.language_modelling import Language
+from tests.inspection.page.subjects import page_payload
+from tests.pipelines import pipeline_of
 
 
 def written(*, tokens: int, width: int, layers: int, heads: int) -> dict:
@@ -22,17 +22,14 @@ def written(*, tokens: int, width: int, layers: int, heads: int) -> dict:
         vocab=tokenizer.size, context=tokens + 12, width=width, layers=layers, heads=heads, position=Rotary()
     )
     text = ("to be or not to be, that is the question " * (tokens // 40 + 1))[:tokens]
-    ids = torch.tensor([tokenizer.encode(text)])
-    return language_page(
-        build_model(config).eval(), tokenizer, ids, Subject(kind="language", run="run", given=text[:60])
-    )
+    return page_payload(pipeline_of(Language(), build_model(config), tokenizer), text)
 
 
 def test_what_does_not_fit_is_thinned_out_evenly():
-    assert fitting([1, 1, 1, 1], 4) == [0, 1, 2, 3]
-    assert fitting([1] * 12, 4) == [0, 4, 7, 11]
-    assert fitting([5, 5], 3) == [1]
-    assert fitting([], 3) == []
+    assert indices_that_fit([1, 1, 1, 1], 4) == [0, 1, 2, 3]
+    assert indices_that_fit([1] * 12, 4) == [0, 4, 7, 11]
+    assert indices_that_fit([5, 5], 3) == [1]
+    assert indices_that_fit([], 3) == []
 
 
 @pytest.mark.slow  # it reads a clock

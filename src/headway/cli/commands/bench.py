@@ -4,29 +4,52 @@ from __future__ import annotations
 
 import json
 import platform
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
-import torch
-from rich.console import Console
-from rich.table import Table
-
-from headway.bench import BENCHES, Options, bench
+from headway.cli import options
 from headway.errors import ConfigError
 
+if TYPE_CHECKING:
+    from headway.bench.result import Report
 
-def run(arguments: Namespace) -> None:
-    """Run one comparison, or say which there are."""
-    name, as_json = arguments.name, arguments.json
+HELP = "headway beside its peers, in one run"
+EXAMPLES = ("headway bench attend",)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which comparison, and the text it is made on."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="which comparison; without it, the list of them")
+    parser.add_argument(
+        "--data", metavar="SPEC", help="parallel text to take batches from (default: generated, of the same lengths)"
+    )
+    parser.add_argument("--source", metavar="LANG", default="en", help="default: %(default)s")
+    parser.add_argument("--target", metavar="LANG", default="de", help="default: %(default)s")
+    options.add_json(parser, "one object on stdout")
+
+
+def execute(arguments: Namespace) -> None:
+    """Run one comparison, or list them."""
+    from headway.bench import BENCHES, Options, bench
+
+    name = arguments.name
     if name is None:
         print("\n".join(BENCHES))
         return
     if name not in BENCHES:
         raise ConfigError(f"no bench {name!r}, there are: {', '.join(BENCHES)}")
-    options = Options(data=arguments.data, source=arguments.source, target=arguments.target)
-    report = bench(name)(options)
-    if as_json:
+    report = bench(name)(Options(data=arguments.data, source=arguments.source, target=arguments.target))
+    if arguments.json:
         print(json.dumps(report.to_json()))
-        return
+    else:
+        _show(report)
+
+
+def _show(report: Report) -> None:
+    import torch
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("comparison", "ours ms", "peer ms", "times as fast"):
         table.add_column(heading, justify="left" if heading == "comparison" else "right")

@@ -3,41 +3,95 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headway.cli.pictures import expect_png, write_picture
+from headway.cli import options
+from headway.cli.lines import stdin_lines
 from headway.errors import ConfigError
-from headway.models import VitConfig
-from headway.plots.attention import plot_patches
-from headway.plots.images import SHEET, plot_predictions
-from headway.runs import load
-from headway.tasks.captioning.attention_maps import cut
-from headway.tasks.image_classification.training import Classification
+
+if TYPE_CHECKING:
+    from headway.tasks.capabilities import Classifies
+    from headway.tasks.classifier import Prediction
+
+HELP = "the likeliest classes of each image, sound or text"
+EXAMPLES = (
+    "headway classify runs/shapes photo.png --top 3 --out said.png",
+    "headway classify runs/reviews 'a film to see twice'",
+)
 
 
-def run(arguments: Namespace) -> None:
-    """A line for each image: its file, then its likeliest classes with their probabilities, tabs between."""
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which inputs, how many classes, and what to draw."""
+    options.add_run(parser)
+    parser.add_argument(
+        "input", nargs="*", metavar="INPUT", help="images (PNG, JPEG, …) or WAV files; texts, by default from stdin"
+    )
+    parser.add_argument(
+        "--top", type=options.positive, default=5, metavar="K", help="classes of each (default: %(default)s)"
+    )
+    options.add_precision(parser)
+    parser.add_argument("--out", metavar="FILE.png", help="the images with their classes drawn below")
+    parser.add_argument("--patches", metavar="FILE.png", help="the first image as the patches the model reads")
+    options.add_json(parser, "one object on stdout")
+
+
+def execute(arguments: Namespace) -> None:
+    """A line for each image, sound or text: the input, then its likeliest classes with probabilities, tabs between."""
+    from headway.cli.pictures import expect_png
+    from headway.runs import load
+    from headway.tasks.capabilities import Classifies
+
     for flag in ("out", "patches"):
         expect_png(flag, getattr(arguments, flag))
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
-    model, task = found.config.model, found.config.task
-    if arguments.patches is not None and not isinstance(model, VitConfig):
-        raise ConfigError(f"--patches: {arguments.run} cuts no image into patches, only a vision transformer does")
-    made = found.classify(arguments.image, top=arguments.top)
+    pipeline = found.require(Classifies)
+    _check(pipeline, arguments)
+    inputs = arguments.input or list(stdin_lines())
+    predictions = pipeline.classify(inputs, top=arguments.top)
     if arguments.json:
         rows = [
-            {"image": each.image, "class": each.top[0][0], "probability": each.top[0][1], "top": dict(each.top)}
-            for each in made
+            {pipeline.reads: each.given, "class": each.top[0][0], "probability": each.top[0][1], "top": dict(each.top)}
+            for each in predictions
         ]
-        print(json.dumps({"images": len(made), "predictions": rows}))
+        print(json.dumps({f"{pipeline.reads}s": len(predictions), "predictions": rows}))
     else:
-        for each in made:
-            print("\t".join([each.image, *(f"{name} {share:.1%}" for name, share in each.top)]))
-    pixels, names = [each.pixels for each in made], [Path(each.image).name for each in made]
-    if arguments.out is not None:
-        picture = plot_predictions(pixels, names, [each.top for each in made])
-        write_picture(arguments.out, picture, count=len(made), most=SHEET)
-    if arguments.patches is not None and isinstance(model, VitConfig) and isinstance(task, Classification):
-        read = cut(model, pixels[0], task.mean)
-        write_picture(arguments.patches, plot_patches(pixels[0], read.patches, read.copies), count=len(made), most=1)
+        for each in predictions:
+            print("\t".join([each.given, *(f"{name} {share:.1%}" for name, share in each.top)]))
+    _draw(pipeline, predictions, out=arguments.out, patches=arguments.patches)
+
+
+def _check(pipeline: Classifies, arguments: Namespace) -> None:
+    """Raise ConfigError, before anything is computed, for what this classifier cannot be asked."""
+    if pipeline.reads == "image":
+        if not arguments.input:
+            raise ConfigError(f"no image: {arguments.run} classifies files, name at least one")
+        if arguments.patches is not None and not pipeline.cuts_patches:
+            raise ConfigError(
+                f"--patches: {arguments.run} does not read images as patches; only a vision transformer does"
+            )
+        return
+    for flag in ("out", "patches"):
+        if getattr(arguments, flag) is not None:
+            raise ConfigError(f"--{flag} draws images; {arguments.run} classifies {pipeline.reads}s")
+
+
+def _draw(pipeline: Classifies, predictions: Sequence[Prediction], *, out: str | None, patches: str | None) -> None:
+    """The pictures that were asked for."""
+    if out is None and patches is None:
+        return
+    from headway.cli.pictures import write_picture
+    from headway.plots.attention import plot_patches
+    from headway.plots.images import SHEET, plot_predictions
+
+    pixels = [each.pixels for each in predictions if each.pixels is not None]
+    if out is not None:
+        names = [Path(each.image).name for each in predictions]
+        picture = plot_predictions(pixels, names, [each.top for each in predictions])
+        write_picture(out, picture, count=len(predictions), most=SHEET)
+    if patches is not None:
+        read = pipeline.patches(pixels[0])
+        picture = plot_patches(pixels[0], read.patches, read.copies)
+        write_picture(patches, picture, count=len(predictions), most=1)

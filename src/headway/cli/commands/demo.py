@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from rich.console import Console
-from rich.markup import escape
+from headway.cli import options
 
-from headway.cli.commands.evaluate import translate_split
-from headway.cli.commands.look import write_page
-from headway.cli.commands.train import train_and_draw
-from headway.config import override
-from headway.presets.recipes import demo
-from headway.runs import load
-
+HELP = "the main job on built-in data: train an English-French transformer and use it"
+EXAMPLES = ("headway demo --steps 400",)
 SENTENCES = (
     "a cute puppy",
     "the old horse is not in the garden.",
     "my aunt bought a red car.",
-    "do the children like this film?",
+    "do the children like this comparison_gif?",
     "we are going to eat the beautiful apples.",
     "she has three small cats.",
     "where is the key?",
@@ -32,8 +26,22 @@ SENTENCES = (
 )
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Where the run goes, and how long to train."""
+    parser.add_argument("--out", metavar="DIR", default="runs/demo", help="the run folder (default: %(default)s)")
+    parser.add_argument("--steps", type=options.positive, help="of training (default: the recipe's)")
+
+
+def execute(arguments: Namespace) -> None:
     """Train English to French on `phrases`, report both held-out splits, translate a dozen sentences, write a page."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    from headway.cli.training import train_and_draw
+    from headway.config import override
+    from headway.presets.recipes import demo
+    from headway.runs import load
+
     console, folder = Console(highlight=False), Path(arguments.out)
     config = demo()
     if arguments.steps:
@@ -44,14 +52,14 @@ def run(arguments: Namespace) -> None:
     started = time.perf_counter()
     train_and_draw(config, folder, resume=(folder / "checkpoints").exists())
     console.print(f"Trained in {time.perf_counter() - started:.0f} s, into {escape(str(folder))}.\n")
-    found = load(folder)
+    run = load(folder)
     for split, what in (("test", "sentences never seen"), ("unseen", "words never seen together")):
-        report = translate_split(found, split).report
-        console.print(f"{split:7} ({what}): BLEU {report.bleu:.1f}, {report.exact_match:.1%} exactly right")
+        values = run.evaluate(split=split).values
+        console.print(f"{split:7} ({what}): BLEU {values['bleu']:.1f}, {values['exact_match']:.1%} exactly right")
     console.print()
-    for line, said in zip(SENTENCES, found.translate(SENTENCES), strict=True):
-        console.print(f"  {line}\n    [bold]{escape(said)}[/bold]")
+    for line, translation in zip(SENTENCES, run.translate(SENTENCES), strict=True):
+        console.print(f"  {line}\n    [bold]{escape(translation)}[/bold]")
     page = folder / "page.html"
-    write_page(found, SENTENCES[0], page)
+    run.look(SENTENCES[0], page)
     console.print(f"\nWhat it did with '{SENTENCES[0]}', to open in a browser: {escape(str(page))}")
     console.print(f"Yours to try: headway translate {escape(str(folder))} 'the small cat sleeps.'")

@@ -4,22 +4,34 @@ from __future__ import annotations
 
 import io
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from pathlib import Path
 
-import numpy as np
-
+from headway.cli import options
 from headway.cli.lines import blocks, stdin_lines, write_lines
 from headway.errors import ConfigError
-from headway.runs import load
-from headway.storage.commit import commit_file
 
+HELP = "sentence vectors from an encoder"
+EXAMPLES = ("headway embed runs/minilm 'a cute puppy'",)
 LINES_AT_ONCE = 512  # enough to sort by length inside; a stdin of any size streams through
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which texts, and where the vectors go."""
+    options.add_run(parser)
+    parser.add_argument("text", nargs="*", metavar="TEXT", help="without it, lines are read from stdin")
+    parser.add_argument("--out", metavar="FILE.npy", help="write the vectors as a numpy array")
+    options.add_json(parser, "one object with the vectors")
+
+
+def execute(arguments: Namespace) -> None:
     """A vector a text: a line of numbers each, or all of them as one JSON object or one .npy file."""
+    import numpy as np
+
+    from headway.runs import load
+    from headway.storage.commit import commit_file
+
     out = arguments.out
     if out is not None and Path(out).suffix != ".npy":
         raise ConfigError(f"--out {out}, allowed: a name that ends in .npy")

@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from headway.interop.export_proof import Proof
-from headway.interop.exporter import Exporting, export
-from headway.interop.onnx_export import GRAPH
-from headway.runs import load
+from headway.cli import options
+
+if TYPE_CHECKING:
+    from headway.interop.export_proof import ExportProof
+
+HELP = "a run as a Hugging Face model folder, loaded again and compared before it appears"
+EXAMPLES = (
+    "headway export runs/en-de --out en-de",
+    "headway export runs/minilm --out minilm --onnx    an encoder's graph as well",
+)
 
 
-def run(arguments: Namespace) -> None:
-    """Hand a run out as a model folder; what was compared goes to stderr, the folder's name to stdout."""
-    found = load(arguments.run, device="cpu", average=arguments.average)
-    proof = export(Exporting.of(found), Path(arguments.out), onnx=arguments.onnx)
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which run, and what to make of it."""
+    options.add_run(parser, device=False)
+    parser.add_argument("--out", metavar="DIR", required=True, help="the model folder to make")
+    parser.add_argument("--onnx", action="store_true", help="write model.onnx as well, of an encoder or a ViT")
+    options.add_average(parser)
+
+
+def execute(arguments: Namespace) -> None:
+    """Write a run as a model folder; what was compared goes to stderr, the folder's name to stdout."""
+    from headway.interop.export_requests import export_request
+    from headway.interop.exporter import export
+    from headway.interop.onnx_export import GRAPH
+    from headway.runs import load
+
+    run = load(arguments.run, device="cpu", average=arguments.average)
+    proof = export(export_request(run), Path(arguments.out), onnx=arguments.onnx)
     for name in proof.left_out:
         print(f"headway: note: {name} has no place in {proof.family} and is left out", file=sys.stderr)
     if proof.zeros:
-        print(f"headway: note: {proof.zeros} biases this run does without are zeros there", file=sys.stderr)
+        print(f"headway: note: {proof.zeros} biases that this run lacks are written as zeros", file=sys.stderr)
     print(
         f"headway: {proof.family}; loaded again by {proof.reloaded_with}: largest difference "
         f"{proof.largest_difference:.2g} of logits up to {proof.largest_logit:.3g} (allowed: {proof.bound:.2g})"
@@ -36,7 +56,7 @@ def run(arguments: Namespace) -> None:
     print(arguments.out)
 
 
-def _texts(proof: Proof) -> str:
-    """What was compared of words; nothing where a model has none."""
+def _texts(proof: ExportProof) -> str:
+    """How much text was compared; empty for a model without text."""
     said = f", {proof.tokens_generated} tokens generated alike" if proof.tokens_generated else ""
     return said + (f", {proof.texts_compared} texts tokenised alike" if proof.texts_compared else "")

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import json
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from headway.cli import options
 
-from headway.config import TAG, plain
-from headway.presets import PRESETS, Preset, preset
+if TYPE_CHECKING:
+    from headway.presets import Preset
+
+HELP = "the models there are, their size, source and departures"
+EXAMPLES = ("headway presets gpt2",)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which preset."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="show this one in full")
+    options.add_json(parser, "one object, or without NAME one list, on stdout")
+
+
+def execute(arguments: Namespace) -> None:
+    """Print all presets, or one of them in full."""
+    from headway.presets import PRESETS, preset
+
+    chosen = None if arguments.name is None else preset(arguments.name)
+    if arguments.json:
+        print(json.dumps(_record(chosen) if chosen else [_record(entry) for entry in PRESETS.values()], indent=2))
+    elif chosen:
+        _show(chosen)
+    else:
+        _list()
 
 
 def _record(entry: Preset) -> dict[str, object]:
@@ -23,19 +44,12 @@ def _record(entry: Preset) -> dict[str, object]:
     }
 
 
-def run(arguments: Namespace) -> None:
-    """Print all presets, or one of them in full."""
-    name, as_json = arguments.name, arguments.json
-    chosen = None if name is None else preset(name)
-    if as_json:
-        print(json.dumps(_record(chosen) if chosen else [_record(entry) for entry in PRESETS.values()], indent=2))
-    elif chosen:
-        _show(chosen)
-    else:
-        _list()
-
-
 def _list() -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from headway.presets import PRESETS
+
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("preset", "task", "parameters", "source"):
         table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=heading != "source")
@@ -45,6 +59,11 @@ def _list() -> None:
 
 
 def _show(entry: Preset) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    from headway.config import plain
+
     console = Console(highlight=False)
     console.print(Text(entry.name, style="bold"), f"· {entry.task} · {entry.parameters:,} parameters")
     console.print(Text(f"source: {entry.source}"))
@@ -57,6 +76,8 @@ def _show(entry: Preset) -> None:
 
 
 def _lines(tree: dict[str, object], depth: int) -> list[str]:
+    from headway.config import TAG
+
     lines: list[str] = []
     for key, value in tree.items():
         if isinstance(value, dict):

@@ -3,45 +3,59 @@
 from __future__ import annotations
 
 import json
-import math
-import re
 import sys
-from argparse import Namespace
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from rich.console import Console, RenderableType
-from rich.progress import Progress, SpinnerColumn, TextColumn
-from rich.table import Table
-from rich.text import Text
-
-from headway.cli import report as show
+from headway.cli import options
 from headway.cli.lines import is_terminal
-from headway.cli.verify_subject import subject_of
 from headway.errors import DataError, VerificationError
-from headway.runs import Run, load
-from headway.verification.checks import PRECISIONS, Subject
-from headway.verification.kinds import Named
-from headway.verification.verify import FACTOR, FLOOR, Finding, Ground, Token, ground, verify
 
-STYLES = {"rounding": "green", "bug": "bold red", "not applicable": "dim", "skipped": "dim"}
+if TYPE_CHECKING:
+    from headway.verification.checks import VerificationSubject
+    from headway.verification.verify import Baseline, Finding
+
+HELP = "whether cache, batch, padding, kernels, precisions and export agree on this checkpoint; exit 0 or 3"
+EXAMPLES = (
+    "headway verify runs/en-de                              a verdict for each: rounding, or a bug",
+    "headway verify runs/gpt-char 'to be or not to be'      on a line of your own",
+)
 
 
-def run(arguments: Namespace) -> None:
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which inputs, and whether to compile."""
+    options.add_run(parser)
+    parser.add_argument(
+        "text", nargs="*", metavar="TEXT", help="inputs, or image files (default: synthetic, and some of val)"
+    )
+    parser.add_argument(
+        "--input", metavar="FILE", help="inputs, one per line; a translation model's may be SOURCE<tab>TARGET"
+    )
+    parser.add_argument("--compiled", action="store_true", help="check the torch.compile path as well: a minute more")
+    options.add_json(parser)
+
+
+def execute(arguments: Namespace) -> None:
     """Print a verdict for each pair; raises VerificationError if one of them is a bug."""
+    from rich.console import Console
+
+    from headway.cli.verify_report import checked, verify_parts, verify_values
+    from headway.cli.verify_subject import subject_of
+    from headway.runs import load
+
     found = load(arguments.run, device=arguments.device)
     subject = subject_of(found, _given(arguments), compiled=arguments.compiled)
     findings, level = _findings(subject)
     bugs = [finding for finding in findings if finding.verdict == "bug"]
     if arguments.json:
-        print(json.dumps(_values(found, findings, level, subject), allow_nan=False))
+        print(json.dumps(verify_values(found, findings, level, subject), allow_nan=False))
     else:
         console = Console(highlight=False)
-        console.print(*_shown(found, findings, level, subject), sep="\n")
+        console.print(*verify_parts(found, findings, level, subject), sep="\n")
     if bugs:
         named = ", ".join(finding.check.name for finding in bugs)
-        raise VerificationError(f"{arguments.run}: {len(bugs)} of {_count(findings)} checks found a bug: {named}")
+        raise VerificationError(f"{arguments.run}: {len(bugs)} of {checked(findings)} checks found a bug: {named}")
 
 
 def _given(arguments: Namespace) -> list[str]:
@@ -56,122 +70,16 @@ def _given(arguments: Namespace) -> list[str]:
     return texts
 
 
-def _findings(subject: Subject) -> tuple[list[Finding], Ground]:
-    """Every finding, while stderr says what is looked at."""
+def _findings(subject: VerificationSubject) -> tuple[list[Finding], Baseline]:
+    """Every finding, while stderr says which check runs."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+
+    from headway.verification.verify import measure_baseline, verify
+
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
     watched = is_terminal(sys.stderr)
     with Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched) as bar:
         task = bar.add_task("float64")
-        level = ground(subject)
+        level = measure_baseline(subject)
         return list(verify(subject, level, lambda check: bar.update(task, description=check.name))), level
-
-
-def _count(findings: Sequence[Finding]) -> int:
-    return sum(finding.verdict in ("rounding", "bug") for finding in findings)
-
-
-def _values(found: Run, findings: Sequence[Finding], level: Ground, subject: Subject) -> dict[str, Any]:
-    """One flat object: the verdict of each check under its name, and its figures beside it."""
-    bugs = [finding.check.name for finding in findings if finding.verdict == "bug"]
-    values: dict[str, Any] = {
-        "verdict": "bug" if bugs else "rounding",
-        "bugs": ", ".join(bugs),
-        "checks": _count(findings),
-        "inputs": len(subject.examples),
-        "steps": ",".join(map(str, found.steps)),
-        "float64_distance": level.distance,
-        "largest_logit": level.largest,
-    }
-    for finding in findings:
-        name = re.sub(r"\W+", "_", finding.check.name.lower())
-        values[name] = finding.verdict
-        if finding.verdict in ("rounding", "bug"):
-            values[f"{name}_difference"] = finding.difference
-            values[f"{name}_bound"] = finding.bound
-            values[f"{name}_token"] = None if finding.token is None else _token(found, finding.token)
-        if finding.cosine is not None:
-            values |= {f"{name}_cosine": finding.cosine, f"{name}_same_argmax": finding.same}
-        if finding.note:
-            values[f"{name}_note"] = finding.note
-    return {key: None if isinstance(x, float) and not math.isfinite(x) else x for key, x in values.items()}
-
-
-def _shown(found: Run, findings: Sequence[Finding], level: Ground, subject: Subject) -> list[RenderableType]:
-    image = subject.examples[0].image
-    lengths = ", ".join(str(len(each.tokens)) for each in subject.examples)
-    facts = {
-        "run": f"{found.folder}, step {','.join(map(str, found.steps))}",
-        "inputs": f"{len(subject.examples)}, of {lengths} tokens",
-        "baseline": "one input at a time, no cache, no padding, reference kernel, float32",
-    }
-    if image is not None:
-        facts["inputs"] = f"{len(subject.examples)} images of {image.shape[1]} x {image.shape[2]} pixels"
-        if subject.kind.pads:
-            facts["inputs"] += f", with captions of {lengths} tokens"
-        else:
-            facts["baseline"] = "one image at a time, reference kernel, float32"
-    bugs = {finding.check.name: _told(finding, subject) for finding in findings if finding.verdict == "bug"}
-    left: dict[str, list[str]] = {}
-    for finding in findings:
-        if finding.verdict in ("not applicable", "skipped"):
-            left.setdefault(finding.note, []).append(finding.check.name)
-    closer = [show.section("bugs", show.facts(bugs))] if bugs else []
-    closer += [show.section("not looked at, and why", _reasons(left))] if left else []
-    return [show.facts(facts), Text(), _table(found, findings, subject.kind.names), *closer, _footer(findings, level)]
-
-
-def _table(found: Run, findings: Sequence[Finding], names: Named) -> Table:
-    """A row a check; the last column is for what has a best token or class at each place."""
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    columns = ["check", "difference", "bound", "verdict", *([f"first other {names}"] if names else [])]
-    for number, name in enumerate(columns):
-        table.add_column(name, justify="right" if number in (1, 2) else "left", no_wrap=number < 4, overflow="fold")
-    for finding in findings:
-        other = show.NONE if finding.at is None else "all the same"
-        other = other if finding.token is None else _token(found, finding.token)
-        figures = [show.NONE if x is None else f"{x:.1e}" if x else "0" for x in (finding.difference, finding.bound)]
-        verdict = Text(finding.verdict, style=STYLES[finding.verdict])
-        row = [Text(finding.check.name), *map(Text, figures), verdict, Text(other)]
-        table.add_row(*row[: len(columns)])
-    return table
-
-
-def _reasons(left: dict[str, list[str]]) -> RenderableType:
-    return Text("\n".join(f"{'; '.join(names)}: {reason}" for reason, names in left.items()))
-
-
-def _told(finding: Finding, subject: Subject) -> str:
-    """What differs and where, or what was raised."""
-    if finding.at is None:
-        return f"{finding.check.differs}: {finding.note or 'more than its bound'}"
-    example, place = finding.at
-    where = f"input {example + 1}" + (f", place {place + 1}" if subject.kind.pads else "")
-    return f"{finding.check.differs}: {where}, logits {finding.difference:.2g} apart"
-
-
-def _token(found: Run, token: Token) -> str:
-    """Where the greedy output parts, and how both go on."""
-    words = (_spelt(found, index) for index in (token.expected, token.found))
-    place = f", token {token.place + 1}" if found.tokenizers else ""
-    return f"input {token.example + 1}{place}: {' → '.join(words)}"
-
-
-def _spelt(found: Run, index: int) -> str:
-    if not found.tokenizers:
-        classes = found.config.data.classes
-        return repr(classes[index]) if index < len(classes) else f"class {index}"
-    tokenizer = found.tokenizer
-    return repr(tokenizer.token(index)) if index < tokenizer.size else f"id {index}"
-
-
-def _footer(findings: Sequence[Finding], level: Ground) -> RenderableType:
-    shares = ", ".join(f"{allowed.share:g} for {precision}" for precision, allowed in PRECISIONS.items())
-    bugs = sum(finding.verdict == "bug" for finding in findings)
-    told = (
-        f"{_count(findings)} checks, {bugs or 'no'} bug{'' if bugs == 1 else 's'}. "
-        f"Rounding is up to {FACTOR} × {level.distance:.1e}, the baseline's distance from float64, "
-        f"and at least {FLOOR:g} × max(1, {level.largest:.3g}), the largest logit. "
-        f"For another precision it is a share of the largest centred logit, {level.spread:.3g}: {shares} (bf16: or "
-        f"{PRECISIONS['bf16'].rounding:.1e} times that distance)."
-    )
-    return show.note(told, "dim")

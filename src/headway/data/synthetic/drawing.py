@@ -1,6 +1,6 @@
-"""Drawing many small pictures at once: each outline is a signed distance, so that edges are smooth at any size.
+"""Drawing batches of small images with signed distance functions, so that edges are anti-aliased at any size.
 
-Places and radii are in units of the picture's side, y downwards. A picture is (3, S, S) with values from 0 to 1.
+Positions and radii are in units of the image side, y downwards. An image is (3, S, S) with values from 0 to 1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 Numbers = NDArray[np.int64]
-CLOSE = 0.5  # between two colours, of √3 that black is from white
+CLOSE = 0.5  # minimum distance of two colours; that of black and white is √3
 
 
 def _circle(u: Floats, v: Floats) -> Floats:
@@ -33,7 +33,7 @@ def _triangle(u: Floats, v: Floats) -> Floats:
 
 
 def _star(u: Floats, v: Floats) -> Floats:
-    """Five points: by symmetry one edge decides, from a tip to the notch beside it."""
+    """Five-pointed: by symmetry, the distance to one edge from a tip to the next notch."""
     sector = 2 * math.pi / 5
     angle = np.abs((np.arctan2(v, u) + sector / 2) % sector - sector / 2)
     radius = np.hypot(u, v)
@@ -80,7 +80,7 @@ SHAPES = tuple(OUTLINES)
 
 @dataclass(frozen=True, slots=True)
 class Objects:
-    """One object in each picture: number of its shape, place, radius and angle, all (N,), and its colour (N, 3)."""
+    """One object per image: shape index, position, radius and angle, all (N,), and colour (N, 3)."""
 
     shape: Numbers
     x: Floats
@@ -91,7 +91,7 @@ class Objects:
 
 
 def coverage(objects: Objects, size: int) -> Floats:
-    """How much of each pixel its picture's object covers (N, S, S)."""
+    """The coverage of each pixel by the object of its image (N, S, S)."""
     centre = (np.arange(size, dtype=np.float32) + 0.5) / size
     covered = np.empty((len(objects.x), size, size), np.float32)
     for number, outline in enumerate(OUTLINES.values()):
@@ -107,27 +107,27 @@ def coverage(objects: Objects, size: int) -> Floats:
 
 
 def paint(pictures: Floats, objects: Objects) -> None:
-    """Draw an object onto each picture (N, 3, S, S), in place."""
-    _lay(pictures, coverage(objects, pictures.shape[-1]), objects.colour)
+    """Draw an object on each image (N, 3, S, S), in place."""
+    _blend(pictures, coverage(objects, pictures.shape[-1]), objects.colour)
 
 
 def paint_lines(pictures: Floats, begin: Floats, end: Floats, width: Floats, colour: Floats) -> None:
-    """A line with round ends from `begin` to `end` (N, 2), as wide as twice `width` (N,), onto each picture."""
+    """Draw a line with round ends from `begin` to `end` (N, 2), of half-width `width` (N,), on each image, in place."""
     size = pictures.shape[-1]
     centre = (np.arange(size, dtype=np.float32) + 0.5) / size
     from_x, from_y = centre[None, None, :] - begin[:, :1, None], centre[None, :, None] - begin[:, 1:, None]
     x, y = (end - begin)[:, :1, None], (end - begin)[:, 1:, None]
     share = np.clip((from_x * x + from_y * y) / np.maximum(x * x + y * y, 1e-9), 0, 1)
     distance = np.hypot(from_x - share * x, from_y - share * y) - width[:, None, None]
-    _lay(pictures, np.clip(0.5 - distance * size, 0, 1).astype(np.float32), colour)
+    _blend(pictures, np.clip(0.5 - distance * size, 0, 1).astype(np.float32), colour)
 
 
-def _lay(pictures: Floats, covered: Floats, colour: Floats) -> None:
+def _blend(pictures: Floats, covered: Floats, colour: Floats) -> None:
     pictures += covered[:, None] * (colour[:, :, None, None] - pictures)
 
 
 def backgrounds(random: np.random.Generator, count: int, size: int, apart_from: Floats | None = None) -> Floats:
-    """Dull colours that grow lighter to one side (N, 3, S, S), none close to the colours (N, 3) to be seen on them."""
+    """Greyish gradients (N, 3, S, S), distinct from the colours (N, 3) of the objects drawn on them."""
     base = random.uniform(0.1, 0.9, (count, 1)) + random.uniform(-0.08, 0.08, (count, 3))
     if apart_from is not None:
         close = np.linalg.norm(base - apart_from, axis=1) < CLOSE
@@ -139,7 +139,7 @@ def backgrounds(random: np.random.Generator, count: int, size: int, apart_from: 
 
 
 def finished(random: np.random.Generator, pictures: Floats, noise: float) -> NDArray[np.uint8]:
-    """Pictures as bytes, with noise of a strength up to `noise` that differs from one to the next."""
+    """Images as bytes, with Gaussian noise of a random strength up to `noise` per image."""
     strength = random.uniform(0, noise, (len(pictures), 1, 1, 1)).astype(np.float32)
     grain = random.standard_normal(pictures.shape, np.float32)
     return (np.clip(pictures + strength * grain, 0, 1) * 255).round().astype(np.uint8)

@@ -1,8 +1,8 @@
-"""Built-in `needle`: long documents in which two short facts, far from each other, decide the label.
+"""Built-in `needle`: long documents whose label depends on two short facts far from each other.
 
-One says what a thing costs, as a word, the other how much is in the purse, as a numeral; the label is whether that is
-enough. One stands in the second eighth of a document, the other in the second last. Knowing one of them gives 7 right
-in 9, knowing none 1 in 2. All other sentences come in rounds, each once a round, so that they say nothing.
+One gives a price, as a word, the other the coins in a purse, as a numeral; the label is whether they are enough. One is
+in the second eighth of a document, the other in the second last. From one fact alone the accuracy is at most 7/9, from
+none 1/2. All other sentences occur equally often, so that they are uninformative.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from numpy.typing import NDArray
 from headway.data.token_store import fingerprint
 from headway.errors import DataError
 
-CLASSES = ("enough", "short")  # of even documents and of odd ones
+CLASSES = ("enough", "short")  # of documents with even and with odd numbers
 PRICES = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 PURSES = ("1", "2", "3", "4", "5", "6", "7", "8", "9")
-SAID = (
+STATEMENTS = (
     ("grass", "green"), ("sky", "blue"), ("snow", "white"), ("night", "dark"), ("stone", "hard"), ("river", "wide"),
     ("road", "long"), ("house", "old"), ("bread", "warm"), ("winter", "cold"), ("honey", "sweet"), ("lemon", "sour"),
     ("forest", "deep"), ("mountain", "high"), ("feather", "light"), ("iron", "heavy"), ("cat", "quiet"),
     ("storm", "loud"), ("glass", "clear"), ("summer", "short"),
 )  # fmt: skip
-SENTENCE = 6  # words, the full stop included
-SHORTEST = 127  # words of training's shortest documents, before they are cut to whole rounds
+SENTENCE = 6  # words, including the full stop
+SHORTEST = 127  # words of the shortest training documents, before rounding to whole rounds
 COUNTS = {"train": 65_536, "val": 512, "test": 1_024}
-FILLER = tuple(("today", "the", noun, "is", what, ".") for noun, what in SAID)
+FILLER = tuple(("today", "the", noun, "is", what, ".") for noun, what in STATEMENTS)
 COSTS = tuple(("the", "price", "is", number, "coins", ".") for number in PRICES)
 HOLDS = tuple(("the", "purse", "holds", number, "coins", ".") for number in PURSES)
-ROUND = SENTENCE * len(FILLER)  # words; every document has whole rounds, the least one
+ROUND = SENTENCE * len(FILLER)  # words; every document consists of whole rounds, at least one
 WORDS = tuple(sorted({word for sentence in (*FILLER, *COSTS, *HOLDS) for word in sentence}))
 
 
 @dataclass(frozen=True, slots=True)
 class Needle:
-    """A split: documents of up to `words` words, each made when it is asked for.
+    """A split: documents of up to `words` words, generated on demand.
 
-    A document depends on the split's name, `words` and its number alone.
+    A document is a function of the split's name, `words` and its number.
     """
 
     split: str
@@ -58,10 +58,10 @@ class Needle:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Words of each document (N,): three quarters of the longest and above; in training shorter ones as well.
+        """Words of each document (N,): at least three quarters of the longest; in train also shorter ones.
 
-        Those are the more the shorter, so that each doubling has about as many words in all. A model that sees
-        thousands of words alike has next to nothing to go by: the short documents show it what to look for.
+        Their number is inversely proportional to the squared length, so that each octave of lengths has about as many
+        words in total. Long documents alone give almost no learning signal; short ones show what to attend to.
         """
         least = SHORTEST if self.split == "train" else self.words * 3 // 4
         share = self._random(len(self)).random(len(self))
@@ -70,11 +70,11 @@ class Needle:
 
     @property
     def content(self) -> str:
-        """A digest of what the split says."""
+        """A digest of the split."""
         return fingerprint(["needle 1", self.split, str(self.words), str(len(self)), *WORDS])
 
     def document(self, number: int, words: int) -> NDArray[np.int64]:
-        """Document `number`, `words` long, as places in WORDS."""
+        """Document `number`, `words` long, as indices into WORDS."""
         random = self._random(number)
         rounds = random.permuted(np.tile(np.arange(len(FILLER)), (words // ROUND, 1)), axis=1)
         sentences: NDArray[np.int64] = _FILLER[rounds.ravel()]
@@ -90,7 +90,7 @@ class Needle:
 
 
 def text(document: NDArray[np.int64]) -> str:
-    """A document as it is read."""
+    """A document as text."""
     return " ".join(WORDS[word] for word in document.tolist())
 
 

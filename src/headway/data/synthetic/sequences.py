@@ -1,4 +1,4 @@
-"""Sequences that are their own answer: copied, reversed, added up. Generated, and the same every time."""
+"""Generated sequence tasks: copy, reverse and addition; the same on every machine."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ Answer = Callable[[list[str]], list[str]]
 
 @cache
 def reverse() -> ParallelText:
-    """Integers below 50 and the same in reverse: trained up to 25 of them, held out up to 30 (FACTS §8)."""
+    """Integers below 50 and their reversal: train up to 25 of them, held out up to 30 (JoeyNMT's reverse task)."""
     return _sequences("reverse", lambda words: words[::-1])
 
 
 @cache
 def copy() -> ParallelText:
-    """Integers below 50 and the same again, in the lengths of `reverse`."""
+    """Integers below 50 and their copy, in the lengths of `reverse`."""
     return _sequences("copy", lambda words: words)
 
 
 @cache
 def copy_digits() -> ParallelText:
-    """Digits and the same again: trained up to 40 of them, tested at 400, as the Universal Transformer was."""
+    """Digits and their copy: train up to 40 of them, test at 400 (Dehghani et al. 2019, section 3.3)."""
     return _at_ten_times_the_length("copy-digits", 10, lambda words: words)
 
 
 @cache
 def reverse_digits() -> ParallelText:
-    """Digits and the same in reverse, in the lengths of `copy-digits`."""
+    """Digits and their reversal, in the lengths of `copy-digits`."""
     return _at_ten_times_the_length("reverse-digits", 10, lambda words: words[::-1])
 
 
 @cache
 def copy_long() -> ParallelText:
-    """Integers below 50 and the same again, in the lengths of `copy-digits`."""
+    """Integers below 50 and their copy, in the lengths of `copy-digits`."""
     return _at_ten_times_the_length("copy-long", 50, lambda words: words)
 
 
 @cache
 def reverse_long() -> ParallelText:
-    """Integers below 50 and the same in reverse, in the lengths of `copy-digits`."""
+    """Integers below 50 and their reversal, in the lengths of `copy-digits`."""
     return _at_ten_times_the_length("reverse-long", 50, lambda words: words[::-1])
 
 
 @cache
 def addition() -> ParallelText:
-    """Sums of two numbers of up to five digits, digit by digit; what is held out was seen neither way round."""
+    """Sums of two numbers of up to five digits, as digits; held-out pairs are in train in neither order."""
     random = Random("addition")
 
     def number() -> int:
@@ -77,12 +77,12 @@ def addition() -> ParallelText:
 
 
 def _below(random: Random, bound: int) -> int:
-    """A number from 0 up to `bound`: `random()` is the one method Python promises never to change."""
+    """An integer in [0, bound), from `random()`, the only method whose sequence Python guarantees."""
     return int(random.random() * bound)
 
 
 def _sequences(name: str, answer: Answer) -> ParallelText:
-    """Training lines may repeat, as short ones must; held-out lines are new. So every line of one word is in train."""
+    """Training lines may repeat, as short ones must; held-out lines are not in train."""
     draw = _lines(name, 50, answer)
     splits = {
         "train": draw(TRAIN, 1, 25, False),
@@ -104,7 +104,7 @@ def _at_ten_times_the_length(name: str, words: int, answer: Answer) -> ParallelT
 
 
 def _lines(name: str, words: int, answer: Answer) -> Callable[[int, int, int, bool], tuple[Pair, ...]]:
-    """A function that draws so many lines of between so many and so many words, each new or not, and their answers."""
+    """A function (count, shortest, longest, new) that draws lines and their answers; `new`: not drawn before."""
     random, seen = Random(name), set[str]()
 
     def draw(count: int, shortest: int, longest: int, new: bool) -> tuple[Pair, ...]:

@@ -1,6 +1,6 @@
-"""`shapes`: generated scenes of coloured shapes, with exact classes and captions, and pairs of words never trained on.
+"""`shapes`: generated scenes of coloured shapes with classes and captions, and held-out combinations of words.
 
-Every set is drawn from its seed alone. One colour of each shape, and one shape of each colour, is kept for the split
+Every set is a function of its seed. One colour of each shape, and one shape of each colour, occurs only in the split
 `unseen`.
 """
 
@@ -18,7 +18,7 @@ from headway.data.image_decoding import Pixels
 from headway.data.images import FACTS, LABELS, PIXELS, Images, ImageStore, Progress, open_store
 from headway.data.synthetic.drawing import SHAPES, Floats, Numbers, Objects, backgrounds, finished, paint
 from headway.errors import DataError
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 COLOURS = {
@@ -35,14 +35,14 @@ NAMES = tuple(COLOURS)
 _PALETTE = np.array(list(COLOURS.values()), np.float32)
 RELATIONS = ("left of", "right of", "above", "below")
 COUNTS = {"train": 20_000, "val": 2_000, "test": 2_000, "unseen": 2_000}
-CHUNK = 1_000  # scenes drawn at a time
-VERSION = "1"  # of the drawings: another one is another data set
-BELOW, ABOVE = 2, 1  # small objects in a scene, below the main one and on top of it
+CHUNK = 1_000  # scenes generated at a time
+VERSION = "1"  # of the generator; part of the cache key
+BELOW, ABOVE = 2, 1  # small objects in a scene, behind the main one and in front of it
 
 
 @dataclass(frozen=True, slots=True)
 class Scenes:
-    """Pictures (N, 3, S, S), the shape of the main object (N,) and its colour (N,), by number."""
+    """Images (N, 3, S, S), and the indices of shape and colour of the main object (N,)."""
 
     pixels: Pixels
     shapes: Numbers
@@ -50,13 +50,13 @@ class Scenes:
 
 
 def is_unseen(shapes: Numbers, colours: Numbers) -> NDArray[np.bool_]:
-    """Whether a shape in a colour is kept from training."""
+    """Whether a combination of shape and colour is held out from train."""
     unseen: NDArray[np.bool_] = colours == (3 * shapes + 1) % len(COLOURS)
     return unseen
 
 
 def scenes(count: int, *, size: int, seed: int, unseen: bool = False) -> Scenes:
-    """Pictures of one large object among and below small ones; with `unseen`, in the kept colours alone."""
+    """Scenes of one large object with small ones around; with `unseen`, in held-out combinations only."""
     random = np.random.default_rng([seed, unseen])
     parts = [_chunk(random, min(CHUNK, count - at), size, unseen) for at in range(0, count, CHUNK)]
     return Scenes(
@@ -85,7 +85,7 @@ def _kinds(random: np.random.Generator, count: int, unseen: bool) -> tuple[Numbe
 
 
 def _tints(random: np.random.Generator, colours: Numbers) -> Floats:
-    """The colours of these numbers (N, 3), each a little different."""
+    """The colours of these indices (N, 3), with some variation."""
     tints = _PALETTE[colours] + random.uniform(-0.07, 0.07, (len(colours), 3))
     return np.clip(tints, 0, 1).astype(np.float32)
 
@@ -102,10 +102,9 @@ def _clutter(random: np.random.Generator, count: int) -> Objects:
 
 
 def captions(count: int, *, size: int, seed: int, unseen: bool = False) -> tuple[Pixels, list[str]]:
-    """Pictures of two objects side by side or one above the other, and the one sentence that says so of each.
+    """Images of two objects side by side or one above the other, and a caption of each.
 
-    The larger object is named first, so that no other sentence is as true. With `unseen` it has a colour its shape
-    never has otherwise.
+    The larger object is named first, so that the caption is unique. With `unseen` it is a held-out combination.
     """
     random = np.random.default_rng([seed, 2 + unseen])
     relation = random.integers(0, len(RELATIONS), count)
@@ -135,7 +134,7 @@ def _named(shape: int, colour: int) -> str:
 
 
 def load_shapes(size: int, cache: Path, progress: Progress) -> Images:
-    """The built-in set as images by split, drawn once and kept. Raises DataError for a size too small to see shapes."""
+    """The built-in set as images by split, generated once and cached. Raises DataError for a size below 16."""
     if size < 16:
         raise DataError(f"shapes at {size} pixels, allowed: 16 and above")
     splits: dict[str, ImageStore] = {}
@@ -145,7 +144,7 @@ def load_shapes(size: int, cache: Path, progress: Progress) -> Images:
         if not folder.exists() or problems(folder):
             discard(folder)
             drawn = scenes(count, size=size, seed=seed, unseen=name == "unseen")
-            with committing(folder, shared=True) as draft:
+            with commit_folder(folder, shared=True) as draft:
                 draft.write(PIXELS, drawn.pixels.tofile)
                 draft.write(LABELS, drawn.shapes.astype(np.int64).tofile)
                 draft.json(FACTS, {"bad": []})

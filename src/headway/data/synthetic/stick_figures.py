@@ -1,6 +1,6 @@
-"""Stick figures in many poses, with the seventeen keypoints of COCO exactly where they were drawn.
+"""Stick figures in random poses, with the exact positions of COCO's seventeen keypoints.
 
-A figure faces the viewer: its left is on the picture's right. Left limbs and right limbs have colours of their own.
+A figure faces the viewer: its left is on the right of the image. Left and right limbs have different colours.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ LIMBS = (
     ("shoulder", "elbow"), ("elbow", "wrist"), ("hip", "knee"), ("knee", "ankle"), ("shoulder", "hip"),
 )  # fmt: skip
 _TINTS = {"left": (0.10, 0.45, 0.95), "right": (0.95, 0.35, 0.10), "middle": (0.15, 0.75, 0.30)}
-# Lengths as shares of a figure's height.
+# Lengths as fractions of a figure's height.
 HEAD, TORSO, SHOULDERS, HIPS, ARM, LEG = 0.09, 0.28, 0.11, 0.07, 0.16, 0.21
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Pictures (N, 3, S, S); keypoints (N, 17, 3) as x, y in pixels and 2 where seen, 0 where outside; areas (N,)."""
+    """Images (N, 3, S, S); keypoints (N, 17, 3) as x, y in pixels and visibility (2, or 0 outside); areas (N,)."""
 
     pixels: Pixels
     keypoints: Floats
@@ -36,7 +36,7 @@ class Figures:
 
 
 def figures(count: int, *, size: int, seed: int) -> Figures:
-    """One figure a picture, drawn from the seed alone; an area is that of the box around the keypoints, in pixels."""
+    """One figure per image, a function of the seed; areas are those of the boxes around the keypoints, in pixels."""
     random = np.random.default_rng([seed, 17])
     height = random.uniform(0.55, 0.9, count)
     points = _pose(random, count) * height[:, None, None]
@@ -55,10 +55,10 @@ def _middle(points: Floats) -> Floats:
 
 
 def _pose(random: np.random.Generator, count: int) -> Floats:
-    """Keypoints (N, 17, 2) of figures of height 1 whose hips are at the origin."""
+    """Keypoints (N, 17, 2) of figures of height 1 with the hips at the origin."""
     points = np.zeros((count, len(KEYPOINTS), 2))
     lean = random.uniform(-0.3, 0.3, count)
-    up, across = _direction(lean + np.pi), _direction(lean + np.pi / 2)  # angles are from straight down
+    up, across = _direction(lean + np.pi), _direction(lean + np.pi / 2)  # angles are measured from straight down
     neck = TORSO * up
     nose = neck + 1.6 * HEAD * _direction(lean + np.pi + random.uniform(-0.25, 0.25, count))
     points[:, _AT["nose"]] = nose
@@ -77,7 +77,7 @@ def _pose(random: np.random.Generator, count: int) -> Floats:
 
 
 def _direction(angle: Floats) -> Floats:
-    """Unit vectors (N, 2) at these angles from straight down, towards the picture's right."""
+    """Unit vectors (N, 2) at these angles from straight down, towards the right of the image."""
     return np.stack([np.sin(angle), np.cos(angle)], -1)
 
 

@@ -1,4 +1,4 @@
-"""`tones`, the built-in sounds, as spectrograms by split."""
+"""Spectrograms of the built-in sounds `tones`, by split."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from headway.data.images import FACTS, LABELS, PIXELS, Images, ImageStore, Progr
 from headway.data.spectrograms import Spectrogram
 from headway.data.synthetic.tones import KINDS, tones
 from headway.data.token_store import fingerprint
-from headway.storage.commit import committing, discard
+from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
 COUNTS = {"train": 5_000, "val": 1_000, "test": 1_000}
-CHUNK = 250  # sounds made at a time
-VERSION = "1"  # of the sounds: another one is another data set
+CHUNK = 250  # sounds generated at a time
+VERSION = "1"  # of the generator; part of the cache key
 
 
 def load_tones(size: int, sound: Spectrogram, folder: Path, progress: Progress) -> Images:
-    """The built-in set as pictures by split, made once and kept."""
+    """The built-in set as spectrograms by split, generated once and cached."""
     splits: dict[str, ImageStore] = {}
     contents: dict[str, str] = {}
     for number, (name, count) in enumerate(COUNTS.items()):
@@ -45,7 +45,7 @@ def _make(folder: Path, size: int, sound: Spectrogram, split: str, progress: Pro
         pixels.append(sound.pictures(drawn.waves, size))
         labels.append(drawn.labels)
         progress(f"making tones, {split}", at + len(drawn.labels), COUNTS[split])
-    with committing(folder, shared=True) as draft:
+    with commit_folder(folder, shared=True) as draft:
         draft.write(PIXELS, np.concatenate(pixels).tofile)
         draft.write(LABELS, np.concatenate(labels).tofile)
         draft.json(FACTS, {"bad": []})

@@ -1,4 +1,4 @@
-"""`tones`: generated sounds with exact classes: notes, chords, glides, rhythms and two kinds of noise."""
+"""`tones`: generated sounds in eight classes: notes, chords, glides, rhythms and two kinds of noise."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from headway.data.wav import Wave
 
 Floats = NDArray[np.floating[Any]]
 KINDS = ("note", "major", "minor", "rising", "falling", "rhythm", "white", "pink")
-PARTIALS = 4  # of each note, each half as loud as the one below
-HISS = 0.02  # of noise below everything, at most
+PARTIALS = 4  # of each note, each half as loud as the previous one
+HISS = 0.02  # maximum level of background noise
 
 
 @dataclass(frozen=True, slots=True)
 class Tones:
-    """Sounds (N, T) from -1 to 1 at a rate, and the number of each one's class (N,)."""
+    """Sounds (N, T) from -1 to 1 at a sample rate, and their class indices (N,)."""
 
     waves: Wave
     labels: NDArray[np.int64]
@@ -26,7 +26,7 @@ class Tones:
 
 
 def tones(count: int, *, seed: int, rate: int = 16_000, seconds: float = 1.0) -> Tones:
-    """So many sounds, drawn from the seed alone."""
+    """`count` random sounds, a function of the seed."""
     random = np.random.default_rng([seed, 440])
     labels = random.integers(0, len(KINDS), count)
     time = np.arange(round(rate * seconds)) / rate
@@ -50,7 +50,7 @@ def tones(count: int, *, seed: int, rate: int = 16_000, seconds: float = 1.0) ->
 
 
 def _note(random: np.random.Generator, pitch: Floats, time: Floats) -> Floats:
-    """A struck string, more or less: partials that fade (N, T)."""
+    """Notes like a struck string: decaying partials (N, T)."""
     fade = random.uniform(1, 5, (len(pitch), 1))
     sound = np.zeros((len(pitch), len(time)))
     for partial in range(1, PARTIALS + 1):
@@ -61,7 +61,7 @@ def _note(random: np.random.Generator, pitch: Floats, time: Floats) -> Floats:
 
 
 def _glide(random: np.random.Generator, pitch: Floats, time: Floats, *, up: bool) -> Floats:
-    """A tone that moves by a third of an octave to one and a half, at a steady pace."""
+    """Tones that glide by 1/3 to 1.5 octaves at a constant rate."""
     octaves = random.uniform(1 / 3, 1.5, (len(pitch), 1)) * (1 if up else -1) / time[-1]
     turns = pitch[:, None] * (2 ** (octaves * time) - 1) / (octaves * np.log(2))
     sound: Floats = np.sin(2 * np.pi * turns)
@@ -69,7 +69,7 @@ def _glide(random: np.random.Generator, pitch: Floats, time: Floats, *, up: bool
 
 
 def _rhythm(random: np.random.Generator, pitch: Floats, time: Floats) -> Floats:
-    """Short clicks of one pitch, four to twelve a second."""
+    """Short clicks of one pitch, 4 to 12 per second."""
     beats = random.uniform(4, 12, (len(pitch), 1))
     since = (time * beats + random.uniform(0, 1, (len(pitch), 1))) % 1 / beats
     clicks: Floats = np.sin(2 * np.pi * 4 * pitch[:, None] * since) * np.exp(-60 * since)
@@ -77,7 +77,7 @@ def _rhythm(random: np.random.Generator, pitch: Floats, time: Floats) -> Floats:
 
 
 def _noise(random: np.random.Generator, count: int, length: int, *, pink: bool) -> Floats:
-    """White noise, or pink: with a power that falls as one over the frequency."""
+    """White noise, or pink noise, whose power is inversely proportional to the frequency."""
     white = random.standard_normal((count, length))
     if not pink:
         return white

@@ -1,7 +1,8 @@
-"""A search, kept to be read again without its model: what each step looked at, chose and let go.
+"""Traces of beam search: every step's candidates, readable without the model.
 
-`replay` gives what the search gave, `rerank` its finished lines under another length penalty, `tree` and `lines` the
-parts a picture or a page is drawn from. `TraceRecorder` makes traces, `headway.decoding.trace.format` keeps them.
+`replay` gives the search's own result, `rerank` its finished hypotheses under another length penalty, `tree` and
+`hypotheses` what a plot or a page is drawn from. `TraceRecorder` records traces, `headway.decoding.trace.format`
+reads and writes them.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ Status = Literal["kept", "pruned", "ended", "won"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TraceStep:
-    """One step for one source: C candidates, best first; P lines were open before it, W stay open after it.
+    """One step for one source: C candidates, best first; P hypotheses were open before it, W stay open after it.
 
     A candidate's total is its parent's total plus its own `nats`, added in float32: bitwise, as in the search. A step
-    as long as the one before it adds no word: it ends lines that were cut at the greatest length.
+    of the same length as the one before adds no token: it ends the hypotheses that were cut at the maximum length.
     """
 
     length: int  # tokens in a candidate, this step's included
-    norm: float  # what a line that ends here is divided by
-    totals: Floats  # (C,) log-probability of the line
-    nats: Floats  # (C,) of its last word
-    parents: Whole  # (C,) which of the P open lines it goes on from
-    words: Whole  # (C,)
+    norm: float  # length penalty of a hypothesis that ends here
+    totals: Floats  # (C,) log-probability of the hypothesis
+    nats: Floats  # (C,) log-probability of its last token
+    parents: Whole  # (C,) which of the P open hypotheses it extends
+    words: Whole  # (C,) its last token
     ended: Flags  # (C,)
     kept: Whole  # (W,) index into C, in slot order
     levels: Levels | None  # (P, S) attention over the source in 255ths of `scales`; None for a model without
@@ -45,7 +46,7 @@ class TraceStep:
 
     @property
     def attention(self) -> Floats | None:
-        """(P, S) what each open line looked at in the source when its candidates were weighed."""
+        """(P, S) the attention of each open hypothesis over the source, when its candidates were scored."""
         if self.levels is None or self.scales is None:
             return None
         return self.levels.astype(np.float32) * (self.scales / np.float32(255))[:, None]
@@ -53,29 +54,29 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Trace:
-    """The search for one source, with all it takes to read it alone."""
+    """The search for one source, self-contained."""
 
     source: str
-    source_pieces: tuple[str, ...]  # what the model read, its stop token last
-    pieces: Mapping[int, str]  # of every word in the steps, and of start and stop
-    texts: tuple[str, ...]  # of the finished lines, in the order they finished
+    source_pieces: tuple[str, ...]  # the tokens the model read, the stop token last
+    pieces: Mapping[int, str]  # the text of every token in the steps, and of start and stop
+    texts: tuple[str, ...]  # of the finished hypotheses, in the order they finished
     beam: int
     n_best: int
     alpha: float
     penalty: Penalty
     start: int
     stop: int
-    model_steps: tuple[int, ...]  # the checkpoint, or those whose mean was used
+    model_steps: tuple[int, ...]  # the checkpoint's training step, or those of averaged checkpoints
     steps: tuple[TraceStep, ...]  # none for an empty source
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A candidate's word in the tree; `won` is every word of the best line, else what became of it at its step."""
+    """A candidate in the tree; every token of the best hypothesis has the status `won`."""
 
-    parent: int | None  # index of a node; None for a first word
+    parent: int | None  # index of a node; None for a first token
     step: int
-    slot: int  # its parent's place among the open lines: the step's row of attention
+    slot: int  # its parent's place among the open hypotheses: the step's row of attention
     word: int
     piece: str
     nats: float
@@ -84,72 +85,85 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A finished line; `length` is what the penalty counts, the stop token included."""
+class TracedHypothesis:
+    """A finished hypothesis; `length` counts the stop token, as the length penalty does."""
 
-    nodes: tuple[int, ...]  # of the tree, first word first
+    nodes: tuple[int, ...]  # of the tree, first token first
     tokens: tuple[int, ...]  # without the stop token
     text: str
     length: int
     log_probability: float
     norm: float
-    stopped: bool  # by the stop token; False: cut at the greatest length
+    stopped: bool  # by the stop token; False: cut at the maximum length
 
     @property
     def score(self) -> float:
-        """The log-probability over the length penalty."""
+        """The log-probability divided by the length penalty."""
         return self.log_probability / self.norm
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Every candidate of a search as a node, and the finished lines as paths, each once, best first."""
+    """Every candidate of a search as a node, and the finished hypotheses as paths, each once, best first."""
 
     nodes: tuple[Node, ...]
-    lines: tuple[Line, ...]
+    hypotheses: tuple[TracedHypothesis, ...]
+
+    @property
+    def lines(self) -> tuple[TracedHypothesis, ...]:
+        """Older name of `hypotheses`."""
+        return self.hypotheses
 
 
 def replay(trace: Trace) -> list[Hypothesis]:
-    """What the search gave, token for token and score for score; where nothing could follow the source, nothing."""
-    found = [_hypothesis(line) for line in lines(trace)][: trace.n_best]
+    """The search's own result, equal in tokens and scores; an empty hypothesis where none was finished."""
+    found = [_hypothesis(each) for each in hypotheses(trace)][: trace.n_best]
     return found or [Hypothesis([], -math.inf, -math.inf, False) for _ in trace.steps[:1]]
 
 
 def rerank(trace: Trace, alpha: float, penalty: Penalty) -> list[Hypothesis]:
-    """Every finished line, best first under another length penalty. Raises ConfigError for one that is none."""
-    return [_hypothesis(line) for line in lines(trace, alpha, penalty)]
+    """Every finished hypothesis, best first under another length penalty. Raises ConfigError for an invalid one."""
+    return [_hypothesis(each) for each in hypotheses(trace, alpha, penalty)]
 
 
-def lines(trace: Trace, alpha: float | None = None, penalty: Penalty | None = None) -> tuple[Line, ...]:
-    """Every finished line, best first, under the trace's own penalty unless told otherwise."""
-    return tree(trace, alpha, penalty).lines
+def hypotheses(
+    trace: Trace, alpha: float | None = None, penalty: Penalty | None = None
+) -> tuple[TracedHypothesis, ...]:
+    """Every finished hypothesis, best first, under the trace's own length penalty unless another is given."""
+    return tree(trace, alpha, penalty).hypotheses
 
 
-def finished(trace: Trace) -> list[Line]:
-    """Every finished line in the order they finished, that of `texts`."""
+lines = hypotheses  # older name
+
+
+def finished(trace: Trace) -> list[TracedHypothesis]:
+    """Every finished hypothesis in the order they finished, that of `texts`."""
     return _walk(trace)[1]
 
 
 def tree(trace: Trace, alpha: float | None = None, penalty: Penalty | None = None) -> Tree:
-    """The whole search; which line won is decided by the trace's own penalty unless told otherwise."""
+    """The whole search; the best hypothesis is that of the trace's own length penalty unless another is given."""
     nodes, found = _walk(trace)
     if alpha is not None or penalty is not None:
         new_alpha, kind = trace.alpha if alpha is None else alpha, penalty or trace.penalty
-        found = [replace(line, norm=checked_penalty(line.length, new_alpha, kind)) for line in found]
-    ranked: dict[tuple[int, ...], Line] = {}
-    for line in sorted(found, key=lambda line: -line.score):  # stable, as the search's own sort is
-        ranked.setdefault(line.tokens, line)  # groups of lines may find the same one
+        found = [replace(each, norm=checked_penalty(each.length, new_alpha, kind)) for each in found]
+    ranked: dict[tuple[int, ...], TracedHypothesis] = {}
+    for each in sorted(found, key=lambda each: -each.score):  # stable, as the search's own sort
+        ranked.setdefault(each.tokens, each)  # groups may find the same hypothesis
     best = tuple(ranked.values())
     for index in best[0].nodes if best else ():
         nodes[index] = replace(nodes[index], status="won")
     return Tree(tuple(nodes), best)
 
 
-def alignment(trace: Trace, line: Line) -> Floats | None:
-    """(words, S) what a line looked at in the source for each of its words, the stop token's row last if it has one."""
+def alignment(trace: Trace, hypothesis: TracedHypothesis) -> Floats | None:
+    """(tokens, S) a hypothesis's attention over the source for each of its tokens, the stop token included.
+
+    None for a model without attention.
+    """
     nodes, _ = _walk(trace)
     rows = []
-    for node in (nodes[index] for index in line.nodes):
+    for node in (nodes[index] for index in hypothesis.nodes):
         seen = trace.steps[node.step].attention
         if seen is None:
             return None
@@ -158,27 +172,27 @@ def alignment(trace: Trace, line: Line) -> Floats | None:
 
 
 def checked_penalty(length: int, alpha: float, penalty: Penalty) -> float:
-    """The length penalty. Raises ConfigError where it is no positive number."""
+    """The length penalty. Raises ConfigError unless it is positive and finite."""
     if penalty not in get_args(Penalty):
         raise ConfigError(f"penalty={penalty!r}, allowed: {', '.join(get_args(Penalty))}")
     try:
         norm = length_penalty(length, alpha, penalty)
     except OverflowError:
         norm = math.inf
-    if not 0 < norm < math.inf:  # a NaN is neither
+    if not 0 < norm < math.inf:  # also false for NaN
         raise ConfigError(f"length penalty {alpha} divides {length} tokens by {norm}, allowed: a number above 0")
     return norm
 
 
-def _hypothesis(line: Line) -> Hypothesis:
-    return Hypothesis(list(line.tokens), line.log_probability, line.score, line.stopped)
+def _hypothesis(traced: TracedHypothesis) -> Hypothesis:
+    return Hypothesis(list(traced.tokens), traced.log_probability, traced.score, traced.stopped)
 
 
-def _walk(trace: Trace) -> tuple[list[Node], list[Line]]:
-    """Nodes step by step, and lines in the order they finished; candidates that could not be are left out."""
+def _walk(trace: Trace) -> tuple[list[Node], list[TracedHypothesis]]:
+    """Nodes step by step, and hypotheses in the order they finished; candidates of probability 0 are left out."""
     nodes: list[Node] = []
-    found: list[Line] = []
-    slots: list[int | None] = [None]  # the node of each open line; before the first step there is none
+    found: list[TracedHypothesis] = []
+    slots: list[int | None] = [None]  # the node of each open hypothesis; None before the first step
     before = 0
     for number, step in enumerate(trace.steps):
         if step.length == before:
@@ -189,16 +203,16 @@ def _walk(trace: Trace) -> tuple[list[Node], list[Line]]:
             assert index is not None
             nodes[index] = replace(nodes[index], status="ended")
             text = trace.texts[len(found)] if trace.texts else ""
-            found.append(_line(nodes, index, step, trace.stop, text))
+            found.append(_path(nodes, index, step, trace.stop, text))
         slots, before = [made[n] for n in step.kept.tolist()], step.length
-        for index in slots:  # a beam wider than its candidates keeps the ended ones too, without a probability
+        for index in slots:  # a beam wider than its candidates also keeps ended ones, with probability 0
             if index is not None and nodes[index].status != "ended":
                 nodes[index] = replace(nodes[index], status="kept")
     return nodes, found
 
 
 def _grow(nodes: list[Node], trace: Trace, number: int, slots: list[int | None]) -> list[int | None]:
-    """A node for each candidate of a step with a probability at all; where each of them is."""
+    """Append a node for each candidate of a step with a probability above 0; the index of each, or None."""
     step, made = trace.steps[number], list[int | None]()
     columns = (step.parents.tolist(), step.words.tolist(), step.nats.tolist(), step.totals.tolist())
     for slot, word, nats, total in zip(*columns, strict=True):
@@ -210,7 +224,8 @@ def _grow(nodes: list[Node], trace: Trace, number: int, slots: list[int | None])
     return made
 
 
-def _line(nodes: list[Node], last: int, step: TraceStep, stop: int, text: str) -> Line:
+def _path(nodes: list[Node], last: int, step: TraceStep, stop: int, text: str) -> TracedHypothesis:
+    """The hypothesis whose last token is this node."""
     path: list[int] = []
     index: int | None = last
     while index is not None:
@@ -220,4 +235,4 @@ def _line(nodes: list[Node], last: int, step: TraceStep, stop: int, text: str) -
     words = [nodes[index].word for index in path]
     stopped = words[-1] == stop
     tokens = tuple(words[:-1] if stopped else words)
-    return Line(tuple(path), tokens, text, step.length, nodes[last].total, step.norm, stopped)
+    return TracedHypothesis(tuple(path), tokens, text, step.length, nodes[last].total, step.norm, stopped)

@@ -1,4 +1,4 @@
-"""What must hold between the parts of a trace, so that whoever walks it need not look twice."""
+"""Consistency checks between the fields of a trace, so that code that walks it needs none."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headway.errors import ConfigError, DataError
 
 
 def check(trace: Trace, steps: tuple[TraceStep, ...]) -> Trace:
-    """The trace with these steps. Raises DataError naming the field that does not fit the others."""
+    """The trace with these steps. Raises DataError naming the field that is inconsistent with the others."""
     if trace.n_best > trace.beam:
         raise DataError(f"n_best: {trace.n_best}, expected at most the beam of {trace.beam}")
     for name, word in (("start", trace.start), ("stop", trace.stop)):
@@ -20,7 +20,7 @@ def check(trace: Trace, steps: tuple[TraceStep, ...]) -> Trace:
             raise DataError(f"{name}: {word} is not in the vocabulary")
     finished = sum(int(step.ended.sum()) for step in steps)
     if len(trace.texts) != finished:
-        raise DataError(f"texts: {len(trace.texts)} entries, expected one for each of {finished} finished lines")
+        raise DataError(f"texts: {len(trace.texts)} entries, expected one for each of {finished} finished hypotheses")
     before, totals = 0, np.zeros(1, np.float32)
     for number, step in enumerate(steps):
         _check_length(trace, step, number, before, last=number == len(steps) - 1)
@@ -38,28 +38,30 @@ def _check_length(trace: Trace, step: TraceStep, number: int, before: int, *, la
         norm = checked_penalty(step.length, trace.alpha, trace.penalty)
     except ConfigError as error:
         raise DataError(f"alpha: {error}") from None
-    if not math.isclose(step.norm, norm, rel_tol=1e-9):  # powers may differ in a last bit between machines
+    if not math.isclose(step.norm, norm, rel_tol=1e-9):  # powers may differ in the last bit between machines
         raise DataError(f"norms[{number}]: {step.norm}, expected {norm} of {trace.penalty} with alpha {trace.alpha}")
 
 
 def _check_indices(trace: Trace, step: TraceStep, number: int, slots: int) -> None:
     if (step.parents >= slots).any():
-        raise DataError(f"parents: {step.parents.max()} at step {number}, expected less than the {slots} open lines")
+        raise DataError(
+            f"parents: {step.parents.max()} at step {number}, expected less than the {slots} open hypotheses"
+        )
     if (step.kept >= len(step.totals)).any() or len(np.unique(step.kept)) != len(step.kept):
-        raise DataError(f"kept: at step {number} not different numbers below its {len(step.totals)} candidates")
+        raise DataError(f"kept: at step {number} not distinct indices below its {len(step.totals)} candidates")
     for word in step.words.tolist():
         if word not in trace.pieces:
             raise DataError(f"words: {word} at step {number} is not in the vocabulary")
 
 
 def _check_sums(step: TraceStep, number: int, before: Floats) -> None:
-    """Every total is its parent's plus its own nats, to the bit; what ended has a probability."""
-    if not ((step.totals < np.inf).all() and (step.nats < np.inf).all()):  # a NaN is not below it either
+    """Every total is its parent's plus its own nats, bitwise; ended hypotheses have a probability above 0."""
+    if not ((step.totals < np.inf).all() and (step.nats < np.inf).all()):  # also false for NaN
         raise DataError(f"totals: not a log-probability at step {number}")
     if (before[step.parents] + step.nats != step.totals).any():
         raise DataError(f"nats: at step {number} they do not add up to the totals")
     if (step.totals[step.ended] == -np.inf).any():
-        raise DataError(f"ended: at step {number} a line of probability 0")
+        raise DataError(f"ended: at step {number} a hypothesis of probability 0")
 
 
 def _check_attention(trace: Trace, step: TraceStep, number: int, rows: int) -> None:
@@ -68,4 +70,4 @@ def _check_attention(trace: Trace, step: TraceStep, number: int, rows: int) -> N
     if step.levels.shape != (rows, len(trace.source_pieces)):
         raise DataError(f"attending: {len(step.levels)} rows at step {number}, expected {rows}")
     if not ((step.scales >= 0) & (step.scales <= 1.01)).all():
-        raise DataError(f"attention_scales: not a weight at step {number}")
+        raise DataError(f"attention_scales: not an attention weight at step {number}")

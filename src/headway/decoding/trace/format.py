@@ -1,6 +1,6 @@
-"""Traces as text: one JSON object a line, arrays as base64 of little-endian numbers, steps one after the other.
+"""Traces as JSON Lines: one object per search, arrays as base64 of little-endian numbers, steps concatenated.
 
-The fields are in docs/decoding.md. Reading trusts nothing: what is damaged, foreign or does not add up is a DataError
+The fields are in docs/decoding.md. Files are untrusted: a damaged, foreign or inconsistent trace raises a DataError
 that names the field.
 """
 
@@ -11,14 +11,15 @@ import json
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.checked_json import JsonFields
+from headway.decoding.beam import Penalty
 from headway.decoding.trace import Trace, TraceStep
 from headway.decoding.trace.checks import check
-from headway.decoding.trace.fields import Fields
 from headway.errors import DataError
 
 VERSION = 1
@@ -27,7 +28,7 @@ SUM = "crc32"  # of all other fields as `_compact` writes them
 
 
 def to_json(trace: Trace) -> str:
-    """One line, without its end."""
+    """One line, without the line break."""
     words = sorted(trace.pieces)
     fields: dict[str, Any] = {
         NAME: VERSION,
@@ -49,7 +50,7 @@ def to_json(trace: Trace) -> str:
 
 
 def from_json(line: str | bytes) -> Trace:
-    """What `to_json` wrote. Raises DataError naming the field."""
+    """Parse a line of `to_json`. Raises DataError naming the field."""
     return _trace(_parsed(line))
 
 
@@ -67,8 +68,8 @@ def read_traces(path: Path) -> Iterator[Trace]:
 
 
 def _columns(steps: tuple[TraceStep, ...]) -> dict[str, Any]:
-    """The steps, each of their parts as one array."""
-    looking = [step for step in steps if step.levels is not None]
+    """The steps, with each of their parts as one array."""
+    attending = [step for step in steps if step.levels is not None]
     return {
         "lengths": [step.length for step in steps],
         "norms": [float(step.norm) for step in steps],
@@ -80,9 +81,9 @@ def _columns(steps: tuple[TraceStep, ...]) -> dict[str, Any]:
         "words": _pack((step.words for step in steps), "<u4"),
         "ended": _pack((step.ended for step in steps), "u1"),
         "kept": _pack((step.kept for step in steps), "<u4"),
-        "attending": [len(step.levels) for step in looking if step.levels is not None] if looking else None,
-        "attention": _pack((step.levels for step in looking if step.levels is not None), "u1") if looking else None,
-        "attention_scales": _pack((s.scales for s in looking if s.scales is not None), "<f4") if looking else None,
+        "attending": [len(step.levels) for step in attending if step.levels is not None] if attending else None,
+        "attention": _pack((step.levels for step in attending if step.levels is not None), "u1") if attending else None,
+        "attention_scales": _pack((s.scales for s in attending if s.scales is not None), "<f4") if attending else None,
     }
 
 
@@ -98,65 +99,72 @@ def _sum(fields: dict[str, Any]) -> int:
     return zlib.crc32(_compact(fields).encode(errors="surrogatepass"))
 
 
-def _parsed(line: str | bytes) -> Fields:
-    """The object of a line, of this version and with the right sum."""
+def _parsed(line: str | bytes) -> JsonFields:
+    """The object of a line, after version and checksum are verified."""
     try:
         found = json.loads(line)
-    except (ValueError, RecursionError) as error:  # bytes that are no UTF-8 are a ValueError too
-        raise DataError(f"not a line of JSON ({type(error).__name__})") from None
+    except (ValueError, RecursionError) as error:  # invalid UTF-8 is a ValueError too
+        raise DataError(f"not valid JSON ({type(error).__name__})") from None
     if not isinstance(found, dict) or NAME not in found:
-        raise DataError(f"{NAME}: missing, so this is no trace of headway")
-    fields = Fields(dict(found))
-    version = fields.whole(NAME)
+        raise DataError(f"{NAME}: missing, so this is not a headway trace")
+    fields = JsonFields(found)
+    version = fields.integer(NAME)
     if version != VERSION:
         raise DataError(f"{NAME}: version {version}, this headway reads version {VERSION}")
-    expected = fields.whole(SUM, most=2**32 - 1)
+    expected = fields.integer(SUM, most=2**32 - 1)
     try:
         actual = _sum({name: value for name, value in found.items() if name != SUM})
-    except (ValueError, RecursionError):  # NaN, which is no JSON
-        raise DataError(f"{SUM}: a field holds a number that is none") from None
+    except (ValueError, RecursionError):  # json.loads accepts NaN and Infinity, _compact does not
+        raise DataError(f"{SUM}: a field is NaN or infinite") from None
     if actual != expected:
-        raise DataError(f"{SUM}: {actual} where {expected} was written, so the line is damaged")
+        raise DataError(f"{SUM}: {actual}, expected {expected}: the line is damaged")
     return fields
 
 
-def _trace(fields: Fields) -> Trace:
-    words = fields.wholes("vocabulary", most=2**32 - 1)
+def _trace(fields: JsonFields) -> Trace:
+    words = fields.integers("vocabulary", most=2**32 - 1)
     pieces = fields.texts("pieces", count=len(words))
     trace = Trace(
         source=fields.text("source"),
         source_pieces=fields.texts("source_pieces"),
         pieces=dict(zip(words, pieces, strict=True)),
-        beam=fields.whole("beam", least=1),
-        n_best=fields.whole("n_best", least=1),
-        penalty=fields.penalty("penalty"),
+        beam=fields.integer("beam", least=1),
+        n_best=fields.integer("n_best", least=1),
+        penalty=_penalty(fields),
         alpha=fields.number("alpha"),
-        start=fields.whole("start"),
-        stop=fields.whole("stop"),
-        model_steps=fields.wholes("model_steps"),
+        start=fields.integer("start"),
+        stop=fields.integer("stop"),
+        model_steps=fields.integers("model_steps"),
         texts=fields.texts("texts"),
         steps=(),
     )
     steps = _steps(fields, len(trace.source_pieces))
-    fields.expect_nothing_else()
+    fields.expect_no_others()
     return check(trace, steps)
 
 
-def _steps(fields: Fields, source: int) -> tuple[TraceStep, ...]:
-    lengths = fields.wholes("lengths")
+def _penalty(fields: JsonFields) -> Penalty:
+    value = fields.text("penalty")
+    if value not in get_args(Penalty):
+        fields.reject("penalty", value, " or ".join(get_args(Penalty)))
+    return cast(Penalty, value)
+
+
+def _steps(fields: JsonFields, source: int) -> tuple[TraceStep, ...]:
+    lengths = fields.integers("lengths")
     norms = fields.numbers("norms", count=len(lengths))
-    candidates, kept = (fields.wholes(name, count=len(lengths)) for name in ("candidates", "open"))
-    looking = fields.wholes("attending", count=len(lengths)) if fields.there("attending") else None
+    candidates, kept = (fields.integers(name, count=len(lengths)) for name in ("candidates", "open"))
+    attending = fields.integers("attending", count=len(lengths)) if fields.present("attending") else None
     totals, nats = (fields.arrays(name, "<f4", candidates) for name in ("totals", "nats"))
     parents, words = (fields.arrays(name, "<u4", candidates) for name in ("parents", "words"))
     ended = fields.arrays("ended", "u1", candidates)
     slots = fields.arrays("kept", "<u4", kept)
     levels: list[NDArray[Any]] | None = None
     scales: list[NDArray[Any]] | None = None
-    if looking is not None:
-        levels = fields.arrays("attention", "u1", [rows * source for rows in looking])
-        scales = fields.arrays("attention_scales", "<f4", looking)
-    elif fields.there("attention") or fields.there("attention_scales"):
+    if attending is not None:
+        levels = fields.arrays("attention", "u1", [rows * source for rows in attending])
+        scales = fields.arrays("attention_scales", "<f4", attending)
+    elif fields.present("attention") or fields.present("attention_scales"):
         raise DataError("attending: null, but there is attention")
     return tuple(
         TraceStep(

@@ -1,1 +1,1 @@
-"""The page: one HTML file that shows what a model did with an input, from its own tensors, with the network off."""
+"""The page: one self-contained HTML file that shows what a model did with an input, from its own tensors."""

@@ -1,26 +1,26 @@
-"""Attentions as the page reads them: queries, keys and values to compute with, some of PyTorch's rows to compare."""
+"""Attentions of the page: queries, keys and values to compute with, and some of PyTorch's rows to compare."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from headway import ops
-from headway.inspection.page.record import Recording
-from headway.inspection.page.tensors import Tensors, fitting
+from headway.inspection.page.record import ForwardRecord
+from headway.inspection.page.tensors import PageTensors, indices_that_fit
 from headway.nn.attention import SelfAttention
-from headway.nn.attention_record import Look
+from headway.nn.attention_record import AttentionRecord
 from headway.nn.positions import AttentionPositions, Rotary
 from headway.nn.rnn_attention import Alignment
 from headway.ops import Causal, Global, Lengths, Mask, NotSelf, Packed, Prefix, Window
 from headway.ops.masks import And
+from headway.tasks.explanation import StackDescription
 
-ROOM = 9_500_000  # bytes of queries, keys and values in one page
-MASKS = {
+MAX_BYTES = 9_500_000  # of queries, keys and values in one page
+MASK_WORDS = {
     Causal: "itself and what came before",
     NotSelf: "everything but itself",
     Lengths: "what is no padding",
@@ -28,38 +28,30 @@ MASKS = {
     Prefix: "the prefix, and what came before",
     Global: "global tokens, which see everything",
 }
-CHECKED = 16  # rows of each head that are kept as PyTorch gave them
+COMPARED = 16  # rows of each head that are kept as PyTorch computed them
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
-    """What a stack, or an attention without one, is called and which texts of the page it works on."""
-
-    label: str
-    sequence: str
-    memory: str | None = None  # what its cross-attention looks at
-    positions: Tensor | None = None  # (T, D) learned ones that were added before the stack
-
-
-def attention_entries(recording: Recording, tensors: Tensors, reads: Mapping[str, Reads]) -> list[dict[str, Any]]:
+def attention_entries(
+    recording: ForwardRecord, tensors: PageTensors, reads: Mapping[str, StackDescription]
+) -> list[dict[str, Any]]:
     """Every attention that was seen, stack by stack and layer by layer; of a large model or text, as many as fit."""
-    sites = list(recording.looks)
-    costs = [tensors.bytes * sum(map(numbers_in, recording.looks[site])) for site in sites]
+    sites = list(recording.attention)
+    costs = [tensors.item_size * sum(map(element_count, recording.attention[site])) for site in sites]
     entries = []
-    for site in (sites[n] for n in fitting(costs, ROOM)):
-        looks, point = recording.looks[site], recording.points[site]
-        told = reads[point.stack]
+    for site in (sites[n] for n in indices_that_fit(costs, MAX_BYTES)):
+        looks, point = recording.attention[site], recording.points[site]
+        described = reads[point.stack]
         crossing = point.attention == "cross"
         entry = {
             "name": site,
             "tap": recording.taps[site],
             "unit": "step" if recording.taps[site] != site else "layer",
             "stack": point.stack,
-            "label": told.label,
+            "label": described.label,
             "layer": point.layer,
             "kind": point.attention,
-            "queries": told.sequence,
-            "keys": (told.memory or told.sequence) if crossing else told.sequence,
+            "queries": described.sequence,
+            "keys": (described.memory or described.sequence) if crossing else described.sequence,
         }
         module = recording.model.get_submodule(point.module)
         shared = None
@@ -69,17 +61,17 @@ def attention_entries(recording: Recording, tensors: Tensors, reads: Mapping[str
     return entries
 
 
-def numbers_in(look: Look) -> int:
-    """In the queries, keys and values of a look."""
+def element_count(look: AttentionRecord) -> int:
+    """Elements of the queries, keys and values of an attention call."""
     return look.q.numel() + look.k.numel() + look.v.numel()
 
 
-def _numbers(looks: Sequence[Look], tensors: Tensors) -> dict[str, Any]:
+def _numbers(looks: Sequence[AttentionRecord], tensors: PageTensors) -> dict[str, Any]:
     """Queries (H, T, E), keys and values (G, S, E), the mask, and the rows to compare."""
     first = looks[0]
     q = torch.cat([look.q[0] for look in looks], 1)
     heads, queries, keys = q.shape[0], q.shape[1], first.k.shape[2]
-    rows = checked_rows(queries)
+    rows = compared_rows(queries)
     scale = first.scale.tolist() if isinstance(first.scale, Tensor) else first.scale
     entry: dict[str, Any] = {
         "heads": heads,
@@ -90,37 +82,37 @@ def _numbers(looks: Sequence[Look], tensors: Tensors) -> dict[str, Any]:
         "v": tensors.exact(first.v[0]),
         "rows": rows,
         "weights": tensors.exact(_rows(looks, rows, "weights")),
-        "out": tensors.exact(_rows(looks, rows, "found")),
+        "out": tensors.exact(_rows(looks, rows, "head_outputs")),
         "mask": None,
         "mask_words": "everything",
         "others": None,
     }
     if first.mask is not None:
         allowed = first.mask.dense(queries, keys, q.device)[0]
-        entry |= {"mask": tensors.bits(allowed), "mask_words": mask_words(first.mask)}
-    if first.far is not None:  # Longformer's global tokens look through projections of their own
-        parts = {part: tensors.exact(getattr(first.far, part)[0]) for part in "qkv"}
-        entry["others"] = {"rows": first.far.marked.index[0].tolist(), **parts}
+        entry |= {"mask": tensors.bits(allowed), "mask_words": describe_mask(first.mask)}
+    if first.global_tokens is not None:  # Longformer's global tokens have projections of their own
+        parts = {part: tensors.exact(getattr(first.global_tokens, part)[0]) for part in "qkv"}
+        entry["others"] = {"rows": first.global_tokens.marked.index[0].tolist(), **parts}
     return entry
 
 
-def _rows(looks: Sequence[Look], rows: list[int], what: str) -> Tensor:
-    """(H, rows, …) of what PyTorch gave, whether in one look or in many."""
+def _rows(looks: Sequence[AttentionRecord], rows: list[int], what: str) -> Tensor:
+    """(H, rows, …) as PyTorch computed it, in one call or several."""
     if len(looks) > 1:
         return torch.cat([getattr(look, what)()[0] for look in looks], 1)[:, rows]
     part: Tensor = getattr(looks[0], what)(queries=torch.tensor(rows, device=looks[0].q.device))[0]
     return part
 
 
-def checked_rows(queries: int) -> list[int]:
-    """Which rows are kept for comparison: all, or evenly spread ones with the first and the last."""
-    if queries <= CHECKED:
+def compared_rows(queries: int) -> list[int]:
+    """The rows kept for comparison: all, or evenly spread ones with the first and the last."""
+    if queries <= COMPARED:
         return list(range(queries))
-    return sorted({round(n * (queries - 1) / (CHECKED - 1)) for n in range(CHECKED)})
+    return sorted({round(n * (queries - 1) / (COMPARED - 1)) for n in range(COMPARED)})
 
 
-def _module(module: object, look: Look, shared: object, tensors: Tensors) -> dict[str, Any]:
-    """What the score is made of beside products: an energy, and what a distance does, in a form to compute with."""
+def _module(module: object, look: AttentionRecord, shared: object, tensors: PageTensors) -> dict[str, Any]:
+    """What enters the score beside q·k: the vector of an additive energy, and relative positions, as parameters."""
     entry: dict[str, Any] = {"energy": None, "hard": False, "position": None}
     if isinstance(module, Alignment):
         energy = None if module.energy is None else tensors.exact(module.energy)
@@ -140,12 +132,12 @@ def _module(module: object, look: Look, shared: object, tensors: Tensors) -> dic
     return entry
 
 
-def mask_words(mask: Mask) -> str:
-    """What a token may look at, in words."""
+def describe_mask(mask: Mask) -> str:
+    """A description of what a token may attend to."""
     parts = getattr(mask, "parts", None)
     if parts is not None:
-        return (" and " if isinstance(mask, And) else " or ").join(mask_words(part) for part in parts)
-    words = MASKS.get(type(mask), type(mask).__name__.lower())
+        return (" and " if isinstance(mask, And) else " or ").join(describe_mask(part) for part in parts)
+    words = MASK_WORDS.get(type(mask), type(mask).__name__.lower())
     if isinstance(mask, Window):
         ahead = mask.left if mask.right is None else mask.right
         words = f"{mask.left} tokens back and {ahead} ahead" + (

@@ -1,4 +1,4 @@
-"""What happens with each head switched off, computed beforehand for the page's input."""
+"""Ablation of each head, precomputed for the page's input."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from headway.inspection.ablation import ablate
-from headway.inspection.page.outputs import Output
-from headway.inspection.page.tensors import Tensors
+from headway.inspection.page.tensors import PageTensors
+from headway.tasks.explanation import Output
 
-MOST = 5e11  # multiplications for all heads together, about a quarter of a minute on two cores; beyond it none is tried
+MAX_OPERATIONS = 5e11  # multiplications for all heads, about 15 seconds on two cores; above it there is no ablation
 
 
 @torch.no_grad()
@@ -22,19 +22,19 @@ def ablation_entry(
     attentions: Sequence[dict[str, Any]],
     logits_TV: Tensor,
     output: Output,
-    tensors: Tensors,
+    tensors: PageTensors,
 ) -> dict[str, Any] | None:
-    """By how much what came becomes less likely, place by place, and what would be said, for each head by itself.
+    """For each head: the change of the target's log-probability at each position without it, and the new argmax.
 
-    None where that would take long, or where there are no heads to switch off.
+    None where that would take long, or where there are no heads to ablate.
     """
-    first: dict[str, int] = {}  # a block in a loop has many looks, and its heads are switched off for all of them
+    first: dict[str, int] = {}  # a shared block has an entry for each use; its heads are ablated in all of them
     for n, entry in enumerate(attentions):
         if entry["stack"] != entry["name"]:
             first.setdefault(entry["tap"], n)
     heads = [(n, head) for n in first.values() for head in range(attentions[n]["heads"])]
     size = sum(parameter.numel() for parameter in model.parameters()) * max(entry_rows(attentions), 1)
-    if not heads or size * len(heads) > MOST:
+    if not heads or size * len(heads) > MAX_OPERATIONS:
         return None
     plain = logits_TV.float().log_softmax(-1)
     likeliest = plain.argmax(-1)
@@ -59,5 +59,5 @@ def ablation_entry(
 
 
 def entry_rows(attentions: Sequence[dict[str, Any]]) -> int:
-    """How many tokens the longest text has, by the rows that are compared: the last one is among them."""
+    """The length of the longest sequence, by its compared rows: the last row is always one of them."""
     return max((entry["rows"][-1] + 1 for entry in attentions), default=0)

@@ -1,4 +1,4 @@
-"""The file itself: one HTML document that loads nothing, its numbers in a block of JSON that no text can end early."""
+"""The HTML document: it loads nothing, and its data is a JSON block that no text in it can end early."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import json
 from importlib.resources import files
 from typing import Any
 
-# Nothing may be loaded, and no script may run but the one whose digest is named: not even one that a text smuggled in.
+# Nothing may be loaded, and only the script with this digest may run: not one injected by a text.
 _POLICY = "default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; img-src data: blob:"
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -39,12 +39,12 @@ def document(payload: dict[str, Any]) -> str:
         policy=_POLICY.format(script=digest),
         title=html.escape(str(payload["title"])),
         style=style,
-        payload=as_block(payload),
+        payload=json_block(payload),
         script=script,
     )
 
 
-def as_block(payload: dict[str, Any]) -> str:
-    """JSON for the inside of a script element: what could end it, or begin a comment in it, is written as a number."""
+def json_block(payload: dict[str, Any]) -> str:
+    """JSON for a script element: characters that could end it or start a comment are escaped."""
     text = json.dumps(payload, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -1,4 +1,4 @@
-"""The logit lens as the page shows it: after each block the likeliest tokens, had the model stopped there."""
+"""The page's logit lens: the likeliest tokens after each block."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import torch
 
 from headway.errors import ConfigError
 from headway.inspection.logit_lens import logit_lens
-from headway.inspection.page.record import Recording
-from headway.inspection.page.tensors import Tensors
+from headway.inspection.page.record import ForwardRecord
+from headway.inspection.page.tensors import PageTensors
 
 TOP = 3
 
 
-def lens_entry(recording: Recording, name: Callable[[int], str], tensors: Tensors) -> dict[str, Any] | None:
-    """The likeliest at each place by block, or None for a model whose blocks cannot be read so."""
+def lens_entry(recording: ForwardRecord, name: Callable[[int], str], tensors: PageTensors) -> dict[str, Any] | None:
+    """The likeliest tokens at each position by block, or None for a model without a logit lens."""
     try:
-        found = logit_lens(recording.model, recording.seen)
+        found = logit_lens(recording.model, recording.captured)
     except ConfigError:
         return None
     logits_LTV = torch.stack([value[0] if value.ndim == 3 else value for value in found.values()]).float()

@@ -1,64 +1,30 @@
-"""Which tokens lie near each other: in an embedding table, or by what an encoder makes of each."""
+"""Nearest neighbours of the page's tokens: in an embedding table, or among an encoder's vectors of single words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
-from headway.data.tokenizers import Tokenizer
 from headway.inspection.neighbours import nearest
+from headway.tasks.explanation import EmbeddingTable, EncodedWords
 
 COUNT = 6
-DIFFERENT = 200  # tokens of a text that are looked up
-WORDS = 6000  # of a vocabulary, among which an encoder's neighbours are sought: a few seconds
-LETTERS = 4  # of the shortest of them
-Embed = Callable[[Sequence[str]], Tensor]  # texts -> (N, D)
+MAX_TOKENS = 200  # distinct tokens of a text whose neighbours are kept
+MAX_WORDS = 6000  # of the vocabulary, among which an encoder's neighbours are searched: a few seconds
+MIN_LETTERS = 4  # of these words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A text's tokens, and the vectors of all tokens there are."""
-
-    ids: Sequence[int]
-    vectors: Tensor  # (V, D)
-    tokenizer: Tokenizer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
-    """A text's tokens, and the encoder that reads each of them, and each word of the vocabulary, by itself."""
-
-    ids: Sequence[int]
-    embed: Embed
-    tokenizer: Tokenizer
-
-    def lists(self) -> list[list[list[Any]]]:
-        """The nearest whole words of each token that is one."""
-        every = (self.tokenizer.token(index) for index in range(self.tokenizer.size))
-        words = [word for word in every if word.isalpha() and len(word) >= LETTERS][:WORDS]
-        spelt = [self.tokenizer.token(index) for index in self.ids]
-        asked = [word for word in dict.fromkeys(spelt) if word.isalpha()][:DIFFERENT]
-        vectors = self.embed([*asked, *words])
-        found: dict[str, list[list[Any]]] = {}
-        for word, vector in zip(asked, vectors, strict=False):
-            near = nearest(vector, vectors[len(asked) :], words, count=COUNT + 1)
-            found[word] = [[each.word, round(each.cosine, 4)] for each in near if each.word != word][:COUNT]
-        return [found.get(word, []) for word in spelt]
-
-
-def near_entry(tables: Mapping[str, Table | Words]) -> dict[str, Any]:
+def neighbour_entry(tables: Mapping[str, EmbeddingTable | EncodedWords]) -> dict[str, Any]:
     """For each text the nearest tokens of each of its tokens, with their cosines, itself left out."""
     found: dict[str, Any] = {}
     for name, table in tables.items():
-        if isinstance(table, Words):
-            found[name] = table.lists()
+        if isinstance(table, EncodedWords):
+            found[name] = _nearest_words(table)
             continue
-        ids = list(dict.fromkeys(table.ids))[:DIFFERENT]
+        ids = list(dict.fromkeys(table.ids))[:MAX_TOKENS]
         vectors = F.normalize(table.vectors.detach().float(), dim=-1)
         cosines = vectors[ids] @ vectors.mT
         cosines[range(len(ids)), ids] = -torch.inf
@@ -69,3 +35,17 @@ def near_entry(tables: Mapping[str, Table | Words]) -> dict[str, Any]:
         }
         found[name] = [lists.get(index, []) for index in table.ids]
     return found
+
+
+def _nearest_words(encoded: EncodedWords) -> list[list[list[Any]]]:
+    """The nearest whole words of each token that is one."""
+    every = (encoded.tokenizer.token(index) for index in range(encoded.tokenizer.size))
+    words = [word for word in every if word.isalpha() and len(word) >= MIN_LETTERS][:MAX_WORDS]
+    spelt = [encoded.tokenizer.token(index) for index in encoded.ids]
+    asked = [word for word in dict.fromkeys(spelt) if word.isalpha()][:MAX_TOKENS]
+    vectors = encoded.embed([*asked, *words])
+    found: dict[str, list[list[Any]]] = {}
+    for word, vector in zip(asked, vectors, strict=False):
+        near = nearest(vector, vectors[len(asked) :], words, count=COUNT + 1)
+        found[word] = [[each.word, round(each.cosine, 4)] for each in near if each.word != word][:COUNT]
+    return [found.get(word, []) for word in spelt]

@@ -1,35 +1,24 @@
-"""What a model says at the end: for each place its likeliest tokens with their logits, and what the rest add up to."""
+"""The model's output: for each position the likeliest tokens with their logits, and the softmax normaliser."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from headway.inspection.page.tensors import Tensors
+from headway.inspection.page.tensors import PageTensors
+from headway.tasks.explanation import Output
 
 TOP = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """How to read logits (T, V): what each of V is called, whose places the T are, and what really came there."""
-
-    name: Callable[[int], str]
-    label: str
-    sequence: str | None  # None: one row, for the whole input
-    targets: Sequence[int | None]
-
-
-def output_entry(logits_TV: Tensor, output: Output, tensors: Tensors) -> dict[str, Any]:
+def output_entry(logits_TV: Tensor, output: Output, tensors: PageTensors) -> dict[str, Any]:
     """The likeliest tokens at each place, the target's own logit, and log Σ exp over all, so that shares are exact."""
     logits = logits_TV.detach().float().cpu()
     best, ids = logits.topk(min(TOP, logits.shape[-1]))
     wanted = torch.tensor([0 if target is None else target for target in output.targets])
-    told = logits.gather(-1, wanted.unsqueeze(-1)).squeeze(-1)
+    target_logits = logits.gather(-1, wanted.unsqueeze(-1)).squeeze(-1)
     used = {*ids.flatten().tolist(), *(target for target in output.targets if target is not None)}
     return {
         "label": output.label,
@@ -40,6 +29,6 @@ def output_entry(logits_TV: Tensor, output: Output, tensors: Tensors) -> dict[st
         "logits": tensors.full(best),
         "normaliser": tensors.full(logits.logsumexp(-1)),
         "targets": list(output.targets),
-        "target_logits": tensors.full(told),
-        "ranks": (logits > told.unsqueeze(-1)).sum(-1).add(1).tolist(),
+        "target_logits": tensors.full(target_logits),
+        "ranks": (logits > target_logits.unsqueeze(-1)).sum(-1).add(1).tolist(),
     }

@@ -1,4 +1,4 @@
-"""What a forward pass did, kept for the page: every look of every attention, and every stack's stream."""
+"""A forward pass recorded for the page: every attention call, and the residual stream of every stack."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from typing import Any
 from torch import Tensor, nn
 
 from headway.inspection.capture import capture
-from headway.inspection.capture_result import Seen
+from headway.inspection.capture_result import CaptureResult
 from headway.inspection.tap_names import TapPoint, taps
-from headway.nn.attention_record import Look
+from headway.nn.attention_record import AttentionRecord
 from headway.nn.positions import InputPositions
 
 STREAM = ("embedding", "input", "residual", "hidden", "states", "out", "steps", "cost")
 
 
 @dataclass(slots=True)
-class Recording:
-    """A model's looks by the name of their attention, and what passed its other taps; of a batch, the first text."""
+class ForwardRecord:
+    """Attention calls by site, and the values at the other taps; of a batch, the first text."""
 
     model: nn.Module
-    looks: dict[str, list[Look]] = field(default_factory=dict)  # by site; several where a decoder looks step by step
-    points: dict[str, TapPoint] = field(default_factory=dict)
-    taps: dict[str, str] = field(
+    attention: dict[str, list[AttentionRecord]] = field(
         default_factory=dict
-    )  # by site: the name of the attention, which may serve many layers
-    placed: dict[str, Tensor] = field(default_factory=dict)  # by stack: (T, D) with positions joined to the input
-    seen: Seen = field(default_factory=Seen)
+    )  # by site; several where a decoder attends stepwise
+    points: dict[str, TapPoint] = field(default_factory=dict)
+    taps: dict[str, str] = field(default_factory=dict)  # by site: the attention's tap name, which may be a shared one
+    with_positions: dict[str, Tensor] = field(default_factory=dict)  # by stack: (T, D) input with positions added
+    captured: CaptureResult = field(default_factory=CaptureResult)
 
     def value(self, name: str) -> Tensor | None:
-        """What passed a tap, without the batch dimension; None where nothing did."""
-        if not self.seen.passes:
+        """The value at a tap, without the batch dimension; None if there was none."""
+        if not self.captured.passes:
             return None
-        last = self.seen.last
+        last = self.captured.last
         return last[name][0] if name in set(last) else None
 
     def holder(self, stack: str) -> nn.Module:
@@ -43,46 +43,46 @@ class Recording:
         (point,) = (p for p in taps(self.model) if p.kind == "embedding" and p.stack == stack)
         return self.model.get_submodule(point.module)
 
-    def look(self, point: TapPoint, look: Look, use: int) -> None:
-        """Keep a look; a shared block is another layer at each use."""
+    def add(self, point: TapPoint, look: AttentionRecord, use: int) -> None:
+        """Record an attention call; each use of a shared block is a layer."""
         own = point.at(use) if point.shared else point
         self.points[own.site], self.taps[own.site] = own, point.site
-        self.looks.setdefault(own.site, []).append(look)
+        self.attention.setdefault(own.site, []).append(look)
 
 
 @contextmanager
-def recorded(model: nn.Module) -> Iterator[Recording]:
-    """Record what the model does while the context is open; it runs as it always does."""
-    recording, every = Recording(model), taps(model)
+def record_forward(model: nn.Module) -> Iterator[ForwardRecord]:
+    """Record what the model computes while the context is open, without changing it."""
+    recording, every = ForwardRecord(model), taps(model)
     kinds = sorted({point.kind for point in every} & set(STREAM))
     with ExitStack() as stack:
         for point in every:
-            if point.where == "look" and point.kind == "q":
-                _watch(recording, point, stack)
+            if point.where == "attention" and point.kind == "q":
+                _observe_attention(recording, point, stack)
             if point.kind == "embedding":
-                _positions(recording, point, stack)
+                _observe_positions(recording, point, stack)
         if kinds:
-            recording.seen = stack.enter_context(capture(model, what=kinds))
+            recording.captured = stack.enter_context(capture(model, what=kinds))
         yield recording
 
 
-def _watch(recording: Recording, point: TapPoint, stack: ExitStack) -> None:
+def _observe_attention(recording: ForwardRecord, point: TapPoint, stack: ExitStack) -> None:
     module: Any = recording.model.get_submodule(point.module)
     uses = iter(range(1 << 30))
 
-    def watch(look: Look) -> None:
-        recording.look(point, look, next(uses))
+    def observe(look: AttentionRecord) -> None:
+        recording.add(point, look, next(uses))
 
-    module.watch = watch
-    stack.callback(setattr, module, "watch", None)
+    module.on_attention = observe
+    stack.callback(setattr, module, "on_attention", None)
 
 
-def _positions(recording: Recording, point: TapPoint, stack: ExitStack) -> None:
+def _observe_positions(recording: ForwardRecord, point: TapPoint, stack: ExitStack) -> None:
     joined = getattr(recording.model.get_submodule(point.module), "input_positions", None)
     if not isinstance(joined, InputPositions):
         return
 
-    def passed(_module: nn.Module, _given: object, out: Tensor) -> None:
-        recording.placed[point.stack] = out[0].detach()
+    def on_output(_module: nn.Module, _inputs: object, out: Tensor) -> None:
+        recording.with_positions[point.stack] = out[0].detach()
 
-    stack.callback(joined.register_forward_hook(passed).remove)
+    stack.callback(joined.register_forward_hook(on_output).remove)

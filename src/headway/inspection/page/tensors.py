@@ -1,7 +1,7 @@
 """Tensors of a page: base64 of little-endian numbers.
 
-In 32 bits as floats; in 16 or 8 bits as whole numbers with a scale a row, which for vectors is finer than 16-bit floats
-are (a trained model's weights would be off by a thousandth with those); a truth value in one bit.
+float32, or int16 and int8 with a scale per row, which for vectors is more exact than float16 (with float16 the weights
+of a trained model would be off by a thousandth); booleans take one bit.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from torch import Tensor
 Precision = Literal["float32", "int16"]
 
 
-class Tensors:
-    """What a page keeps, each tensor once: equal ones share a name. `precision` is that of what is computed with."""
+class PageTensors:
+    """The tensors of a page, equal ones stored once. `precision` is that of tensors the page computes with."""
 
     def __init__(self, precision: Precision) -> None:
         self.precision = precision
-        self.kept: dict[str, dict[str, Any]] = {}
+        self.entries: dict[str, dict[str, Any]] = {}
         self._names: dict[bytes, str] = {}
 
     @property
-    def bytes(self) -> int:
-        """Of one number that is computed with."""
+    def item_size(self) -> int:
+        """Bytes of one element of a tensor the page computes with."""
         return 4 if self.precision == "float32" else 2
 
     def exact(self, tensor: Tensor) -> str:
-        """The name of a tensor the page computes with."""
+        """Store a tensor the page computes with; returns its name."""
         return self.full(tensor) if self.precision == "float32" else self._scaled("int16", tensor)
 
     def full(self, tensor: Tensor) -> str:
-        """The name of a small tensor in 32 bits whatever the page's precision: logits, scores."""
+        """Store a small tensor (logits, scores) in float32 whatever the page's precision."""
         return self._keep("float32", _array(tensor).astype("<f4"))
 
     def levels(self, tensor: Tensor) -> str:
-        """The name of a tensor (…, D) that is only looked at: 8 bits."""
+        """Store a tensor (…, D) that is only displayed, in int8."""
         return self._scaled("int8", tensor)
 
     def _scaled(self, kind: Literal["int16", "int8"], tensor: Tensor) -> str:
-        """Whole numbers, and for each of the last rows what they are multiplied by."""
+        """Store integers with a scale for each row of the last dimension."""
         values, most = _array(tensor), np.iinfo(kind).max
         scales = np.abs(values).max(-1, keepdims=True, initial=0).astype(np.float32)
         whole = np.rint(values * (most / np.maximum(scales, np.float32(1e-30)))).astype(
@@ -54,11 +54,11 @@ class Tensors:
         return self._keep(kind, whole, (scales / np.float32(most)).astype("<f4"))
 
     def octets(self, tensor: Tensor) -> str:
-        """The name of a tensor of whole numbers from 0 to 255."""
+        """Store a tensor of integers from 0 to 255."""
         return self._keep("uint8", tensor.cpu().numpy().astype(np.uint8))
 
     def bits(self, tensor: Tensor) -> str:
-        """The name of a tensor of truth values."""
+        """Store a tensor of booleans."""
         values = tensor.cpu().numpy().astype(bool)
         return self._keep("bit", np.packbits(values, bitorder="little"), shape=values.shape)
 
@@ -69,18 +69,15 @@ class Tensors:
         raw, scale = data.tobytes(), b"" if scales is None else scales.tobytes()
         digest = hashlib.blake2b(repr((kind, shape)).encode() + raw + scale).digest()
         if digest not in self._names:
-            name = f"t{len(self.kept)}"
+            name = f"t{len(self.entries)}"
             self._names[digest] = name
             entry = {"type": kind, "shape": list(shape), "data": base64.b64encode(raw).decode()}
-            self.kept[name] = entry if scales is None else {**entry, "scales": base64.b64encode(scale).decode()}
+            self.entries[name] = entry if scales is None else {**entry, "scales": base64.b64encode(scale).decode()}
         return self._names[digest]
 
 
-def fitting(costs: Sequence[int], room: int) -> list[int]:
-    """Which of several things of these costs are kept where not all fit: as many as do, evenly spread.
-
-    The last is always one of them.
-    """
+def indices_that_fit(costs: Sequence[int], room: int) -> list[int]:
+    """Indices of as many items of these costs as fit, evenly spread; the last is always one of them."""
     for count in range(len(costs), 1, -1):
         chosen = sorted({round(n * (len(costs) - 1) / (count - 1)) for n in range(count)})
         if sum(costs[n] for n in chosen) <= room:

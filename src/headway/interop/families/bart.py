@@ -1,4 +1,4 @@
-"""BART: an encoder-decoder with learned positions, whose table has two rows in front that no token reaches."""
+"""BART: an encoder-decoder with learned positions, whose table begins with two rows that no token reaches."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from headway.interop.config_json import ConfigFields, expect
 from headway.interop.families import seq2seq
-from headway.interop.family import Family, Imported, Part, Shape, Tokens
-from headway.interop.fields import Fields, expect
-from headway.models import EncoderDecoderConfig, ModelConfig
+from headway.interop.family import Family, GenerationTokens, Imported, Shape, WeightMapping
+from headway.models import EncoderDecoderConfig
 from headway.nn.positions import Learned
 
 OFFSET = 2  # rows of the position table before position 0
@@ -17,7 +17,7 @@ OFFSET = 2  # rows of the position table before position 0
 
 def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     """BART's config.json as an encoder-decoder."""
-    fields = Fields(config)
+    fields = ConfigFields(config)
     fields.only(
         normalize_before=False, normalize_embedding=True, add_final_layer_norm=False, static_position_embeddings=False
     )
@@ -36,9 +36,8 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     return Imported(model=model, task=seq2seq.read_task(fields, model.context), tokens=tokens)
 
 
-def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
+def write(model: EncoderDecoderConfig, tokens: GenerationTokens) -> dict[str, Any]:
     """BART's config.json for an encoder-decoder with BART's parts."""
-    assert isinstance(model, EncoderDecoderConfig)
     one = model.vocab if model.source_vocab is None else model.source_vocab
     expect(
         "BART",
@@ -46,34 +45,37 @@ def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
         input_norm=(model.input_norm, True),
         source_vocab=(one, model.vocab),
     )
-    if model.source_vocab is not None:  # theirs ties all or nothing
+    if model.source_vocab is not None:  # BART ties all matrices or none
         expect("BART", tied=(model.tied, False))
     return {"architectures": ["BartForConditionalGeneration"], "vocab_size": model.vocab} | seq2seq.write_sizes(
         "BART", model, tokens
     )
 
 
-def parts(model: ModelConfig) -> list[Part]:
-    """Every tensor of the model; theirs has a shared matrix even where nothing is tied to it."""
+def mappings(model: EncoderDecoderConfig) -> list[WeightMapping]:
+    """The weights; BART files have a shared matrix even if nothing is tied to it."""
     found = []
-    for part in seq2seq.parts(model):
-        if part.ours.endswith("input_positions.table"):
-            part = replace(part, leading=OFFSET)
-        elif f"{seq2seq.ENCODER}.weight" in part.theirs:
-            theirs = (*part.theirs, "model.shared.weight")
-            part = replace(part, theirs=theirs, rows=part.rows[:1] * len(theirs), repeated=True)
-        found.append(part)
+    for mapping in seq2seq.mappings(model):
+        if mapping.name.endswith("input_positions.table"):
+            mapping = replace(mapping, unused_rows=OFFSET)
+        elif f"{seq2seq.ENCODER}.weight" in mapping.hf_names:
+            names = (*mapping.hf_names, "model.shared.weight")
+            mapping = replace(mapping, hf_names=names, rows=mapping.rows[:1] * len(names), duplicated=True)
+        found.append(mapping)
     return found
 
 
 BART = Family(
     name="bart",
+    configs=(EncoderDecoderConfig,),
+    exports=lambda model: isinstance(model.position, Learned),
+    generates=True,
     architectures=("BartForConditionalGeneration", "BartModel"),
     read=read,
     write=write,
-    parts=parts,
+    mappings=mappings,
     canonical=seq2seq.canonical,
     ignored=lambda name: name == "model.shared.weight",
     copies=seq2seq.copies,
-    full=seq2seq.full,
+    with_all_biases=seq2seq.with_all_biases,
 )

@@ -1,4 +1,4 @@
-"""BERT (FACTS §13): post-norm, learned positions, two segments; alone, or with its pretraining heads."""
+"""BERT (Devlin et al. 2019): post-norm, learned positions, two segments; alone, or with its pretraining heads."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from headway.errors import BadModelError, ConfigError
-from headway.interop.family import Family, Imported, Names, Part, Shape, Tokens, parts_of
-from headway.interop.fields import ACTIVATIONS, FILE, Fields, expect, written_activation
-from headway.models import BertConfig, BertPretrainingConfig, ModelConfig
+from headway.interop.config_json import ACTIVATIONS, FILE, ConfigFields, expect, written_activation
+from headway.interop.family import Family, GenerationTokens, Imported, Names, Shape, WeightMapping, map_weights
+from headway.models import BertConfig, BertPretrainingConfig
 from headway.nn.norms import LayerNorm
-from headway.nn.positions import EncoderPosition, Learned
-from headway.tasks.masked_lm.training import Masked
+from headway.nn.positions import EncoderPosition, Learned, Rotary
+from headway.tasks.masked_lm.config import Masked
 
+AnyBert = BertConfig | BertPretrainingConfig
 _LAYER = "encoder.layer.{i}."
 ENCODER: Names = {
     "embedding": ("embeddings.word_embeddings",),
@@ -39,12 +40,14 @@ OLDER = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bia
 
 
 def with_heads(prefix: str) -> Names:
-    """The encoder under their prefix and, beside it, the heads."""
+    """The names of an encoder under a prefix, and of its heads."""
     encoder = {f"bert.{ours}": tuple(f"{prefix}{name}" for name in theirs) for ours, theirs in ENCODER.items()}
     return encoder | dict(HEADS)
 
 
-def read_encoder(fields: Fields, *, vocab: int, context: int, position: EncoderPosition, pooler: bool) -> BertConfig:
+def read_encoder(
+    fields: ConfigFields, *, vocab: int, context: int, position: EncoderPosition, pooler: bool
+) -> BertConfig:
     """The encoder that BERT's and RoFormer's config.json describe alike; `vocab` and `context` are the defaults."""
     fields.only(is_decoder=False, add_cross_attention=False, chunk_size_feed_forward=0)
     width = fields.size("hidden_size", 768)
@@ -66,7 +69,7 @@ def read_encoder(fields: Fields, *, vocab: int, context: int, position: EncoderP
 
 def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     """BERT's config.json as an encoder, with the heads whose tensors are there."""
-    fields = Fields(config)
+    fields = ConfigFields(config)
     fields.only(position_embedding_type="absolute")
     names = {spelled(name, "bert.") for name in shapes}
     pooler, follows = "bert.pooler.dense.weight" in names, "cls.seq_relationship.weight" in names
@@ -74,18 +77,18 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     return imported(fields, encoder, names, follows=follows)
 
 
-def imported(fields: Fields, encoder: BertConfig, names: set[str], *, follows: bool) -> Imported:
+def imported(fields: ConfigFields, encoder: BertConfig, names: set[str], *, follows: bool) -> Imported:
     """The encoder alone, or with the heads that are there."""
-    tokens = Tokens(pad=fields.id("pad_token_id", 0, encoder.vocab))
+    tokens = GenerationTokens(pad=fields.id("pad_token_id", 0, encoder.vocab))
     if "cls.predictions.transform.dense.weight" not in names:
         if follows:
             raise BadModelError(f"{FILE}: a next-sentence head without a masked-token head has no equivalent here")
-        return Imported(model=encoder, task=None, tokens=tokens)
+        return Imported(model=encoder, task=None, tokens=tokens, encoder=True)
     model = BertPretrainingConfig(bert=encoder, follows=follows, tied=fields.flag("tie_word_embeddings", True))
-    return Imported(model=model, task=Masked(length=min(encoder.context, 128)), tokens=tokens)
+    return Imported(model=model, task=Masked(length=min(encoder.context, 128)), tokens=tokens, encoder=True)
 
 
-def write_encoder(family: str, model: BertConfig, tokens: Tokens) -> dict[str, Any]:
+def write_encoder(family: str, model: BertConfig, tokens: GenerationTokens) -> dict[str, Any]:
     """What BERT's and RoFormer's config.json have in common."""
     if not isinstance(model.norm, LayerNorm):
         raise ConfigError(f"{family} has no equivalent of norm={model.norm!r}, only of LayerNorm")
@@ -106,14 +109,12 @@ def write_encoder(family: str, model: BertConfig, tokens: Tokens) -> dict[str, A
     }
 
 
-def encoder_of(model: ModelConfig) -> BertConfig:
+def encoder_of(model: AnyBert) -> BertConfig:
     """The encoder of a model with or without heads."""
-    encoder = model.bert if isinstance(model, BertPretrainingConfig) else model
-    assert isinstance(encoder, BertConfig)
-    return encoder
+    return model.bert if isinstance(model, BertPretrainingConfig) else model
 
 
-def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
+def write(model: AnyBert, tokens: GenerationTokens) -> dict[str, Any]:
     """BERT's config.json."""
     encoder = encoder_of(model)
     expect("BERT", position=(encoder.position, Learned()))
@@ -124,20 +125,20 @@ def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
     return {"architectures": [kind], **written, "tie_word_embeddings": model.tied}
 
 
-def parts(model: ModelConfig) -> list[Part]:
-    """Every tensor of the model; a pooler that no head reads has no place in their BertForMaskedLM."""
-    return parts_under("bert.", model, left_out(model))
+def mappings(model: AnyBert) -> list[WeightMapping]:
+    """The weights; BertForMaskedLM has no place for a pooler that no head reads."""
+    return mappings_under("bert.", model, left_out(model))
 
 
-def parts_under(prefix: str, model: ModelConfig, left_out: tuple[str, ...]) -> list[Part]:
-    """The parts of an encoder, under a prefix if it has heads. The token head's bias has two names there."""
+def mappings_under(prefix: str, model: AnyBert, left_out: tuple[str, ...]) -> list[WeightMapping]:
+    """The weights of an encoder, under a prefix if it has heads; the token head's bias has two names in the file."""
     names = with_heads(prefix) if isinstance(model, BertPretrainingConfig) else ENCODER
-    found = parts_of(model, names, left_out=left_out)
-    return [replace(part, repeated=part.ours == "token_head.bias") for part in found]
+    found = map_weights(model, names, left_out=left_out)
+    return [replace(mapping, duplicated=mapping.name == "token_head.bias") for mapping in found]
 
 
-def left_out(model: ModelConfig) -> tuple[str, ...]:
-    """A pooler beside the masked-token head alone."""
+def left_out(model: AnyBert) -> tuple[str, ...]:
+    """The pooler, where the masked-token head is the only one."""
     return ("bert.pooler.",) if isinstance(model, BertPretrainingConfig) and not model.follows else ()
 
 
@@ -148,45 +149,47 @@ def spelled(name: str, prefix: str) -> str:
     return name if name.startswith((prefix, "cls.")) else prefix + name
 
 
-def canonical(name: str, model: ModelConfig) -> str:
+def canonical(name: str, model: AnyBert) -> str:
     """Today's spelling; an encoder alone has no prefix."""
     full_name = spelled(name, "bert.")
     return full_name if isinstance(model, BertPretrainingConfig) else full_name.removeprefix("bert.")
 
 
 def ignored(name: str) -> bool:
-    """The numbers from 0 on."""
+    """Position ids."""
     return name.endswith("embeddings.position_ids")
 
 
-def copies(model: ModelConfig) -> dict[str, str]:
-    """The token head's matrix may be there a second time."""
+def copies(model: AnyBert) -> dict[str, str]:
+    """The file may hold the token head's tied matrix twice."""
     return head_copies(model, "bert.")
 
 
-def head_copies(model: ModelConfig, prefix: str) -> dict[str, str]:
+def head_copies(model: AnyBert, prefix: str) -> dict[str, str]:
     """The copies of a tied masked-token head over an encoder under a prefix."""
     tied = isinstance(model, BertPretrainingConfig) and model.tied
     return {"cls.predictions.decoder.weight": f"{prefix}embeddings.word_embeddings.weight"} if tied else {}
 
 
-def full(model: ModelConfig) -> ModelConfig:
-    """Their norms always shift."""
+def with_all_biases(model: AnyBert) -> AnyBert:
+    """Hugging Face's norms always have a bias."""
     encoder = encoder_of(model)
     assert isinstance(encoder.norm, LayerNorm)
     shifted = replace(encoder, norm=replace(encoder.norm, bias=True))
     return replace(model, bert=shifted) if isinstance(model, BertPretrainingConfig) else shifted
 
 
-BERT = Family(
+BERT: Family[AnyBert] = Family(
     name="bert",
+    configs=(BertConfig, BertPretrainingConfig),
+    exports=lambda model: not isinstance(encoder_of(model).position, Rotary),
     architectures=("BertModel", "BertForPreTraining", "BertForMaskedLM"),
     read=read,
     write=write,
-    parts=parts,
+    mappings=mappings,
     canonical=canonical,
     ignored=ignored,
     copies=copies,
-    full=full,
+    with_all_biases=with_all_biases,
     left_out=left_out,
 )

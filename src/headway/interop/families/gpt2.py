@@ -1,4 +1,4 @@
-"""GPT-2 (FACTS §12): pre-norm, learned positions, Conv1D matrices kept as (in, out)."""
+"""GPT-2 (Radford et al. 2019): pre-norm, learned positions, Conv1D matrices stored as (in, out)."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from headway.errors import ConfigError
-from headway.interop.family import Family, Imported, Names, Part, Shape, Tokens, parts_of
-from headway.interop.fields import ACTIVATIONS, Fields, expect, written_activation
-from headway.models import GptConfig, ModelConfig
+from headway.interop.config_json import ACTIVATIONS, ConfigFields, expect, written_activation
+from headway.interop.family import Family, GenerationTokens, Imported, Names, Shape, WeightMapping, map_weights
+from headway.models import GptConfig
 from headway.nn.norms import LayerNorm
-from headway.nn.positions import Learned
-from headway.tasks.language_modelling.training import Language
+from headway.nn.positions import Learned, Rotary
+from headway.tasks.language_modelling.config import Language
 
 NAMES: Names = {
     "embedding": ("transformer.wte",),
@@ -30,7 +30,7 @@ NAMES: Names = {
 
 def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     """GPT-2's config.json as a decoder-only model."""
-    fields = Fields(config)
+    fields = ConfigFields(config)
     fields.only(
         scale_attn_weights=True,
         scale_attn_by_inverse_layer_idx=False,
@@ -56,13 +56,12 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     return Imported(
         model=model,
         task=Language(context=context),
-        tokens=Tokens(start=start, stop=stop, pad=fields.id("pad_token_id", None, vocab)),
+        tokens=GenerationTokens(start=start, stop=stop, pad=fields.id("pad_token_id", None, vocab)),
     )
 
 
-def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
+def write(model: GptConfig, tokens: GenerationTokens) -> dict[str, Any]:
     """GPT-2's config.json for a decoder-only model with GPT-2's parts."""
-    assert isinstance(model, GptConfig)
     if not isinstance(model.norm, LayerNorm):
         raise ConfigError(f"GPT-2 has no equivalent of norm={model.norm!r}, only of LayerNorm")
     expect(
@@ -88,17 +87,17 @@ def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
         "initializer_range": model.init_std,
         "tie_word_embeddings": model.tied,
         "bos_token_id": tokens.start,
-        "eos_token_id": tokens.written_stop,
+        "eos_token_id": tokens.eos_token_id,
         "pad_token_id": tokens.pad,
     }
 
 
-def parts(model: ModelConfig) -> list[Part]:
-    """Every tensor of the model; Conv1D keeps (in, out)."""
-    return parts_of(model, NAMES, turned=lambda name: ".c_" in name)
+def mappings(model: GptConfig) -> list[WeightMapping]:
+    """The weights; Conv1D stores (in, out)."""
+    return map_weights(model, NAMES, transposed=lambda name: ".c_" in name)
 
 
-def canonical(name: str, model: ModelConfig) -> str:
+def canonical(name: str, model: GptConfig) -> str:
     """The released files leave `transformer.` out."""
     return name if name.startswith(("transformer.", "lm_head.")) else f"transformer.{name}"
 
@@ -108,27 +107,28 @@ def ignored(name: str) -> bool:
     return name.endswith((".attn.bias", ".attn.masked_bias"))
 
 
-def copies(model: ModelConfig) -> dict[str, str]:
-    """A tied head may be there a second time."""
-    assert isinstance(model, GptConfig)
+def copies(model: GptConfig) -> dict[str, str]:
+    """The file may hold the tied matrix a second time, as the head."""
     return {"lm_head.weight": "transformer.wte.weight"} if model.tied else {}
 
 
-def full(model: ModelConfig) -> ModelConfig:
+def with_all_biases(model: GptConfig) -> GptConfig:
     """GPT-2 has a bias everywhere but in its head."""
-    assert isinstance(model, GptConfig)
     assert isinstance(model.norm, LayerNorm)
     return replace(model, bias=True, norm=replace(model.norm, bias=True))
 
 
 GPT2 = Family(
     name="gpt2",
+    configs=(GptConfig,),
+    exports=lambda model: not isinstance(model.position, Rotary),
+    generates=True,
     architectures=("GPT2LMHeadModel", "GPT2Model"),
     read=read,
     write=write,
-    parts=parts,
+    mappings=mappings,
     canonical=canonical,
     ignored=ignored,
     copies=copies,
-    full=full,
+    with_all_biases=with_all_biases,
 )

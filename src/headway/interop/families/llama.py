@@ -1,4 +1,4 @@
-"""Llama: pre-norm with RMSNorm, rotary positions in halves, a gated network, grouped keys and values."""
+"""Llama (Touvron et al. 2023): pre-norm with RMSNorm, rotary positions, SwiGLU, grouped keys and values."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from headway.errors import BadModelError, ConfigError
-from headway.interop.family import Family, Imported, Names, Part, Shape, Tokens, parts_of
-from headway.interop.fields import FILE, Fields, expect
-from headway.models import GptConfig, ModelConfig
+from headway.interop.config_json import FILE, ConfigFields, expect
+from headway.interop.family import Family, GenerationTokens, Imported, Names, Shape, WeightMapping, map_weights
+from headway.models import GptConfig
 from headway.nn.norms import RMSNorm
 from headway.nn.positions import Rotary
-from headway.tasks.language_modelling.training import Language
+from headway.tasks.language_modelling.config import Language
 
 NAMES: Names = {
     "embedding": ("model.embed_tokens",),
@@ -33,7 +33,7 @@ BASE = 10000.0
 
 def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     """Llama's config.json as a decoder-only model."""
-    fields = Fields(config)
+    fields = ConfigFields(config)
     fields.only(hidden_act="silu", pretraining_tp=1)
     bias = fields.flag("attention_bias", False)
     if fields.flag("mlp_bias", False) != bias:
@@ -59,7 +59,7 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
         bias=bias,
         tied=fields.flag("tie_word_embeddings", False),
     )
-    tokens = Tokens(
+    tokens = GenerationTokens(
         start=fields.id("bos_token_id", 1, vocab),
         stop=fields.ids("eos_token_id", 2, vocab),
         pad=fields.id("pad_token_id", None, vocab),
@@ -67,8 +67,8 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     return Imported(model=model, task=Language(context=context), tokens=tokens)
 
 
-def _rotary_base(fields: Fields) -> float:
-    """The base of the angles, from where older or newer files keep it; stretched angles are refused by name."""
+def _rotary_base(fields: ConfigFields) -> float:
+    """The base of the angles, from where older or newer files keep it; scaled angles are not supported."""
     for name in ("rope_scaling", "rope_parameters"):
         given = fields.config.get(name)
         if given is None:
@@ -79,13 +79,12 @@ def _rotary_base(fields: Fields) -> float:
         if kind != "default" or given.get("partial_rotary_factor", 1.0) != 1.0:
             raise BadModelError(f"{FILE}: {name}={dict(given)!r} has no equivalent here, only rope_type 'default'")
         if "rope_theta" in given:
-            return Fields(given).number("rope_theta", BASE, above=0)
+            return ConfigFields(given).number("rope_theta", BASE, above=0)
     return fields.number("rope_theta", BASE, above=0)
 
 
-def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
+def write(model: GptConfig, tokens: GenerationTokens) -> dict[str, Any]:
     """Llama's config.json for a decoder-only model with Llama's parts."""
-    assert isinstance(model, GptConfig)
     if not isinstance(model.position, Rotary):
         raise ConfigError(f"Llama has no equivalent of position={model.position!r}, only of Rotary")
     if not isinstance(model.norm, RMSNorm):
@@ -112,51 +111,52 @@ def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
         "attention_dropout": model.dropout,
         "tie_word_embeddings": model.tied,
         "bos_token_id": tokens.start,
-        "eos_token_id": tokens.written_stop,
+        "eos_token_id": tokens.eos_token_id,
         "pad_token_id": tokens.pad,
     }
 
 
-def parts(model: ModelConfig) -> list[Part]:
-    """Every tensor of the model; angles that turn neighbours have their queries and keys reordered into halves."""
-    assert isinstance(model, GptConfig)
-    found = parts_of(model, NAMES)
+def mappings(model: GptConfig) -> list[WeightMapping]:
+    """The weights; queries and keys of interleaved rotary positions are reordered into halves."""
+    found = map_weights(model, NAMES)
     if not isinstance(model.position, Rotary) or model.position.layout == "halves":
         return found
     order = _halves(model)
-    return [replace(part, row_order=order) if ".attention.qkv." in part.ours else part for part in found]
+    return [replace(mapping, row_order=order) if ".attention.qkv." in mapping.name else mapping for mapping in found]
 
 
 def _halves(model: GptConfig) -> Tensor:
-    """Which row of our queries, keys and values, turned by neighbours, is the n-th of theirs, turned by halves."""
+    """Which row of headway's interleaved queries, keys and values is the n-th of the file's, which are in halves."""
     width, groups = model.width // model.heads, model.kv_heads or model.heads
     within = torch.cat([torch.arange(0, width, 2), torch.arange(1, width, 2)])
-    turned = (torch.arange(model.heads + groups)[:, None] * width + within).flatten()
-    return torch.cat([turned, torch.arange(len(turned), len(turned) + groups * width)])
+    rotated = (torch.arange(model.heads + groups)[:, None] * width + within).flatten()
+    return torch.cat([rotated, torch.arange(len(rotated), len(rotated) + groups * width)])
 
 
-def canonical(name: str, model: ModelConfig) -> str:
+def canonical(name: str, model: GptConfig) -> str:
     """A file of the model without its head leaves `model.` out."""
     return name if name.startswith(("model.", "lm_head.")) else f"model.{name}"
 
 
 def ignored(name: str) -> bool:
-    """Rates of rotation in older files."""
+    """Rotary frequencies, which older files store."""
     return name.endswith(".rotary_emb.inv_freq")
 
 
-def copies(model: ModelConfig) -> dict[str, str]:
-    """A tied head may be there a second time."""
-    assert isinstance(model, GptConfig)
+def copies(model: GptConfig) -> dict[str, str]:
+    """The file may hold the tied matrix a second time, as the head."""
     return {"lm_head.weight": "model.embed_tokens.weight"} if model.tied else {}
 
 
 LLAMA = Family(
     name="llama",
+    configs=(GptConfig,),
+    exports=lambda model: isinstance(model.position, Rotary),
+    generates=True,
     architectures=("LlamaForCausalLM", "LlamaModel"),
     read=read,
     write=write,
-    parts=parts,
+    mappings=mappings,
     canonical=canonical,
     ignored=ignored,
     copies=copies,

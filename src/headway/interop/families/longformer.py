@@ -1,4 +1,4 @@
-"""Longformer (FACTS §17): BERT's encoder with windows and global projections, RoBERTa's head and position offset."""
+"""Longformer (Beltagy et al. 2020): BERT's encoder with windows and global projections, RoBERTa's head and offset."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from headway.errors import BadModelError, ConfigError
+from headway.interop.config_json import ACTIVATIONS, FILE, ConfigFields, expect, written_activation
 from headway.interop.families.bert import ENCODER, spelled
-from headway.interop.family import Family, Imported, Names, Part, Shape, Tokens, parts_of
-from headway.interop.fields import ACTIVATIONS, FILE, Fields, expect, written_activation
-from headway.models import LongformerConfig, LongformerMaskedConfig, ModelConfig
+from headway.interop.family import Family, GenerationTokens, Imported, Names, Shape, WeightMapping, map_weights
+from headway.models import LongformerConfig, LongformerMaskedConfig
 from headway.nn.longformer_attention import Windows
 from headway.nn.norms import LayerNorm
 
+AnyLongformer = LongformerConfig | LongformerMaskedConfig
 PREFIX = "longformer."
-UNUSED = 2  # rows of their position table before position 0: the padding id, plus one
+UNUSED = 2  # rows of the file's position table before position 0: the padding id, plus one
 PAD = 1
 _SELF = "encoder.layer.{i}.attention.self."
 NAMES: Names = {
@@ -35,7 +36,7 @@ MASKED: Names = {
 
 def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     """Longformer's config.json as an encoder, with its masked-token head if that is there."""
-    fields = Fields(config)
+    fields = ConfigFields(config)
     fields.only(is_decoder=False, add_cross_attention=False, position_embedding_type="absolute", pad_token_id=PAD)
     width, layers = fields.size("hidden_size", 768), fields.layers("num_hidden_layers", 12)
     names = {spelled(name, PREFIX) for name in shapes if not name.startswith("lm_head.")} | set(shapes)
@@ -58,13 +59,14 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
             f"{FILE}: max_position_embeddings={encoder.context + UNUSED}, expected {UNUSED + 1} or more"
         )
     if "lm_head.dense.weight" not in names:
-        return Imported(model=encoder, task=None, tokens=Tokens(pad=PAD))
-    fields.only(tie_word_embeddings=True, hidden_act="gelu")  # that head's activation is fixed there
-    return Imported(model=LongformerMaskedConfig(longformer=encoder), task=None, tokens=Tokens(pad=PAD))
+        return Imported(model=encoder, task=None, tokens=GenerationTokens(pad=PAD), encoder=True)
+    fields.only(tie_word_embeddings=True, hidden_act="gelu")  # transformers fixes that head's activation
+    model = LongformerMaskedConfig(longformer=encoder)
+    return Imported(model=model, task=None, tokens=GenerationTokens(pad=PAD), encoder=True)
 
 
 def _windows(config: Mapping[str, Any], layers: int) -> Windows:
-    """How far each layer sees on each side; theirs counts both."""
+    """The radius of each layer's window; attention_window counts both sides."""
     given = config.get("attention_window", 512)
     values = given if isinstance(given, list) else [given] * layers
     if len(values) != layers or any(type(value) is not int or value < 2 or value % 2 for value in values):
@@ -73,14 +75,12 @@ def _windows(config: Mapping[str, Any], layers: int) -> Windows:
     return Windows(radius=radii[0] if len(set(radii)) == 1 else radii)
 
 
-def encoder_of(model: ModelConfig) -> LongformerConfig:
+def encoder_of(model: AnyLongformer) -> LongformerConfig:
     """The encoder of a model with or without its head."""
-    encoder = model.longformer if isinstance(model, LongformerMaskedConfig) else model
-    assert isinstance(encoder, LongformerConfig)
-    return encoder
+    return model.longformer if isinstance(model, LongformerMaskedConfig) else model
 
 
-def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
+def write(model: AnyLongformer, tokens: GenerationTokens) -> dict[str, Any]:
     """Longformer's config.json."""
     encoder, masked = encoder_of(model), isinstance(model, LongformerMaskedConfig)
     windows = encoder.windows
@@ -114,22 +114,22 @@ def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
     }
 
 
-def parts(model: ModelConfig) -> list[Part]:
-    """Every tensor of the model; a pooler beside the masked-token head has no place there."""
+def mappings(model: AnyLongformer) -> list[WeightMapping]:
+    """The weights; LongformerForMaskedLM has no pooler."""
     names = MASKED if isinstance(model, LongformerMaskedConfig) else NAMES
     found = []
-    for part in parts_of(model, names, left_out=left_out(model)):
-        leading = UNUSED if part.ours.endswith("input_positions.table") else 0
-        found.append(replace(part, leading=leading, repeated=part.ours == "token_head.bias"))
+    for mapping in map_weights(model, names, left_out=left_out(model)):
+        unused = UNUSED if mapping.name.endswith("input_positions.table") else 0
+        found.append(replace(mapping, unused_rows=unused, duplicated=mapping.name == "token_head.bias"))
     return found
 
 
-def left_out(model: ModelConfig) -> tuple[str, ...]:
+def left_out(model: AnyLongformer) -> tuple[str, ...]:
     """A pooler that no head reads."""
     return ("longformer.pooler.",) if isinstance(model, LongformerMaskedConfig) else ()
 
 
-def canonical(name: str, model: ModelConfig) -> str:
+def canonical(name: str, model: AnyLongformer) -> str:
     """Today's spelling; an encoder alone has no prefix."""
     if name.startswith("lm_head."):
         return name
@@ -138,32 +138,33 @@ def canonical(name: str, model: ModelConfig) -> str:
 
 
 def ignored(name: str) -> bool:
-    """The numbers from 0 on."""
+    """Position ids."""
     return name.endswith("embeddings.position_ids")
 
 
-def copies(model: ModelConfig) -> dict[str, str]:
-    """The tied head's matrix may be there a second time."""
+def copies(model: AnyLongformer) -> dict[str, str]:
+    """The file may hold the token head's tied matrix twice."""
     tied = isinstance(model, LongformerMaskedConfig)
     return {"lm_head.decoder.weight": f"{PREFIX}embeddings.word_embeddings.weight"} if tied else {}
 
 
-def full(model: ModelConfig) -> ModelConfig:
-    """Their norms always shift."""
+def with_all_biases(model: AnyLongformer) -> AnyLongformer:
+    """Hugging Face's norms always have a bias."""
     encoder = encoder_of(model)
     shifted = replace(encoder, norm=replace(encoder.norm, bias=True))
     return replace(model, longformer=shifted) if isinstance(model, LongformerMaskedConfig) else shifted
 
 
-LONGFORMER = Family(
+LONGFORMER: Family[AnyLongformer] = Family(
     name="longformer",
+    configs=(LongformerConfig, LongformerMaskedConfig),
     architectures=("LongformerModel", "LongformerForMaskedLM"),
     read=read,
     write=write,
-    parts=parts,
+    mappings=mappings,
     canonical=canonical,
     ignored=ignored,
     copies=copies,
-    full=full,
+    with_all_biases=with_all_biases,
     left_out=left_out,
 )

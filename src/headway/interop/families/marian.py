@@ -1,8 +1,8 @@
-"""Marian: the 2017 encoder-decoder with its sines before its cosines.
+"""Marian: the encoder-decoder of Vaswani et al. 2017 with all sines before all cosines.
 
-transformers computes the sinusoids itself, in that order. A model of ours that has them in the paper's order, sine
-beside cosine, is handed out with the dimensions of its stream in another order: every matrix that reads the stream has
-its columns moved, every one that writes to it its rows. Only the order of additions changes.
+transformers computes the sinusoids itself, in that order. A headway model with the paper's order (sine and cosine
+interleaved) is exported with the dimensions of its residual stream permuted: matrices that read the stream have their
+columns permuted, those that write to it their rows. Only the order of additions changes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any
 import torch
 
 from headway.errors import ConfigError
+from headway.interop.config_json import ConfigFields, expect
 from headway.interop.families import seq2seq
-from headway.interop.family import Family, Imported, Part, Shape, Tokens, reordered
-from headway.interop.fields import Fields, expect
-from headway.models import EncoderDecoderConfig, ModelConfig
-from headway.nn.positions import Sinusoidal, SinusoidalHalves
+from headway.interop.family import Family, GenerationTokens, Imported, Shape, WeightMapping, reordered
+from headway.models import EncoderDecoderConfig
+from headway.nn.positions import Learned, Sinusoidal, SinusoidalHalves
 
 
 def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     """Marian's config.json as an encoder-decoder."""
-    fields = Fields(config)
+    fields = ConfigFields(config)
     fields.only(
         normalize_before=False, normalize_embedding=False, add_final_layer_norm=False, static_position_embeddings=True
     )
@@ -44,9 +44,8 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     return Imported(model=model, task=seq2seq.read_task(fields, model.context), tokens=tokens)
 
 
-def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
+def write(model: EncoderDecoderConfig, tokens: GenerationTokens) -> dict[str, Any]:
     """Marian's config.json for an encoder-decoder with the paper's parts."""
-    assert isinstance(model, EncoderDecoderConfig)
     if model.position not in (Sinusoidal(), SinusoidalHalves()):
         raise ConfigError(f"Marian has no equivalent of position={model.position!r}, only of {Sinusoidal()!r}")
     expect("Marian", input_norm=(model.input_norm, False))
@@ -59,10 +58,9 @@ def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
     }
 
 
-def parts(model: ModelConfig) -> list[Part]:
-    """Every tensor of the model, where needed with the stream's dimensions in Marian's order."""
-    assert isinstance(model, EncoderDecoderConfig)
-    found = seq2seq.parts(model)
+def mappings(model: EncoderDecoderConfig) -> list[WeightMapping]:
+    """The weights, if needed with the residual stream's dimensions in Marian's order."""
+    found = seq2seq.mappings(model)
     if model.position != Sinusoidal():
         return found
     order = torch.cat([torch.arange(0, model.width, 2), torch.arange(1, model.width, 2)])
@@ -70,25 +68,28 @@ def parts(model: ModelConfig) -> list[Part]:
 
 
 def _axes(name: str) -> tuple[bool, bool]:
-    """Whether the rows and the columns of a tensor of ours are the stream's dimensions."""
+    """Whether the rows and the columns of a tensor of headway's are the residual stream's dimensions."""
     writes = re.search(r"norm\.|\.out\.|\.down\.", name) is not None
     reads = re.search(r"embedding\.|head\.weight|\.(qkv|q|kv|up)\.weight", name) is not None
     return writes, reads
 
 
 def ignored(name: str) -> bool:
-    """The sinusoids, which transformers keeps as tensors, and a shared matrix that nothing is tied to."""
+    """The sinusoids, which transformers stores as tensors, and a shared matrix that nothing is tied to."""
     return name.endswith("embed_positions.weight") or name == "model.shared.weight"
 
 
 MARIAN = Family(
     name="marian",
+    configs=(EncoderDecoderConfig,),
+    exports=lambda model: not isinstance(model.position, Learned),
+    generates=True,
     architectures=("MarianMTModel", "MarianModel"),
     read=read,
     write=write,
-    parts=parts,
+    mappings=mappings,
     canonical=seq2seq.canonical,
     ignored=ignored,
     copies=seq2seq.copies,
-    full=seq2seq.full,
+    with_all_biases=seq2seq.with_all_biases,
 )

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from headway.errors import BadModelError, ConfigError
-from headway.interop.family import Names, Part, Tokens, parts_of
-from headway.interop.fields import ACTIVATIONS, FILE, Fields, expect, written_activation
-from headway.models import EncoderDecoderConfig, ModelConfig
+from headway.interop.config_json import ACTIVATIONS, FILE, ConfigFields, expect, written_activation
+from headway.interop.family import GenerationTokens, Names, WeightMapping, map_weights
+from headway.models import EncoderDecoderConfig
 from headway.nn.norms import LayerNorm
-from headway.tasks.translation.training import Translation
+from headway.tasks.translation.config import Translation
 
 EPS = 1e-5  # of every norm; no field says so
 ENCODER, DECODER = "model.encoder.embed_tokens", "model.decoder.embed_tokens"
@@ -43,26 +43,24 @@ NAMES: Names = {
 }
 
 
-def parts(model: ModelConfig) -> list[Part]:
-    """Every tensor of the model. One matrix for both texts and the output is `shared`; else each has its own."""
-    assert isinstance(model, EncoderDecoderConfig)
+def mappings(model: EncoderDecoderConfig) -> list[WeightMapping]:
+    """The weights. One matrix for both texts and the output is `shared`; else each has its own."""
     one = model.source_vocab is None
     if one and model.tied:
         tables: Names = {"target_embedding": ("model.shared",)}
-    elif one:  # theirs ties all or nothing
+    elif one:  # transformers ties all matrices or none
         tables = {"target_embedding": (DECODER, ENCODER)}
     else:
         tables = {"target_embedding": (DECODER,), "source_embedding": (ENCODER,)}
     found = []
-    for part in parts_of(model, {**NAMES, **tables}):
-        repeated = part.ours == "target_embedding.weight" and len(part.theirs) > 1
-        found.append(replace(part, flat=int(part.ours == "head.bias"), repeated=repeated))
+    for mapping in map_weights(model, {**NAMES, **tables}):
+        duplicated = mapping.name == "target_embedding.weight" and len(mapping.hf_names) > 1
+        found.append(replace(mapping, unit_axes=int(mapping.name == "head.bias"), duplicated=duplicated))
     return found
 
 
-def copies(model: ModelConfig) -> dict[str, str]:
-    """A shared or tied matrix may be there under its other names."""
-    assert isinstance(model, EncoderDecoderConfig)
+def copies(model: EncoderDecoderConfig) -> dict[str, str]:
+    """The file may hold a shared or tied matrix under its other names, too."""
     if not model.tied:
         return {}
     if model.source_vocab is None:
@@ -70,20 +68,19 @@ def copies(model: ModelConfig) -> dict[str, str]:
     return {"lm_head.weight": f"{DECODER}.weight"}
 
 
-def canonical(name: str, model: ModelConfig) -> str:
+def canonical(name: str, model: EncoderDecoderConfig) -> str:
     """A file of the model without its head leaves `model.` out."""
     return name if name.startswith(("model.", "lm_head.", "final_logits_bias")) else f"model.{name}"
 
 
-def full(model: ModelConfig) -> ModelConfig:
-    """Their norms always shift, and their output has a bias."""
-    assert isinstance(model, EncoderDecoderConfig)
+def with_all_biases(model: EncoderDecoderConfig) -> EncoderDecoderConfig:
+    """Hugging Face's norms and output always have a bias."""
     assert isinstance(model.norm, LayerNorm)
     return replace(model, norm=replace(model.norm, bias=True), output_bias=True)
 
 
-def read_sizes(fields: Fields) -> dict[str, Any]:
-    """The settings both config.json have alike; what only one side of the model has is refused by name."""
+def read_sizes(fields: ConfigFields) -> dict[str, Any]:
+    """The settings both config.json have alike; both sides of the model must agree."""
     fields.only(is_encoder_decoder=True, is_decoder=False, add_bias_logits=False, extra_pos_embeddings=None)
     width = fields.size("d_model", 1024)
     found: dict[str, Any] = {
@@ -109,27 +106,27 @@ def read_sizes(fields: Fields) -> dict[str, Any]:
     return found
 
 
-def read_tokens(fields: Fields, vocab: int, *, pad: int, start: int, stop: int) -> Tokens:
+def read_tokens(fields: ConfigFields, vocab: int, *, pad: int, start: int, stop: int) -> GenerationTokens:
     """The ids that steer generation, beginning with their defaults; padding is never written where a file bans it."""
     padding = fields.id("pad_token_id", pad if pad < vocab else None, vocab)
     banned = fields.config.get("bad_words_ids") or []
     if not isinstance(banned, list) or not all(isinstance(words, list) and len(words) == 1 for words in banned):
         raise BadModelError(f"{FILE}: bad_words_ids={banned!r}, expected a list of lists of one id")
-    return Tokens(
+    return GenerationTokens(
         start=fields.id("decoder_start_token_id", start if start < vocab else None, vocab),
         stop=fields.ids("eos_token_id", stop if stop < vocab else None, vocab),
         pad=padding,
-        banned=tuple(Fields({"bad_words_ids": words}).ids("bad_words_ids", None, vocab)[0] for words in banned),
+        banned=tuple(ConfigFields({"bad_words_ids": words}).ids("bad_words_ids", None, vocab)[0] for words in banned),
     )
 
 
-def read_task(fields: Fields, context: int) -> Translation:
+def read_task(fields: ConfigFields, context: int) -> Translation:
     """How the model decodes unless told otherwise; scores are divided by length to a power, as in fairseq."""
     beam, power = fields.size("num_beams", 1, most=1024), fields.number("length_penalty", 1.0)
     return Translation(max_length=context, beam=beam, length_penalty=power, penalty="mean")
 
 
-def write_sizes(family: str, model: EncoderDecoderConfig, tokens: Tokens) -> dict[str, Any]:
+def write_sizes(family: str, model: EncoderDecoderConfig, tokens: GenerationTokens) -> dict[str, Any]:
     """The settings both config.json have alike."""
     if not isinstance(model.norm, LayerNorm):
         raise ConfigError(f"{family} has no equivalent of norm={model.norm!r}, only of LayerNorm")
@@ -152,7 +149,7 @@ def write_sizes(family: str, model: EncoderDecoderConfig, tokens: Tokens) -> dic
         "tie_word_embeddings": model.tied,
         "decoder_start_token_id": tokens.start,
         "bos_token_id": None,
-        "eos_token_id": tokens.written_stop,
+        "eos_token_id": tokens.eos_token_id,
         "forced_eos_token_id": None,
         "pad_token_id": tokens.pad,
     }

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from headway.errors import BadModelError, ConfigError
+from headway.interop.config_json import FILE, ConfigFields
 from headway.interop.families.vit import fitted
-from headway.interop.family import Family, Imported, Names, Part, Shape, Tokens, parts_of
-from headway.interop.fields import FILE, Fields
-from headway.models import ModelConfig, VitConfig
+from headway.interop.family import Family, GenerationTokens, Imported, Names, Shape, WeightMapping, map_weights
+from headway.models import VitConfig
 
 _OURS, _THEIRS = "stack.blocks.{i}.", "blocks.{i}."
 NAMES: Names = {
@@ -36,7 +36,7 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     found = _NAME.fullmatch(name) if isinstance(name, str) else None
     if found is None:
         raise BadModelError(f"{FILE}: architecture={name!r}, there are vit_{{{','.join(HEADS)}}}_patchN_N")
-    Fields(config).only(global_pool="token")
+    ConfigFields(config).only(global_pool="token")
     given = config.get("pretrained_cfg")
     size = given.get("input_size") if isinstance(given, Mapping) else None
     side = size[1] if isinstance(size, list) and len(size) == 3 and size[1] == size[2] else int(found[2])
@@ -47,7 +47,7 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
         raise BadModelError(f"{FILE}: the tensors of {name} are not a vision transformer's ({error})") from None
     model = VitConfig(
         classes=classes,
-        image=Fields({"input_size": side}).size("input_size", 224, most=2**16),
+        image=ConfigFields({"input_size": side}).size("input_size", 224, most=2**16),
         channels=channels,
         patch=patch,
         width=width,
@@ -56,18 +56,26 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
         inner=inner,
         qkv_bias="blocks.0.attn.qkv.bias" in shapes,
     )
-    return Imported(model=model, task=None)
+    return Imported(model=model, task=None, classes=model.classes)
 
 
-def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
-    """Nothing is handed out as timm's."""
-    raise ConfigError("vision transformers are handed out in Hugging Face's form, not in timm's")
+def write(model: VitConfig, tokens: GenerationTokens) -> dict[str, Any]:
+    """Raise ConfigError: a ViT is exported in Hugging Face format."""
+    raise ConfigError("export to timm is not supported; ViTs export in Hugging Face format")
 
 
-def parts(model: ModelConfig) -> list[Part]:
-    """Every tensor of the model."""
-    assert isinstance(model, VitConfig)
-    return [fitted(part, model.patch) for part in parts_of(model, NAMES)]
+def mappings(model: VitConfig) -> list[WeightMapping]:
+    """The weights."""
+    return [fitted(mapping, model.patch) for mapping in map_weights(model, NAMES)]
 
 
-TIMM = Family(name="timm", architectures=(), read=read, write=write, parts=parts)
+TIMM = Family(
+    name="timm",
+    configs=(VitConfig,),
+    architectures=(),
+    read=read,
+    write=write,
+    mappings=mappings,
+    exports=lambda model: False,
+    image_shape=lambda model: (model.channels, *model.size),
+)

@@ -1,4 +1,4 @@
-"""The vision transformer with a classifier (FACTS §14), under the names of Hugging Face's files or of its code."""
+"""The vision transformer (Dosovitskiy et al. 2021) with a classifier, by Hugging Face's names in files or in code."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from headway.errors import BadModelError, ConfigError
-from headway.interop.family import Family, Imported, Names, Part, Shape, Tokens, parts_of
-from headway.interop.fields import ACTIVATIONS, FILE, Fields, expect, written_activation
-from headway.models import ModelConfig, VitConfig
+from headway.interop.config_json import ACTIVATIONS, FILE, ConfigFields, expect, written_activation
+from headway.interop.family import Family, GenerationTokens, Imported, Names, Shape, WeightMapping, map_weights
+from headway.models import VitConfig
 from headway.nn.norms import LayerNorm
 from headway.nn.patches import Patches
 
@@ -41,7 +41,7 @@ _IN_CODE = {
 
 def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     """ViT's config.json as a classifier of images."""
-    fields = Fields(config)
+    fields = ConfigFields(config)
     width = fields.size("hidden_size", 768)
     model = VitConfig(
         classes=_classes(config, shapes),
@@ -57,7 +57,7 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
         qkv_bias=fields.flag("qkv_bias", True),
         dropout=fields.probability("hidden_dropout_prob", 0.0),
     )
-    return Imported(model=model, task=None)
+    return Imported(model=model, task=None, classes=model.classes)
 
 
 def _classes(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> int:
@@ -72,7 +72,7 @@ def _side(config: Mapping[str, Any], name: str, default: int) -> int | tuple[int
     """Pixels a side, or height and width."""
     value = config.get(name, default)
     if not isinstance(value, list | tuple):
-        return Fields(config).size(name, default, most=2**16)
+        return ConfigFields(config).size(name, default, most=2**16)
     if len(value) != 2 or any(type(side) is not int or not 1 <= side <= 2**16 for side in value):
         raise BadModelError(f"{FILE}: {name}={value!r}, expected pixels a side, or height and width")
     return (value[0], value[1])
@@ -87,9 +87,8 @@ def _patch(config: Mapping[str, Any]) -> int:
     return value[0]
 
 
-def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
+def write(model: VitConfig, tokens: GenerationTokens) -> dict[str, Any]:
     """ViT's config.json for a vision transformer with the paper's parts."""
-    assert isinstance(model, VitConfig)
     if not isinstance(model.norm, LayerNorm):
         raise ConfigError(f"ViT has no equivalent of norm={model.norm!r}, only of LayerNorm")
     expect("ViT", pool=(model.pool, "class"), patches=(model.patches, Patches()), local=(model.local, False))
@@ -111,20 +110,19 @@ def write(model: ModelConfig, tokens: Tokens) -> dict[str, Any]:
     }
 
 
-def parts(model: ModelConfig) -> list[Part]:
-    """Every tensor of the model; the patches' linear layer is a convolution there."""
-    assert isinstance(model, VitConfig)
-    return [fitted(part, model.patch) for part in parts_of(model, NAMES)]
+def mappings(model: VitConfig) -> list[WeightMapping]:
+    """The weights; the patches' linear layer is a convolution in the file."""
+    return [fitted(mapping, model.patch) for mapping in map_weights(model, NAMES)]
 
 
-def fitted(part: Part, patch: int) -> Part:
-    """A part as both Hugging Face and timm lay it out: a batch dimension of 1, patches as a convolution."""
-    if part.ours == "patches.projection.weight":
-        return replace(part, patch=patch)
-    return replace(part, flat={"class_token": 2, "positions": 1}.get(part.ours, 0))
+def fitted(mapping: WeightMapping, patch: int) -> WeightMapping:
+    """A mapping as both Hugging Face and timm store it: a batch dimension of 1, patches as a convolution."""
+    if mapping.name == "patches.projection.weight":
+        return replace(mapping, patch=patch)
+    return replace(mapping, unit_axes={"class_token": 2, "positions": 1}.get(mapping.name, 0))
 
 
-def canonical(name: str, model: ModelConfig) -> str:
+def canonical(name: str, model: VitConfig) -> str:
     """The names of the files."""
     if not name.startswith("vit.layers."):
         return name
@@ -132,19 +130,20 @@ def canonical(name: str, model: ModelConfig) -> str:
     return next((name.replace(code, file) for code, file in _IN_CODE.items() if f".{code}." in name), name)
 
 
-def full(model: ModelConfig) -> ModelConfig:
-    """Their norms always shift."""
-    assert isinstance(model, VitConfig)
+def with_all_biases(model: VitConfig) -> VitConfig:
+    """Hugging Face's norms always have a bias."""
     assert isinstance(model.norm, LayerNorm)
     return replace(model, norm=replace(model.norm, bias=True))
 
 
 VIT = Family(
     name="vit",
+    configs=(VitConfig,),
+    image_shape=lambda model: (model.channels, *model.size),
     architectures=("ViTForImageClassification",),
     read=read,
     write=write,
-    parts=parts,
+    mappings=mappings,
     canonical=canonical,
-    full=full,
+    with_all_biases=with_all_biases,
 )

@@ -1,9 +1,9 @@
-"""How a model reads an image: the patches it is cut into, and where a captioner looks at each word."""
+"""Where a captioner attended in the image when it wrote each token of a caption."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -12,64 +12,39 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from headway.data.image_decoding import Pixels
 from headway.errors import ConfigError
-from headway.models import VitConfig
-from headway.nn.patches import Shifted, patchify, shift_diagonally
+from headway.models.stepper import source_attention
 from headway.nn.taps import Tap
-from headway.tasks.captioning.describe import Caption
-from headway.tasks.captioning.training import CaptioningTask
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
-    """An image as tokens: its patches (rows, columns, P, P, C), and with shifts the five copies (5, C, H, W)."""
-
-    patches: Pixels
-    copies: Pixels | None
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """The words of a caption, and how much each looked at each place of the image (words, rows, columns)."""
+class AttentionMap:
+    """The tokens of a caption, and how much each attended to each place of the image (tokens, rows, columns)."""
 
     words: tuple[str, ...]
     weights: NDArray[np.float32]
 
 
-def cut(model: VitConfig, pixels: Pixels, mean: Sequence[float]) -> Cut:
-    """An image (C, H, W) as this vision transformer reads it; outside of it is the mean of each channel, 0 to 1."""
-    image = torch.from_numpy(np.array(pixels)).unsqueeze(0)
-    flat = patchify(image, model.patch)[0]
-    patches = flat.unflatten(1, (model.patch, model.patch, -1)).unflatten(0, model.grid)
-    if not isinstance(model.patches, Shifted):
-        return Cut(patches.numpy(), None)
-    outside = 255 * torch.tensor(mean).view(-1, 1, 1)  # what is 0 once the mean is subtracted
-    copies = shift_diagonally(image - outside, model.patch // 2)[0].unflatten(0, (5, -1)) + outside
-    return Cut(patches.numpy(), copies.round().to(torch.uint8).numpy())
-
-
 @torch.no_grad()
-def looks(task: CaptioningTask, model: nn.Module, device: torch.device, captions: Sequence[Caption]) -> list[Look]:
-    """Where the model looked for each word of its captions. Raises ConfigError for one without attention."""
-    tap: Tap | None = getattr(model, "source_tap", None)
-    if tap is None:
-        raise ConfigError("this captioner has no attention: its first state is all that its words know of the image")
-    made = []
-    for caption in captions:
-        tokens = torch.tensor([[task.tokenizer.start, *caption.tokens[:-1]]], device=device)
-        with _heard(tap) as seen:
-            model(task.seen(model, device, caption.pixels[None]), tokens)
-        weights = seen[-1][0].float().cpu()  # words × places, and for each head of a transformer
-        weights = weights.mean(0) if weights.ndim == 3 else weights
-        side = math.isqrt(weights.shape[-1])
-        words = tuple(task.tokenizer.token(each) for each in caption.tokens)
-        made.append(Look(words, weights.unflatten(-1, (-1, side)).numpy()))
-    return made
+def attention_weights(model: nn.Module, image: Tensor, tokens_1T: Tensor) -> NDArray[np.float32]:
+    """The weights (T, rows, columns) of the last cross-attention, the mean over heads, as tokens (1, T) are read.
+
+    Raises ConfigError for a model without attention.
+    """
+    attention = source_attention(model)
+    if attention is None:
+        raise ConfigError("this captioner has no attention: all it knows of the image is the decoder's first state")
+    with _recorded(attention.tap) as seen:
+        model(image, tokens_1T)
+    weights = seen[-1][0].float().cpu()  # (T, places), of a transformer (H, T, places)
+    weights = weights.mean(0) if weights.ndim == 3 else weights
+    side = math.isqrt(weights.shape[-1])
+    maps: NDArray[np.float32] = weights.unflatten(-1, (-1, side)).numpy()
+    return maps
 
 
 @contextmanager
-def _heard(tap: Tap) -> Iterator[list[Tensor]]:
+def _recorded(tap: Tap) -> Iterator[list[Tensor]]:
     seen: list[Tensor] = []
     hook = tap.register_forward_hook(lambda _, __, weights: seen.append(weights))
     try:

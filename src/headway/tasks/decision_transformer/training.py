@@ -2,56 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import nn
 
-from headway.config import positive
 from headway.data.batching import Indices, Shuffled
-from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation, Plain, View
-from headway.data.episodes import FACTS, Episodes, Part, Policy, held_out, joined, play, read_episodes, write_episodes
+from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
+from headway.data.episodes import Episodes, EpisodeSplit, Policy, concatenate, play, split_episodes
 from headway.errors import ConfigError, DataError
-from headway.metrics.world import Returns, rank_correlation
-from headway.models.decision_transformer import Decision, DecisionConfig
-from headway.models.observation import Codes
+from headway.metrics.world import ReturnStatistics, rank_correlation
+from headway.models.decision_transformer import Decision
+from headway.tasks.capabilities import PlayResult
+from headway.tasks.decision_transformer.config import Deciding
 from headway.tasks.training_task import IGNORED, Batch, Phase, Term, cross_entropy
 from headway.tasks.world_model.policy import fresh_seeds, seeds_to_learn
-from headway.tasks.world_model.prepare import fitted
-from headway.tasks.world_model.training import EPISODES
 
-LOG = "log"  # the folder of a run's logged episodes
 EVALUATED = 256  # windows in one forward pass of an evaluation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deciding:
-    """What is logged where there is no log yet, and which returns a finished run is asked for."""
-
-    view: View = Plain()
-    log: int = 30000  # environment steps, each episode by another policy drawn at random
-    noise: float = 0.3  # an episode's actions are chance up to this share
-    targets: tuple[float, ...] = (25.0, 75.0, 150.0, 300.0, 500.0)
-
-    def __post_init__(self) -> None:
-        positive("task.log", self.log)
-        if len(self.targets) < 2:
-            raise ConfigError(f"task.targets={self.targets}, allowed: two or more returns")
-
-
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReturnConditionedReport(PlayResult):
     """What came of asking for returns."""
 
+    environment: str
     targets: tuple[float, ...]
-    found: list[Returns]
-    logged: Returns
+    found: list[ReturnStatistics]
+    logged: ReturnStatistics
     taken: int
 
     @property
@@ -73,8 +54,22 @@ class Asked:
             **asked,
         }
 
+    def facts(self) -> dict[str, str]:
+        """What each return that was asked for brought."""
+        rows = {
+            "environment": self.environment,
+            "what it is": "a decision transformer: it imitates logged episodes and has no model of the world",
+            "log": f"{self.logged}  mean return of {self.logged.episodes:,} episodes, {self.taken:,} environment steps",
+        }
+        rows |= {f"asked for {target:g}": str(each) for target, each in zip(self.targets, self.found, strict=True)}
+        return rows | {"rank correlation": f"{self.correlation:.3f}  {self.found[0].episodes:,} episodes each"}
 
-class DecidingTask:
+    def render(self, suffix: str) -> bytes:
+        """Raise ConfigError: nothing is imagined."""
+        raise ConfigError("--render: a decision transformer imagines nothing to show")
+
+
+class DecisionTraining:
     """Windows of logged episodes with the returns that were still to come, and the actions taken there."""
 
     fixed_shapes = False
@@ -85,14 +80,14 @@ class DecidingTask:
         self.config, self.name, self.length, self.seed = config, name, length, seed
         self.make = partial(Environment, name, config.view)
         self.episodes = episodes
-        train, val = held_out(episodes)
-        self.splits = {"train": Part.of(train, length), "val": Part.of(val, length)}
+        train, val = split_episodes(episodes)
+        self.splits = {"train": EpisodeSplit.of(train, length), "val": EpisodeSplit.of(val, length)}
         self.to_go = {split: part.episodes.returns_to_go() for split, part in self.splits.items()}
         self.order = Shuffled(len(self.splits["train"].windows), max(batch_tokens // (3 * length), 1), seed)
 
     def phase(self, model: nn.Module, step: int, device: torch.device) -> Phase:
         """There is one; before its first step the log is measured."""
-        assert isinstance(model, Decision)
+        model = cast(Decision, model)
         if not step:
             seen = self.splits["train"].episodes.observations
             if model.numbers is not None:
@@ -145,14 +140,16 @@ class DecidingTask:
             f"a tenth return below {low:.1f}, half below {mid:.1f}, a tenth above {high:.1f}"
         ]
 
-    def asked(self, model: nn.Module, device: torch.device, *, episodes: int, seed: int) -> Asked:
+    def asked(self, model: nn.Module, device: torch.device, *, episodes: int, seed: int) -> ReturnConditionedReport:
         """Ask for each return in fresh episodes."""
-        assert isinstance(model, Decision)
+        model = cast(Decision, model)
         found = []
         for target in self.config.targets:
             returns = follow(model, self.make, device, target, list(fresh_seeds(episodes, seed)), seed=seed)
-            found.append(Returns.of(returns))
-        return Asked(self.config.targets, found, Returns.of(self.episodes.returns), self.episodes.taken)
+            found.append(ReturnStatistics.of(returns))
+        return ReturnConditionedReport(
+            self.name, self.config.targets, found, ReturnStatistics.of(self.episodes.returns), self.episodes.taken
+        )
 
 
 @torch.no_grad()
@@ -170,7 +167,7 @@ def follow(
     What is asked for goes down by each reward that comes.
     """
     random = np.random.default_rng([seed, round(1000 * target)])
-    playing = [_Asked(make(), target, each) for each in seeds]
+    playing = [Attempt(make(), target, each) for each in seeds]
     while under_way := [each for each in playing if each.goes_on]:
         length = min(max(len(each.seen) for each in under_way), model.context)
         inputs = [_padded([each.window(n, length) for each in under_way]) for n in range(3)]
@@ -185,7 +182,7 @@ def follow(
     return np.asarray(returns, np.float64)
 
 
-class _Asked:
+class Attempt:
     """One episode that is asked for a return."""
 
     def __init__(self, environment: Environment, target: float, seed: int) -> None:
@@ -236,7 +233,7 @@ def logged(config: Deciding, make: Maker, seed: int) -> Episodes:
         policy = _drawn_policy(actions, config.noise, random)
         parts.append(play(make, policy, iter([next(seeds)]), budget=config.log - taken, together=1))
         taken += parts[-1].taken
-    return joined(parts)
+    return concatenate(parts)
 
 
 def _drawn_policy(actions: int, noise: float, random: np.random.Generator) -> Policy:
@@ -254,36 +251,3 @@ def _drawn_policy(actions: int, noise: float, random: np.random.Generator) -> Po
         return np.where(random.random(len(flat)) < chance, random.integers(actions, size=len(flat)), best)
 
     return act
-
-
-def prepare_deciding(
-    config: Deciding, model: DecisionConfig, spec: str, folder: Path, *, batch_tokens: int, seed: int
-) -> tuple[DecidingTask, DecisionConfig]:
-    """The task on a run's log, made where there is none yet, and the model at its sizes.
-
-    `spec` is an environment, or a run whose episodes are the log.
-    """
-    kept = folder / EPISODES / LOG
-    if Path(spec).is_dir():
-        parts, name = _of_run(Path(spec))
-    else:
-        name = spec
-        if not kept.exists():
-            found = logged(config, partial(Environment, name, config.view), seed)
-            write_episodes(kept, found, {"environment": name, "seed": seed})
-        parts = [read_episodes(kept)]
-    environment = Environment(name, config.view)
-    observation = fitted(model.observation, environment.shape)
-    if isinstance(observation, Codes):
-        raise ConfigError(f"{name} shows pictures, allowed for a decision transformer: tokens, numbers")
-    task = DecidingTask(config, name, joined(parts), length=model.context, batch_tokens=batch_tokens, seed=seed)
-    return task, replace(model, observation=observation, actions=environment.actions)
-
-
-def _of_run(run: Path) -> tuple[list[Episodes], str]:
-    """The episodes a run collected, and their environment. Raises DataError if there are none."""
-    folders = sorted((run / EPISODES).glob("*"))
-    if not folders:
-        raise DataError(f"{run}: no episodes there; allowed: an environment's name, or a run that collected some")
-    name = str(json.loads((folders[0] / FACTS).read_text())["environment"])
-    return [read_episodes(each) for each in folders], name

@@ -1,1 +1,5 @@
-"""Image and sound classification."""
+"""Classification of images and of sounds, which are read as spectrograms."""
+
+from headway.tasks.image_classification.config import Classification
+
+__all__ = ["Classification"]

@@ -1,4 +1,4 @@
-"""Language modelling: the next token of a text, cut into blocks of the model's context."""
+"""Training on a token stream, cut into blocks of the model's context, and how well a model predicts it."""
 
 from __future__ import annotations
 
@@ -12,25 +12,18 @@ from torch import Tensor, nn
 from headway.data.batching import Blocks, Indices
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
+from headway.decoding.limits import SequenceLimits
 from headway.decoding.sampling import GREEDY, Sampling, sample
 from headway.errors import ConfigError, DataError
 from headway.metrics.accuracy_by_position import PositionReport, position_report
 from headway.metrics.language import LanguageReport
+from headway.tasks.language_modelling.config import Language
 from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
-from headway.tasks.translation.scheduled_sampling import ScheduledSampling
 
 EVALUATION_TOKENS = 16384  # in one forward pass of an evaluation
 CONTINUED = 64  # blocks of a split that are continued freely
 
 Ids = np.ndarray[tuple[int], np.dtype[np.uint32]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Language:
-    """A text as one stream of tokens."""
-
-    context: int = 64  # targets in a block; a transformer's own context is the natural choice
-    scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +41,7 @@ class Continuations:
         return position_report(self.gold, self.forced, self.free)
 
 
-class LanguageTask:
+class LanguageTraining:
     """Blocks of a token stream, and how well a model predicts it."""
 
     fixed_shapes = False
@@ -122,8 +115,8 @@ class LanguageTask:
             found.prompts.extend(prompt.tolist())
             found.gold.extend(gold.tolist())
             found.forced.extend(model(block[:, :-1])[:, known - 1 :].argmax(-1).tolist())
-            length = gold.shape[1]
-            found.free.extend(sample(model, prompt, stop=-1, max_tokens=length, sampling=GREEDY))  # type: ignore[arg-type]
+            limits = SequenceLimits(start=prompt, stop=-1, max_tokens=gold.shape[1])
+            found.free.extend(sample(model, limits, GREEDY))  # type: ignore[arg-type]
         return found
 
     def ids(self, name: str) -> Ids:
@@ -137,8 +130,8 @@ class LanguageTask:
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A line the model makes up after the first token of the validation text."""
         prompt = torch.from_numpy(self.ids("val")[:1].astype(np.int64)).view(1, 1).to(device)
-        room = min(self.config.context - 1, 60)
-        drawn = sample(model, prompt, stop=-1, max_tokens=room, sampling=Sampling(temperature=0.8))  # type: ignore[arg-type]
+        limits = SequenceLimits(start=prompt, stop=-1, max_tokens=min(self.config.context - 1, 60))
+        drawn = sample(model, limits, Sampling(temperature=0.8))  # type: ignore[arg-type]
         return [self.tokenizer.decode(drawn[0])]
 
 

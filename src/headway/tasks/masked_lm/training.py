@@ -1,11 +1,11 @@
-"""Masked pretraining: guess hidden tokens from both sides and, as BERT, whether a text follows another (FACTS §13)."""
+"""Masked pretraining (Devlin et al. 2019, §3.1): hidden tokens and, as BERT, whether a text follows another."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,16 +16,11 @@ from torch.nn.utils.rnn import pad_sequence
 from headway.data.batching import Draws, Indices
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
-from headway.errors import ConfigError, DataError
+from headway.errors import DataError
 from headway.metrics.language import LanguageReport, unigram_entropy
-from headway.models import (
-    BertPretrainingConfig,
-    LongformerMaskedConfig,
-    ModelConfig,
-    UniversalBertPretrainingConfig,
-)
 from headway.models.bert import PretrainingLogits
 from headway.tasks.adaptive_depth import mean_steps, pondered
+from headway.tasks.masked_lm.config import Masked
 from headway.tasks.training_task import IGNORED, Batch, Term, chosen_loss, cross_entropy
 
 FOLLOWS, RANDOM = 0, 1  # the classes of the next-sentence head, in the order of the released weights
@@ -33,41 +28,6 @@ EVALUATION_TOKENS = 8192  # in one forward pass of an evaluation
 EVALUATION_ROWS = 4096  # two a place; a longer split is thinned out evenly to as many
 SHORTER = 0.1  # of all rows: cut off at random, so that a model meets short ones too
 ATTEMPTS = 16  # at a place that is not the true next one; a text too short to have any gives true pairs only
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Masked:
-    """How a text becomes rows, and how much of them is hidden."""
-
-    length: int = 128  # tokens in a row, the special ones included
-    rows: Literal["pairs", "running"] = "pairs"  # two texts, of which one may follow the other; or one, as RoBERTa's
-    mask: float = 0.15  # share of a row's tokens to be guessed, rounded, at least one
-    hidden: float = 0.8  # of those: shown as `<mask>`
-    replaced: float = 0.1  # of those: shown as a random token; the rest are shown as they are
-    documents: Literal["paragraphs", "files"] = "paragraphs"  # does a blank line end a document, or only a file's end?
-
-    def __post_init__(self) -> None:
-        if self.length < 5:
-            raise ConfigError(
-                f"task.length={self.length}, allowed: 5 and above (two sentences and three special tokens)"
-            )
-        if not 0 < self.mask < 1:
-            raise ConfigError(f"task.mask={self.mask}, allowed: above 0 and below 1")
-        if min(self.hidden, self.replaced) < 0 or self.hidden + self.replaced > 1:
-            given = f"task.hidden={self.hidden}, task.replaced={self.replaced}"
-            raise ConfigError(f"{given}, allowed: 0 and above, together at most 1")
-
-    def expect(self, model: ModelConfig) -> None:
-        """Raise ConfigError for a model that cannot be trained on such rows."""
-        if isinstance(model, LongformerMaskedConfig):
-            fits = self.rows == "running" or model.longformer.segments > 1
-            allowed = "running, or a model.longformer.segments of 2"
-        elif isinstance(model, BertPretrainingConfig | UniversalBertPretrainingConfig):
-            fits, allowed = self.rows == "pairs" or not model.follows, "pairs, or model.follows=false"
-        else:
-            raise ConfigError(f"a masked task with a {type(model).__name__}, allowed: a masked BERT or Longformer")
-        if not fits:
-            raise ConfigError(f"task.rows={self.rows} with this model, allowed: {allowed}")
 
 
 class Sentences:
@@ -95,7 +55,7 @@ class Row(NamedTuple):
     segments: NDArray[np.int64] | None  # None: all of it is one text
 
 
-class MaskedTask:
+class MaskedTraining:
     """Rows `<s>` A `</s>` B `</s>`, or `<s>` A `</s>`, with some tokens hidden, and how well a model guesses them."""
 
     fixed_shapes = False
@@ -246,7 +206,7 @@ class MaskedTask:
     def scored(self, model: nn.Module, device: torch.device, split: str, *, length: int) -> LanguageReport:
         """The hidden tokens of a split in rows of up to `length`, instead of the task's own."""
         held = {split: self.splits[split]}
-        other = MaskedTask(replace(self.config, length=length), self.tokenizer, held, batch_tokens=1, seed=0)
+        other = MaskedTraining(replace(self.config, length=length), self.tokenizer, held, batch_tokens=1, seed=0)
         loss, tokens, _ = other._score(model, device, split)
         return LanguageReport(loss * tokens, tokens)
 

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headway.config import positive
 from headway.data.batching import padded
 from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError
+from headway.tasks.sentence_embedding.config import Embedding
 
 TOKENS = 8192  # in one forward pass, padding included
-Pooling = Literal["mean", "cls", "max"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Embedding:
-    """How token vectors become the vector of a text; longer texts are cut."""
-
-    pooling: Pooling = "mean"
-    normalise: bool = False  # to length 1
-    max_length: int = 512  # tokens, the special ones included
-
-    def __post_init__(self) -> None:
-        positive("task.max_length", self.max_length, least=3)
 
 
 class Encoder(Protocol):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -11,15 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway.config import positive
 from headway.data.batching import Bucketed, Indices, padded
-from headway.data.config import DataConfig
-from headway.data.digests import expect_contents
-from headway.data.labelled_text import Documents, Texts, load_documents
+from headway.data.labelled_text import TextSplit
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
-from headway.tasks.classifier import Guesses, Judged
+from headway.tasks.classifier import ClassifierTraining, Predictions
 from headway.tasks.sentence_embedding.embed import around
+from headway.tasks.text_classification.config import TextClassification
 from headway.tasks.training_task import Batch, Term, cross_entropy
 
 EVALUATED = 65_536  # tokens in one forward pass of an evaluation, padding included
@@ -27,17 +24,7 @@ SHOWN = 3  # samples of a validation
 SHOWN_WORDS = 12  # tokens of each
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextClassification:
-    """Texts with a class each; one that is too long is cut."""
-
-    length: int = 512  # tokens, the special ones included
-
-    def __post_init__(self) -> None:
-        positive("task.length", self.length, least=3)
-
-
-class TextClassificationTask(Judged):
+class TextClassificationTraining(ClassifierTraining):
     """Batches of texts `<s>` … `</s>`, those of like length together, and how often a model names their class."""
 
     fixed_shapes = False
@@ -48,7 +35,7 @@ class TextClassificationTask(Judged):
         config: TextClassification,
         classes: tuple[str, ...],
         tokenizer: Tokenizer,
-        splits: Mapping[str, Texts],
+        splits: Mapping[str, TextSplit],
         *,
         batch_tokens: int,
         seed: int,
@@ -66,7 +53,7 @@ class TextClassificationTask(Judged):
         return {"class": Term(cross_entropy(model(*batch.inputs), batch.targets, smoothing), batch.count)}
 
     @torch.no_grad()
-    def guesses(self, model: nn.Module, device: torch.device, split: str) -> Guesses:
+    def predictions(self, model: nn.Module, device: torch.device, split: str) -> Predictions:
         """What the model makes of a split."""
         texts = self._split(split)
         labels = torch.from_numpy(np.array(texts.labels))
@@ -77,7 +64,7 @@ class TextClassificationTask(Judged):
             logits = model(*batch.inputs).float()
             nats += F.cross_entropy(logits, batch.targets, reduction="sum").double()
             chances[torch.from_numpy(rows)] = logits.softmax(-1).cpu()
-        return Guesses(chances, labels, float(nats))
+        return Predictions(chances, labels, float(nats))
 
     @torch.no_grad()
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
@@ -87,22 +74,22 @@ class TextClassificationTask(Judged):
         batch = self._batch(texts, rows).to(device)
         logits = model(*batch.inputs).float()
         return [
-            f"{self.tokenizer.decode(texts.tokens(int(n))[:SHOWN_WORDS].tolist())} … {self.said(int(label), each)}"
+            f"{self.tokenizer.decode(texts.tokens(int(n))[:SHOWN_WORDS].tolist())} … {self.sample(int(label), each)}"
             for n, label, each in zip(rows, batch.targets, logits, strict=True)
         ]
 
-    def _batch(self, texts: Texts, rows: Indices) -> Batch:
+    def _batch(self, texts: TextSplit, rows: Indices) -> Batch:
         room = self.config.length - len(self.before) - len(self.after)
         ids = [np.concatenate([self.before, texts.tokens(int(n))[:room], self.after]) for n in rows]
         tokens, lengths = (torch.from_numpy(part) for part in padded(ids, self.tokenizer.pad))
         labels: Tensor = torch.from_numpy(np.array(texts.labels)[rows])
         return Batch((tokens, lengths), labels, len(rows))
 
-    def _lengths(self, texts: Texts) -> Indices:
+    def _lengths(self, texts: TextSplit) -> Indices:
         """Tokens of each text as a batch has it (N,)."""
         return np.minimum(texts.lengths + len(self.before) + len(self.after), self.config.length)
 
-    def _split(self, name: str) -> Texts:
+    def _split(self, name: str) -> TextSplit:
         if name not in self.splits:
             raise DataError(f"no split {name!r}, there are {', '.join(self.splits)}")
         return self.splits[name]
@@ -115,21 +102,3 @@ def _passes(lengths: Indices) -> Iterator[Indices]:
         count = max(EVALUATED // int(lengths[order[0]]), 1)
         yield order[:count]
         order = order[count:]
-
-
-def prepare_text_classification(
-    config: TextClassification,
-    data: DataConfig,
-    tokenizer: Tokenizer | None,
-    *,
-    batch_tokens: int,
-    seed: int,
-    expected: Mapping[str, str] | None = None,
-) -> tuple[TextClassificationTask, Documents]:
-    """Texts as a task, and the texts themselves with their classes, tokenizer and contents."""
-    found = load_documents(data, tokenizer, room=config.length - 2)
-    expect_contents(found.contents, expected)
-    task = TextClassificationTask(
-        config, found.classes, found.tokenizer, found.splits, batch_tokens=batch_tokens, seed=seed
-    )
-    return task, found

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.beam import Penalty
+from headway.decoding.beam import BeamSettings
 from headway.decoding.trace import Trace, TraceStep, finished
 
 
@@ -24,10 +24,7 @@ def readable(
     ids: Sequence[int],
     steps: tuple[TraceStep, ...],
     *,
-    beam: int,
-    n_best: int,
-    alpha: float,
-    penalty: Penalty,
+    beam: BeamSettings,
     model_steps: tuple[int, ...],
 ) -> Trace:
     """The trace of the search for this line, read as these ids; `steps` is empty for an empty line."""
@@ -39,10 +36,10 @@ def readable(
         source_pieces=tuple(source.token(index) for index in read),
         pieces={word: target.token(word) for word in words},
         texts=(),
-        beam=beam,
-        n_best=n_best,
-        alpha=alpha,
-        penalty=penalty,
+        beam=beam.width,
+        n_best=beam.n_best,
+        alpha=beam.alpha,
+        penalty=beam.penalty,
         start=target.start,
         stop=target.stop,
         model_steps=model_steps,

@@ -1,66 +1,28 @@
-"""Translation: a target sentence, word by word, given its source."""
+"""Training on sentence pairs: padded batches, teacher forcing, the loss of each target token."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
 
-from headway.data.batching import Bucketed, Indices, padded
+from headway.data.batching import Bucketed, Indices
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.beam import Hypothesis, Penalty, Recorder, StopRule, beam_search
-from headway.decoding.constraints import Constraints
-from headway.decoding.ensemble import Ensemble
 from headway.errors import DataError
-from headway.models.stepper import Source, Stepper
-from headway.nn.positions import InputPositions
+from headway.models.stepper import Source
 from headway.tasks.adaptive_depth import mean_steps, pondered
 from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
-from headway.tasks.translation.scheduled_sampling import ScheduledSampling
+from headway.tasks.translation.config import Translation
+from headway.tasks.translation.search import EVALUATION_TOKENS, TranslationSearch, ended
 
 if TYPE_CHECKING:
-    from headway.decoding.trace import Trace
-    from headway.decoding.trace.recorder import TraceRecorder
     from headway.metrics.accuracy_by_position import PositionReport
     from headway.metrics.language import LanguageReport
-
-Recording = Callable[[list[int], Source], AbstractContextManager[Recorder]]  # for these lines, read as this source
-EVALUATION_TOKENS = 8192
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Translation:
-    """How pairs are read, and how a finished model decodes unless told otherwise."""
-
-    max_length: int = 256  # longer training pairs are left out, and counted
-    beam: int = 4
-    length_penalty: float = 0.6
-    penalty: Penalty = "gnmt"
-    max_extra: int = 50  # a translation may be this much longer than its source
-    scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decoding:
-    """How sources are decoded; None stands for what the run's task says."""
-
-    beam: int | None = None
-    length_penalty: float | None = None
-    n_best: int = 1
-    stop_rule: StopRule = "first"
-    groups: int = 1
-    diversity: float = 0.5
-    max_extra: int | None = None
-    constraints: Constraints | None = None
-
-
-PLAIN = Decoding()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +51,7 @@ class Forced:
         return position_report(self.gold, self.guesses, [[*line, stop] for line in free])
 
 
-class TranslationTask:
+class TranslationTraining(TranslationSearch):
     """Batches of sentence pairs, and what a model makes of a source."""
 
     fixed_shapes = False
@@ -104,8 +66,8 @@ class TranslationTask:
         batch_tokens: int,
         seed: int,
     ) -> None:
-        self.config, self.splits = config, splits
-        self.source_tokenizer, self.target_tokenizer = source_tokenizer, target_tokenizer
+        super().__init__(config, source_tokenizer, target_tokenizer)
+        self.splits = splits
         if "train" in splits:
             train = splits["train"]
             lengths = np.stack([train.source.lengths, train.target.lengths], 1) + 1  # each gains a start or stop token
@@ -152,7 +114,7 @@ class TranslationTask:
         from headway.metrics.language import LanguageReport
 
         stop, target = self.target_tokenizer.stop, self._pairs(split).target
-        gold = [_ended(target[n], stop).tolist() for n in range(len(target))]
+        gold = [ended(target[n], stop).tolist() for n in range(len(target))]
         guesses: list[list[int]] = [[] for _ in gold]
         nats = 0.0
         with mean_steps(model) as steps:
@@ -181,149 +143,3 @@ class TranslationTask:
         lines = [self.source_tokenizer.decode(pairs.source[n].tolist()) for n in rows]
         said = self.translate(model, device, lines, beam=1)
         return [f"{line} → {out}" for line, out in zip(lines, said, strict=True)]
-
-    def translate(
-        self, model: nn.Module, device: torch.device, lines: Iterable[str], *, beam: int | None = None
-    ) -> list[str]:
-        """One translation a line, in the order of the lines, each line whole."""
-        return [self.target_tokenizer.decode(ids) for ids in self.outputs(model, device, list(lines), beam=beam)]
-
-    def outputs(
-        self, model: nn.Module, device: torch.device, lines: list[str], *, beam: int | None = None
-    ) -> list[list[int]]:
-        """The tokens of the best translation of each line, without the stop token; none for an empty source."""
-        best = self.hypotheses(model, device, lines, Decoding(beam=beam))
-        return [found[0].tokens if found else [] for found in best]
-
-    def hypotheses(
-        self,
-        model: nn.Module,
-        device: torch.device,
-        lines: list[str],
-        decoding: Decoding = PLAIN,
-    ) -> list[list[Hypothesis]]:
-        """The best translations of each line, best first; an empty source has none."""
-        sources = self.source_tokenizer.encode_batch(lines)
-        return self.search(model, device, sources, decoding)  # type: ignore[arg-type]
-
-    def search(
-        self,
-        model: Stepper[Any],
-        device: torch.device,
-        sources: Sequence[Sequence[int]],
-        decoding: Decoding = PLAIN,
-        recording: Recording | None = None,
-    ) -> list[list[Hypothesis]]:
-        """The best lines for each source's tokens, best first; an empty source has none. Like lengths go together.
-
-        A line may have `max_extra` tokens more than its source, whatever is decoded beside it.
-        """
-        config, tokenizer = self.config, self.target_tokenizer
-        wanted = _never(tokenizer) if decoding.constraints is None else decoding.constraints & _never(tokenizer)
-        width, alpha = self._width_and_alpha(decoding)
-        extra = config.max_extra if decoding.max_extra is None else decoding.max_extra
-        most = positions_end(model)
-        out: list[list[Hypothesis]] = [[] for _ in sources]
-        before = before_source(self.source_tokenizer)
-        real = [n for n, ids in enumerate(sources) if len(ids)]
-        lengths = np.asarray([len(before) + len(sources[n]) + 1 for n in real], np.int64)
-        for rows in Bucketed(lengths, max(EVALUATION_TOKENS // max(width, 1), 1), 0).epoch(0) if real else ():
-            chosen = [real[n] for n in rows]
-            stop = self.source_tokenizer.stop
-            stopped = [_ended(np.asarray([*before, *sources[n]], np.uint32), stop) for n in chosen]
-            tokens, counts = (torch.from_numpy(part).to(device) for part in padded(stopped, 0))
-            source = Source(tokens, counts)
-            with nullcontext() if recording is None else recording(chosen, source) as recorder:
-                found = beam_search(
-                    model,
-                    source,
-                    start=tokenizer.start,
-                    stop=tokenizer.stop,
-                    beam=width,
-                    max_tokens=counts + extra if most is None else (counts + extra).clamp(max=most),
-                    alpha=alpha,
-                    penalty=config.penalty,
-                    n_best=decoding.n_best,
-                    stop_rule=decoding.stop_rule,
-                    groups=decoding.groups,
-                    diversity=decoding.diversity,
-                    constraints=wanted or None,
-                    recorder=recorder,
-                )
-            for n, hypotheses in zip(chosen, found, strict=True):
-                out[n] = hypotheses
-        return out
-
-    def traced(
-        self,
-        model: Stepper[Any],
-        device: torch.device,
-        lines: Sequence[str],
-        sources: Sequence[Sequence[int]],
-        decoding: Decoding = PLAIN,
-        *,
-        steps: Iterable[int] = (),
-    ) -> tuple[list[list[Hypothesis]], list[Trace]]:
-        """What `search` finds for these lines and their tokens, and the search itself.
-
-        `steps` says which checkpoints the model is made of.
-        """
-        from headway.decoding.trace.recorder import TraceRecorder  # few searches are recorded
-        from headway.tasks.translation.traces import Readers, readable
-
-        searches: list[tuple[list[int], TraceRecorder]] = []
-
-        def recording(rows: list[int], source: Source) -> TraceRecorder:
-            assert source.lengths is not None
-            searches.append((rows, TraceRecorder(model, source.lengths.tolist())))
-            return searches[-1][1]
-
-        found = self.search(model, device, sources, decoding, recording)
-        recorded = {n: recorder.steps(k) for rows, recorder in searches for k, n in enumerate(rows)}
-        readers, made_of = Readers(self.source_tokenizer, self.target_tokenizer), tuple(steps)
-        width, alpha = self._width_and_alpha(decoding)
-        traces = [
-            readable(
-                readers,
-                line,
-                ids,
-                recorded.get(n, ()),
-                beam=width,
-                n_best=decoding.n_best,
-                alpha=alpha,
-                penalty=self.config.penalty,
-                model_steps=made_of,
-            )
-            for n, (line, ids) in enumerate(zip(lines, sources, strict=True))
-        ]
-        return found, traces
-
-    def _width_and_alpha(self, decoding: Decoding) -> tuple[int, float]:
-        beam, alpha = decoding.beam, decoding.length_penalty
-        return (
-            self.config.beam if beam is None else beam,
-            self.config.length_penalty if alpha is None else alpha,
-        )
-
-
-def positions_end(model: object) -> int | None:
-    """How many tokens the model can number: where the shortest table of learned positions ends, None without one."""
-    parts = model.models if isinstance(model, Ensemble) else [model]
-    modules = (module for part in parts if isinstance(part, nn.Module) for module in part.modules())
-    ends = [each.context for each in modules if isinstance(each, InputPositions) and each.table is not None]
-    return min(ends, default=None)
-
-
-def before_source(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """What an imported model wants in front of every source."""
-    return tokenizer.marks.before if tokenizer.marks else ()
-
-
-def _never(tokenizer: Tokenizer) -> Constraints:
-    """What an imported model's config says it must not write."""
-    banned = tokenizer.marks.banned if tokenizer.marks else ()
-    return Constraints(banned=tuple((token,) for token in banned))
-
-
-def _ended(ids: np.ndarray[Any, np.dtype[np.uint32]], stop: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
-    return np.append(ids, np.uint32(stop))

@@ -14,7 +14,8 @@ from headway.decoding.beam import Hypothesis
 from headway.decoding.constraints import Constraints
 from headway.errors import ConfigError, DataError
 from headway.models.stepper import Stepper
-from headway.tasks.translation.training import PLAIN, Decoding, TranslationTask, before_source, positions_end
+from headway.tasks.translation.config import PLAIN, Decoding
+from headway.tasks.translation.search import TranslationSearch, before_source, positions_end
 
 if TYPE_CHECKING:
     from headway.decoding.trace import Trace
@@ -23,7 +24,7 @@ NAMED = 10  # lines in parts that are told one by one; the rest are counted
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ScoredText:
     """A translation and its score; of a line in parts, the sum of theirs."""
 
     text: str
@@ -41,7 +42,7 @@ class Translator:
 
     def __init__(
         self,
-        task: TranslationTask,
+        task: TranslationSearch,
         model: Stepper[Any],
         device: torch.device,
         decoding: Decoding = PLAIN,
@@ -57,7 +58,7 @@ class Translator:
         self.unk = _unknown(task.source_tokenizer)
         self.lines = self.in_parts = self.unknown = self.with_unknown = 0
 
-    def translate(self, lines: Sequence[str]) -> list[list[Said]]:
+    def translate(self, lines: Sequence[str]) -> list[list[ScoredText]]:
         """The best translations of each line, best first; none for an empty one."""
         parts = list(self._parts(lines))
         if self.keep is not None:
@@ -108,11 +109,11 @@ class Translator:
     def _sizes(self, texts: Sequence[str]) -> list[int]:
         return [len(ids) for ids in self.task.source_tokenizer.encode_batch(texts)]
 
-    def _joined(self, parts: list[list[Hypothesis]]) -> list[Said]:
+    def _joined(self, parts: list[list[Hypothesis]]) -> list[ScoredText]:
         """The best of every part together, then the second of every part, and so on."""
         decode = self.task.target_tokenizer.decode
         return [
-            Said(" ".join(decode(line.tokens) for line in ranks), sum(line.score for line in ranks))
+            ScoredText(" ".join(decode(line.tokens) for line in ranks), sum(line.score for line in ranks))
             for ranks in zip(*parts, strict=False)
         ]
 

@@ -9,19 +9,19 @@ from torch import Tensor
 
 from headway.data.episodes import Episodes, play
 from headway.metrics.world import (
-    Bin,
-    Horizon,
-    Returns,
+    CalibrationBin,
+    HorizonError,
+    ReturnStatistics,
     WorldReport,
-    calibration,
-    horizons,
+    calibration_bins,
+    errors_by_horizon,
     total_variation,
 )
 from headway.models.observation import TokenReader
 from headway.models.world import World
 from headway.tasks.world_model.imagination import Dream, Start, acting, dream, greedy
 from headway.tasks.world_model.policy import fresh_seeds, learned
-from headway.tasks.world_model.training import WorldTask
+from headway.tasks.world_model.training import WorldTraining
 
 FARTHEST = 10  # steps of an open-loop dream
 STARTS = 512  # of them
@@ -29,7 +29,9 @@ DRAWS = 16  # next states drawn to learn how likely an end is
 OFTEN = 1000  # visits from which on a pair of state and action must be known well
 
 
-def report(model: World, task: WorldTask, split: str, device: torch.device, *, episodes: int, seed: int) -> WorldReport:
+def report(
+    model: World, task: WorldTraining, split: str, device: torch.device, *, episodes: int, seed: int
+) -> WorldReport:
     """Everything `headway evaluate` tells of a world model; the real episodes have fresh seeds."""
     ends, rewards = calibrations(model, task, split, device)
     real = play(task.make, learned(model, device), fresh_seeds(episodes, seed))
@@ -38,14 +40,14 @@ def report(model: World, task: WorldTask, split: str, device: torch.device, *, e
         by_horizon=open_loop(model, task, split, device),
         ends=ends,
         rewards=rewards,
-        real=Returns.of(real.returns),
-        imagined=Returns.of(imagined(model, real, device, task.make().limit).returns.cpu().numpy()),
+        real=ReturnStatistics.of(real.returns),
+        imagined=ReturnStatistics.of(imagined(model, real, device, task.make().limit).returns.cpu().numpy()),
         taken=task.taken,
         tables=table_distances(model, task, device),
     )
 
 
-def open_loop(model: World, task: WorldTask, split: str, device: torch.device) -> list[Horizon]:
+def open_loop(model: World, task: WorldTraining, split: str, device: torch.device) -> list[HorizonError]:
     """Dreams from real starts on the actions that were really taken, beside repeating the last observation.
 
     Tokens: the share that is wrong; numbers: squared error over variance; pictures: squared error of pixels, 0 to 1.
@@ -64,7 +66,7 @@ def open_loop(model: World, task: WorldTask, split: str, device: torch.device) -
         torch.default_generator.manual_seed(0)
         dreamt = dream(model, Start(states[:1].transpose(0, 1), nothing, ages), FARTHEST, lambda _, k: actions[k])
     errors, still = _errors(model, dreamt.states[1:], states, observations)
-    return horizons(errors, still, same[1:])
+    return errors_by_horizon(errors, still, same[1:])
 
 
 @torch.no_grad()
@@ -82,7 +84,9 @@ def _errors(
 
 
 @torch.no_grad()
-def calibrations(model: World, task: WorldTask, split: str, device: torch.device) -> tuple[list[Bin], list[Bin]]:
+def calibrations(
+    model: World, task: WorldTraining, split: str, device: torch.device
+) -> tuple[list[CalibrationBin], list[CalibrationBin]]:
     """How likely an end was said to be one step ahead, and how large the reward, beside what came."""
     windows = task.splits[split].windows
     batch = task.windows(split, np.unique(np.linspace(0, len(windows) - 1, STARTS).astype(np.int64))).to(device)
@@ -99,8 +103,8 @@ def calibrations(model: World, task: WorldTask, split: str, device: torch.device
     ends = torch.stack([end.sigmoid() for _, end in drawn]).mean(0)[counted]
     happened = batch.targets[counted].double().cpu().numpy()
     return (
-        calibration(ends.double().cpu().numpy(), happened[:, 1]),
-        calibration(rewards.double().cpu().numpy(), happened[:, 0]),
+        calibration_bins(ends.double().cpu().numpy(), happened[:, 1]),
+        calibration_bins(rewards.double().cpu().numpy(), happened[:, 0]),
     )
 
 
@@ -115,7 +119,7 @@ def imagined(model: World, real: Episodes, device: torch.device, limit: int, *, 
 
 
 @torch.no_grad()
-def table_distances(model: World, task: WorldTask, device: torch.device) -> dict[str, float]:
+def table_distances(model: World, task: WorldTraining, device: torch.device) -> dict[str, float]:
     """Total variation between the learned and the true transition table, where the environment shows one.
 
     As the mean weighted by visits, and at worst over pairs of state and action that were often met.
@@ -135,7 +139,7 @@ def table_distances(model: World, task: WorldTask, device: torch.device) -> dict
     return {**found, "table_distance_worst": float(away[often].max())} if often.any() else found
 
 
-def _true_table(task: WorldTask) -> NDArray[np.float64] | None:
+def _true_table(task: WorldTraining) -> NDArray[np.float64] | None:
     """P(next | state, action) as gymnasium's toy worlds keep it: (S, A, S)."""
     environment = task.make()
     chances = getattr(environment.env.unwrapped, "P", None)

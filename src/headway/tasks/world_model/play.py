@@ -1,5 +1,4 @@
-"""Playing: the score of a finished policy in the real environment, beside chance, the same data without a model, and
-the optimum."""
+"""Playing: the score of a finished policy in the real environment, beside chance, Q-learning and the optimum."""
 
 from __future__ import annotations
 
@@ -9,27 +8,30 @@ from typing import Any
 import torch
 
 from headway.data.environments import OPTIMUM
-from headway.data.episodes import Episodes, joined, play
-from headway.metrics.world import Returns
+from headway.data.episodes import Episodes, play
+from headway.metrics.world import ReturnStatistics
 from headway.models.world import World
+from headway.tasks.capabilities import PlayResult
 from headway.tasks.world_model.evaluation import imagined
 from headway.tasks.world_model.imagination import Dream
 from headway.tasks.world_model.policy import at_random, fresh_seeds, learned
-from headway.tasks.world_model.q_learning import model_free
-from headway.tasks.world_model.training import WorldTask
+from headway.tasks.world_model.q_learning import baseline
+from headway.tasks.world_model.training import WorldTraining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class PlayReport(PlayResult):
     """What a policy earned, and what stands beside it."""
 
+    model: World
+    training: WorldTraining
     episodes: Episodes  # real ones
     dreamt: Dream  # from their first observations
     taken: int  # environment steps that the policy was learned with
-    score: Returns
-    imagined: Returns
-    chance: Returns
-    without_model: Returns
+    score: ReturnStatistics
+    imagined: ReturnStatistics
+    chance: ReturnStatistics
+    without_model: ReturnStatistics
     optimum: float | None
 
     def to_json(self) -> dict[str, Any]:
@@ -46,22 +48,48 @@ class Played:
             "dropped": self.episodes.dropped,
         }
 
+    def facts(self) -> dict[str, str]:
+        """The score, what the model imagines, chance, Q-learning, the optimum."""
+        cost = f"{self.taken:,} environment steps"
+        rows = {
+            "environment": self.training.name,
+            "score": f"{self.score}  mean return of {self.score.episodes:,} fresh episodes, learned with {cost}",
+            "imagined": f"{self.imagined}  what the model says the same policy earns",
+            "random": f"{self.chance}",
+            "without the model": f"{self.without_model}  Q-learning on the same {cost}",
+        }
+        if self.optimum is not None:
+            rows["optimum"] = f"{self.optimum:.3f}"
+        if self.episodes.dropped:
+            rows["dropped"] = f"{self.episodes.dropped:,} episodes that broke"
+        return rows
 
-def played(model: World, task: WorldTask, device: torch.device, *, episodes: int, seed: int) -> Played:
-    """Play episodes with fresh seeds, the same ones for all who play."""
+    def render(self, suffix: str) -> bytes:
+        """The first real episode beside the imagined one, as a film (".gif") or a strip (".png")."""
+        from headway.plots.worlds import comparison_gif, comparison_strip
+        from headway.tasks.world_model.render import dreamt_frames, real_frames
+
+        real = real_frames(self.training, self.episodes)
+        dream = dreamt_frames(self.model, self.training, self.dreamt)
+        return (comparison_gif if suffix == ".gif" else comparison_strip)(real, dream)
+
+
+def play_report(model: World, task: WorldTraining, device: torch.device, *, episodes: int, seed: int) -> PlayReport:
+    """Play episodes with fresh seeds, the same ones for every policy."""
     limit, actions = task.make().limit, task.make().actions
     real = play(task.make, learned(model, device), fresh_seeds(episodes, seed))
     chance = play(task.make, at_random(actions, seed), fresh_seeds(episodes, seed))
-    rival = model_free(model, joined(task.collected), device, discount=task.config.discount, seed=task.seed)
-    without = play(task.make, rival, fresh_seeds(episodes, seed))
+    without = play(task.make, baseline(model, task, device), fresh_seeds(episodes, seed))
     dreamt = imagined(model, real, device, limit)
-    return Played(
+    return PlayReport(
+        model=model,
+        training=task,
         episodes=real,
         dreamt=dreamt,
         taken=task.taken,
-        score=Returns.of(real.returns),
-        imagined=Returns.of(dreamt.returns.cpu().numpy()),
-        chance=Returns.of(chance.returns),
-        without_model=Returns.of(without.returns),
+        score=ReturnStatistics.of(real.returns),
+        imagined=ReturnStatistics.of(dreamt.returns.cpu().numpy()),
+        chance=ReturnStatistics.of(chance.returns),
+        without_model=ReturnStatistics.of(without.returns),
         optimum=OPTIMUM.get(task.name),
     )

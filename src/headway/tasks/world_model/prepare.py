@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
+from typing import cast
 
 from headway.data.environments import Environment, Shape, Symbols, Vector
-from headway.errors import ConfigError
+from headway.errors import ConfigError, DataError
 from headway.models.observation import Codes, Numbers, Observing, Tokens
 from headway.models.world import WorldConfig
-from headway.tasks.world_model.training import WorldModel, WorldTask
+from headway.tasks.base import DataRequest, Prepared
+from headway.tasks.world_model.config import WorldModel
+from headway.tasks.world_model.training import WorldTraining
 
 
 def fitted(observing: Observing, shape: Shape) -> Observing:
@@ -23,23 +24,38 @@ def fitted(observing: Observing, shape: Shape) -> Observing:
     return replace(observing, image=shape.size) if isinstance(observing, Codes) else Codes(image=shape.size)
 
 
-def prepare_world(
-    config: WorldModel,
-    model: WorldConfig,
-    name: str,
-    folder: Path,
-    *,
-    batch_tokens: int,
-    seed: int,
-    note: Callable[[str], None] = lambda text: None,
-) -> tuple[WorldTask, WorldConfig]:
-    """The task in its run folder, and the model at the sizes of its environment. Raises ConfigError."""
+def prepare(config: WorldModel, request: DataRequest) -> Prepared:
+    """The task in its run folder, and the sizes of its environment. Raises ConfigError."""
+    if request.accumulate != 1:
+        raise ConfigError(f"train.accumulate={request.accumulate}, allowed for a world: 1")
+    name, model = request.data.spec, cast(WorldConfig, request.model)
     environment = Environment(name, config.view)
     observation = fitted(model.observation, environment.shape)
     if isinstance(observation, Codes) != bool(config.round.code):
         allowed = "from 1: pictures need a code" if isinstance(observation, Codes) else "0: there are no pictures"
         raise ConfigError(f"task.round.code={config.round.code}, allowed for {name}: {allowed}")
-    task = WorldTask(config, name, folder, batch_tokens=batch_tokens, seed=seed, note=note)
-    sized = replace(model, observation=observation, actions=environment.actions)
+    training = _training(config, request)
+    sizes: dict[str, object] = {"observation": observation, "actions": environment.actions}
     environment.close()
-    return task, sized
+    return Prepared(training=training, model_overrides=sizes)
+
+
+def read(config: WorldModel, request: DataRequest) -> WorldTraining:
+    """The episodes a finished run was learned from. Raises ConfigError for other data, DataError if they are gone."""
+    if not request.own_data and request.data.spec != request.own_spec:
+        raise ConfigError(f"--data {request.data.spec}: {request.folder} knows {request.own_spec} alone")
+    training = _training(config, request)
+    if not training.collected:
+        raise DataError(f"{request.folder}: the episodes it was learned from are gone")
+    return training
+
+
+def _training(config: WorldModel, request: DataRequest) -> WorldTraining:
+    return WorldTraining(
+        config,
+        request.data.spec,
+        request.folder,
+        batch_tokens=request.batch_tokens,
+        seed=request.seed,
+        note=request.note,
+    )

@@ -1,33 +1,78 @@
-"""The ablation: a policy from the same episodes without the world model, by Q-learning on what really happened."""
+"""The baseline: a policy from the same episodes without the world model, by double Q-learning (van Hasselt 2016)."""
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import hashlib
+import json
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 from headway.data.environments import Observation
-from headway.data.episodes import Episodes, Part, Policy
+from headway.data.episodes import Episodes, EpisodeSplit, Policy, concatenate
+from headway.errors import DataError, StorageError
 from headway.models.world import Judge, World
+from headway.storage.commit import commit_folder, discard
+from headway.storage.manifest import problems
+from headway.storage.tensors import read_tensors
+from headway.tasks.world_model.training import WorldTraining
 
+BASELINE, WEIGHTS, FACTS = "baseline", "model.safetensors", "facts.json"  # in the run's folder
 UPDATES, ROWS, RATE = 4000, 256, 1e-3
 RENEWED = 100  # updates after which the network that values what comes next is the newest again
 
 
-def model_free(world: World, episodes: Episodes, device: torch.device, *, discount: float, seed: int) -> Policy:
+def baseline(world: World, task: WorldTraining, device: torch.device) -> Policy:
+    """The greedy policy of Q-learning on a run's episodes: trained once, then kept in the run's folder.
+
+    A folder that cannot be written only costs the next call its time.
+    """
+    folder, key = task.folder / BASELINE, _key(world, task)
+    with contextlib.suppress(OSError, ValueError, KeyError, DataError, RuntimeError):
+        if not problems(folder) and json.loads((folder / FACTS).read_text())["key"] == key:
+            kept = _network(world, device, task.seed)
+            kept.load_state_dict(read_tensors(folder / WEIGHTS))
+            return _greedy(world, kept.to(device), device)
+    values = q_network(world, concatenate(task.collected), device, discount=task.config.discount, seed=task.seed)
+    with contextlib.suppress(StorageError):
+        discard(folder)
+        with commit_folder(folder, shared=True) as draft:
+            draft.tensors(WEIGHTS, {name: t.contiguous().cpu() for name, t in values.state_dict().items()})
+            draft.json(FACTS, {"key": key})
+    return _greedy(world, values, device)
+
+
+def _key(world: World, task: WorldTraining) -> str:
+    """What the baseline depends on: the episodes, the state's normalisation, the discount and the seed."""
+    digest = hashlib.sha256(repr((task.config.discount, task.seed, UPDATES, ROWS, RATE)).encode())
+    for part in task.collected:
+        for array in (part.observations, part.actions, part.rewards, part.ends, part.starts):
+            digest.update(np.ascontiguousarray(array).tobytes())
+    for name, tensor in (*world.reader.state_dict().items(), ("scale", world.scale)):
+        digest.update(name.encode() + tensor.detach().cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _network(world: World, device: torch.device, seed: int) -> Judge:
+    """A network of the actor's size, drawn from a seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        return Judge(world.reader, world.actor.middle.in_features, world.actions).to(device)
+
+
+def q_network(world: World, episodes: Episodes, device: torch.device, *, discount: float, seed: int) -> Judge:
     """Double Q-learning on these episodes alone: a network of the actor's size, no step that was not really taken.
 
     It reads states as the actor does (numbers normalised, pictures by their code); the rest of the model is unused.
     """
-    part, reader = Part.of(episodes, 1), world.reader
+    part, reader = EpisodeSplit.of(episodes, 1), world.reader
     states = reader.state(torch.from_numpy(episodes.observations).to(device))
     rewards = torch.from_numpy(episodes.rewards).to(device) / world.scale
     ends, actions = (torch.from_numpy(x).to(device) for x in (episodes.ends, episodes.actions))
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        values = Judge(reader, world.actor.middle.in_features, world.actions).to(device)
+    values = _network(world, device, seed)
     later = copy.deepcopy(values)
     optimiser = torch.optim.Adam(values.parameters(), lr=RATE)
     random = np.random.default_rng([seed, len(part.rows)])
@@ -43,6 +88,11 @@ def model_free(world: World, episodes: Episodes, device: torch.device, *, discou
         optimiser.step()
         if (n + 1) % RENEWED == 0:
             later.load_state_dict(values.state_dict())
+    return values
+
+
+def _greedy(world: World, values: Judge, device: torch.device) -> Policy:
+    reader = world.reader
 
     @torch.no_grad()
     def act(observations: Observation) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -7,22 +7,29 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from headway.data.environments import Observation, Picture, Rendered, Symbols, painted, painter
+from headway.data.environments import (
+    ImageObservation,
+    Observation,
+    Rendered,
+    Symbols,
+    make_renderer,
+    render_observation,
+)
 from headway.data.episodes import Episodes
 from headway.models.world import World
 from headway.plots.worlds import Frame, bars_frame, table_frame
 from headway.tasks.world_model.imagination import Dream
-from headway.tasks.world_model.training import WorldTask
+from headway.tasks.world_model.training import WorldTraining
 
 
-def real_frames(task: WorldTask, episodes: Episodes, number: int = 0) -> list[Frame]:
+def real_frames(task: WorldTraining, episodes: Episodes, number: int = 0) -> list[Frame]:
     """The frames of one real episode."""
     draw = _drawing(task)
     return [draw(each) for each in episodes.observations[episodes.rows(number)]]
 
 
 @torch.no_grad()
-def dreamt_frames(model: World, task: WorldTask, dreamt: Dream, number: int = 0) -> list[Frame]:
+def dreamt_frames(model: World, task: WorldTraining, dreamt: Dream, number: int = 0) -> list[Frame]:
     """The frames of one dream, to its end."""
     draw = _drawing(task)
     states = dreamt.states[: int(dreamt.alive[:, number].sum()) + 1, number]
@@ -33,18 +40,18 @@ def dreamt_frames(model: World, task: WorldTask, dreamt: Dream, number: int = 0)
     return [draw(each) for each in seen]
 
 
-def _drawing(task: WorldTask) -> Callable[[Observation], Frame]:
+def _drawing(task: WorldTraining) -> Callable[[Observation], Frame]:
     """How an observation is drawn: by the environment where it can be put there, else as cells or bars."""
     environment = task.make()
-    if isinstance(environment.shape, Picture):
+    if isinstance(environment.shape, ImageObservation):
         return lambda seen: np.ascontiguousarray(seen.transpose(1, 2, 0))
-    env = None if isinstance(task.config.view, Rendered) else painter(task.name)
+    env = None if isinstance(task.config.view, Rendered) else make_renderer(task.name)
     if env is not None:
         env.reset(seed=0)
     span = np.abs(task.splits["train"].episodes.observations).max(0)
 
     def draw(seen: Observation) -> Frame:
-        frame = None if env is None else painted(env, seen)
+        frame = None if env is None else render_observation(env, seen)
         if frame is not None:
             return frame
         if isinstance(environment.shape, Symbols):

@@ -3,58 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway.config import positive, probability
 from headway.data.batching import Indices
-from headway.data.environments import Environment, Plain, View
-from headway.data.episodes import Episodes, Part, held_out, joined, play, read_episodes, write_episodes
-from headway.errors import ConfigError, DataError
+from headway.data.environments import Environment
+from headway.data.episodes import (
+    Episodes,
+    EpisodeSplit,
+    concatenate,
+    play,
+    read_episodes,
+    split_episodes,
+    write_episodes,
+)
+from headway.errors import DataError
 from headway.models.world import World
 from headway.tasks.training_task import Batch, Phase, Term
+from headway.tasks.world_model.config import WorldModel
 from headway.tasks.world_model.imagination import Start, acting, actor_critic, drawn, dream
 from headway.tasks.world_model.policy import at_random, exploring, seeds_to_learn
-from headway.tasks.world_model.schedule import PhaseName, Round, Rounds, cooling
+from headway.tasks.world_model.schedule import PhaseName, Rounds, cooling
 
 EPISODES = "episodes"  # of a run: a folder a round
 EVALUATED = 256  # windows in one forward pass of an evaluation
 REVIVED = 50  # steps of a code phase between looks for codes that nothing uses
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorldModel:
-    """What is collected and how, how a round is spent, and how dreams go."""
-
-    view: View = Plain()
-    collect: tuple[int, ...] = (5000, 5000)  # environment steps of each round, at random in the first
-    round: Round = Round()
-    length: int = 16  # steps of a training window
-    dreams: int = 512  # side by side
-    horizon: int = 15  # steps of a dream
-    context: int = 2  # real steps before one, at most
-    discount: float = 0.99
-    trace: float = 0.95  # λ
-    entropy: float = 0.003
-    rare: float = 1.0  # how much more an end counts than a step that was none
-    act_rate: float = 1.0  # the learning rate of actor and critic, as a share of the world's
-
-    def __post_init__(self) -> None:
-        for name in ("length", "dreams", "horizon"):
-            positive(f"task.{name}", getattr(self, name))
-        if not self.collect or min(self.collect) < 1:
-            raise ConfigError(f"task.collect={self.collect}, allowed: one or more whole numbers from 1")
-        for name in ("discount", "trace"):
-            probability(f"task.{name}", getattr(self, name))
-
-
-class WorldTask:
+class WorldTraining:
     """Batches of windows for the world, of starts for dreams; the environment is touched when a round begins only."""
 
     fixed_shapes = False
@@ -72,7 +54,7 @@ class WorldTask:
         self.config, self.name, self.folder, self.seed, self.note = config, name, folder, seed, note
         self.make = partial(Environment, name, config.view)
         self.collected: list[Episodes] = []
-        self.splits: dict[str, Part] = {}
+        self.splits: dict[str, EpisodeSplit] = {}
         frames = max(batch_tokens // 8, 1)
         rows: dict[PhaseName, int] = {
             "code": frames, "world": max(batch_tokens // config.length, 1), "act": config.dreams,
@@ -89,7 +71,7 @@ class WorldTask:
     def phase(self, model: nn.Module, step: int, device: torch.device) -> Phase:
         """What this step is for. The first one of a round collects, as far as that was not done before."""
         number, name, at, steps = self.config.round.at(step)
-        assert isinstance(model, World)
+        model = cast(World, model)
         fresh = step % self.config.round.steps == 0
         if fresh:
             self._begin(model, number, device)
@@ -142,8 +124,11 @@ class WorldTask:
 
     def _divide(self) -> None:
         """Every tenth episode of all that is there is held out."""
-        train, val = held_out(joined(self.collected))
-        self.splits = {"train": Part.of(train, self.config.length), "val": Part.of(val, self.config.length)}
+        train, val = split_episodes(concatenate(self.collected))
+        self.splits = {
+            "train": EpisodeSplit.of(train, self.config.length),
+            "val": EpisodeSplit.of(val, self.config.length),
+        }
 
     def _revive(self, model: World, at: int, device: torch.device) -> None:
         pictures = self.splits["train"].episodes.observations
@@ -210,7 +195,7 @@ class WorldTask:
 
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
         """Of the phase at hand."""
-        assert isinstance(model, World)
+        model = cast(World, model)
         if self.now == "code":
             assert model.codes is not None, "only pictures have a code to learn"
             (pictures,) = batch.inputs
@@ -233,7 +218,7 @@ class WorldTask:
     @torch.no_grad()
     def validate(self, model: nn.Module, device: torch.device) -> float:
         """-log p of what comes next and of the end, with the reward's squared error, a step; on held-out episodes."""
-        assert isinstance(model, World)
+        model = cast(World, model)
         total = count = 0.0
         windows = self.splits["val"].windows
         picked = np.unique(np.linspace(0, len(windows) - 1, min(len(windows), 4 * EVALUATED)).astype(np.int64))
@@ -245,7 +230,7 @@ class WorldTask:
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """How long the policy's dreams go on, and what they bring."""
-        assert isinstance(model, World)
+        model = cast(World, model)
         val = self.splits["val"]
         start = self.starts("val", np.arange(min(len(val.rows), 64)), 0)
         states = model.reader.state(start.states.to(device))

@@ -1,0 +1,87 @@
+"""`headway info`."""
+
+from __future__ import annotations
+
+import json
+import math
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+from typing import Any
+
+from headway.cli import options
+
+HELP = "what a run is, from what data, how far and how well it is trained, and what it can do"
+EXAMPLES = (
+    "headway info runs/en-de",
+    "headway info runs/en-de --json    one flat object for machines",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Which run."""
+    options.add_run(parser, device=False)
+    options.add_json(parser)
+
+
+def execute(arguments: Namespace) -> None:
+    """Print what the run folder says; no weights are loaded."""
+    from headway.runs.info import run_info
+
+    facts = run_info(Path(arguments.run))
+    if arguments.json:
+        finite = {key: None if isinstance(x, float) and not math.isfinite(x) else x for key, x in facts.items()}
+        print(json.dumps(finite, allow_nan=False))
+        return
+    rows = _rows(facts)
+    width = max(map(len, rows))
+    for name, value in rows.items():
+        print(f"{name:{width}}  {value}")
+
+
+def _rows(facts: dict[str, Any]) -> dict[str, str]:
+    """The facts as lines for people."""
+    rows = {
+        "run": facts["run"],
+        "task": facts["task_title"],
+        "model": f"{facts['model']}, {facts['parameters']:,} parameters",
+        "data": facts["data"] or "none of its own: the run was imported",
+    }
+    rows |= {
+        name.replace("_", " "): f"{value[:12]}…" if name.startswith("digest_") else f"{value:,}"
+        for name, value in facts.items()
+        if name.startswith(("digest_", "vocabulary", "classes"))
+    }
+    if facts["origin"] == "trained":
+        rows["trained"] = f"{facts['step']:,} of {facts['steps_planned']:,} steps"
+    if facts["best_step"] is not None:
+        rows["best"] = f"step {facts['best_step']:,}, validation loss {facts['best_loss']:.4f}"
+    for name, prefix in (("last step", "last_"), ("last validation", "val")):
+        entry = {key: value for key, value in facts.items() if key.startswith(prefix)}
+        if entry:
+            rows[name] = ", ".join(f"{_name(key)} {_figure(value)}" for key, value in entry.items())
+    count = len(facts["checkpoints"])
+    which = f" (step {', '.join(map(str, facts['checkpoints']))})" if count else ""
+    rows["checkpoints"] = f"{count}{which}, {_bytes(facts['checkpoint_bytes'])}"
+    if facts["copies"]:
+        rows["copies"] = f"{', '.join(facts['copies'])}, {_bytes(facts['copy_bytes'])}"
+    rows["on disk"] = _bytes(facts["bytes"])
+    if facts["can"]:
+        rows["can"] = ", ".join(facts["can"])
+    return rows
+
+
+def _name(key: str) -> str:
+    """The name of a log entry's figure: "last_loss" is "loss", "validated_step" is "step"."""
+    return key.removeprefix("last_").removeprefix("validated_").removeprefix("val_").replace("_", " ")
+
+
+def _figure(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _bytes(count: int) -> str:
+    """Bytes in the largest unit that leaves at least one."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} bytes"

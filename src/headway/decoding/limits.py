@@ -1,0 +1,29 @@
+"""Where generated sequences begin and end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from headway.errors import ConfigError
+from headway.models.stepper import Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SequenceLimits:
+    """The start token or prompt of each row, the stop token, and the maximum number of generated tokens."""
+
+    start: int | Tensor  # one token for every row, or prompts (B, T), padded on the right
+    stop: int  # -1: no stop token
+    max_tokens: int | Tensor = 100  # for all rows, or one for each (B,)
+    prompt_lengths: Tensor | None = None  # (B,) the real tokens of each prompt; None: all
+
+    def prompt(self, source: Source | None) -> Tensor:
+        """The prompts (B, T); a single start token is repeated for each row of the source."""
+        if isinstance(self.start, Tensor):
+            return self.start
+        if source is None:
+            raise ConfigError("neither a source nor a prompt to start from")
+        return torch.full((len(source.tokens), 1), int(self.start), device=source.tokens.device)

@@ -1,0 +1,175 @@
+"""Linear layers in 8 bits: weights quantised once with a scale per output, activations per call with one scale.
+
+Everything that knows how torch multiplies in 8 bits is in this file (`torchscript_step` calls the same operations).
+torch has deprecated its quantised tensors; without them, or on a processor without such products, the same 8-bit
+weights are multiplied in float32.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from headway.nn.embedding import Head
+from headway.nn.linear import FusedLinear
+from headway.nn.taps import observed
+
+LEVELS = 127
+TORCHSCRIPT = sys.version_info < (3, 14)  # later Pythons have none: quantised models then step layer by layer
+PROCESS_LOCK = threading.RLock()  # guards state of the process: the quantised engine, warning filters
+
+
+def _operation(name: str) -> Any:
+    """torch's operation without its Python wrapper, whose checks no 8-bit product needs."""
+    wrapped = getattr(getattr(torch.ops.quantized, name, None), "default", None)
+    return getattr(wrapped, "_op", wrapped)
+
+
+_MULTIPLY, _MULTIPLY_RELU = _operation("linear_dynamic"), _operation("linear_relu_dynamic")
+
+
+class Int8Linear(nn.Module):
+    """x·(weight·scale)ᵀ + bias with an 8-bit weight (N, K) and a scale (N,)."""
+
+    weight: Tensor
+    scale: Tensor
+    bias: Tensor | None
+
+    def __init__(self, weight_NK: Tensor, bias_N: Tensor | None, parts: tuple[int, ...] = ()) -> None:
+        super().__init__()
+        if weight_NK.is_meta:  # loaded from a file later
+            weight = torch.empty(tuple(weight_NK.shape), dtype=torch.int8, device="meta")  # empty_like is slow there
+            scale = torch.empty(len(weight_NK), device="meta")
+        else:
+            exact = weight_NK.detach().float()
+            scale = exact.abs().amax(1).clamp(min=1e-12) / LEVELS
+            weight = (exact / scale[:, None]).round().to(torch.int8)
+        self.register_buffer("weight", weight)
+        self.register_buffer("scale", scale)
+        self.register_buffer("bias", None if bias_N is None else bias_N.detach().float())
+        self.parts = parts or (weight_NK.shape[0],)
+        self.packed_weight: Any = None  # for the engine: set by the first call, or by `pack`
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(…, K) -> (…, N)."""
+        return self._multiply(x, _MULTIPLY)
+
+    def forward_relu(self, x: Tensor) -> Tensor:
+        """relu(forward(x)), in one operation where no hook reads the product."""
+        if observed(self):
+            y: Tensor = self(x)
+            return y.relu()
+        return self._multiply(x, _MULTIPLY_RELU)
+
+    def _multiply(self, x: Tensor, operation: Any) -> Tensor:
+        if self.packed_weight is not None and x.is_cpu and x.dtype == torch.float32:
+            multiplied: Tensor = operation(x, self.packed_weight, reduced())
+            return multiplied
+        if not x.is_cpu or x.dtype != torch.float32 or not supported():
+            y = F.linear(x.float(), self.weight.float() * self.scale[:, None], self.bias).to(x.dtype)
+            return y.relu_() if operation is _MULTIPLY_RELU else y
+        with fbgemm():
+            if self.packed_weight is None:  # another thread may have packed it meanwhile
+                self.packed_weight = self.pack()
+        return self._multiply(x, operation)
+
+    def pack(self) -> Any:
+        """The weight in the engine's format; under `fbgemm`."""
+        return pack_weight(self.weight, self.scale, self.bias)
+
+    def split(self, x: Tensor) -> tuple[Tensor, ...]:
+        """(…, sum of parts) -> one tensor for each part, as `FusedLinear.split`."""
+        return torch.split_with_sizes(x, self.parts, -1)
+
+
+def pack_weight(weight_NK: Tensor, scale_N: Tensor, bias_N: Tensor | None) -> Any:
+    """An 8-bit weight in the engine's format; under `fbgemm`."""
+    zeros = torch.zeros(len(scale_N), dtype=torch.long)
+    whole = torch._make_per_channel_quantized_tensor(weight_NK, scale_N.double(), zeros, 0)
+    return torch.ops.quantized.linear_prepack(whole, bias_N)
+
+
+class Int8Head(Int8Linear):
+    """The output layer, with a matrix of its own even if it was tied: the embedding stays in float32."""
+
+    def forward(self, x_BTD: Tensor, embedding_VD: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, V); the embedding is not used."""
+        return super().forward(x_BTD)
+
+
+def quantise(model: nn.Module) -> None:
+    """Replace every linear layer by an 8-bit one of the same name, and install the step program of each stack.
+
+    Everything else stays in float32.
+    """
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if isinstance(child, Head):
+                matrix, bias = model.output()  # type: ignore[operator]
+                setattr(parent, name, Int8Head(matrix, bias))
+            elif isinstance(child, nn.Linear):
+                parts = child.parts if isinstance(child, FusedLinear) else ()
+                setattr(parent, name, Int8Linear(child.weight, child.bias, parts))
+    stacks = [part for part in model.modules() if hasattr(part, "step_program")]
+    if stacks and TORCHSCRIPT and supported():
+        from headway.nn.int8.torchscript_step import TorchScriptStep  # imports attention, which a stack has already
+
+        for stack in stacks:
+            stack.step_program = TorchScriptStep()  # type: ignore[assignment]
+
+
+@cache
+def supported() -> bool:
+    """Whether this machine has 8-bit products: tried on a small one."""
+    try:
+        if "fbgemm" not in torch.backends.quantized.supported_engines:
+            return False
+        with fbgemm():
+            packed = Int8Linear(torch.ones(8, 8), None).pack()
+        return torch.equal(_MULTIPLY(torch.ones(1, 8), packed, False).round(), torch.full((1, 8), 8.0))
+    except (RuntimeError, AttributeError, NotImplementedError, TypeError):
+        return False
+
+
+def pack(model: nn.Module) -> None:
+    """Prepare every 8-bit layer for its first call, on several threads."""
+    layers = [part for part in model.modules() if isinstance(part, Int8Linear)]
+    if supported():
+        with fbgemm(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+            for layer, packed in zip(layers, pool.map(Int8Linear.pack, layers), strict=True):
+                layer.packed_weight = packed
+
+
+@contextmanager
+def fbgemm() -> Iterator[None]:
+    """Select the FBGEMM engine.
+
+    oneDNN, torch's other engine, is up to a tenth faster from some hundred rows on, but keeps memory for each number of
+    rows it has met: the memory of a long job with sentences of all lengths would grow without bound.
+    """
+    with PROCESS_LOCK:
+        before = torch.backends.quantized.engine
+        torch.backends.quantized.engine = "fbgemm"
+        try:
+            with warnings.catch_warnings(), torch.inference_mode(False):
+                warnings.filterwarnings("ignore", message=".*quantized tensor")  # its deprecation
+                yield
+        finally:
+            torch.backends.quantized.engine = before
+
+
+@cache
+def reduced() -> bool:
+    """Whether inputs are quantised to 7 bits: without VNNI two products are summed in 16 bits, which 8 can overflow."""
+    known = getattr(torch.cpu, "_is_vnni_supported", None)
+    return not (known and known())

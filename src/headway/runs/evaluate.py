@@ -1,0 +1,59 @@
+"""Evaluating a run: the options its task has, and another run to compare with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headway.errors import ConfigError
+from headway.tasks.base import EvaluateRequest, Pipeline, article
+from headway.tasks.registry import TASKS
+
+if TYPE_CHECKING:
+    from headway.runs.run import Run
+    from headway.tasks.report import Report
+
+
+def evaluate(
+    run: Run,
+    *,
+    data: str | None = None,
+    split: str | None = None,
+    beam: int | None = None,
+    stride: int | None = None,
+    lengths: Sequence[int] | None = None,
+    compare: str | Path | Run | None = None,
+    average: int | None = None,
+) -> Report:
+    """The metrics of a split. Raises ConfigError for an option that the run's task does not have."""
+    given = {"beam": beam, "stride": stride, "lengths": lengths, "compare": compare}
+    check_options(run.pipeline, [name for name, value in given.items() if value is not None])
+    rival = None if compare is None else _rival(run, compare, average)
+    return run.pipeline.evaluate(
+        EvaluateRequest(
+            data=data,
+            split=split,
+            beam=beam,
+            stride=stride,
+            lengths=None if lengths is None else tuple(lengths),
+            rival=None if rival is None else rival.pipeline,
+            names=(str(run.folder), "" if rival is None else str(rival.folder)),
+        )
+    )
+
+
+def _rival(run: Run, compare: str | Path | Run, average: int | None) -> Run:
+    """The run to compare with, loaded on the same device in the same precision."""
+    if not isinstance(compare, str | Path):
+        return compare
+    return type(run)(Path(compare), device=run.device.type, average=average, precision=run.precision)
+
+
+def check_options(pipeline: Pipeline, names: Sequence[str]) -> None:
+    """Raise ConfigError for an option of `evaluate` that this run's task does not have: ignored, it would mislead."""
+    for name in names:
+        if name not in pipeline.evaluate_options:
+            others = [TASKS[each] for each in TASKS]
+            having = [each.title for each in others if name in each.pipeline_class().evaluate_options]
+            raise ConfigError(f"--{name} is not supported by {article(pipeline.task.title)} ({', '.join(having)} only)")

@@ -1,0 +1,42 @@
+"""What may change when a run is resumed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headway import config as configs
+from headway.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headway.runs.config import RunConfig
+
+# What may change between two sittings of one run: how long, how often, where. All else would make it another run.
+FREE_TO_CHANGE = (
+    "train.steps",
+    "train.evaluate_every",
+    "train.save_every",
+    "train.keep",
+    "train.device",
+    "train.patience",
+    "train.non_finite",
+    "train.compile",
+    "data.classes",
+    "data.cache",
+)
+
+
+def expect_same(old: RunConfig, new: RunConfig) -> None:
+    """Raise ConfigError naming the first key that would make this another run, with both values."""
+    before, after = _flat(configs.plain(old)), _flat(configs.plain(new))
+    sized = tuple(f"model.{key}" for key in old.task.sized_by_data(old.model))
+    for key in sorted(before.keys() | after.keys()):
+        free = key in FREE_TO_CHANGE or any(key == each or key.startswith(f"{each}.") for each in sized)
+        if not free and before.get(key) != after.get(key):
+            raise ConfigError(f"--resume with {key}={after.get(key)!r}, the run has {before.get(key)!r}")
+
+
+def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        leaves |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
+    return leaves

@@ -1,0 +1,313 @@
+"""A finished (or growing) run: what a folder holds, as a model and what can be done with it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from torch import Tensor, nn
+
+from headway.errors import AdviceWarning, ConfigError, NoRunError
+from headway.runs.folder import read_config, read_tokenizers
+from headway.runs.int8_copy import Int8Copy, opened
+from headway.runs.weights import Precision, load_model, pick_precision
+from headway.training.devices import pick_device
+
+# Imported where it is asked for: a command waits only for what its own task needs.
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from headway.data.tokenizers import Tokenizer
+    from headway.decoding.beam import StopRule
+    from headway.decoding.constraints import Constraints
+    from headway.decoding.trace import Trace
+    from headway.tasks.base import DataRequest, Pipeline, RunParts, Task
+    from headway.tasks.capabilities import Capability, PlayResult
+    from headway.tasks.report import Report
+    from headway.tasks.training_task import TrainingTask
+    from headway.tasks.translation.ponder_steps import PonderSteps
+
+    C = TypeVar("C", bound=Capability)
+else:
+    C = TypeVar("C")
+
+
+class Run:
+    """A run's config, its model, and everything that `headway` can do with it.
+
+    Each command of the shell is a method here with the same options. A run that cannot do what it is asked raises
+    ConfigError and says what it can do.
+    """
+
+    def __init__(
+        self, folder: Path, *, device: str = "auto", average: int | None = None, precision: Precision = "fp32"
+    ) -> None:
+        self.folder, self.device = folder, pick_device(device)
+        self.precision = pick_precision(precision, self.device)
+        with opened(folder) if self.precision == "int8" else nullcontext() as copy:  # packed while all else is read
+            self.config = read_config(folder)
+            self.tokenizers = read_tokenizers(folder, self.config.data.marks)
+            if not self.tokenizers and self.config.task.has_tokenizer:
+                raise NoRunError(f"{folder}: the run has no tokenizer")
+            self.model, self.steps = self._loaded(average, copy)
+        self.model.to(self.device).eval()
+
+    def _loaded(self, average: int | None, copy: Int8Copy | None) -> tuple[nn.Module, list[int]]:
+        mean = self.config.train.average if average is None else average
+        return load_model(self.folder, self.config.model, average=mean, precision=self.precision, copy=copy)
+
+    @property
+    def task(self) -> Task:
+        """What the run was trained to do."""
+        return self.config.task
+
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """The run at work: what its task makes of the model, the tokenizers and the data's config."""
+        return self.config.task.pipeline(self.parts)
+
+    @property
+    def parts(self) -> RunParts:
+        """The run as its pipeline sees it."""
+        from headway.tasks.base import RunParts
+
+        return RunParts(
+            folder=self.folder,
+            model=self.model,
+            config=self.config.model,
+            data=self.config.data,
+            tokenizers=self.tokenizers,
+            device=self.device,
+            steps=tuple(self.steps),
+            request=self._request,
+            newest=self.newest,
+        )
+
+    def _request(self, data: str | None) -> DataRequest:
+        """How to read the run's own data, or other data. Raises ConfigError where it has none, as an imported one."""
+        from dataclasses import replace
+
+        from headway.tasks.base import DataRequest
+
+        spec = self.config.data.spec if data is None else data
+        if not spec:
+            raise ConfigError(f"{self.folder} was imported and has no data of its own: pass --data SPEC")
+        return DataRequest(
+            data=replace(self.config.data, spec=spec),
+            model=self.config.model,
+            folder=self.folder,
+            batch_tokens=self.config.train.batch_tokens,
+            seed=self.config.train.seed,
+            accumulate=self.config.train.accumulate,
+            tokenizers=self.tokenizers,
+            own_data=data is None,
+            own_spec=self.config.data.spec,
+        )
+
+    def newest(self) -> tuple[nn.Module, int]:
+        """The model of the newest checkpoint, and its step; the run's own may be an older and better one."""
+        model, steps = load_model(self.folder, self.config.model, average=1, precision=self.precision)
+        return model.to(self.device).eval(), steps[0]
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of what the model writes."""
+        return self.pipeline.tokenizer
+
+    def data(self, spec: str | None = None) -> TrainingTask:
+        """The run's own data, or other data, as the task reads it."""
+        return self.pipeline.read(spec)
+
+    def require(self, capability: type[C]) -> C:
+        """The pipeline as something that has a capability. Raises ConfigError if it does not have it."""
+        pipeline: Any = self.pipeline
+        if isinstance(pipeline, capability):
+            return pipeline
+        return pipeline.unsupported(capability.verb)  # type: ignore[attr-defined, no-any-return]
+
+    def can(self) -> tuple[str, ...]:
+        """The commands that work on this run."""
+        return self.pipeline.can()
+
+    def translate(
+        self,
+        lines: Iterable[str],
+        *,
+        beam: int | None = None,
+        length_penalty: float | None = None,
+        n_best: int | None = None,
+        stop_rule: StopRule = "first",
+        groups: int = 1,
+        diversity: float = 0.5,
+        max_extra: int | None = None,
+        prefix: str = "",
+        must: Sequence[str] = (),
+        ban: Sequence[str] = (),
+        no_repeat: int = 0,
+        constraints: Constraints | None = None,
+        ensemble: Sequence[str | Path | Run] = (),
+    ) -> Any:
+        """One translation a line: list[str]; with `n_best`, up to that many a line, best first: list[list[str]].
+
+        Lines longer than the model takes are split. None stands for what the run's recipe says. `ensemble` names
+        other runs whose probabilities are averaged with this one's.
+        """
+        from headway.tasks.capabilities import Translates
+        from headway.tasks.translation.config import Decoding
+
+        pipeline = self.require(Translates)
+        wanted = pipeline.constraints(prefix=prefix, must=must, ban=ban, no_repeat=no_repeat)
+        if constraints is not None:
+            wanted = constraints if wanted is None else wanted & constraints
+        decoding = Decoding(
+            beam=beam,
+            length_penalty=length_penalty,
+            n_best=1 if n_best is None else n_best,
+            stop_rule=stop_rule,
+            groups=groups,
+            diversity=diversity,
+            max_extra=max_extra,
+            constraints=wanted,
+        )
+        others = [self._other(each).require(Translates) for each in ensemble]
+        found = pipeline.translator(decoding, ensemble=others, note=_advise).translate(list(lines))
+        if n_best is None:
+            return [best[0].text if best else "" for best in found]
+        return [[each.text for each in best] for best in found]
+
+    def _other(self, run: str | Path | Run) -> Run:
+        """Another run, loaded as this one is unless it is loaded already."""
+        return run if isinstance(run, Run) else Run(Path(run), device=self.device.type, precision=self.precision)
+
+    def trace(
+        self, lines: Iterable[str], *, beam: int | None = None, length_penalty: float | None = None, n_best: int = 1
+    ) -> list[Trace]:
+        """The search behind each line's translation, to replay, re-rank or draw."""
+        from headway.tasks.capabilities import Translates
+        from headway.tasks.translation.config import Decoding
+
+        traces: list[Trace] = []
+        decoding = Decoding(beam=beam, length_penalty=length_penalty, n_best=n_best)
+        self.require(Translates).translator(decoding, note=_advise, on_trace=traces.append).translate(list(lines))
+        return traces
+
+    def ponder(self, lines: Sequence[str], targets: Sequence[str] | None = None) -> list[PonderSteps]:
+        """How many steps a Universal Transformer takes for each token of each line and of its translation."""
+        from headway.tasks.translation.pipeline import TranslationPipeline
+
+        pipeline: Any = self.pipeline
+        if not isinstance(pipeline, TranslationPipeline):
+            pipeline.unsupported("ponder")
+        return pipeline.ponder(lines, targets)
+
+    def generate(
+        self,
+        prompt: str = "\n",
+        *,
+        max_tokens: int = 200,
+        temperature: float = 0.8,
+        top_k: int | None = None,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        stop: Sequence[str] = (),
+        seed: int = 0,
+        number: int = 0,
+    ) -> Iterator[str]:
+        """The continuation of a prompt, in pieces as they are drawn: `"".join(run.generate("ROMEO:"))`.
+
+        `temperature` 0 is greedy. Text `number` of a seed is drawn independently of the others.
+        """
+        from headway.decoding.sampling import Sampling
+        from headway.tasks.capabilities import Generates
+
+        sampling = Sampling(
+            temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty
+        )
+        return self.require(Generates).generate(
+            prompt, sampling, max_tokens=max_tokens, stop=stop, seed=seed, number=number
+        )
+
+    def prompt(self, text: str) -> Tensor:
+        """A prompt as the tokens (1, T) a language model reads."""
+        from headway.tasks.capabilities import Generates
+
+        return self.require(Generates).prompt(text)
+
+    def score(self, text: str, source: str | None = None) -> list[tuple[str, float]]:
+        """Each token of a text with its log-probability in nats; a translation model needs the source."""
+        from headway.tasks.capabilities import Scores
+
+        return self.require(Scores).score(text, source)
+
+    def classify(self, inputs: Iterable[str | Path], *, top: int = 5) -> list[Any]:
+        """The likeliest classes of each image or sound file, or of each text, best first."""
+        from headway.tasks.capabilities import Classifies
+
+        return self.require(Classifies).classify(list(inputs), top=top)
+
+    def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Any]:
+        """A sentence about each image file."""
+        from headway.tasks.capabilities import Captions
+
+        return self.require(Captions).caption(list(images), beam=beam)
+
+    def pose(self, images: Iterable[str | Path]) -> list[Any]:
+        """The keypoints of the person in each image file."""
+        from headway.tasks.capabilities import EstimatesPose
+
+        return self.require(EstimatesPose).pose(list(images))
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One vector a text (N, D)."""
+        from headway.tasks.capabilities import Embeds
+
+        return self.require(Embeds).embed(texts)
+
+    def play(self, *, episodes: int = 100, seed: int = 0) -> PlayResult:
+        """Act in the real environment, on fresh seeds."""
+        from headway.tasks.capabilities import Plays
+
+        return self.require(Plays).play(episodes=episodes, seed=seed)
+
+    def evaluate(
+        self,
+        data: str | None = None,
+        *,
+        split: str | None = None,
+        beam: int | None = None,
+        stride: int | None = None,
+        lengths: Sequence[int] | None = None,
+        compare: str | Path | Run | None = None,
+    ) -> Report:
+        """The metrics of the run's task on a split: test if there is one, else val. `report.values` has the JSON keys.
+
+        Raises ConfigError for an option that the task does not have.
+        """
+        from headway.runs.evaluate import evaluate
+
+        return evaluate(self, data=data, split=split, beam=beam, stride=stride, lengths=lengths, compare=compare)
+
+    def look(self, given: str, out: str | Path | None = None) -> str:
+        """One offline HTML page: what the model did with this input; written to `out` if given."""
+        from headway.inspection.page.payload import page
+        from headway.storage.commit import commit_file
+
+        html = page(self.pipeline, given)
+        if out is not None:
+            commit_file(Path(out), html)
+        return html
+
+
+def _advise(text: str) -> None:
+    warnings.warn(text, AdviceWarning, stacklevel=4)
+
+
+def load(folder: str | Path, *, device: str = "auto", average: int | None = None, precision: Precision = "fp32") -> Run:
+    """Load a run: its best checkpoint, or the mean of the last ones where its recipe says so."""
+    return Run(Path(folder), device=device, average=average, precision=precision)

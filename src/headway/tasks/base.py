@@ -1,0 +1,236 @@
+"""A task: a kind of problem, what its data is, and what a finished run of it can do.
+
+A `Task` is the `task` section of a run's config. It prepares the data for training and makes the `Pipeline` of a
+finished run. Commands, the page, `verify` and `export` ask the pipeline; none of them asks which task it is. A new task
+is one folder here and one line in `registry.py`, or an installed package with an entry point of `headway.tasks`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+
+from headway.config import kind
+from headway.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from headway.data.config import DataConfig
+    from headway.data.tokenizers import Tokenizer
+    from headway.models import ModelConfig
+    from headway.tasks.explanation import Explanation
+    from headway.tasks.export_request import ExportRequest
+    from headway.tasks.report import Report
+    from headway.tasks.training_task import TrainingTask
+    from headway.tasks.verification_inputs import VerificationInputs
+
+ONE_TOKENIZER = "tokenizer.json"  # its file, where source and target share a vocabulary or there is one text
+
+
+def ignore(*_: object) -> None:
+    """A note or a progress report that is not shown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataRequest:
+    """What a task is given to read its data: for training, or for the evaluation of a finished run."""
+
+    data: DataConfig
+    model: ModelConfig  # as the recipe has it; the data may size it
+    folder: Path  # the run's
+    batch_tokens: int
+    seed: int
+    accumulate: int = 1  # micro-batches a step
+    compiled: bool = False  # whether the training step is compiled
+    tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)  # of a run that is resumed or finished, by file
+    expected: Mapping[str, str] | None = None  # the digests of the data the run was begun with, by split
+    own_data: bool = True  # False: other data than the run was trained on, all of it to be evaluated
+    own_spec: str = ""  # what the run was trained on
+    note: Callable[[str], None] = ignore
+    progress: Callable[[str, int, int], None] = ignore
+
+    @property
+    def tokenizer(self) -> Tokenizer | None:
+        """The run's only tokenizer, if it is known already."""
+        return self.tokenizers.get(ONE_TOKENIZER)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """What reading the data gave."""
+
+    training: TrainingTask
+    tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)  # by file name in the run's folder
+    model_overrides: Mapping[str, object] = field(default_factory=dict)  # sizes the data decides, by dotted key
+    classes: tuple[str, ...] = ()  # in the order of their numbers
+    digests: Mapping[str, str] = field(default_factory=dict)  # of the data, by split
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParts:
+    """A finished run as its pipeline sees it."""
+
+    folder: Path
+    model: nn.Module
+    config: ModelConfig
+    data: DataConfig
+    tokenizers: Mapping[str, Tokenizer]
+    device: torch.device
+    steps: tuple[int, ...]  # of the checkpoints the model is made of
+    request: Callable[[str | None], DataRequest]  # to read the run's own data (None) or other data again
+    newest: Callable[[], tuple[nn.Module, int]]  # the model of the newest checkpoint and its step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluateRequest:
+    """What `evaluate` is asked for; None stands for what the run's own config says."""
+
+    data: str | None = None  # other data than the run's own
+    split: str | None = None
+    beam: int | None = None
+    stride: int | None = None
+    lengths: tuple[int, ...] | None = None
+    rival: Pipeline | None = None  # another run, to be compared with
+    names: tuple[str, str] = ("", "")  # of the run and its rival, as they were given
+
+
+class Task(ABC):
+    """A kind of problem: the `task` section of a run's config. One for each folder of headway.tasks."""
+
+    name: ClassVar[str]  # "translation": in config.yaml, `presets --json`, messages
+    title: ClassVar[str]  # "translation model": what a run of it is called
+    unit: ClassVar[str] = "tokens"  # of batch sizes, speed and loss
+    loss_unit: ClassVar[str] = "nats"  # what one unit's loss is measured in
+    main_phase: ClassVar[str | None] = None  # of a task with phases, the one whose loss the curves show
+    has_tokenizer: ClassVar[bool] = True
+    aliases: ClassVar[tuple[str, ...]] = ()  # names in older configs
+    models: ClassVar[tuple[str, ...]] = ()  # the kinds of model that can be trained on it; empty: any
+
+    @abstractmethod
+    def prepare(self, request: DataRequest) -> Prepared:
+        """Read the data for training. Raises DataError, ConfigError."""
+
+    def read(self, request: DataRequest) -> TrainingTask:
+        """The data of a finished run again, or other data, to evaluate on. Raises DataError, ConfigError."""
+        return self.prepare(request).training
+
+    @classmethod
+    @abstractmethod
+    def pipeline_class(cls) -> type[Pipeline]:
+        """The class of its pipelines, imported when it is asked for."""
+
+    def pipeline(self, parts: RunParts) -> Pipeline:
+        """A finished run at work."""
+        return self.pipeline_class()(self, parts)
+
+    def check_model(self, model: ModelConfig) -> None:
+        """Raise ConfigError for a model that cannot be trained on this task."""
+        if self.models and kind(type(model)) not in self.models:
+            allowed = ", ".join(self.models)
+            raise ConfigError(f"model={kind(type(model))}, allowed for {article(self.title)}: {allowed}")
+
+    def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
+        """Dotted keys of the model's config that the data decides: they are not compared on --resume."""
+        return ()
+
+    def finetuned(
+        self, model: ModelConfig, source: Task, source_model: ModelConfig, folder: str
+    ) -> tuple[Task, ModelConfig]:
+        """Task and model of this recipe beginning with another run's model. Raises ConfigError where it cannot."""
+        raise ConfigError(f"--init is not supported for a {self.title}")
+
+    def initial_weights(
+        self, model: nn.Module, config: ModelConfig, data: DataConfig, source: FinetuneSource
+    ) -> tuple[Mapping[str, torch.Tensor], str]:
+        """The weights a fine-tuned model begins with, and what became of the source run's head: "with its head"."""
+        raise ConfigError(f"--init is not supported for a {self.title}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinetuneSource:
+    """The run whose weights another one begins with."""
+
+    folder: Path
+    model: ModelConfig
+    data: DataConfig
+    weights: Mapping[str, torch.Tensor]
+
+
+class Pipeline(ABC):
+    """A finished run at work. What it can do beyond this are capabilities it inherits (headway.tasks.capabilities)."""
+
+    evaluate_options: ClassVar[frozenset[str]] = (
+        frozenset()
+    )  # of {"beam", "stride", "lengths", "compare", "out", "plot"}
+
+    def __init__(self, task: Task, parts: RunParts) -> None:
+        self.task, self.parts = task, parts
+        self.model, self.device, self.folder = parts.model, parts.device, parts.folder
+
+    @abstractmethod
+    def evaluate(self, request: EvaluateRequest) -> Report:
+        """The metrics of a split. Raises DataError for data or a split that is not there."""
+
+    def explain(self, given: str) -> Explanation:
+        """One forward pass on an input, for the page of `headway look`."""
+        self.unsupported("look")
+
+    def verification(self, given: Sequence[str]) -> VerificationInputs:
+        """Inputs on which all code paths must agree: these texts or files, else made-up ones and some of the data's."""
+        self.unsupported("verify")
+
+    def export_request(self) -> ExportRequest:
+        """What a Hugging Face folder of this run holds beside its weights."""
+        self.unsupported("export")
+
+    def unsupported(self, verb: str) -> NoReturn:
+        """Raise ConfigError: what this run cannot do, and what it can."""
+        raise ConfigError(unsupported(self.folder, type(self.task), verb, self.can()))
+
+    @classmethod
+    def can(cls) -> tuple[str, ...]:
+        """The commands that work on such a run."""
+        return supported(cls)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer of what the model writes."""
+        tokenizers = self.parts.tokenizers
+        return tokenizers.get("tokenizer-target.json") or tokenizers[ONE_TOKENIZER]
+
+    def read(self, data: str | None = None) -> TrainingTask:
+        """The run's own data (None), or other data. Raises ConfigError for an imported run without data."""
+        return self.task.read(self.parts.request(data))
+
+
+def unsupported(folder: Path, task: type[Task], verb: str, can: Sequence[str]) -> str:
+    """The one sentence for a command that a run does not support."""
+    return f"{folder} is {article(task.title)}: it cannot {verb}; it can {', '.join(can)}"
+
+
+def article(title: str) -> str:
+    """A title with its indefinite article."""
+    return f"{'an' if title[0] in 'aeiou' else 'a'} {title}"
+
+
+def supported(pipeline: type[Pipeline]) -> tuple[str, ...]:
+    """The verbs of a pipeline's capabilities, then the commands it has its own methods for."""
+    from headway.tasks.capabilities import CAPABILITIES
+
+    verbs = [each.verb for each in CAPABILITIES if issubclass(pipeline, each)]
+    methods = {"look": "explain", "verify": "verification", "export": "export_request"}
+    own = [verb for verb, name in methods.items() if getattr(pipeline, name) is not getattr(Pipeline, name)]
+    return (*verbs, "evaluate", *own)
+
+
+def split_of(splits: Mapping[str, Any], wanted: str | None) -> str:
+    """The split to evaluate: the one named, else test if there is one, else val, else train. Raises DataError."""
+    split = wanted or next((name for name in ("test", "val") if name in splits), "train")
+    if split not in splits:
+        raise DataError(f"no split {split!r}, there are {', '.join(splits)}")
+    return split

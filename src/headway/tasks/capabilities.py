@@ -1,0 +1,194 @@
+"""What runs can do, one class a command: a pipeline inherits the ones it has, and `Run.require` asks for one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from headway.errors import ConfigError
+from headway.tasks.base import ignore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+    from headway.data.image_decoding import Pixels
+    from headway.decoding.constraints import Constraints
+    from headway.decoding.sampling import Sampling
+    from headway.decoding.trace import Trace
+    from headway.tasks.captioning.attention_maps import AttentionMap
+    from headway.tasks.captioning.pipeline import Caption
+    from headway.tasks.classifier import Prediction
+    from headway.tasks.image_classification.patches import ImagePatches
+    from headway.tasks.pose.pipeline import EstimatedPose
+    from headway.tasks.translation.config import Decoding
+    from headway.tasks.translation.translator import Translator
+
+
+class Capability(ABC):
+    """Something a run can be asked to do, by the name of its command."""
+
+    verb: ClassVar[str]
+
+
+class Translates(Capability):
+    """Text in, text out, by beam search."""
+
+    verb = "translate"
+
+    @abstractmethod
+    def translator(
+        self,
+        decoding: Decoding,
+        *,
+        ensemble: Sequence[Translates] = (),
+        note: Callable[[str], None] = ignore,
+        on_trace: Callable[[Trace], None] | None = None,
+    ) -> Translator:
+        """What translates blocks of lines one after the other with these settings, as the mean of an ensemble."""
+
+    @abstractmethod
+    def constraints(
+        self, *, prefix: str = "", must: Sequence[str] = (), ban: Sequence[str] = (), no_repeat: int = 0
+    ) -> Constraints | None:
+        """Constraints on the output, given as text. Raises ConfigError for text that the vocabulary cannot write."""
+
+
+class Generates(Capability):
+    """Continues a prompt."""
+
+    verb = "generate"
+
+    @abstractmethod
+    def prompt(self, text: str) -> Tensor:
+        """A prompt as tokens (1, T). Raises DataError for an empty one, or text the vocabulary lacks."""
+
+    @abstractmethod
+    def generate(
+        self,
+        prompt: str,
+        sampling: Sampling,
+        *,
+        max_tokens: int = 200,
+        stop: Sequence[str] = (),
+        seed: int = 0,
+        number: int = 0,
+    ) -> Iterator[str]:
+        """The continuation, in pieces as they are drawn; text `number` of a seed. Raises DataError for the prompt."""
+
+
+class Scores(Capability):
+    """Gives log-probabilities."""
+
+    verb = "score"
+
+    @abstractmethod
+    def score(self, text: str, source: str | None = None) -> list[tuple[str, float]]:
+        """Each token of a text with its log-probability in nats."""
+
+    def score_line(self, line: str) -> list[tuple[str, float]]:
+        """The same of a line as `headway score` reads it."""
+        return self.score(line)
+
+
+class Classifies(Capability):
+    """Names the likeliest classes of an input: an image, a sound or a text."""
+
+    verb = "classify"
+    reads: ClassVar[str] = "image"  # what an input is called in JSON: "image" or "text"
+
+    @abstractmethod
+    def classify(self, inputs: Sequence[str | Path], *, top: int = 5) -> list[Prediction]:
+        """The likeliest classes of each input, best first. Raises DataError naming a file that cannot be read."""
+
+    @property
+    def cuts_patches(self) -> bool:
+        """Whether `patches` works: the model reads an image as patches."""
+        return False
+
+    def patches(self, pixels: Pixels) -> ImagePatches:
+        """The patches that the model reads an image (C, H, W) as. Raises ConfigError where it reads none."""
+        raise ConfigError("the model does not read images as patches; only a vision transformer does")
+
+
+class Captions(Capability):
+    """Writes a sentence about an image."""
+
+    verb = "caption"
+
+    @abstractmethod
+    def caption(self, images: Sequence[str | Path], *, beam: int | None = None) -> list[Caption]:
+        """A caption for each image file. Raises DataError naming a file that cannot be read."""
+
+    @abstractmethod
+    def attention_maps(self, captions: Sequence[Caption]) -> list[AttentionMap]:
+        """For each caption, how much each token attended to each place of its image. Raises ConfigError for a model
+        without attention.
+        """
+
+
+class EstimatesPose(Capability):
+    """Finds the keypoints of the person in an image."""
+
+    verb = "pose"
+
+    @property
+    @abstractmethod
+    def keypoint_names(self) -> tuple[str, ...]:
+        """The names of the keypoints, in their order."""
+
+    @abstractmethod
+    def pose(self, images: Sequence[str | Path]) -> list[EstimatedPose]:
+        """The keypoints of the person in each image file. Raises DataError naming a file that cannot be read."""
+
+
+class Embeds(Capability):
+    """Gives a vector for each text."""
+
+    verb = "embed"
+
+    @abstractmethod
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One vector a text (N, D)."""
+
+
+class Plays(Capability):
+    """Acts in an environment."""
+
+    verb = "play"
+
+    @abstractmethod
+    def play(self, *, episodes: int = 100, seed: int = 0) -> PlayResult:
+        """Act in the real environment on fresh seeds."""
+
+
+class PlayResult(ABC):
+    """Episodes that were played, and what they earned."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Flat values for machines."""
+
+    @abstractmethod
+    def facts(self) -> Mapping[str, str]:
+        """The same for people, by name."""
+
+    def render(self, suffix: str) -> bytes:
+        """A film (".gif") or a strip (".png") of the first episode. Raises ConfigError where there is none to show."""
+        raise NotImplementedError
+
+
+CAPABILITIES: tuple[type[Capability], ...] = (
+    Translates,
+    Generates,
+    Scores,
+    Classifies,
+    Captions,
+    EstimatesPose,
+    Embeds,
+    Plays,
+)

@@ -1,0 +1,70 @@
+"""Captioning: a sentence about an image, token by token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from headway.config import positive
+from headway.data.augment import Augmentation
+from headway.decoding.beam import Penalty
+from headway.errors import ConfigError
+from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
+from headway.tasks.image_batches import check_colours
+
+if TYPE_CHECKING:
+    from headway.models import ModelConfig
+    from headway.tasks.training_task import TrainingTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captioning(Task):
+    """Square images of one size with sentences about each, and how a finished model decodes unless told otherwise."""
+
+    name: ClassVar[str] = "captioning"
+    title: ClassVar[str] = "captioner"
+
+    size: int = 48  # pixels a side: the shorter side is resized to it, the centre cut out
+    augment: Augmentation | None = None  # nothing that would make a caption untrue
+    mean: tuple[float, ...] = (0.5, 0.5, 0.5)  # of red, green and blue from 0 to 1, subtracted
+    std: tuple[float, ...] = (0.5, 0.5, 0.5)  # and divided by
+    max_length: int = 50  # tokens of a caption, the stop token included; longer training captions are cut
+    beam: int = 3
+    length_penalty: float = 0.6
+    penalty: Penalty = "gnmt"
+
+    def __post_init__(self) -> None:
+        check_colours(self.size, self.mean, self.std)
+        positive("task.max_length", self.max_length)
+        positive("task.beam", self.beam)
+        if self.augment is not None and self.augment.mix:
+            raise ConfigError(f"task.augment.mix={self.augment.mix}: two images mixed have no caption; allowed: 0")
+
+    def prepare(self, request: DataRequest) -> Prepared:
+        """Read images with captions, train a tokenizer where there is none yet."""
+        from headway.tasks.captioning.data import prepare
+
+        return prepare(self, request)
+
+    def read(self, request: DataRequest) -> TrainingTask:
+        """The run's own splits again, or all of other data as one split."""
+        from headway.tasks.captioning.data import read
+
+        return read(self, request)
+
+    @classmethod
+    def pipeline_class(cls) -> type[Pipeline]:
+        """Imported when it is asked for."""
+        from headway.tasks.captioning.pipeline import CaptioningPipeline
+
+        return CaptioningPipeline
+
+    def check_model(self, model: ModelConfig) -> None:
+        """Raise ConfigError for a model that reads images of another size, or none."""
+        image = getattr(model, "image", None)
+        if image not in (self.size, (self.size, self.size)):
+            raise ConfigError(f"task.size={self.size}, model.image={image}: expected the same")
+
+    def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
+        """The vocabulary."""
+        return ("vocab",)

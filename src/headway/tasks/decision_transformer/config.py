@@ -1,0 +1,53 @@
+"""Decision Transformer: actions that went with a return, asked for by that return (Chen et al. 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from headway.config import positive
+from headway.data.environments import Plain, View
+from headway.errors import ConfigError
+from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
+
+if TYPE_CHECKING:
+    from headway.models import ModelConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deciding(Task):
+    """What is logged where there is no log yet, and which returns a finished run is asked for."""
+
+    name: ClassVar[str] = "deciding"
+    title: ClassVar[str] = "decision transformer"
+    unit: ClassVar[str] = "steps"
+    main_phase: ClassVar[str | None] = "decide"
+    has_tokenizer: ClassVar[bool] = False
+    models: ClassVar[tuple[str, ...]] = ("decision",)
+
+    view: View = Plain()
+    log: int = 30000  # environment steps, each episode by another policy drawn at random
+    noise: float = 0.3  # an episode's actions are chance up to this share
+    targets: tuple[float, ...] = (25.0, 75.0, 150.0, 300.0, 500.0)
+
+    def __post_init__(self) -> None:
+        positive("task.log", self.log)
+        if len(self.targets) < 2:
+            raise ConfigError(f"task.targets={self.targets}, allowed: two or more returns")
+
+    def prepare(self, request: DataRequest) -> Prepared:
+        """Read the log, made where there is none yet."""
+        from headway.tasks.decision_transformer.data import prepare
+
+        return prepare(self, request)
+
+    @classmethod
+    def pipeline_class(cls) -> type[Pipeline]:
+        """Imported when it is asked for."""
+        from headway.tasks.decision_transformer.pipeline import DecisionPipeline
+
+        return DecisionPipeline
+
+    def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
+        """What the environment shows, and the actions it takes."""
+        return ("observation", "actions")

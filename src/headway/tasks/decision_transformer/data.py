@@ -1,0 +1,56 @@
+"""The log of a decision transformer: a run's episodes, or ones played at random."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import cast
+
+from headway.data.environments import Environment
+from headway.data.episodes import FACTS, Episodes, concatenate, read_episodes, write_episodes
+from headway.errors import ConfigError, DataError
+from headway.models.decision_transformer import DecisionConfig
+from headway.models.observation import Codes
+from headway.tasks.base import DataRequest, Prepared
+from headway.tasks.decision_transformer.config import Deciding
+from headway.tasks.decision_transformer.training import DecisionTraining, logged
+from headway.tasks.world_model.prepare import fitted
+from headway.tasks.world_model.training import EPISODES
+
+LOG = "log"  # the folder of a run's logged episodes
+
+
+def prepare(config: Deciding, request: DataRequest) -> Prepared:
+    """The task on a run's log, made where there is none yet, and the sizes of its environment.
+
+    The data's spec is an environment, or a run whose episodes are the log.
+    """
+    spec, model = request.own_spec or request.data.spec, cast(DecisionConfig, request.model)
+    kept = request.folder / EPISODES / LOG
+    if Path(spec).is_dir():
+        parts, name = _of_run(Path(spec))
+    else:
+        name = spec
+        if not kept.exists():
+            found = logged(config, partial(Environment, name, config.view), request.seed)
+            write_episodes(kept, found, {"environment": name, "seed": request.seed})
+        parts = [read_episodes(kept)]
+    environment = Environment(name, config.view)
+    observation = fitted(model.observation, environment.shape)
+    if isinstance(observation, Codes):
+        raise ConfigError(f"{name} shows pictures, allowed for a decision transformer: tokens, numbers")
+    training = DecisionTraining(
+        config, name, concatenate(parts), length=model.context, batch_tokens=request.batch_tokens, seed=request.seed
+    )
+    sizes: dict[str, object] = {"observation": observation, "actions": environment.actions}
+    return Prepared(training=training, model_overrides=sizes)
+
+
+def _of_run(run: Path) -> tuple[list[Episodes], str]:
+    """The episodes a run collected, and their environment. Raises DataError if there are none."""
+    folders = sorted((run / EPISODES).glob("*"))
+    if not folders:
+        raise DataError(f"{run}: no episodes there; allowed: an environment's name, or a run that collected some")
+    name = str(json.loads((folders[0] / FACTS).read_text())["environment"])
+    return [read_episodes(each) for each in folders], name

@@ -1,0 +1,89 @@
+"""A finished decision transformer at work: it plays, is evaluated and explained."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+
+from headway.errors import DataError
+from headway.tasks.base import EvaluateRequest, Pipeline, split_of
+from headway.tasks.capabilities import Plays
+
+if TYPE_CHECKING:
+    from headway.models.decision_transformer import Decision
+    from headway.tasks.decision_transformer.training import Attempt, DecisionTraining, ReturnConditionedReport
+    from headway.tasks.explanation import Explanation
+    from headway.tasks.report import Report
+
+TOKENS, STATES = "tokens", "states"
+
+
+class DecisionPipeline(Pipeline, Plays):
+    """Acts in an environment, asked for a return."""
+
+    @cached_property
+    def training(self) -> DecisionTraining:
+        """The log, read once."""
+        return cast("DecisionTraining", self.read())
+
+    def play(self, *, episodes: int = 100, seed: int = 0) -> ReturnConditionedReport:
+        """Ask for each of the task's returns in fresh episodes."""
+        return self.training.asked(self.model, self.device, episodes=episodes, seed=seed)
+
+    def evaluate(self, request: EvaluateRequest) -> Report:
+        """Loss of the logged actions."""
+        from headway.tasks.report import Facts, Note, Report
+
+        training = self.training if request.data is None else cast("DecisionTraining", self.read(request.data))
+        split = split_of(training.splits, request.split)
+        loss, taken = training.evaluate(self.model, self.device, split), training.episodes.taken
+        values = {"loss": loss, "perplexity": math.exp(loss), "environment_steps": taken}
+        rows = {"loss": f"{loss:.4f}  nats an action", "environment_steps": f"{taken:,}  of the log"}
+        return Report(split=split, values=values, sections=[Facts(rows), Note("`headway play` asks for returns")])
+
+    @torch.no_grad()
+    def explain(self, given: str) -> Explanation:
+        """A fresh episode asked for the return `given`, and the actions that its last steps made likely."""
+        from headway.tasks.decision_transformer.training import Attempt
+        from headway.tasks.explanation import Explanation, Output, StackDescription
+
+        try:
+            target = float(given)
+        except ValueError:
+            told = "the page of a decision transformer shows an episode; INPUT is the return to ask for, a number"
+            raise DataError(f"{given!r}: {told}") from None
+        model = cast("Decision", self.model)
+        attempt = Attempt(self.training.make(), target, seed=0)
+        while attempt.goes_on and len(attempt.seen) < model.context:
+            attempt.step(int(self._logits(attempt, model.context)[-1].argmax()))
+        length = min(len(attempt.actions), model.context)
+        done = [*attempt.actions[-length:-1], int(self._logits(attempt, length)[-1].argmax())]
+        asked, seen, _ = (attempt.window(n, length) for n in range(3))
+        names = []
+        for wanted, state, action in zip(asked, seen, done, strict=True):
+            numbers = " ".join(f"{value:.2g}" for value in np.ravel(state)[:4])
+            names += [f"return {wanted:g}", f"state {numbers}", f"action {action}"]
+        states = {"label": "States", "tokens": names[1::3], "writes": [f"action {n}" for n in done], "start": 0}
+        return Explanation(
+            kind="decision",
+            given=f"{self.training.name}, return {target:g}",
+            said=f"return {attempt.total:g} after {len(attempt.seen)} steps",
+            forward=lambda: self._logits(attempt, length),
+            reads={"": StackDescription(label="Decision transformer", sequence=TOKENS)},
+            sequences={
+                TOKENS: {"label": "Returns to go, states and actions", "tokens": names, "start": 1},
+                STATES: states,
+            },
+            output=Output(name=lambda n: f"action {n}", label="What is done next", sequence=STATES, targets=done),
+        )
+
+    @torch.no_grad()
+    def _logits(self, attempt: Attempt, length: int) -> torch.Tensor:
+        """The logits of the action (T, A) at each of an attempt's last steps."""
+        inputs = (torch.from_numpy(attempt.window(n, length)).unsqueeze(0).to(self.device) for n in range(3))
+        logits: torch.Tensor = self.model(*inputs)
+        return logits[0]

@@ -1,0 +1,100 @@
+"""A finished classifier of images or sounds at work: it classifies, is evaluated and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headway.errors import ConfigError
+from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
+from headway.tasks.capabilities import Classifies
+from headway.tasks.classifier import Prediction, likeliest
+from headway.tasks.image_batches import read_files
+from headway.tasks.image_classification.config import Classification
+from headway.tasks.image_classification.training import EVALUATED, logits_of
+
+if TYPE_CHECKING:
+    from headway.data.image_decoding import Pixels
+    from headway.tasks.explanation import Explanation
+    from headway.tasks.image_classification.patches import ImagePatches
+    from headway.tasks.image_classification.training import ClassificationTraining
+    from headway.tasks.report import Report
+
+
+class ImagePipeline(Pipeline, Classifies):
+    """Image or sound files in, classes out."""
+
+    evaluate_options = frozenset({"out", "plot"})
+
+    def __init__(self, task: Task, parts: RunParts) -> None:
+        super().__init__(task, parts)
+        assert isinstance(task, Classification)
+        self.config, self.classes = task, parts.data.classes
+
+    def pixels(self, files: Sequence[str | Path]) -> list[Pixels]:
+        """Each image or sound file as the model reads it (C, H, W). Raises DataError naming one that is unreadable."""
+        return read_files(files, self.config.size, None if self.config.sound is None else self.config.sound.decode)
+
+    @torch.no_grad()
+    def classify(self, inputs: Sequence[str | Path], *, top: int = 5) -> list[Prediction]:
+        """The `top` likeliest classes of each file."""
+        pixels = self.pixels(inputs)
+        found: list[Prediction] = []
+        for first in range(0, len(pixels), EVALUATED):
+            block = pixels[first : first + EVALUATED]
+            named = likeliest(self.logits(np.stack(block)).softmax(-1), self.classes, top)
+            files = map(str, inputs[first : first + EVALUATED])
+            found += [Prediction(*each) for each in zip(files, named, block, strict=True)]
+        return found
+
+    def logits(self, pixels: Pixels) -> Tensor:
+        """Images (B, C, H, W) -> logits (B, classes)."""
+        return logits_of(self.model, self.device, torch.from_numpy(pixels), self.config)
+
+    @property
+    def cuts_patches(self) -> bool:
+        """Whether the model is a vision transformer, which reads an image as patches."""
+        return hasattr(self.parts.config, "patch")
+
+    def patches(self, pixels: Pixels) -> ImagePatches:
+        """The patches that the model reads an image (C, H, W) as. Raises ConfigError where it reads none."""
+        from headway.tasks.image_classification.patches import image_patches
+
+        if not self.cuts_patches:
+            return super().patches(pixels)
+        config: Any = self.parts.config
+        return image_patches(pixels, config.patch, config.patches, self.config.mean)
+
+    def evaluate(self, request: EvaluateRequest) -> Report:
+        """Accuracy with its interval, by class, and which classes are mistaken for which."""
+        from headway.tasks.classifier_report import classifier_report
+
+        training: ClassificationTraining = self.read(request.data)  # type: ignore[assignment]
+        return classifier_report(self, training, split_of(training.splits, request.split))
+
+    def explain(self, given: str) -> Explanation:
+        """An image or a spectrogram as patches, and the class they amount to. Raises ConfigError without attention."""
+        from headway.tasks.explanation import Explanation, ImageView, Output, StackDescription
+        from headway.tasks.patch_sequence import PATCHES, PatchModel, patch_sequence
+
+        model = self.model
+        if not isinstance(model, PatchModel):
+            raise ConfigError(f"{self.folder}: a {type(model).__name__} has no attention to look at")
+        (pixels,) = self.pixels([given])
+        own = getattr(model, "class_token", None) is not None
+        label = "Patches" if self.config.sound is None else "Patches of the spectrogram"
+        return Explanation(
+            kind="image" if self.config.sound is None else "sound",
+            given=Path(given).name,
+            forward=lambda: self.logits(np.stack([pixels])),
+            said=lambda logits: likeliest(logits.softmax(-1), self.classes, 1)[0][0][0],
+            reads={"": StackDescription(label="Encoder", sequence=PATCHES, positions=model.patch_positions)},
+            sequences={PATCHES: patch_sequence(model.grid, own=own, label=label)},
+            output=Output(name=lambda index: self.classes[index], label="What it is", sequence=None, targets=[None]),
+            image=ImageView(pixels=pixels, sequence=PATCHES, mean=self.config.mean, rollout=True),
+        )

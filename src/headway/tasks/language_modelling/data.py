@@ -1,0 +1,37 @@
+"""Plain text as a language task: read, train a tokenizer where there is none yet, encode, keep the ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headway.data.datasets import load_text
+from headway.data.digests import split_digests
+from headway.data.text_files import PlainText
+from headway.data.token_store import TokenStore, fingerprint, store_tokens
+from headway.data.tokenizers import Tokenizer
+from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
+from headway.tasks.language_modelling.config import Language
+from headway.tasks.language_modelling.training import LanguageTraining
+
+
+def prepare(config: Language, request: DataRequest) -> Prepared:
+    """A text with its tokenizer (the run's, else one trained on it) and its digests by split."""
+    data = request.data
+    text = load_text(data.spec, errors=data.errors)
+    digests = split_digests(text, request.expected)
+    tokenizer = request.tokenizer
+    if tokenizer is None:
+        tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=())
+    cache = Path(data.cache).expanduser()
+    splits = {name: _stream(cache, text, name, tokenizer, digests[name]) for name in text.splits}
+    return Prepared(
+        training=LanguageTraining(config, tokenizer, splits, batch_tokens=request.batch_tokens, seed=request.seed),
+        tokenizers={ONE_TOKENIZER: tokenizer},
+        model_overrides={"vocab": tokenizer.size},
+        digests=digests,
+    )
+
+
+def _stream(cache: Path, text: PlainText, split: str, tokenizer: Tokenizer, content: str) -> TokenStore:
+    key = fingerprint([content, tokenizer.content_hash])
+    return store_tokens(cache / f"text-{key}", (tokenizer.encode(chunk) for chunk in text.chunks(split)))

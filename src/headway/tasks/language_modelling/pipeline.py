@@ -1,0 +1,208 @@
+"""A finished language model at work: it generates, scores, is evaluated, explained, verified and exported."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from headway.errors import DataError, TooLongError
+from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
+from headway.tasks.capabilities import Generates, Scores
+from headway.tasks.language_modelling.config import Language
+
+if TYPE_CHECKING:
+    from headway.decoding.sampling import Sampling
+    from headway.metrics.loss_by_length import LengthReport, LengthRow
+    from headway.tasks.explanation import Explanation
+    from headway.tasks.language_modelling.training import Continuations, LanguageTraining
+    from headway.tasks.report import Report, Section
+
+TEXT = "text"
+FURTHER = 12  # tokens that the page's search goes beyond the text
+AROUND = 60  # characters of a running text shown on either side of a difference
+SLIDING = (
+    "Blocks do not overlap: their first tokens have little before them, in short blocks more of them. Sliding windows "
+    "count only what has enough before it, the first window aside."
+)
+
+
+class LanguagePipeline(Pipeline, Generates, Scores):
+    """A prompt in, its continuation out."""
+
+    evaluate_options = frozenset({"stride", "lengths", "plot"})
+
+    def __init__(self, task: Task, parts: RunParts) -> None:
+        super().__init__(task, parts)
+        assert isinstance(task, Language)
+        self.config = task
+
+    def prompt(self, text: str) -> Tensor:
+        """A prompt as tokens (1, T). Raises DataError for an empty one, or text the vocabulary lacks."""
+        special = self.tokenizer.marks
+        ids = [*(special.before if special else ()), *self.tokenizer.encode(text)]
+        if not ids:
+            raise DataError("the prompt is empty: a language model needs at least one token to go on from")
+        return torch.tensor([ids], device=self.device)
+
+    def generate(
+        self,
+        prompt: str,
+        sampling: Sampling,
+        *,
+        max_tokens: int = 200,
+        stop: Sequence[str] = (),
+        seed: int = 0,
+        number: int = 0,
+    ) -> Iterator[str]:
+        """The continuation of a prompt, in pieces as they are drawn, up to one of the `stop` strings."""
+        from headway.decoding.sampling import stream
+        from headway.tasks.language_modelling.streaming import before_stop, decoded_stream
+
+        tokens_1T = self.prompt(prompt)
+        special = self.tokenizer.marks
+        drawn = stream(
+            self.model,  # type: ignore[arg-type]
+            tokens_1T,
+            max_tokens=max_tokens,
+            sampling=sampling,
+            seed=seed,
+            number=number,
+            stops=special.stops if special else (),
+            context=getattr(self.parts.config, "context", None),
+        )
+        return before_stop(decoded_stream(self.tokenizer, tokens_1T[0].tolist(), drawn), stop)
+
+    @torch.no_grad()
+    def score(self, text: str, source: str | None = None) -> list[tuple[str, float]]:
+        """Each token but the first, which nothing stands before, with its log-probability in nats."""
+        ids = self.prompt(text)
+        if ids.shape[1] < 2:
+            return []
+        logits = self.model(ids[:, :-1]).float().log_softmax(-1)
+        targets = ids[:, 1:]
+        nats = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)[0].tolist()
+        return [(self.tokenizer.token(index), value) for index, value in zip(targets[0].tolist(), nats, strict=True)]
+
+    def evaluate(self, request: EvaluateRequest) -> Report:
+        """Loss, perplexity and bits per byte in blocks and sliding windows, accuracy by position; or loss by length."""
+        from headway.plots.curves import plot_positions
+        from headway.tasks.report import NONE, Figures, Note, Report, positions_section
+
+        training: LanguageTraining = self.read(request.data)  # type: ignore[assignment]
+        split = split_of(training.splits, request.split)
+        if request.lengths is not None:
+            return self._by_length(training, split, request.lengths, request.stride)
+        context = self.config.context
+        stride = max(context // 2, 1) if request.stride is None else request.stride
+        sliding = training.evaluate(self.model, self.device, split, stride=stride)
+        blocks = training.evaluate(self.model, self.device, split)
+        continued = training.continuations(self.model, self.device, split)
+        positions = continued.report
+        named = {f"sliding_{key}": value for key, value in sliding.to_json().items() if key != "tokens"}
+        values: dict[str, Any] = {**blocks.to_json(), **named, "sliding_stride": stride, **positions.to_json()}
+        rows = [
+            [key, *(NONE if value is None else f"{value:.4f}" for value in (values[key], values[f"sliding_{key}"]))]
+            for key in ("loss", "perplexity", "bits_per_byte")
+        ]
+        sections: list[Section] = [
+            Figures(["", f"blocks of {context}", f"sliding by {stride}"], rows),
+            Note(f"{blocks.tokens:,} tokens. Blocks do not overlap; sliding windows do."),
+            positions_section(positions),
+            self._continued(continued),
+        ]
+        return Report(
+            split=split,
+            values=values,
+            sections=sections,
+            plot=lambda title: plot_positions(positions, f"{title}: right tokens by position"),
+        )
+
+    def _continued(self, found: Continuations) -> Section:
+        """Continuations beside the text, each marked where it leaves it."""
+        from headway.tasks.report import MARK, Sample, Samples, spread
+
+        decode, divergence = self.tokenizer.decode, found.report.divergence
+        blocks = []
+        for n in spread(len(found.gold)):
+            at = divergence[n]
+            cut = len(found.gold[n]) if at is None else at
+            pairs = [(decode(line[:cut]), decode(line[cut:])) for line in (found.gold[n], found.free[n])]
+            same = not any(after for _, after in pairs)
+            block = [Sample("prompt", _one_line(_end(decode(found.prompts[n]))))]
+            for name, (before, after) in zip(("text", "output"), pairs, strict=True):
+                rest = _one_line(after if len(after) <= AROUND else f"{after[:AROUND]}…")
+                block.append(Sample(name, _one_line(_end(before)), None if same else rest))
+            blocks.append(block)
+        return Samples(f"samples, {MARK} where the greedy output leaves the text", blocks)
+
+    def _by_length(self, training: LanguageTraining, split: str, lengths: Sequence[int], stride: int | None) -> Report:
+        from headway.tasks.length_extrapolation import length_report
+
+        found = self.loss_by_length(training, split, lengths, stride=stride)
+        return length_report(split, found, note=SLIDING, sliding=True)
+
+    def loss_by_length(
+        self, training: LanguageTraining, split: str, lengths: Sequence[int], *, stride: int | None = None
+    ) -> LengthReport:
+        """The whole split at each length; a length the model has no positions for is a row that says so.
+
+        `stride` is that of sliding windows, half their length where it is not given. Raises DataError for a length
+        the data does not reach.
+        """
+        from headway.metrics.loss_by_length import LengthReport, check_lengths
+
+        tokens = len(training.ids(split))
+        check_lengths(lengths, longest=tokens - 1, what=f"split {split!r} has {tokens:,} tokens")
+        rows = tuple(self._length(training, split, length, stride) for length in lengths)
+        return LengthReport(rows=rows, trained=self.config.context)
+
+    def _length(self, training: LanguageTraining, split: str, length: int, stride: int | None) -> LengthRow:
+        from headway.metrics.loss_by_length import LengthRow
+
+        step = max(length // 2, 1) if stride is None else stride
+        try:
+            blocks = training.evaluate(self.model, self.device, split, context=length)
+            sliding = training.evaluate(self.model, self.device, split, context=length, stride=step)
+        except TooLongError as error:
+            return LengthRow(length=length, refused=str(error))
+        return LengthRow(length=length, blocks=blocks, sliding=sliding, stride=step)
+
+    @torch.no_grad()
+    def explain(self, given: str) -> Explanation:
+        """A text, after each of its tokens what might follow, and a search for what follows it."""
+        from headway.decoding.beam import BeamSettings
+        from headway.decoding.trace import lines
+        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription
+        from headway.tasks.search_trace import search_trace
+        from headway.tasks.translation.search import positions_end
+
+        tokens_1T = self.prompt(given)
+        ids: list[int] = tokens_1T[0].tolist()
+        tokenizer, end = self.tokenizer, positions_end(self.model)
+        trace = None
+        if end is None or len(ids) + FURTHER <= end:
+            settings = BeamSettings(width=4, alpha=0.6)
+            trace = search_trace(self.model, None, tokens_1T, tokenizer, settings, FURTHER)
+        vectors: Tensor | None = self.model.embedding.weight  # type: ignore[union-attr, assignment]  # one-hot has none
+        return Explanation(
+            kind="language",
+            given=given,
+            said="" if trace is None else next((line.text for line in lines(trace)), ""),
+            forward=lambda: self.model(tokens_1T)[0],
+            reads={"": StackDescription(label="Decoder", sequence=TEXT)},
+            sequences={TEXT: {"label": "Text", "tokens": [tokenizer.token(index) for index in ids]}},
+            output=Output(name=tokenizer.token, label="What comes next", sequence=TEXT, targets=[*ids[1:], None]),
+            tables={} if vectors is None else {TEXT: EmbeddingTable(ids=ids, vectors=vectors, tokenizer=tokenizer)},
+            trace=trace,
+        )
+
+
+def _end(text: str) -> str:
+    return text if len(text) <= AROUND else f"…{text[-AROUND:]}"
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\r", "").replace("\n", "⏎").replace("\t", " ")

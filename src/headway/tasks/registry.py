@@ -1,0 +1,22 @@
+"""The tasks there are: the only list of them. Installed packages add theirs by entry points of `headway.tasks`."""
+
+from __future__ import annotations
+
+from headway.config import Choice
+
+TASKS = Choice(
+    {
+        "language": "headway.tasks.language_modelling:Language",
+        "masked": "headway.tasks.masked_lm:Masked",
+        "translation": "headway.tasks.translation:Translation",
+        "classification": "headway.tasks.image_classification:Classification",
+        "text-classification": "headway.tasks.text_classification:TextClassification",
+        "captioning": "headway.tasks.captioning:Captioning",
+        "embedding": "headway.tasks.sentence_embedding:Embedding",
+        "pose": "headway.tasks.pose:PoseEstimation",
+        "world": "headway.tasks.world_model:WorldModel",
+        "deciding": "headway.tasks.decision_transformer:Deciding",
+    },
+    aliases={"pose-estimation": "pose", "world-model": "world"},
+    group="headway.tasks",
+)

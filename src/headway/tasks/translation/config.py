@@ -1,0 +1,63 @@
+"""Translation: a target sentence, word by word, given its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from headway.decoding.beam import Penalty, StopRule
+from headway.decoding.constraints import Constraints
+from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
+from headway.tasks.scheduled_sampling import ScheduledSampling
+
+if TYPE_CHECKING:
+    from headway.models import ModelConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Translation(Task):
+    """How pairs are read, and how a finished model decodes unless told otherwise."""
+
+    name: ClassVar[str] = "translation"
+    title: ClassVar[str] = "translation model"
+
+    max_length: int = 256  # in tokens; longer training pairs are left out, and counted
+    beam: int = 4  # hypotheses kept at each step
+    length_penalty: float = 0.6  # α
+    penalty: Penalty = "gnmt"  # by what α divides: GNMT's ((5 + n) / 6)^α, or the mean's n^α
+    max_extra: int = 50  # a translation may be this much longer than its source
+    scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
+
+    def prepare(self, request: DataRequest) -> Prepared:
+        """Read parallel text, train tokenizers where there are none yet, encode."""
+        from headway.tasks.translation.data import prepare
+
+        return prepare(self, request)
+
+    @classmethod
+    def pipeline_class(cls) -> type[Pipeline]:
+        """Imported when it is asked for."""
+        from headway.tasks.translation.pipeline import TranslationPipeline
+
+        return TranslationPipeline
+
+    def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
+        """The vocabularies."""
+        return ("vocab", "source_vocab")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How sources are decoded; None stands for what the run's task says."""
+
+    beam: int | None = None
+    length_penalty: float | None = None
+    n_best: int = 1
+    stop_rule: StopRule = "first"
+    groups: int = 1
+    diversity: float = 0.5
+    max_extra: int | None = None
+    constraints: Constraints | None = None
+
+
+PLAIN = Decoding()

@@ -1,0 +1,70 @@
+"""Parallel text as a translation task: read, train tokenizers where there are none yet, encode, keep the ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+
+from headway.data.config import DataConfig
+from headway.data.datasets import load_parallel
+from headway.data.digests import split_digests
+from headway.data.text_files import ParallelText
+from headway.data.token_store import TokenStore, fingerprint, store_tokens
+from headway.data.tokenizers import Tokenizer
+from headway.errors import DataError
+from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
+from headway.tasks.translation.config import Translation
+from headway.tasks.translation.search import before_source
+from headway.tasks.translation.training import Pairs, TranslationTraining
+
+
+def prepare(config: Translation, request: DataRequest) -> Prepared:
+    """Parallel text with its tokenizers and its digests by split. Raises DataError for sides of unequal length."""
+    data = request.data
+    text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
+    digests = split_digests(text, request.expected)
+    tokenizers = dict(request.tokenizers) or _train(text, data)
+    source = tokenizers.get("tokenizer-source.json") or tokenizers[ONE_TOKENIZER]
+    target = tokenizers.get("tokenizer-target.json") or tokenizers[ONE_TOKENIZER]
+    cache = Path(data.cache).expanduser()
+    splits = {}
+    for name in text.splits:
+        sides = (
+            _sentences(cache, text, name, source, 0, digests[name], before_source(source)),
+            _sentences(cache, text, name, target, 1, digests[name]),
+        )
+        if len(sides[0]) != len(sides[1]):
+            raise DataError(f"{data.spec}, split {name}: {len(sides[0])} source and {len(sides[1])} target lines")
+        splits[name] = Pairs(*sides)
+    training = TranslationTraining(config, source, target, splits, batch_tokens=request.batch_tokens, seed=request.seed)
+    if "train" in splits and (left_out := len(splits["train"].source) - len(training.kept)):
+        request.note(f"{left_out:,} training pairs are longer than task.max_length={config.max_length}: left out")
+    sizes = {"vocab": target.size, "source_vocab": None if source is target else source.size}
+    return Prepared(training=training, tokenizers=tokenizers, model_overrides=sizes, digests=digests)
+
+
+def _train(text: ParallelText, data: DataConfig) -> dict[str, Tokenizer]:
+    def trained(lines: Iterable[str]) -> Tokenizer:
+        return Tokenizer.train(data.tokenizer, lines, marks=data.marks)
+
+    if data.joint:
+        return {ONE_TOKENIZER: trained(chain.from_iterable(text.pairs("train")))}
+    return {
+        f"tokenizer-{name}.json": trained(pair[side] for pair in text.pairs("train"))
+        for side, name in enumerate(("source", "target"))
+    }
+
+
+def _sentences(
+    cache: Path,
+    text: ParallelText,
+    split: str,
+    tokenizer: Tokenizer,
+    side: int,
+    content: str,
+    before: tuple[int, ...] = (),
+) -> TokenStore:
+    key = fingerprint([content, str(side), tokenizer.content_hash, *map(str, before)])
+    lines = tokenizer.encode_lines(pair[side] for pair in text.pairs(split))
+    return store_tokens(cache / f"lines-{key}", ([*before, *line] for line in lines))

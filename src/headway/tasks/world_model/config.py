@@ -1,0 +1,73 @@
+"""World models: collect episodes, learn the world from them, learn to act in imagination alone, and once more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from headway.config import positive, probability
+from headway.data.environments import Plain, View
+from headway.errors import ConfigError
+from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
+from headway.tasks.world_model.schedule import Round
+
+if TYPE_CHECKING:
+    from headway.models import ModelConfig
+    from headway.tasks.training_task import TrainingTask
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorldModel(Task):
+    """What is collected and how, how a round is spent, and how imagined rollouts go."""
+
+    name: ClassVar[str] = "world"
+    title: ClassVar[str] = "world model"
+    unit: ClassVar[str] = "steps"
+    main_phase: ClassVar[str | None] = "world"
+    has_tokenizer: ClassVar[bool] = False
+    aliases: ClassVar[tuple[str, ...]] = ("world-model",)
+    models: ClassVar[tuple[str, ...]] = ("world",)
+
+    view: View = Plain()
+    collect: tuple[int, ...] = (5000, 5000)  # environment steps of each round, at random in the first
+    round: Round = Round()
+    length: int = 16  # steps of a training window
+    dreams: int = 512  # side by side
+    horizon: int = 15  # steps of a dream
+    context: int = 2  # real steps before one, at most
+    discount: float = 0.99
+    trace: float = 0.95  # λ
+    entropy: float = 0.003
+    rare: float = 1.0  # how much more an end counts than a step that was none
+    act_rate: float = 1.0  # the learning rate of actor and critic, as a share of the world's
+
+    def __post_init__(self) -> None:
+        for name in ("length", "dreams", "horizon"):
+            positive(f"task.{name}", getattr(self, name))
+        if not self.collect or min(self.collect) < 1:
+            raise ConfigError(f"task.collect={self.collect}, allowed: one or more whole numbers from 1")
+        for name in ("discount", "trace"):
+            probability(f"task.{name}", getattr(self, name))
+
+    def prepare(self, request: DataRequest) -> Prepared:
+        """Open the environment; episodes are collected into the run's folder while training goes on."""
+        from headway.tasks.world_model.prepare import prepare
+
+        return prepare(self, request)
+
+    def read(self, request: DataRequest) -> TrainingTask:
+        """The episodes that a finished run collected."""
+        from headway.tasks.world_model.prepare import read
+
+        return read(self, request)
+
+    @classmethod
+    def pipeline_class(cls) -> type[Pipeline]:
+        """Imported when it is asked for."""
+        from headway.tasks.world_model.pipeline import WorldPipeline
+
+        return WorldPipeline
+
+    def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
+        """What the environment shows, and the actions it takes."""
+        return ("observation", "actions")

@@ -1,0 +1,131 @@
+"""A finished world model at work: it plays, is evaluated and explained."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import torch
+
+from headway.errors import DataError
+from headway.tasks.base import EvaluateRequest, Pipeline, split_of
+from headway.tasks.capabilities import Plays
+
+if TYPE_CHECKING:
+    from headway.metrics.world import WorldReport
+    from headway.models.world import World
+    from headway.tasks.explanation import Explanation
+    from headway.tasks.report import Report, Section
+    from headway.tasks.world_model.play import PlayReport
+    from headway.tasks.world_model.training import WorldTraining
+
+EPISODES = 100  # that the policy plays for an evaluation
+SHOWN = 24  # steps of an episode on the page
+STEPS = "steps"
+
+
+class WorldPipeline(Pipeline, Plays):
+    """Acts in an environment by a policy that was learned in imagination."""
+
+    @cached_property
+    def training(self) -> WorldTraining:
+        """The episodes it was learned from, read once."""
+        return cast("WorldTraining", self.read())
+
+    @property
+    def world(self) -> World:
+        """The model."""
+        return cast("World", self.model)
+
+    def play(self, *, episodes: int = 100, seed: int = 0) -> PlayReport:
+        """Act in the real environment on fresh seeds, beside chance, Q-learning on the same data, and the optimum."""
+        from headway.tasks.world_model.play import play_report
+
+        return play_report(self.world, self.training, self.device, episodes=episodes, seed=seed)
+
+    def evaluate(self, request: EvaluateRequest) -> Report:
+        """Loss, error by horizon, calibration of ends and rewards, imagined and real returns."""
+        from headway.tasks.report import Report
+        from headway.tasks.world_model.evaluation import report
+
+        training = self.training if request.data is None else cast("WorldTraining", self.read(request.data))
+        split = split_of(training.splits, request.split)
+        found = report(self.world, training, split, self.device, episodes=EPISODES, seed=0)
+        return Report(split=split, values=found.to_json(), sections=_sections(found))
+
+    @torch.no_grad()
+    def explain(self, given: str) -> Explanation:
+        """The first steps of a real episode, `given` being its seed, and what the model expects to observe next."""
+        from headway.data.episodes import play
+        from headway.tasks.explanation import Explanation, Output, StackDescription
+        from headway.tasks.world_model.policy import learned
+
+        try:
+            seed = int(given)
+        except ValueError:
+            raise DataError(
+                f"{given!r}: the page of a world model shows an episode; INPUT is its seed, a number"
+            ) from None
+        world = self.world
+        episode = play(self.training.make, learned(world, self.device), iter([seed]))
+        rows = np.arange(len(episode.actions) - 1)[:SHOWN]
+        observations = torch.from_numpy(episode.observations[np.append(rows, rows[-1] + 1)]).to(self.device)
+        states = world.reader.state(observations).unsqueeze(0)
+        actions = torch.from_numpy(episode.actions[rows]).to(self.device).unsqueeze(0)
+        ages = torch.arange(len(rows), device=self.device).unsqueeze(0)
+        before, after = states[:, :-1], states[:, 1:]
+        names = [
+            f"{n}: {_shown(state)}, action {int(a)}" for n, state, a in zip(rows, before[0], actions[0], strict=True)
+        ]
+
+        @torch.no_grad()
+        def forward() -> torch.Tensor:
+            h = world(before, actions, ages)
+            logits = world.reader.next_logits(h)
+            found: torch.Tensor = (h if logits is None else logits)[0]
+            return found
+
+        output = None
+        if world.reader.next_logits(world(before, actions, ages)) is not None:
+            targets = [int(each) for each in after[0].flatten()]
+            label = "What is observed next"
+            output = Output(name=lambda index: f"state {index}", label=label, sequence=STEPS, targets=targets)
+        return Explanation(
+            kind="world",
+            given=f"{self.training.name}, seed {seed}",
+            said=f"return {float(episode.returns[0]):g}",
+            forward=forward,
+            reads={"": StackDescription(label="World model", sequence=STEPS)},
+            sequences={STEPS: {"label": "Steps of the episode", "tokens": names, "start": 0}},
+            output=output,
+        )
+
+
+def _shown(state: torch.Tensor) -> str:
+    """An observation in a few characters."""
+    values = state.flatten().tolist()
+    if len(values) == 1:
+        return f"state {values[0]}"
+    return " ".join(f"{value:.2g}" for value in values[:4]) + (" …" if len(values) > 4 else "")
+
+
+def _sections(report: WorldReport) -> list[Section]:
+    """The score and what it cost, how far imagined rollouts stray, whether predicted probabilities come true."""
+    from headway.metrics.world import calibration_error
+    from headway.tasks.report import Facts, Figures
+
+    rows = {
+        "loss": f"{report.loss:.4f}  -log p of the next observation and of the end, with the reward's error, a step",
+        "mean_return": f"{report.real}  of {report.real.episodes:,} fresh episodes, {report.taken:,} environment steps",
+        "imagined_return": f"{report.imagined}  what the model says the same policy earns",
+        **{name: f"{value:.4f}" for name, value in report.tables.items()},
+    }
+    header = ["steps ahead", "error", "repeating the last", "dreams"]
+    ahead = [[str(x.k), f"{x.error:.5f}", f"{x.repeated:.5f}", f"{x.count:,}"] for x in report.by_horizon]
+    sections: list[Section] = [Facts(rows), Figures(header, ahead, title="open-loop error")]
+    for name, bins in (("ends", report.ends), ("rewards", report.rewards)):
+        lines = [[f"{x.predicted:.4f}", f"{x.happened:.4f}", f"{x.count:,}"] for x in bins]
+        title = f"{name}: calibration error {calibration_error(bins):.4f}"
+        sections.append(Figures(["predicted", "happened", "steps"], lines, title=title))
+    return sections

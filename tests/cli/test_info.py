@@ -1,0 +1,126 @@
+"""`headway info`: what a run folder says without its weights."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from headway.cli import main
+from headway.models import EncoderDecoderConfig
+from headway.runs import load, read_config
+from headway.runs.capabilities import capabilities
+from headway.runs.info import run_info
+from tests.cli.test_commands import parallel, train_words
+from tests.interop.folders import write_gpt2
+from tests.interop.runs import write_run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("info")
+    cache = ["--data.cache", str(folder / "cache")]
+    assert main(train_words(parallel(folder / "data"), folder / "run", cache)) == 0
+    return folder / "run"
+
+
+def test_json_is_one_flat_object(trained, capsys):
+    assert main(["info", str(trained), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert not any(isinstance(value, dict) for value in facts.values())
+    assert (facts["run"], facts["task"], facts["model"]) == (str(trained), "translation", "encoder-decoder")
+    assert facts["origin"] == "trained"
+    assert facts["data"] == str(trained.parent / "data")
+    assert {"digest_train", "digest_val", "vocabulary"} <= set(facts)
+    assert (facts["step"], facts["steps_planned"], facts["last_step"]) == (6, 6, 6)
+    best = json.loads((trained / "best.json").read_text())
+    assert (facts["best_step"], facts["best_loss"]) == (best["step"], best["loss"])
+    assert facts["val_loss"] > 0
+    assert facts["validated_step"] == 6
+    assert facts["checkpoints"] == [3, 6]
+    assert 0 < facts["checkpoint_bytes"] < facts["bytes"]
+    assert (facts["copies"], facts["copy_bytes"]) == ([], 0)
+    assert facts["can"] == capabilities(read_config(trained))
+
+
+def test_the_parameters_are_those_of_the_model(trained):
+    model = load(trained, device="cpu").model
+    assert run_info(trained)["parameters"] == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_for_people_it_is_a_line_a_fact(trained, capsys):
+    assert main(["info", str(trained)]) == 0
+    lines = dict(line.split("  ", 1) for line in capsys.readouterr().out.splitlines())
+    facts = {name.strip(): value.strip() for name, value in lines.items()}
+    assert facts["run"] == str(trained)
+    assert facts["trained"] == "6 of 6 steps"
+    assert facts["checkpoints"].startswith("2 (step 3, 6), ")
+    assert facts["best"].startswith("step ")
+    assert facts["last validation"].startswith("step 6, loss ")
+
+
+def test_no_weights_are_read(trained, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(trained, copy)
+    for path in copy.rglob("*.safetensors"):
+        path.write_bytes(b"")
+    assert run_info(copy)["parameters"] == run_info(trained)["parameters"]
+
+
+def test_an_int8_copy_is_listed(tmp_path):
+    folder = write_run(tmp_path / "run", EncoderDecoderConfig(vocab=1))
+    load(folder, precision="int8", device="cpu")
+    facts = run_info(folder)
+    assert facts["copies"] == ["int8"]
+    assert 0 < facts["copy_bytes"] < facts["bytes"]
+
+
+def test_an_imported_run_says_so(tmp_path, capsys):
+    write_gpt2(tmp_path / "gpt2")
+    assert main(["import", str(tmp_path / "gpt2"), "--out", str(tmp_path / "run")]) == 0
+    facts = run_info(tmp_path / "run")
+    assert (facts["origin"], facts["data"], facts["step"], facts["checkpoints"]) == ("imported", None, 0, [0])
+    assert main(["info", str(tmp_path / "run")]) == 0
+    assert "none of its own: the run was imported" in capsys.readouterr().out
+
+
+def test_a_run_that_has_only_begun(trained, tmp_path):
+    for name in ("config.yaml", "tokenizer.json"):
+        shutil.copy(trained / name, tmp_path / name)
+    facts = run_info(tmp_path)
+    assert (facts["step"], facts["checkpoints"], facts["best_loss"]) == (0, [], None)
+    (tmp_path / "log.jsonl").write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "lo')  # cut short by a crash
+    assert (run_info(tmp_path)["last_loss"], run_info(tmp_path)["step"]) == (2.5, 1)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (None, "no such run (it has no config.yaml)"),
+        ("- a list\n", "config.yaml is not the config of a run"),
+        ("other: {}\n", "config.yaml is not the config of a run (no config key 'other'"),
+        ("a: [\n", "config.yaml: cannot be read"),
+    ],
+)
+def test_a_folder_that_is_not_a_run_is_one_line_and_exit_code_four(config, message, tmp_path, capsys):
+    if config is not None:
+        (tmp_path / "config.yaml").write_text(config)
+    assert main(["info", str(tmp_path)]) == 4
+    error = capsys.readouterr().err
+    assert error.startswith("headway: ")
+    assert error.count("\n") == 1
+    assert message in error
+
+
+def test_a_missing_folder_and_a_file_are_not_runs(tmp_path, capsys):
+    assert main(["info", str(tmp_path / "nothing")]) == 4
+    (tmp_path / "file").write_text("")
+    assert main(["info", str(tmp_path / "file"), "--json"]) == 4
+    assert capsys.readouterr().out == ""
+
+
+def test_a_task_says_what_it_can(trained, monkeypatch, capsys):
+    monkeypatch.setattr("headway.runs.info.capabilities", lambda config: ["evaluate", "translate"])
+    assert main(["info", str(trained)]) == 0
+    assert "can              evaluate, translate" in capsys.readouterr().out

@@ -1,0 +1,66 @@
+"""Atomic commits, locks, and files on a full disk."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from headway.errors import ConfigError, StorageError
+from headway.storage.commit import AppendLog, commit_folder, commit_stream, locked
+from headway.storage.manifest import problems
+from tests.storage.disk import PAGE, mounted
+
+
+@pytest.fixture
+def disk(tmp_path):
+    with mounted(tmp_path / "disk") as made:
+        yield made
+
+
+def test_two_trainers_on_one_folder_the_second_refuses(tmp_path):
+    with locked(tmp_path), pytest.raises(ConfigError, match="in use by process"):
+        locked(tmp_path).__enter__()
+    with locked(tmp_path):
+        assert (tmp_path / ".lock").exists()
+
+
+def test_a_folder_is_committed_whole_or_not_at_all(tmp_path):
+    with pytest.raises(ZeroDivisionError), commit_folder(tmp_path / "x") as draft:
+        draft.write("a.txt", lambda path: path.write_text(str(1 / 0)))
+    assert not (tmp_path / "x").exists()
+    with commit_folder(tmp_path / "x") as draft:
+        draft.text("a.txt", "a")
+    assert problems(tmp_path / "x") == []
+    with pytest.raises(ConfigError, match="exists already"):
+        commit_folder(tmp_path / "x").__enter__()
+
+
+def test_a_line_that_does_not_fit_leaves_nothing_behind(disk):
+    with AppendLog(disk.place / "log") as log:
+        log.line("x" * 100)
+        disk.leave(PAGE)
+        with pytest.raises(StorageError, match="no space left"):
+            log.line("y" * 3 * PAGE)
+    assert (disk.place / "log").read_text() == "x" * 100 + "\n"
+
+
+def test_a_growing_file_that_does_not_fit_leaves_the_old_one(disk):
+    path = disk.place / "beam.jsonl"
+    path.write_text("old\n")
+    disk.leave(3 * PAGE)
+
+    def write(pages: int) -> None:
+        with commit_stream(path) as file:
+            file.line("x" * PAGE)
+            file.line("x" * pages * PAGE)
+
+    with pytest.raises(StorageError, match=r"/beam\.jsonl: could not be written \(no space left"):
+        write(9)
+    assert [(each.name, each.read_text()) for each in disk.place.iterdir()] == [("beam.jsonl", "old\n")]
+
+
+def test_committing_and_manifests_do_not_import_torch():
+    code = "import sys, headway.storage.commit, headway.storage.manifest; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

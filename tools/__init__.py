@@ -1,0 +1,1 @@
+"""Tools for working on the repository; the package does not contain them."""
