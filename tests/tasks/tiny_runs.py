@@ -42,7 +42,6 @@ def model(sizes: Mapping[str, object], **more: object) -> dict[str, object]:
     return {f"model.{key}": value for key, value in {**sizes, **more}.items()}
 
 
-
 @dataclass(frozen=True, kw_only=True)
 class TinyRun:
     """How a task's run is made, and what its commands are given."""

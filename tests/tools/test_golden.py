@@ -8,10 +8,10 @@ import struct
 from pathlib import Path
 
 import pytest
-from tools.golden import Difference, Record, Rule, compare, differences, hunks, read_rules
-from tools.golden_cases.recorder import Recorder, tensors, timeless
 
 from tools import golden
+from tools.golden import Difference, Record, Rule, compare, differences, hunks, read_rules
+from tools.golden_cases.recorder import Recorder, tensors, timeless
 
 SAME = {"gpt/train#exit": ("exit", "0"), "gpt/evaluate#stdout": ("json", '{"loss": 1.5, "steps": "6"}')}
 
