@@ -15,7 +15,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from headway.errors import ConfigError
 
@@ -75,12 +75,12 @@ class Choice(Mapping[str, type]):
 
     def _plugin(self, name: str) -> type:
         """The dataclass that a package registered under this name, which must be the one it is written with."""
-        found = loaded(self.group, name)
+        found: Any = loaded(self.group, name)
         if not (isinstance(found, type) and dataclasses.is_dataclass(found) and name in names(found)):
             raise ConfigError(
                 f"plugin {name!r} of group {self.group}: expected a dataclass of that name, got {found!r}"
             )
-        return found
+        return cast(type, found)
 
     def __iter__(self) -> Iterator[str]:
         yield from self.homes

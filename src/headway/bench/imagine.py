@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from headway.bench.result import Options, Report, compare
+from headway.bench.result import BenchReport, Options, compare
 from headway.models.world import World
 from headway.presets import build
 from headway.tasks.world_model.imagination import Start, acting, drawn, dream
@@ -24,7 +24,7 @@ class ImagineSizes:
 SIZES = ImagineSizes()
 
 
-def run(options: Options, sizes: ImagineSizes = SIZES) -> Report:
+def run(options: Options, sizes: ImagineSizes = SIZES) -> BenchReport:
     """A batch of imagined rollouts on the CPU."""
     model = build("world-cartpole")
     assert isinstance(model, World)
@@ -37,7 +37,7 @@ def run(options: Options, sizes: ImagineSizes = SIZES) -> Report:
         lambda: _without_cache(model, start, sizes.horizon),
         rounds=sizes.rounds,
     )
-    return Report([result], {"model_steps_per_second": round(sizes.rollouts * sizes.horizon / result.ours)})
+    return BenchReport([result], {"model_steps_per_second": round(sizes.rollouts * sizes.horizon / result.ours)})
 
 
 @torch.inference_mode()

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from headway.bench.peers import peer
-from headway.bench.result import Options, Report, Result
+from headway.bench.result import BenchReport, Options, Result
 from headway.config import override
 from headway.data.batching import Bucketed
 from headway.data.token_store import TokenStore
@@ -25,7 +25,8 @@ from headway.presets import PRESETS
 from headway.runs.config import RunConfig
 from headway.tasks.base import DataRequest
 from headway.tasks.training_task import IGNORED, Batch
-from headway.tasks.translation.training import Pairs, Translation, TranslationTraining
+from headway.tasks.translation.config import Translation
+from headway.tasks.translation.training import Pairs, TranslationTraining
 from headway.training.trainer import Trainer
 
 # Lengths of Multi30k's 29,000 training pairs, English to German, with a joint vocabulary of 9,712: the number of
@@ -69,7 +70,7 @@ class _TokenIds:
 SIZES = TrainTextSizes()
 
 
-def run(options: Options, sizes: TrainTextSizes = SIZES) -> Report:
+def run(options: Options, sizes: TrainTextSizes = SIZES) -> BenchReport:
     """Seconds per target token in fp32 and bf16; the share of data loading in a step, and of padding in a batch."""
     transformers = peer("transformers")
     config = override(PRESETS["transformer-tiny"].recipe(), sizes.changes)
@@ -87,7 +88,9 @@ def run(options: Options, sizes: TrainTextSizes = SIZES) -> Report:
         shares.append(share)
     # Our fastest precision against the peer's fastest.
     best = Result("best", min(r.ours for r in results), min(r.peer for r in results))
-    return Report([*results, best], {"loading_share": round(max(shares), 4), "padding": round(padding(task.order), 4)})
+    return BenchReport(
+        [*results, best], {"loading_share": round(max(shares), 4), "padding": round(padding(task.order), 4)}
+    )
 
 
 def make_task(config: RunConfig, options: Options) -> TranslationTraining:

@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.bench.peers import peer
-from headway.bench.result import Options, Report, Result
+from headway.bench.result import BenchReport, Options, Result
 from headway.bench.train_text import SilentCallback
 from headway.config import override
 from headway.data.augment import Augmentation
@@ -51,7 +51,7 @@ class VitGpuSizes:
 SIZES = VitGpuSizes()
 
 
-def run(options: Options, sizes: VitGpuSizes = SIZES) -> Report:
+def run(options: Options, sizes: VitGpuSizes = SIZES) -> BenchReport:
     """Steps of the bare models, of our trainer, and the share of data loading in a step of it."""
     if not torch.cuda.is_available():
         raise ConfigError("vit-gpu needs a GPU, torch sees none")
@@ -79,7 +79,7 @@ def run(options: Options, sizes: VitGpuSizes = SIZES) -> Report:
         Result("step_timm_compiled", times["ours"], times["timm"]),
         Result("training_timm_compiled", times["trainer"], times["timm"]),
     ]
-    return Report(results, {"images_per_second": round(sizes.batch / times["ours"]), **shares})
+    return BenchReport(results, {"images_per_second": round(sizes.batch / times["ours"]), **shares})
 
 
 def _stepper(model: nn.Module, device: torch.device, images: Tensor, labels: Tensor) -> Steps:
