@@ -41,6 +41,7 @@ for words in json.load(sys.stdin):
     told.append({"code": code, "out": out.getvalue(), "err": err.getvalue()})
 json.dump(told, sys.stdout)
 """
+RUN, CAN = "runs/echo-tiny is an echo detector", "it can classify, evaluate, look, verify"
 COMMAND = "import sys; from headway.cli import main; sys.exit(main())"
 
 
@@ -198,9 +199,9 @@ def test_info_has_the_task_and_what_it_can(said):
         (
             "lacking",
             2,
-            "runs/echo-tiny is an echo detector: it cannot translate; it can classify, evaluate, look, verify",
+            f"{RUN}: it cannot translate; {CAN}",
         ),
-        ("export", 2, "runs/echo-tiny is an echo detector: it cannot export; it can classify, evaluate, look, verify"),
+        ("export", 2, f"{RUN}: it cannot export; {CAN}"),
         ("option", 2, "--beam is not supported by an echo detector (translation model, captioner only)"),
         ("unfit", 2, "model=gpt, allowed for an echo detector: echo-net"),
         ("data", 3, "echoes is texts with classes, expected plain text: pydocs, deck-sentences or a path"),

@@ -161,7 +161,7 @@ class FinetuneSource:
     weights: Mapping[str, torch.Tensor]
 
 
-class Pipeline(ABC):
+class Pipeline:
     """A finished run at work. What it can do beyond this are capabilities it inherits (headway.tasks.capabilities)."""
 
     evaluate_options: ClassVar[frozenset[str]] = (
