@@ -1,4 +1,4 @@
-"""A run of each task at a size for tests: a preset made small, its built-in data made short, trained for a few steps."""
+"""A run of each task at a size for tests: a small preset, short built-in data, a few steps."""
 
 from __future__ import annotations
 
