@@ -22,8 +22,8 @@ def _seeded() -> None:
 
 @pytest.fixture(autouse=True)
 def _interpreter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton's interpreter is for the tests of Triton's kernels: anywhere else it would only be slow."""
-    if request.module.__name__ != "tests.ops.test_triton_flash":
+    """Only tests marked `triton_interpreter` run the flash kernel in Triton's interpreter: it is slow."""
+    if request.node.get_closest_marker("triton_interpreter") is None:
         monkeypatch.setattr("headway.ops.kernels.triton_flash.launch.interpreted", lambda: False)
     elif not torch.cuda.is_available():
         monkeypatch.setenv("TRITON_INTERPRET", "1")

@@ -31,7 +31,7 @@ def test_a_sound_run_gets_a_table_and_exit_0(writer, wide, capsys):
     rows = {line.split("  ")[0]: line for line in said.out.splitlines()}
     assert "rounding" in rows["cache in chunks"]
     assert "not applicable" in rows["kernel banded"]
-    assert "kernel banded; kernel banded, cached batch: kernel='banded' cannot do this call" in said.out
+    assert "kernel banded; kernel banded, cached batch: kernel='banded' does not support these inputs" in said.out
     assert "no bugs. Rounding is up to 16 × " in said.out
     assert "no lines of the run's own data" in said.err
 
@@ -87,7 +87,7 @@ def test_image_files_of_the_user_s_own(tmp_path, wide, capsys):
 def test_another_class_is_named(tmp_path, wide, capsys, monkeypatch):
     run = write_run(tmp_path / "run", tiny.VIT)
     right = ops.KERNELS["sdpa"]
-    monkeypatch.setitem(ops.KERNELS, "sdpa", Kernel(lambda call: -9 * right.run(call), right.refuses))
+    monkeypatch.setitem(ops.KERNELS, "sdpa", Kernel(lambda call: -9 * right.run(call), right.unsupported_reason))
     assert main(["verify", str(run), "--device", "cpu"]) == 3
     row = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("kernel sdpa  "))
     assert re.search(r" bug +input \d: '[a-e]' → '[a-e]'", row)

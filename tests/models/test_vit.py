@@ -13,7 +13,7 @@ from headway.nn.context import LayerContext
 from headway.nn.patches import Shifted
 from headway.ops import NotSelf
 from headway.ops.attend import choose
-from headway.ops.kernels.base import Call
+from headway.ops.kernels.base import AttentionInputs
 from headway.ops.kernels.sdpa import dense
 from headway.presets import build as build_preset
 from tests.models.tiny import VIT, build
@@ -73,7 +73,7 @@ def test_local_attention_by_hand():
 def test_local_attention_runs_on_the_fused_kernel_with_a_mask_made_once():
     q = torch.randn(2, 4, 65, 16, requires_grad=True)
     mask = NotSelf()
-    assert choose(Call(q, q, q, mask, None, 1.0)) == "sdpa"
+    assert choose(AttentionInputs(q, q, q, mask, None, 1.0)) == "sdpa"
     allowed, alive = dense(mask, 65, 65, q.device)
     assert alive is None  # no row to erase afterwards
     assert allowed.shape == (1, 1, 65, 65)

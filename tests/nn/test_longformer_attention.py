@@ -15,8 +15,7 @@ from headway.nn.cache import KVBuffers, LayerCache
 from headway.nn.context import AttentionContext, LayerContext
 from headway.nn.int8 import Int8Linear
 from headway.nn.longformer_attention import GlobalAttention, GlobalAttentionConfig, Windows
-from headway.ops import KERNELS, Global, Lengths, Mask, Window
-from headway.ops import absorbed_attention as absorbed
+from headway.ops import KERNELS, Global, Lengths, Mask, Window, absorbed_attention
 from headway.ops.kernels import banded, flex
 from headway.ops.kernels.base import Kernel
 
@@ -62,14 +61,14 @@ def two_passes(made: GlobalAttention, x: Tensor, radius: int, dilation: tuple[in
 
 def absorbing(monkeypatch: pytest.MonkeyPatch, does: bool = True) -> None:
     """Let global queries absorb the maps of their keys and values, or never."""
-    monkeypatch.setattr(absorbed, "pays", lambda queries, heads, width: does)
+    monkeypatch.setattr(absorbed_attention, "is_faster_for", lambda queries, heads, width: does)
 
 
 @pytest.mark.parametrize("absorbs", [True, False])
 @pytest.mark.parametrize("dilation", [(1, 1, 1), (1, 1, 3), (2, 2, 2)])
 @pytest.mark.parametrize("kernel", ["banded", "sdpa", "reference", "auto"])
 def test_two_dense_passes_outputs_and_gradients(kernel, dilation, absorbs, monkeypatch):
-    monkeypatch.setitem(banded.SCORES, "cpu", 2**10)
+    monkeypatch.setitem(banded.MAX_SCORES, "cpu", 2**10)
     absorbing(monkeypatch, absorbs)
     made = layer(kernel)
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64, requires_grad=True)
@@ -85,7 +84,7 @@ def test_two_dense_passes_outputs_and_gradients(kernel, dilation, absorbs, monke
 
 @torch.no_grad()
 def test_flex_gives_the_same(monkeypatch):
-    unfused = Kernel(partial(flex.run, compile=False), flex.refuses)  # compiling takes half a minute
+    unfused = Kernel(partial(flex.run, compile=False), flex.unsupported_reason)  # compiling takes half a minute
     monkeypatch.setitem(KERNELS, "flex", unfused)
     x = torch.randn(2, LENGTH, WIDTH)
     made = layer("reference").float()

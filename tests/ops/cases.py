@@ -32,7 +32,7 @@ from headway.ops import (
     attend,
 )
 from headway.ops.kernels import flex
-from headway.ops.kernels.base import Call
+from headway.ops.kernels.base import AttentionInputs
 
 HEADS = 4
 SINGLE = 1e-5  # float32
@@ -93,7 +93,7 @@ def many(pick: Pick, count: int, low: int, high: int) -> list[int]:
 
 
 def causal(pick: Pick, n: Sizes) -> Rule:
-    offset = pick(-2, n.keys)  # below zero the first queries may look nowhere
+    offset = pick(-2, n.keys)  # below zero the first queries have no allowed key
     return Rule(Causal(offset=offset), lambda b, i, j: j <= i + offset)
 
 
@@ -361,7 +361,7 @@ def unfused(q: Tensor, k: Tensor, v: Tensor, mask: Mask | None, bias: Bias | Non
     if not q.shape[2] or not k.shape[2]:
         return attend(q, k, v, mask=mask, bias=bias, kernel="flex")
     with patch.object(torch_flex, "_FLEX_ATTENTION_DISABLE_COMPILE_DEBUG", not traced):
-        return flex.run(Call(q, k, v, mask, bias, q.shape[-1] ** -0.5), compile=False)
+        return flex.run(AttentionInputs(q, k, v, mask, bias, q.shape[-1] ** -0.5), compile=False)
 
 
 def outcome(case: Case, kernel: str, dtype: torch.dtype = torch.float64, gradients: bool = True) -> dict[str, Tensor]:
@@ -398,7 +398,7 @@ def by_hand(case: Case) -> dict[str, Tensor]:
                 answers.append(powers / powers.sum() @ at["v"][b, group, seen])
     out = torch.stack(answers) if answers else torch.zeros(0, dtype=torch.float64)
     out = out.view(n.rows, HEADS, n.queries, n.value_width)
-    if not out.requires_grad:  # nobody looked anywhere
+    if not out.requires_grad:  # no query has an allowed key
         return {"out": out, **{f"d{name}": torch.zeros_like(leaf) for name, leaf in at.items()}}
     return with_gradients(out, case.probe, at)
 
@@ -421,8 +421,8 @@ def qkv(rows=2, queries=5, keys=7, groups=HEADS, width=8, value_width=8, **optio
     )
 
 
-def call_of(q, k, v, mask=None, bias=None) -> Call:
-    return Call(q, k, v, mask, bias, q.shape[-1] ** -0.5)
+def call_of(q, k, v, mask=None, bias=None) -> AttentionInputs:
+    return AttentionInputs(q, k, v, mask, bias, q.shape[-1] ** -0.5)
 
 
 def marks(rows: int, keys: int, *places: tuple[int, int]) -> Tensor:

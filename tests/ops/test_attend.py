@@ -1,7 +1,4 @@
-"""Every kernel gives the answer of `reference`, and `reference` the answer of the formula.
-
-`cases.by_hand` is the formula in plain Python; `reference` is held to it, the kernels are held to `reference`.
-"""
+"""Every kernel agrees with `reference`, and `reference` with the formula in plain Python (`cases.by_hand`)."""
 
 import math
 from dataclasses import replace
@@ -25,10 +22,9 @@ from headway.ops import (
     attention_weights,
     masked_softmax,
 )
-from headway.ops.attend import choose
-from headway.ops.kernels import decode as few
-from headway.ops.kernels import flex, reference, sdpa
-from headway.ops.kernels.base import Call
+from headway.ops.attend import ALIASES, choose
+from headway.ops.kernels import decode, flex, reference, sdpa
+from headway.ops.kernels.base import AttentionInputs, Kernel
 from tests.ops.cases import (
     BIASES,
     BOUNDED,
@@ -236,7 +232,7 @@ def test_auto_is_the_reference(one):
     agree(one, "auto")
 
 
-# --- rows that may look nowhere, and lengths of zero ---
+# --- fully masked rows, and lengths of zero ---
 
 NOWHERE = {
     "lengths": Lengths(torch.tensor([0, 3])) & Window(9),
@@ -250,7 +246,7 @@ NOWHERE = {
 @pytest.mark.parametrize("kernel", ["reference", "sdpa", "banded", "flex", "few"])
 @pytest.mark.parametrize("biased", [False, True])
 @pytest.mark.parametrize("name", NOWHERE)
-def test_a_query_that_may_look_nowhere_gets_zeros_and_gives_no_gradient(kernel, biased, name):
+def test_a_query_without_an_allowed_key_gets_zeros_and_no_gradient(kernel, biased, name):
     mask = NOWHERE[name]
     q, k, v = qkv()
     table = torch.randn(2, HEADS, 5, 5)
@@ -316,7 +312,7 @@ def test_a_batch_of_no_rows_gives_the_right_shape(kernel):
         (64, 0, None, "reference"),
     ],
 )
-def test_auto_takes_few_for_a_step_banded_for_a_narrow_band_and_sdpa_otherwise(queries, keys, mask, taken):
+def test_auto_uses_few_for_a_step_banded_for_a_narrow_band_and_sdpa_otherwise(queries, keys, mask, taken):
     q, k, v = qkv(queries=queries, keys=keys)
     assert choose(call_of(q, k, v, mask)) == taken
     out = attend(q, k, v, mask=mask)
@@ -326,7 +322,7 @@ def test_auto_takes_few_for_a_step_banded_for_a_narrow_band_and_sdpa_otherwise(q
 
 
 @pytest.mark.parametrize("mask", [None, Causal(), Window(3)], ids=str)
-def test_derivatives_forwards_are_those_backwards_whatever_the_size(mask):
+def test_forward_mode_ad_agrees_with_reverse_mode(mask):
     q, k, v, along = (torch.randn(1, 2, 60, 16, dtype=torch.float64) for _ in range(4))
     _, forwards = torch.func.jvp(lambda x: attend(x, k, v, mask=mask), (q,), (along,))
     probe = torch.randn_like(forwards)
@@ -335,7 +331,18 @@ def test_derivatives_forwards_are_those_backwards_whatever_the_size(mask):
     torch.testing.assert_close((forwards * probe).sum(), (backwards * along).sum())
 
 
-def test_an_unknown_kernel_is_refused_with_the_allowed_ones():
+def test_module_names_are_aliases_of_the_kernel_names(monkeypatch):
+    q, k, v = qkv()
+    for alias, name in ALIASES.items():
+        ran = []
+        monkeypatch.setitem(
+            KERNELS, name, Kernel(lambda inputs, ran=ran: ran.append(1) or inputs.q, lambda inputs: None)
+        )
+        attend(q, k, v, kernel=alias)
+        assert ran == [1]
+
+
+def test_an_unknown_kernel_is_an_error_that_lists_the_known_ones():
     with pytest.raises(KernelError, match="kernel='fast', allowed: auto, reference, sdpa, cudnn, flex, banded"):
         attend(*qkv(), kernel="fast")
 
@@ -353,14 +360,14 @@ def test_an_unknown_kernel_is_refused_with_the_allowed_ones():
     ],
     ids=str,
 )
-def test_banded_refuses_a_mask_without_a_finite_reach(mask):
+def test_banded_does_not_support_a_mask_without_a_finite_reach(mask):
     with pytest.raises(
-        KernelError, match=r"kernel='banded' cannot do this call: .*finite reach.*Window\(256\) & Causal"
+        KernelError, match=r"kernel='banded' does not support these inputs: .*finite reach.*Window\(256\) & Causal"
     ):
         attend(*qkv(), mask=mask, kernel="banded")
 
 
-def test_banded_pays_for_the_keys_there_are_not_for_the_window():
+def test_banded_costs_the_existing_keys_not_the_whole_window():
     q, k, v = qkv()
     out = attend(q, k, v, mask=Window(10**12), kernel="banded")  # strips of that width would not fit any memory
     torch.testing.assert_close(out, attend(q, k, v, kernel="reference"))
@@ -389,9 +396,9 @@ def test_scale_is_one_over_root_e_and_may_be_a_number_or_a_tensor(kernel):
 
     torch.testing.assert_close(answer(None), answer(8**-0.5), rtol=0, atol=EXACT)
     torch.testing.assert_close(answer(torch.tensor(0.3)), answer(torch.tensor(0.3).item()), rtol=0, atol=EXACT)
-    per_head = answer(torch.tensor([0.1, -0.2, 0.0, 2.0], dtype=torch.float64))
+    repeat_kv = answer(torch.tensor([0.1, -0.2, 0.0, 2.0], dtype=torch.float64))
     for head, scale in enumerate((0.1, -0.2, 0.0, 2.0)):
-        torch.testing.assert_close(per_head[:, head], answer(scale)[:, head], rtol=0, atol=EXACT)
+        torch.testing.assert_close(repeat_kv[:, head], answer(scale)[:, head], rtol=0, atol=EXACT)
 
 
 def test_a_scale_of_zero_averages_the_values():
@@ -418,7 +425,7 @@ def test_the_gradient_reaches_a_learned_scale(kernel, shape):
 
 def test_scale_works_in_flex_too():
     q, k, v = qkv(dtype=torch.float64)
-    out = flex.run(Call(q, k, v, None, None, 0.3), compile=False)
+    out = flex.run(AttentionInputs(q, k, v, None, None, 0.3), compile=False)
     torch.testing.assert_close(out, attend(q, k, v, scale=0.3, kernel="reference"), rtol=0, atol=EXACT)
 
 
@@ -495,7 +502,7 @@ def test_a_causal_mask_at_an_offset_is_the_end_of_the_square_one(kernel):
     torch.testing.assert_close(out, whole, rtol=0, atol=EXACT)
 
 
-def test_sdpa_takes_its_fast_paths_only_where_they_mean_the_same():
+def test_sdpa_uses_its_fast_paths_only_where_they_are_equivalent():
     assert sdpa.is_causal(Causal(), 5, 5)
     assert not sdpa.is_causal(Causal(), 5, 7)
     assert not sdpa.is_causal(Causal(offset=2), 5, 5)
@@ -507,21 +514,21 @@ def test_sdpa_takes_its_fast_paths_only_where_they_mean_the_same():
     assert Causal(offset=6).dense(1, 7).all()
 
 
-def test_reference_and_sdpa_refuse_nothing():
-    assert reference.refuses(call_of(*qkv())) is None
-    assert sdpa.refuses(call_of(*qkv())) is None
+def test_reference_and_sdpa_support_everything():
+    assert reference.unsupported_reason(call_of(*qkv())) is None
+    assert sdpa.unsupported_reason(call_of(*qkv())) is None
 
 
-def test_sdpa_is_never_shown_a_row_without_a_key():
-    # Backends differ in what they make of one, so this cannot be seen in the answers of a CPU.
+def test_sdpa_never_gets_a_fully_masked_row():
+    # Back ends differ in what they return for one, so that the results of a CPU would not show it.
     shown, alive = sdpa.dense(Causal(offset=-1), 3, 2, torch.device("cpu"))
     assert shown[0, 0].tolist() == [[True, True], [True, False], [True, True]]
     assert alive[0, 0].tolist() == [[False], [True], [True]]
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_few_queries_meet_long_texts_whose_heads_lie_side_by_side(groups):
-    length = few.LONG
+def test_decode_over_long_keys_with_interleaved_heads(groups):
+    length = decode.LONG_KEYS
     q = torch.randn(3, 4, 2, 8)
     k, v = (x.unflatten(-1, (groups, 8)).transpose(1, 2) for x in torch.randn(3, length, 2 * groups * 8).chunk(2, -1))
     mask = Lengths(torch.tensor([length, 5, 1000]))

@@ -7,20 +7,20 @@ import torch
 
 from headway import ops
 from headway.ops import KERNELS, attend, bias_of, scores_of, weights_of
-from headway.ops.kernels.base import Call
+from headway.ops.kernels.base import AttentionInputs
 from tests.ops.cases import BIASES, HEADS, MASKS, Sizes, case, picker, unfused
 
 SIZES = Sizes(queries=7, keys=7)
 
 
 def call(mask: str, bias: str, kernel: str):
-    """A case in float32: its tensors, its mask and bias, and what the kernel gives; None where it refuses."""
+    """A case in float32: its tensors, its mask and bias, and the kernel's output; None if it is unsupported."""
     pick = picker(3)
     drawn = case(pick, SIZES, MASKS[mask](pick, SIZES), bias)
     q, k, v = (each.float() for each in (drawn.q, drawn.k, drawn.v))
     term = None if drawn.term.parameters is None else drawn.term.build(drawn.term.parameters.float())
-    given = Call(q, k, v, drawn.rule.mask, term, q.shape[-1] ** -0.5)
-    if KERNELS[kernel].refuses(given) is not None:
+    given = AttentionInputs(q, k, v, drawn.rule.mask, term, q.shape[-1] ** -0.5)
+    if KERNELS[kernel].unsupported_reason(given) is not None:
         return None  # a mask it does not do, or a device it does not run on
     if kernel == "flex":
         out = unfused(q, k, v, given.mask, given.bias)

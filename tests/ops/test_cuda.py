@@ -7,10 +7,10 @@ import torch
 
 from headway import ops
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
-from headway.ops import fused_gelu as gelu
+from headway.ops import fused_gelu
 from headway.ops.attend import KERNELS, choose
-from headway.ops.kernels.base import Call
-from headway.ops.kernels.triton_flash import tuning as flash_settings
+from headway.ops.kernels.base import AttentionInputs
+from headway.ops.kernels.triton_flash import tuning
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 
@@ -60,7 +60,7 @@ def test_kernels_meet_the_reference_forward_and_backward(kernel, mask, bias):
     chosen, added = masks()[mask], biases()[bias]
     q = torch.zeros(B, H, T, E, device="cuda")
     k = torch.zeros(B, G, T, E, device="cuda")
-    if KERNELS[kernel].refuses(Call(q, k, k, chosen, added, 1.0)):
+    if KERNELS[kernel].unsupported_reason(AttentionInputs(q, k, k, chosen, added, 1.0)):
         pytest.skip(f"{kernel} has no form for {mask}")
     expected = attend("reference", chosen, added, torch.float32)
     # FlexAttention multiplies in tf32 unless torch is told otherwise: 1e-3 is its stated bound, 1e-5 the others'.
@@ -77,7 +77,7 @@ def test_auto_takes_the_fastest_by_mask_and_size():
         length: int, mask: ops.Mask | None, dtype: torch.dtype = torch.bfloat16, width: int = 64, **settings
     ) -> str:
         q = torch.zeros(1, 2, length, width, device="cuda", dtype=dtype)
-        return choose(Call(q, q, q, mask, settings.get("bias"), 1.0, settings.get("dropout", 0.0)))
+        return choose(AttentionInputs(q, q, q, mask, settings.get("bias"), 1.0, settings.get("dropout", 0.0)))
 
     marks = torch.zeros(1, 4096, dtype=torch.bool, device="cuda")
     assert taken(4096, ops.Window(128, 0)) == "flash"
@@ -121,7 +121,7 @@ def test_flash_compiles_as_it_is():
 @pytest.mark.parametrize(("width", "long"), [(80, 1), (128, 1), (128, T + 1)])
 @pytest.mark.parametrize("kind", ["none", "causal", "lengths", "alibi", "window"])
 def test_wide_heads_have_the_gradients_of_the_reference_in_the_largest_tiles(monkeypatch, kind, width, long):
-    monkeypatch.setattr(flash_settings, "LONG", long)  # 1: the largest tiles; T + 1: those of shorter texts
+    monkeypatch.setattr(tuning, "LONG_QUERIES", long)  # 1: the largest tiles; T + 1: those of shorter texts
     mask = {"alibi": ops.Causal()} | masks()
     bias = ops.Alibi(ops.alibi_slopes(H).cuda()) if kind == "alibi" else None
     inputs = [torch.randn(B, heads, T, width, device="cuda") for heads in (H, G, G)]
@@ -139,12 +139,12 @@ def test_wide_heads_have_the_gradients_of_the_reference_in_the_largest_tiles(mon
 
 @pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
 def test_a_compiled_network_takes_gelus_gradient_in_one_pass(monkeypatch, mode):
-    monkeypatch.setattr(gelu, "LEAST", 1)
+    monkeypatch.setattr(fused_gelu, "MIN_ELEMENTS", 1)
     network = FeedForward(64, FeedForwardConfig(inner=200, activation="gelu")).cuda()
     x = torch.randn(3, 131, 64, device="cuda", dtype=torch.bfloat16)
     with torch.autocast("cuda", torch.bfloat16):
-        if not gelu.pays(x, network.up.bias):
-            pytest.skip("it does not pay here")
+        if not fused_gelu.is_faster_for(x, network.up.bias):
+            pytest.skip("it is not faster here")
 
     def gradients(run) -> list[torch.Tensor]:
         network.zero_grad()
@@ -155,7 +155,7 @@ def test_a_compiled_network_takes_gelus_gradient_in_one_pass(monkeypatch, mode):
 
     compiled = torch.compile(network, fullgraph=True, mode=mode)
     found = [gradients(compiled) for _ in range(4)][-1]  # captured by then
-    monkeypatch.setattr(gelu, "pays", lambda x, bias: False)
+    monkeypatch.setattr(fused_gelu, "is_faster_for", lambda x, bias: False)
     for mine, theirs in zip(found, gradients(network), strict=True):
         assert (mine - theirs).norm() <= 0.02 * theirs.norm()
 

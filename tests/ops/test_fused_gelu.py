@@ -11,16 +11,16 @@ from torch.utils.hooks import RemovableHandle
 
 from headway.nn.feedforward import FeedForward, FeedForwardConfig
 from headway.nn.linear import FusedLinear
-from headway.ops import fused_gelu as gelu
+from headway.ops import fused_gelu
 from headway.ops.fused_gelu import linear_gelu
 
 pytest.importorskip("triton")
-from headway.ops.fused_gelu import launch as gelu_launch
-from headway.ops.fused_gelu.launch import Piece, launched
+from headway.ops.fused_gelu import launch
+from headway.ops.fused_gelu.launch import BackwardTile, gelu_backward_in_tiles
 
 with pytest.MonkeyPatch.context() as patch:  # tests/conftest.py imported Triton the same way
     patch.setenv("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
-    gelu_launch._kernels()
+    launch._kernels()
 device = "cuda" if torch.cuda.is_available() else "cpu"
 CLOSE = 1e-5  # float32
 
@@ -39,19 +39,19 @@ def gradients(layer, x: Tensor, weight: Tensor, bias: Tensor, probe: Tensor) -> 
     return [out.detach(), *torch.autograd.grad((out * probe).sum(), leaves)]
 
 
-@pytest.mark.parametrize("piece", [Piece(), Piece(16, 4, 16, 4), Piece(32, 32, 64, 4)])
+@pytest.mark.parametrize("tile", [BackwardTile(), BackwardTile(16, 4, 16, 4), BackwardTile(32, 32, 64, 4)])
 @pytest.mark.parametrize("shape", [(7, 5), (129, 33), (3, 43, 16), (1, 1), (300, 257)])
-def test_the_gradient_and_its_sums_are_those_of_torch(shape, piece):
+def test_the_gradient_and_its_sums_are_those_of_torch(shape, tile):
     h, grad = 3 * drawn(*shape), drawn(*shape)
-    out, sums = launched(grad, h, piece)
+    out, sums = gelu_backward_in_tiles(grad, h, tile)
     want = torch.ops.aten.gelu_backward(grad.double(), h.double())
     torch.testing.assert_close(out.double(), want, rtol=CLOSE, atol=CLOSE)
     torch.testing.assert_close(sums.double(), want.flatten(0, -2).sum(0), rtol=CLOSE, atol=10 * CLOSE)
 
 
-def test_it_holds_far_from_zero_and_for_what_is_no_number():
+def test_it_holds_far_from_zero_and_for_nan():
     h = torch.tensor([[-1e4, -40.0, -9.0, -0.0, 0.0, 9.0, 40.0, 1e4, float("nan")]], device=device)
-    out, _ = launched(torch.ones_like(h), h, Piece())
+    out, _ = gelu_backward_in_tiles(torch.ones_like(h), h, BackwardTile())
     want = torch.ops.aten.gelu_backward(torch.ones_like(h), h)
     torch.testing.assert_close(out, want, rtol=CLOSE, atol=1e-7, equal_nan=True)
 
@@ -60,15 +60,15 @@ def test_it_holds_far_from_zero_and_for_what_is_no_number():
 def test_the_value_is_that_of_torch_in_any_size(shape):
     h = 4 * drawn(*shape)
     want = F.gelu(h.double())
-    torch.testing.assert_close(gelu_launch.gelu(h).double(), want, rtol=CLOSE, atol=1e-6)
+    torch.testing.assert_close(launch.gelu(h).double(), want, rtol=CLOSE, atol=1e-6)
 
 
 def test_gradients_laid_out_in_any_way_and_none_at_all():
     h, grad = drawn(6, 40), drawn(40, 6).T
-    out, sums = launched(grad, h, Piece(16, 4, 16, 4))
+    out, sums = gelu_backward_in_tiles(grad, h, BackwardTile(16, 4, 16, 4))
     torch.testing.assert_close(out, torch.ops.aten.gelu_backward(grad, h), rtol=CLOSE, atol=CLOSE)
     torch.testing.assert_close(sums, out.sum(0), rtol=CLOSE, atol=CLOSE)
-    out, sums = launched(h[:0], h[:0], Piece())
+    out, sums = gelu_backward_in_tiles(h[:0], h[:0], BackwardTile())
     assert out.shape == (0, 40)
     assert sums.tolist() == [0.0] * 40
 
@@ -115,14 +115,14 @@ def test_higher_derivatives_are_those_of_torch(order):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
 
-def test_a_network_takes_it_only_where_it_pays_and_nobody_listens(monkeypatch):
+def test_a_network_uses_it_only_where_it_is_faster_and_without_hooks(monkeypatch):
     network = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device)
     x, taken = drawn(2, 9, 12), []
     want = network(x)
-    monkeypatch.setattr(gelu, "linear_gelu", lambda *given: taken.append(1) or linear_gelu(*given))
+    monkeypatch.setattr(fused_gelu, "linear_gelu", lambda *given: taken.append(1) or linear_gelu(*given))
     assert torch.equal(network(x), want)
     assert not taken  # too small, or on a CPU
-    monkeypatch.setattr(gelu, "pays", lambda x, bias: True)
+    monkeypatch.setattr(fused_gelu, "is_faster_for", lambda x, bias: True)
     torch.testing.assert_close(network(x), want, rtol=CLOSE, atol=CLOSE)
     assert len(taken) == 1
     heard = []
@@ -141,8 +141,8 @@ def hear_gradients(layer: FusedLinear, heard: list[int]) -> RemovableHandle:
 
 
 @pytest.mark.parametrize("hear", [hear_everything, hear_gradients])
-def test_whoever_listens_in_another_way_hears_too(hear, monkeypatch):
-    monkeypatch.setattr(gelu, "pays", lambda x, bias: True)
+def test_global_and_backward_hooks_fire(hear, monkeypatch):
+    monkeypatch.setattr(fused_gelu, "is_faster_for", lambda x, bias: True)
     network, heard = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device), []
     handle = hear(network.up, heard)
     network(drawn(2, 9, 12).requires_grad_()).sum().backward()
@@ -170,7 +170,7 @@ class Around(nn.Module):
 
 @pytest.mark.parametrize("kind", ["subclass", "of this layer alone", "another kind"])
 def test_another_forward_pass_is_the_one_that_counts(kind, monkeypatch):
-    monkeypatch.setattr(gelu, "pays", lambda x, bias: True)
+    monkeypatch.setattr(fused_gelu, "is_faster_for", lambda x, bias: True)
     network, x = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device), drawn(2, 9, 12)
     up = network.up
     want = network.down(F.gelu(2 * up(x)))
@@ -184,9 +184,9 @@ def test_another_forward_pass_is_the_one_that_counts(kind, monkeypatch):
     assert torch.equal(network(x), want)
 
 
-def test_whether_anybody_listens_is_asked_while_it_is_compiled_without_a_break(monkeypatch):
-    monkeypatch.setattr(gelu, "pays", lambda x, bias: True)
-    monkeypatch.setattr(gelu, "linear_gelu", lambda *given: 1 + plain(*given))  # to be told apart
+def test_hooks_are_checked_under_compile_without_a_graph_break(monkeypatch):
+    monkeypatch.setattr(fused_gelu, "is_faster_for", lambda x, bias: True)
+    monkeypatch.setattr(fused_gelu, "linear_gelu", lambda *given: 1 + plain(*given))  # to be told apart
     network, x = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device), drawn(2, 9, 12)
     for add in (1, 0):
         want = network.down(add + F.gelu(network.up(x)))
@@ -196,7 +196,7 @@ def test_whether_anybody_listens_is_asked_while_it_is_compiled_without_a_break(m
 
 
 def test_a_network_with_dropout_behind_it_leaves_it_to_torch(monkeypatch):
-    monkeypatch.setattr(gelu, "pays", lambda x, bias: pytest.fail("asked"))
+    monkeypatch.setattr(fused_gelu, "is_faster_for", lambda x, bias: pytest.fail("asked"))
     network = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu", dropout=0.1)).to(device)
     assert network(drawn(2, 9, 12)).shape == (2, 9, 12)
 
@@ -216,16 +216,16 @@ class OnGpu(Tensor):
         ({"frozen": True}, False),
         ({"generation": 80}, False),
         ({"gradients": False}, False),
-        ({"rows": 2**23}, False),  # a GPU numbers only so many programs
+        ({"rows": 2**23}, False),  # more than a CUDA grid can have
         ({"dtype": torch.float32, "autocast": True}, True),
         ({"dtype": torch.float64, "autocast": True}, False),  # which autocast leaves as it is
     ],
 )
-def test_it_pays_for_many_numbers_of_16_bits_with_gradients(monkeypatch, change, taken):
+def test_it_is_used_for_large_16_bit_tensors_with_gradients(monkeypatch, change, taken):
     case = {"rows": 2**14, "dtype": torch.bfloat16, "frozen": False, "generation": 90, "gradients": True} | change
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda device: case.get("autocast", False))
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda device: torch.bfloat16)
-    monkeypatch.setattr(gelu, "capability", lambda: case["generation"])
+    monkeypatch.setattr(fused_gelu, "capability", lambda: case["generation"])
     x = torch.empty(case["rows"], 4, dtype=case["dtype"]).as_subclass(OnGpu)
     with torch.set_grad_enabled(case["gradients"]):
-        assert gelu.pays(x, torch.empty(1024, requires_grad=not case["frozen"])) == taken
+        assert fused_gelu.is_faster_for(x, torch.empty(1024, requires_grad=not case["frozen"])) == taken

@@ -524,7 +524,7 @@ def test_forms_stay_with_the_mask_that_made_them():
     assert mask == Causal(offset=1)  # what is kept is no part of what the mask is
 
 
-# --- what is refused ---
+# --- errors ---
 
 
 @pytest.mark.parametrize(
@@ -536,7 +536,7 @@ def test_forms_stay_with_the_mask_that_made_them():
     ],
     ids=["left", "right", "dilation"],
 )
-def test_a_window_that_means_nothing_is_refused_by_its_numbers(make, received):
+def test_an_invalid_window_raises_with_its_numbers(make, received):
     with pytest.raises(ShapeError, match=rf"{received}.*left and right must be >= 0, dilation >= 1"):
         make()
 
@@ -551,7 +551,7 @@ def test_a_window_that_means_nothing_is_refused_by_its_numbers(make, received):
         (Causal(offset=torch.ones(3)), "Causal.offset has shape (3,), expected a number or (2,)"),
         (Packed(torch.ones(2, 5)), "mask Packed has shape (2, 5), the call needs (2, 6)"),
         (Global(torch.ones(3, 6)), "mask Global has shape (3, 6), the call needs (2, 6)"),
-        (Global(torch.ones(2, 6), offset=3), "mask Global labels 6 keys, but the last query stands at position 6"),
+        (Global(torch.ones(2, 6), offset=3), "mask Global labels 6 keys, but the last query is at position 6"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -568,6 +568,6 @@ def test_a_mask_that_fits_is_let_through():
     Packed(torch.ones(2, 7)).check(2, 0, 7)  # no query, no position
 
 
-def test_show_refuses_a_size_the_mask_does_not_have():
+def test_show_raises_for_a_size_the_mask_does_not_have():
     with pytest.raises(ShapeError, match=r"mask Packed has shape \(1, 3\), the call needs \(1, 4\)"):
         Packed(torch.tensor([[0, 0, 1]])).show(4)

@@ -176,7 +176,7 @@ def test_a_hundred_and_twenty_kills(tmp_path, uninterrupted):
 
 
 def test_without_a_compiler_training_goes_on_and_says_so(tmp_path, monkeypatch):
-    monkeypatch.setattr("headway.ops.kernels.flex.compiler_missing", lambda device: "no C++ compiler")
+    monkeypatch.setattr("headway._compile.compiler_missing", lambda device: "no C++ compiler")
     with pytest.warns(AdviceWarning, match="train.compile: no C.. compiler; training continues uncompiled"):
         made = trainer(tmp_path, replace(TRAIN, compile=True))
     assert "features" not in vars(made.model)  # nothing compiled in its place

@@ -13,6 +13,7 @@ from torch.nn.functional import batch_norm
 
 import headway
 from headway import ops
+from headway._compile import compiler_missing
 from headway.errors import AdviceWarning
 from headway.interop.hf_reference import REFERENCE
 from headway.models import BertPretrainingConfig, CaptionerVit, ModelOutputs, PoseConfig, Vit
@@ -22,7 +23,6 @@ from headway.nn.positions import AlibiBias, InputPositions, Rotary, RotaryPositi
 from headway.nn.rnn_attention import Aligned
 from headway.nn.stack import Stack
 from headway.ops.kernels.base import Kernel
-from headway.ops.kernels.flex import compiler_missing
 from headway.presets import PRESETS
 from headway.runs.verify import verification_subject
 from headway.verification.checks import PRECISIONS
@@ -149,7 +149,7 @@ def test_a_source_that_does_not_move_with_its_row(tmp_path, monkeypatch):
 def test_a_kernel_of_its_own_mind(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "run", GPT)
     right = ops.KERNELS["sdpa"]
-    monkeypatch.setitem(ops.KERNELS, "sdpa", Kernel(lambda call: 0.99 * right.run(call), right.refuses))
+    monkeypatch.setitem(ops.KERNELS, "sdpa", Kernel(lambda call: 0.99 * right.run(call), right.unsupported_reason))
     caught = bugs(folder)
     assert {"kernel sdpa", "kernel sdpa, cached batch"} <= caught
     assert "kernel few" not in caught
@@ -170,7 +170,8 @@ def test_a_path_that_raises_is_a_bug_and_not_the_end(tmp_path, monkeypatch):
 def test_logits_that_are_no_numbers_are_a_bug(tmp_path, monkeypatch):
     folder = write_run(tmp_path / "run", GPT)
     right = ops.KERNELS["few"]
-    monkeypatch.setitem(ops.KERNELS, "few", Kernel(lambda call: right.run(call) * float("nan"), right.refuses))
+    broken = Kernel(lambda call: right.run(call) * float("nan"), right.unsupported_reason)
+    monkeypatch.setitem(ops.KERNELS, "few", broken)
     assert found_in(folder)["kernel few"].verdict == "bug"
 
 
@@ -423,7 +424,7 @@ def test_a_kernel_that_steps_aside_is_not_passed(tmp_path, monkeypatch):
         warnings.warn("few steps aside for sdpa", AdviceWarning, stacklevel=1)
         return right.run(call)
 
-    monkeypatch.setitem(ops.KERNELS, "few", Kernel(aside, right.refuses))
+    monkeypatch.setitem(ops.KERNELS, "few", Kernel(aside, right.unsupported_reason))
     finding = found_in(folder)["kernel few"]
     assert (finding.verdict, finding.note) == ("not applicable", "few steps aside for sdpa")
 

@@ -19,7 +19,7 @@ from headway import ops
 from headway.bench.result import Options, Report, Result
 from headway.errors import ConfigError
 from headway.ops.kernels import flex
-from headway.ops.kernels.base import Call
+from headway.ops.kernels.base import AttentionInputs
 
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 HEADS, TOKENS = 16, 16384  # total tokens: shorter sequences come in larger batches
@@ -91,7 +91,7 @@ def _pinned(backend: SDPBackend, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 def _flex(row: FlashCase, settings: dict[str, Any]) -> Attention:
     q = torch.empty(1, HEADS, row.length, row.width, device="cuda", dtype=torch.bfloat16)
     bias: ops.Bias | None = settings["bias"]
-    blocks = flex.block_mask(Call(q, q, q, settings["mask"], bias, 1.0))
+    blocks = flex.block_mask(AttentionInputs(q, q, q, settings["mask"], bias, 1.0))
 
     def add(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         assert bias is not None

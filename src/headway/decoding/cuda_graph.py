@@ -16,12 +16,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway._compile import compiler_missing
 from headway.decoding.events import search_finished, search_started
 from headway.errors import AdviceWarning, ConfigError
 from headway.models.gpt import Gpt
 from headway.nn.block import Block
 from headway.nn.cache import KVCache
-from headway.ops.kernels.flex import compiler_missing
 
 
 class GraphDecoder:

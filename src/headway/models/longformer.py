@@ -18,7 +18,7 @@ from headway.nn.norms import LayerNorm
 from headway.nn.positions import Learned
 from headway.nn.stack import Stack, StackConfig
 from headway.ops import Global, Lengths, Mask
-from headway.ops.mask_structure import globals_of, marked_keys, one_way
+from headway.ops.mask_structure import global_keys_only, globals_of, marked_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class Longformer(Model):
                 global_BT = global_BT & real.real(tokens_BT.shape[1])
             everyone = Global(global_BT)
             if not torch.compiler.is_compiling():  # a look at the device, which has little to finish yet
-                marked_keys(*globals_of(one_way(everyone)))
+                marked_keys(*globals_of(global_keys_only(everyone)))
         made: dict[int, Mask] = {}
         for window in self.windows:
             if id(window) not in made:

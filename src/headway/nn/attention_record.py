@@ -16,7 +16,7 @@ from torch import Tensor
 from headway import ops
 from headway.nn.beam_cache import split_hypotheses
 from headway.ops import Bias, Mask, Offset
-from headway.ops.mask_structure import Marked
+from headway.ops.mask_structure import MarkedTokens
 
 Kind = Literal["self", "cross"]
 Index = Tensor | None  # which heads or queries; None: all
@@ -30,7 +30,7 @@ class GlobalRecord:
     k: Tensor
     v: Tensor
     mask: Mask
-    marked: Marked
+    marked: MarkedTokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class AttentionRecord:
 
     def query_vectors(self, heads: Index = None, queries: Index = None) -> Tensor:
         """(B, h, t, E): the queries; a global token's are its own."""
-        q = self.q if self.global_tokens is None else self.global_tokens.marked.put(self.q, self.global_tokens.q)
+        q = self.q if self.global_tokens is None else self.global_tokens.marked.scatter(self.q, self.global_tokens.q)
         return _part(self._split(q), heads, queries)
 
     def head_outputs(self, heads: Index = None, queries: Index = None) -> Tensor:
@@ -141,13 +141,13 @@ def _window(x_BGSE: Tensor, offset: Offset, count: int) -> Tensor:
     return x_BGSE.gather(2, index[:, None, :, None].expand(-1, x_BGSE.shape[1], -1, x_BGSE.shape[3]))
 
 
-def _put(near: Tensor, far: Tensor, marked: Marked, count: int, queries: Index) -> Tensor:
+def _put(near: Tensor, far: Tensor, marked: MarkedTokens, count: int, queries: Index) -> Tensor:
     """`near` with the rows of global tokens replaced by `far`, for the queries that are wanted."""
     if queries is None:
-        return marked.put(near, far)
+        return marked.scatter(near, far)
     slot = torch.full((count,), -1, device=near.device)
     slot[queries] = torch.arange(len(queries), device=near.device)
-    wanted = slot[marked.places] >= 0
-    rows, slots, places = marked.rows[wanted], marked.slots[wanted], slot[marked.places[wanted]]
+    wanted = slot[marked.positions] >= 0
+    rows, slots, places = marked.rows[wanted], marked.slots[wanted], slot[marked.positions[wanted]]
     new = far.transpose(1, 2)[rows, slots]
     return near.transpose(1, 2).index_put((rows, places), new).transpose(1, 2)

@@ -127,7 +127,7 @@ def _make_room(layer: KVBuffers, index: BeamIndex) -> None:
     """Room for as many positions as before for every hypothesis, in the layout that the kernel reads fastest."""
     layer.capacity = index.start(max(layer.capacity, index.shared))
     if layer.k is not None and layer.k.is_cpu:
-        layer.position_major = layer.k.shape[1] * len(index.slots) >= gathered_kernel.ENOUGH
+        layer.position_major = gathered_kernel.preferred_layout(len(index.slots), layer.k.shape[1]) == "positions"
         if layer.position_major:
             layer.grow(layer.capacity)
 

@@ -18,9 +18,15 @@ from headway.nn.cache import AttendArgs
 from headway.nn.context import NO_CONTEXT, LayerContext
 from headway.nn.linear import FusedLinear
 from headway.nn.taps import Tap
-from headway.ops import Lengths, Mask, Window
-from headway.ops import absorbed_attention as absorbed
-from headway.ops.mask_structure import Marked, Picked, globals_of, marked_queries, of_marked, one_way
+from headway.ops import Lengths, Mask, Window, absorbed_attention
+from headway.ops.mask_structure import (
+    MarkedTokens,
+    QuerySubset,
+    global_keys_only,
+    globals_of,
+    marked_queries,
+    mask_of_global_queries,
+)
 
 Heads = tuple[Tensor, Tensor, Tensor]  # queries, keys and values, (B, H, …, E)
 
@@ -103,7 +109,7 @@ class GlobalAttention(SelfAttention):
     def forward(self, x_BTD: Tensor, context: LayerContext = NO_CONTEXT) -> Tensor:
         """(B, T, D) -> (B, T, D). Raises ConfigError for inner positions, a cache or several Global masks."""
         mask, positions = context.mask, context.positions
-        tokens = () if mask is None else globals_of(one_way(mask))
+        tokens = () if mask is None else globals_of(global_keys_only(mask))
         placed = positions.angles is not None or positions.bias is not None
         if placed or context.cache is not None or context.output_tokens is not None:
             raise ConfigError("attention with global tokens reads whole texts, with positions added to the input")
@@ -118,7 +124,7 @@ class GlobalAttention(SelfAttention):
             return self._join(self._mix(AttendArgs(q, k, v, mask)))
         return self._join(self._two_passes((q, k, v), x_BTD, mask, marked))
 
-    def _two_passes(self, local: Heads, x_BTD: Tensor, mask: Mask, marked: Marked) -> Tensor:
+    def _two_passes(self, local: Heads, x_BTD: Tensor, mask: Mask, marked: MarkedTokens) -> Tensor:
         """(B, H, T, E): local attention of every token; global tokens' rows are replaced by their global attention."""
         picked_BND = x_BTD.gather(1, marked.index.unsqueeze(-1).expand(-1, -1, x_BTD.shape[2]))
         own_q = self.tap_global_q(split_heads(self.global_q(picked_BND), self.heads))
@@ -127,30 +133,30 @@ class GlobalAttention(SelfAttention):
         if self.tap_weights.observed:
             assert own is not None
             near = ops.attention_weights(*local[:2], mask=mask, scale=self.scale)
-            far = ops.attention_weights(*own[:2], mask=Picked(mask, marked.index), scale=self.scale)
-            weights, changed = self.tap_weights.passed(marked.put(near, far))
+            far = ops.attention_weights(*own[:2], mask=QuerySubset(mask, marked.index), scale=self.scale)
+            weights, changed = self.tap_weights.passed(marked.scatter(near, far))
             if changed:
                 dropped = F.dropout(weights, dropout).to(local[2].dtype)
-                x = marked.put(dropped @ local[2], marked.pick(dropped) @ own[2])
+                x = marked.scatter(dropped @ local[2], marked.gather(dropped) @ own[2])
                 return self._recorded(x, local, own, mask, marked, weights)
         # Global tokens' own rows are replaced below: here they need no global keys.
-        near = ops.attend(*local, mask=one_way(mask), scale=self.scale, dropout=dropout, kernel=self.kernel)
+        near = ops.attend(*local, mask=global_keys_only(mask), scale=self.scale, dropout=dropout, kernel=self.kernel)
         if absorb:
             far = self._absorbed(own_q, x_BTD, mask)
         else:  # few queries: every kernel supports them
             assert own is not None
-            far = ops.attend(*own, mask=Picked(mask, marked.index), scale=self.scale, dropout=dropout)
-        return self._recorded(marked.put_into(near, far), local, own, mask, marked)
+            far = ops.attend(*own, mask=QuerySubset(mask, marked.index), scale=self.scale, dropout=dropout)
+        return self._recorded(marked.scatter_(near, far), local, own, mask, marked)
 
     def _global_heads(self, own_q: Tensor, x_BTD: Tensor, mask: Mask) -> tuple[Heads | None, bool]:
         """Queries, keys and values of global tokens, where needed, and whether keys and values may be absorbed.
 
         They may be where no hook changes them and no dropout acts on the weights; hooks that only read do not matter.
         """
-        visible = of_marked(mask)
+        visible = mask_of_global_queries(mask)
         absorb = (
             (visible is None or isinstance(visible, Lengths))
-            and absorbed.pays(own_q.shape[2], self.heads, x_BTD.shape[2])
+            and absorbed_attention.is_faster_for(own_q.shape[2], self.heads, x_BTD.shape[2])
             and isinstance(self.scale, float)
             and not (self.training and self.dropout)
             and isinstance(self.global_kv, FusedLinear)  # in 8 bits there is no matrix to absorb
@@ -167,10 +173,12 @@ class GlobalAttention(SelfAttention):
         """(B, H, N, E): attention of global tokens without computing keys and values of all tokens for them."""
         keys_DD, values_DD = self.global_kv.weight.chunk(2)
         bias = None if self.global_kv.bias is None else self.global_kv.bias.chunk(2)[1]
-        visible = of_marked(mask)
+        visible = mask_of_global_queries(mask)
         assert isinstance(self.scale, float)
         assert visible is None or isinstance(visible, Lengths)
-        return absorbed.attend(own_q, x_BTD, keys_DD, values_DD, bias, mask=visible, scale=self.scale)
+        return absorbed_attention.attend_absorbed(
+            own_q, x_BTD, keys_DD, values_DD, bias, mask=visible, scale=self.scale
+        )
 
     def _recorded(
         self,
@@ -178,7 +186,7 @@ class GlobalAttention(SelfAttention):
         local: Heads,
         own: Heads | None,
         mask: Mask,
-        marked: Marked,
+        marked: MarkedTokens,
         weights: Tensor | None = None,
     ) -> Tensor:
         """x, after the observer has got its record."""
@@ -187,7 +195,7 @@ class GlobalAttention(SelfAttention):
             q, k, v = local
             record = AttentionRecord(
                 kind="self", q=q, k=k, v=v, output=x_BHTE, mask=mask, scale=self.scale, known_weights=weights,
-                global_tokens=GlobalRecord(*own, Picked(mask, marked.index), marked),
+                global_tokens=GlobalRecord(*own, QuerySubset(mask, marked.index), marked),
             )  # fmt: skip
             self.on_attention(record)
         return x_BHTE

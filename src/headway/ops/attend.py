@@ -1,4 +1,4 @@
-"""`attend`: the one place where attention happens."""
+"""`attend`: the single entry point for attention. It checks the arguments and runs one of the kernels."""
 
 from __future__ import annotations
 
@@ -7,31 +7,28 @@ from torch import Tensor
 
 from headway.errors import KernelError, ShapeError
 from headway.ops.biases import Bias
-from headway.ops.check import expect
-from headway.ops.kernels import banded, cudnn, flex, reference, sdpa
-from headway.ops.kernels import decode as few
-from headway.ops.kernels import flash_torch as tiled
-from headway.ops.kernels import triton_flash as flash
-from headway.ops.kernels import triton_small as short
-from headway.ops.kernels.base import Call, Kernel
+from headway.ops.check import check_shape
+from headway.ops.kernels import banded, cudnn, decode, flash_torch, flex, reference, sdpa, triton_flash, triton_small
+from headway.ops.kernels.base import AttentionInputs, Kernel
 from headway.ops.kernels.select import choose
 from headway.ops.masks import Mask
 
 if torch.version.cuda is not None:  # register the custom operators before torch.compile traces a call to them
-    import headway.ops.kernels.triton_flash.launch
-    import headway.ops.kernels.triton_small.launch  # noqa: F401
+    from headway.ops.kernels.triton_flash import launch as _flash_launch  # noqa: F401
+    from headway.ops.kernels.triton_small import launch as _small_launch  # noqa: F401
 
-KERNELS: dict[str, Kernel] = {
-    "reference": Kernel(reference.run, reference.refuses),
-    "sdpa": Kernel(sdpa.run, sdpa.refuses),
-    "cudnn": Kernel(cudnn.run, cudnn.refuses),
-    "flex": Kernel(flex.run, flex.refuses),
-    "banded": Kernel(banded.run, banded.refuses),
-    "few": Kernel(few.run, few.refuses),
-    "tiled": Kernel(tiled.run, tiled.refuses),
-    "flash": Kernel(flash.run, flash.refuses),
-    "short": Kernel(short.run, short.refuses),
+KERNELS: dict[str, Kernel] = {  # by the names that configs store
+    "reference": Kernel(reference.run, reference.unsupported_reason),
+    "sdpa": Kernel(sdpa.run, sdpa.unsupported_reason),
+    "cudnn": Kernel(cudnn.run, cudnn.unsupported_reason),
+    "flex": Kernel(flex.run, flex.unsupported_reason),
+    "banded": Kernel(banded.run, banded.unsupported_reason),
+    "few": Kernel(decode.run, decode.unsupported_reason),
+    "tiled": Kernel(flash_torch.run, flash_torch.unsupported_reason),
+    "flash": Kernel(triton_flash.run, triton_flash.unsupported_reason),
+    "short": Kernel(triton_small.run, triton_small.unsupported_reason),
 }
+ALIASES = {"decode": "few", "flash_torch": "tiled", "triton_flash": "flash", "triton_small": "short"}  # module names
 
 
 def attend(
@@ -46,22 +43,23 @@ def attend(
     generator: torch.Generator | None = None,
     kernel: str = "auto",
 ) -> Tensor:
-    """softmax(scale·q·kᵀ + bias) v, where the mask allows.
+    """softmax(scale·q·kᵀ + bias) v over the keys the mask allows.
 
     q (B, H, T, E), k (B, G, S, E), v (B, G, S, W) with G dividing H -> (B, H, T, W). `scale` is 1/√E unless given: a
-    number, or a tensor () or (H,) that may be learned. `dropout` falls on the weights and is drawn from `generator`
-    where one is given. A query that may look nowhere gets zeros. Raises ShapeError, KernelError.
+    number, or a tensor () or (H,) that may be learned. `dropout` applies to the weights and is drawn from `generator`
+    if one is given. A query without an allowed key gets zeros. Raises ShapeError, KernelError.
     """
-    call = checked(q, k, v, mask, bias, scale, dropout, generator)
+    inputs = checked(q, k, v, mask, bias, scale, dropout, generator)
     if kernel == "auto":
-        return KERNELS[choose(call)].run(call)
-    if kernel not in KERNELS:
+        return KERNELS[choose(inputs)].run(inputs)
+    chosen = KERNELS.get(ALIASES.get(kernel, kernel))
+    if chosen is None:
         raise KernelError(f"kernel={kernel!r}, allowed: auto, {', '.join(KERNELS)}")
-    if not call.queries or not call.keys:
-        return reference.run(call)  # nothing to fuse; the formula has the answer
-    if reason := KERNELS[kernel].refuses(call):
-        raise KernelError(f"kernel={kernel!r} cannot do this call: {reason}")
-    return KERNELS[kernel].run(call)
+    if not inputs.queries or not inputs.keys:
+        return reference.run(inputs)  # an empty sum: no kernel has to support it
+    if reason := chosen.unsupported_reason(inputs):
+        raise KernelError(f"kernel={kernel!r} does not support these inputs: {reason}")
+    return chosen.run(inputs)
 
 
 def attention_weights(
@@ -72,7 +70,7 @@ def attention_weights(
     bias: Bias | None = None,
     scale: float | Tensor | None = None,
 ) -> Tensor:
-    """The weights (B, H, T, S) that `attend` would use, whatever kernel it runs on."""
+    """The attention weights (B, H, T, S) of `attend` without dropout; the same for every kernel."""
     return reference.weights(checked(q, k, k, mask, bias, scale, 0.0, None))
 
 
@@ -85,15 +83,15 @@ def checked(
     scale: float | Tensor | None,
     dropout: float,
     generator: torch.Generator | None,
-) -> Call:
-    """The arguments of `attend` as a kernel takes them. Raises ShapeError where they do not fit."""
+) -> AttentionInputs:
+    """The arguments of `attend` as kernels receive them. Raises ShapeError if they do not fit together."""
     for name, value, kind in (("mask", mask, Mask), ("bias", bias, Bias)):
         if value is not None and not isinstance(value, kind):
             raise ShapeError(f"{name} is a {type(value).__name__}, expected a headway {kind.__name__} such as Causal()")
     sizes: dict[str, int] = {}
-    expect(q, "q", "B H T E", sizes)
-    expect(k, "k", "B G S E", sizes)
-    expect(v, "v", "B G S W", sizes)
+    check_shape(q, "q", "B H T E", sizes)
+    check_shape(k, "k", "B G S E", sizes)
+    check_shape(v, "v", "B G S W", sizes)
     heads, groups = sizes["H"], sizes["G"]
     if not sizes["E"]:
         raise ShapeError(f"q has E=0 in shape {tuple(q.shape)}: a head needs at least one feature")
@@ -110,7 +108,7 @@ def checked(
     if mask is not None:
         mask.check(sizes["B"], sizes["T"], sizes["S"])
         if mask.heads not in (1, heads):
-            raise ShapeError(f"mask is for {mask.heads} heads (a dilation each), q has H={heads}")
+            raise ShapeError(f"mask is for {mask.heads} heads (one dilation each), q has H={heads}")
     if bias is not None:
         bias.check(sizes["B"], heads, sizes["T"])
     if isinstance(scale, Tensor):
@@ -118,4 +116,4 @@ def checked(
             raise ShapeError(f"scale has shape {tuple(scale.shape)}, allowed: a number, () or (H={heads},)")
         q, scale = q * scale.to(q.dtype).view(-1, 1, 1), 1.0
     scale = sizes["E"] ** -0.5 if scale is None else scale
-    return Call(q, k, v, mask, bias, scale, dropout, generator)
+    return AttentionInputs(q, k, v, mask, bias, scale, dropout, generator)

@@ -1,4 +1,4 @@
-"""Additive biases as values: what is added to the scaled scores before the softmax.
+"""Additive attention biases as values: terms added to the scaled scores before the softmax.
 
 Like a mask, a bias is one formula over indices, so that every kernel evaluates the same expression.
 """
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import ShapeError
-from headway.ops.masks import Offset, check_offset, index_grid, place
+from headway.ops.masks import Offset, check_offset, index_grid, query_positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Bias:
         raise NotImplementedError
 
     def at(self, offset: Offset) -> Self:
-        """The same bias for queries that begin at position `offset`."""
+        """The same bias for queries that begin at position `offset`, the length of the KV cache."""
         return replace(self, offset=offset)  # type: ignore[call-arg]  # every bias below has the field
 
     def check(self, rows: int, heads: int, queries: int) -> None:
@@ -33,29 +33,32 @@ class Bias:
 
     @property
     def needs_gradient(self) -> bool:
-        """Will somebody ask for the gradient of what the bias holds?"""
+        """Whether a backward pass has to reach the tensors of the bias."""
         return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in self.tensors)
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
-        """What the bias holds that may be learned."""
+        """The floating-point tensors of the bias, which may be learned."""
         held = (getattr(self, field.name) for field in fields(self))
         return tuple(tensor for tensor in held if isinstance(tensor, Tensor) and tensor.is_floating_point())
 
     def dense(self, rows: int, heads: int, queries: int, keys: int, device: torch.device) -> Tensor:
-        """(B or 1, H, T, S) to be added to the scores."""
+        """(B or 1, H, T, S): the bias to be added to the scores."""
         return self.term(*index_grid(rows, heads, queries, keys, device))
 
 
 @dataclass(frozen=True, eq=False)
 class Alibi(Bias):
-    """-slope·|i - j| per head (FACTS §5): equal to -slope·(i - j) under a causal mask, symmetric in an encoder."""
+    """-slope·|i - j| per head (Press et al. 2022, section 3): under a causal mask the paper's -slope·(i - j).
+
+    Without a causal mask, as in an encoder, it is symmetric.
+    """
 
     slopes: Tensor  # (H,)
     offset: Offset = 0
 
     def term(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return -self.slopes[h] * (place(i, self.offset, b) - j).abs()
+        return -self.slopes[h] * (query_positions(i, self.offset, b) - j).abs()
 
     def check(self, rows: int, heads: int, queries: int) -> None:
         check_offset(self, self.offset, rows)
@@ -65,8 +68,9 @@ class Alibi(Bias):
 
 @dataclass(frozen=True, eq=False)
 class Relative(Bias):
-    """A table over relative positions j - i, clipped to ±reach: T5's buckets spread out, or Shaw's q·a.
+    """A table over relative positions j - i, clipped to ±reach.
 
+    T5's buckets with one entry per distance (Raffel et al. 2020, section 2.1), or q·a of Shaw et al. 2018, equation 5.
     `table` is (B or 1, H or 1, T or 1, 2·reach + 1); the middle entry is the query's own position.
     """
 
@@ -75,7 +79,7 @@ class Relative(Bias):
 
     def term(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         reach = self.table.shape[-1] // 2
-        slot = (j - place(i, self.offset, b)).clamp(-reach, reach) + reach
+        slot = (j - query_positions(i, self.offset, b)).clamp(-reach, reach) + reach
         row, head, query = (
             index if size > 1 else torch.zeros_like(index)
             for index, size in zip((b, h, i), self.table.shape[:3], strict=True)

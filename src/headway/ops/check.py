@@ -1,4 +1,4 @@
-"""Shapes checked at the door.
+"""Run-time shape checks.
 
 One legend for the whole package: B batch, T query, S key, D width, H heads, G key/value heads, E head width,
 F inner, V vocabulary.
@@ -10,11 +10,11 @@ from torch import Tensor
 
 from headway.errors import ShapeError
 
-_LAYOUTS: dict[str, tuple[str, ...]] = {}  # read once: a decoder's step checks dozens of shapes
+_LAYOUTS: dict[str, tuple[str, ...]] = {}  # parsed once: a decoding step checks dozens of shapes
 
 
-def expect(tensor: Tensor, name: str, layout: str, sizes: dict[str, int]) -> None:
-    """Check `tensor` against a layout such as "B G S E", learning the sizes that `sizes` does not hold yet.
+def check_shape(tensor: Tensor, name: str, layout: str, sizes: dict[str, int]) -> None:
+    """Check `tensor` against a layout such as "B G S E"; sizes of letters not yet in `sizes` are recorded there.
 
     Raises ShapeError naming the tensor, the dimension, the size it has and the size it should have.
     """

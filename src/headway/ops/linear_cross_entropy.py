@@ -1,9 +1,14 @@
-"""The output layer and its loss in one, a few rows at a time: no tensor of rows × vocabulary is ever whole.
+"""The output layer and its cross-entropy loss in one, a block of rows at a time: no (N, V) tensor is ever whole.
 
-The logits of a large vocabulary are most of what a small model reads and writes. Here a block of them is made, turned
-into its own gradient in place while it is still in the cache, and multiplied back; only the gradients of the features
-and of the matrix remain. One pass does what forward and backward do, so it is for training: without gradients
-the loss alone is computed the same way.
+The logits of a large vocabulary are most of what a small model reads and writes. For a block of rows, with
+z = x·Wᵀ + b, p = softmax(z) and y = (1 - ε)·onehot + ε/V the target distribution with label smoothing ε,
+
+    loss = Σ_v -y_v·log p_v = logsumexp(z) - (1 - ε)·z_target - ε/V·Σ_v z_v        since Σ_v y_v = 1
+    dz = p - y,   dx = dz·W,   dW = dzᵀ·x,   db = Σ_n dz_n
+
+The block of logits is overwritten by dz while it is still in the cache, and multiplied back; only dx, dW and db are
+kept for the backward pass, which scales them by the gradient of the loss. So the forward pass does the work of both.
+Without gradients only the loss is computed.
 """
 
 from __future__ import annotations
@@ -13,16 +18,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-BLOCK = {"cpu": 2**21, "cuda": 2**28}  # logits at once: a CPU's cache, or enough to keep a GPU busy
+BLOCK = {"cpu": 2**21, "cuda": 2**28}  # logits at a time: what fits a CPU's cache, or keeps a GPU busy
 
 
 def linear_cross_entropy(
     x_ND: Tensor, weight_VD: Tensor, bias_V: Tensor | None, targets_N: Tensor, *, smoothing: float = 0.0
 ) -> Tensor:
-    """Σ_n of the cross-entropy of x_n·weightᵀ + bias against target n, in nats.
+    """The sum over n of the cross-entropy of x_n·weightᵀ + bias against target n, in nats: ().
 
-    Smoothing ε mixes each target with the uniform distribution over all V, as `torch.nn.functional.cross_entropy` does.
-    Under autocast the products are in its type and the rest in float32, as if the layers were apart.
+    Smoothing ε mixes each target with the uniform distribution over all V (Szegedy et al. 2016, section 7), as
+    `torch.nn.functional.cross_entropy` does. Under autocast the products are in its dtype and the rest in float32, as
+    for a separate layer and loss.
     """
     dtype = x_ND.dtype
     if torch.is_autocast_enabled(x_ND.device.type):
@@ -58,15 +64,17 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 logits = (x[part] @ weight.mT).to(exact)
                 if bias_V is not None:
                     logits = logits + bias_V
-                chosen = logits.gather(1, target)
+                target_logits = logits.gather(1, target)
                 if smoothing:
                     total -= smoothing / vocab * logits.sum()
+                # logsumexp(z) = log Σ e^(z - max) + max; the logits become e^(z - max) in place.
                 largest = logits.amax(-1, keepdim=True)
                 gradient = logits.sub_(largest).exp_()
                 sums = gradient.sum(-1, keepdim=True)
-                total += (sums.log() + largest).sum() - (1 - smoothing) * chosen.sum()
+                total += (sums.log() + largest).sum() - (1 - smoothing) * target_logits.sum()
                 if not (wants_x or wants_weight or wants_bias):
                     continue
+                # dz = p - y: softmax, less ε/V everywhere, less 1 - ε at the target.
                 gradient.div_(sums)
                 if smoothing:
                     gradient.sub_(smoothing / vocab)
@@ -79,19 +87,19 @@ class _LinearCrossEntropy(torch.autograd.Function):
                 if grad_weight is not None:
                     if dtype == exact:
                         grad_weight.addmm_(gradient.mT, x[part])
-                    else:
+                    else:  # multiply in 16 bits, add up in float32
                         grad_weight += gradient.mT @ x[part]
         ctx.save_for_backward(grad_x, grad_weight, grad_bias)
-        ctx.types = (weight_VD.dtype, None if bias_V is None else bias_V.dtype)
+        ctx.dtypes = (weight_VD.dtype, None if bias_V is None else bias_V.dtype)
         return total
 
     @staticmethod
-    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, grad_loss: Tensor) -> tuple[Tensor | None, ...]:
         grad_x, grad_weight, grad_bias = ctx.saved_tensors
-        weight_type, bias_type = ctx.types
+        weight_dtype, bias_dtype = ctx.dtypes
         return (
-            None if grad_x is None else grad_x * outer.to(grad_x.dtype),
-            None if grad_weight is None else (grad_weight * outer).to(weight_type),
-            None if grad_bias is None else (grad_bias * outer).to(bias_type),
+            None if grad_x is None else grad_x * grad_loss.to(grad_x.dtype),
+            None if grad_weight is None else (grad_weight * grad_loss).to(weight_dtype),
+            None if grad_bias is None else (grad_bias * grad_loss).to(bias_dtype),
             None, None, None,
         )  # fmt: skip

@@ -1,6 +1,13 @@
-"""What a mask looks like from afar: a band around the diagonal, and tokens that are seen from, and see, everywhere.
+"""The sparsity structure of a mask, for kernels that skip what is masked out.
 
-Kernels that skip what is masked away ask here where to look; what is allowed there, the mask's own formula says.
+Every kernel takes from here which (query, key) pairs it has to visit; whether a visited pair is allowed, the mask's own
+formula decides. There are three descriptions, from the general to the special:
+
+- `MaskStructure`: per head the diagonal band that bounds j - i, and the global tokens that lie outside the bands. Any
+  mask has one; the band may be infinite. For `banded`, `flex` and the choice of a kernel.
+- `BandMask`: a mask that *equals* a band, cut off at each row's length, so that no formula has to be evaluated. For the
+  Triton kernel `flash`.
+- `MarkedTokens`, `QuerySubset`: the global tokens of each row as indices, and a mask restricted to some queries.
 """
 
 from __future__ import annotations
@@ -13,12 +20,14 @@ import torch
 from torch import Tensor
 
 from headway.ops.biases import Bias
-from headway.ops.masks import And, Form, Global, Mask, Or, Window, _Joined
+from headway.ops.masks import And, Causal, Form, Global, JoinedMask, Lengths, Mask, Or, Window
+
+# --- bands that bound a mask ---
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """Bounds on j - i, and the steps between: j - i = phase modulo step."""
+    """A diagonal band, possibly dilated: low <= j - i <= high and j - i = phase modulo step."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -27,46 +36,172 @@ class Band:
 
     @property
     def finite(self) -> bool:
-        """Does it end on both sides? (One that holds nothing does.)"""
+        """Whether it is bounded on both sides; an empty band is."""
         return self.low > -math.inf and self.high < math.inf
 
     @property
     def empty(self) -> bool:
-        """Does it hold nothing?"""
+        """Whether it contains no pair."""
         return self.low > self.high
 
     @property
     def width(self) -> float:
-        """How many keys of it a query meets."""
+        """Number of keys per query."""
         return 0 if self.empty else (self.high - self.low) // self.step + 1
 
 
-NOTHING = Band(math.inf, -math.inf)
+EMPTY_BAND = Band(math.inf, -math.inf)
 
 
-def band(mask: Mask, head: int, apart: Global | None = None) -> Band:
-    """Where a pair of tokens may lie that `apart` does not mark."""
-    if mask is apart:
-        return NOTHING
+def band_of(mask: Mask, head: int, without: Global | None = None) -> Band:
+    """A band that contains all pairs a head may attend to, except those that the part `without` allows."""
+    if mask is without:
+        return EMPTY_BAND
     if isinstance(mask, Window):
         window = mask.of_head(head)
         if isinstance(window.offset, Tensor):
             return Band()
         assert isinstance(window.dilation, int)
         return Band(*window.reach(), window.dilation, window.offset % window.dilation)
-    if not isinstance(mask, _Joined):
+    if not isinstance(mask, JoinedMask):
         return Band(*mask.reach())
-    parts = [band(part, head, apart) for part in mask.parts]
+    parts = [band_of(part, head, without) for part in mask.parts]
     if isinstance(mask, And):
         strict = max(parts, key=lambda part: part.step)
         low, high = max(part.low for part in parts), min(part.high for part in parts)
-        return Band(low, high, strict.step, strict.phase) if low <= high else NOTHING
+        return Band(low, high, strict.step, strict.phase) if low <= high else EMPTY_BAND
     assert isinstance(mask, Or)
     parts = [part for part in parts if not part.empty]
     if not parts:
-        return NOTHING
+        return EMPTY_BAND
     steps = {(part.step, part.phase) for part in parts}
     return Band(min(p.low for p in parts), max(p.high for p in parts), *(steps.pop() if len(steps) == 1 else (1, 0)))
+
+
+@dataclass(frozen=True, slots=True)
+class MaskStructure:
+    """The bands of a mask with the heads that share each, and the global tokens outside the bands."""
+
+    bands: dict[Band, list[int]]
+    global_tokens: Global | None
+
+    @classmethod
+    def of(cls, mask: Mask, heads: int) -> MaskStructure:
+        """The structure of a mask, cached on it.
+
+        If the bands are finite by themselves, as under a Window combined by &, they are all; otherwise a single
+        `Global` part is separated from them.
+        """
+        if isinstance(mask, Global):
+            return cls._analyse(mask, heads)  # the cached value would hold a reference to the mask it is cached on
+        return mask.once(("structure", heads), lambda: cls._analyse(mask, heads))
+
+    @classmethod
+    def _analyse(cls, mask: Mask, heads: int) -> MaskStructure:
+        whole, tokens = cls._without(mask, heads, None), globals_of(mask)
+        if whole.finite or len(tokens) != 1 or isinstance(tokens[0].offset, Tensor):
+            return whole
+        return cls._without(mask, heads, tokens[0])
+
+    @classmethod
+    def _without(cls, mask: Mask, heads: int, tokens: Global | None) -> MaskStructure:
+        bands: dict[Band, list[int]] = {}
+        by_head = [band_of(mask, head, tokens) for head in range(mask.heads)]
+        for head in range(heads):
+            bands.setdefault(by_head[head % len(by_head)], []).append(head)
+        return cls(bands, tokens)
+
+    @property
+    def finite(self) -> bool:
+        """Whether every band is bounded on both sides."""
+        return all(band.finite for band in self.bands)
+
+    @property
+    def width(self) -> float:
+        """Largest number of keys per query in a band."""
+        return max([0, *(band.width for band in self.bands)])  # torch 2.11 cannot compile max(…, default=0)
+
+
+# --- masks that are exactly a band ---
+
+
+@dataclass(frozen=True, slots=True)
+class BandMask:
+    """Query i attends to keys i + low … i + high (None: unbounded) below its row's length, and to global keys."""
+
+    low: int | None = None
+    high: int | None = None
+    lengths: Tensor | None = None  # (B,)
+    global_tokens: Global | None = None
+
+    def __and__(self, other: BandMask) -> BandMask:
+        lows = [x for x in (self.low, other.low) if x is not None]
+        highs = [x for x in (self.high, other.high) if x is not None]
+        lengths = self.lengths if other.lengths is None else other.lengths
+        if self.lengths is not None and other.lengths is not None:
+            lengths = self.lengths.minimum(other.lengths)
+        low, high = max(lows) if lows else None, min(highs) if highs else None  # torch 2.11 compiles no `default`
+        return BandMask(low, high, lengths, self.global_tokens or other.global_tokens)
+
+    def outside(self, i: Tensor, j: Tensor) -> Tensor:
+        """Whether key j lies outside the band of query i."""
+        beyond = torch.zeros_like(j - i, dtype=torch.bool)
+        if self.low is not None:
+            beyond |= j < i + self.low
+        if self.high is not None:
+            beyond |= j > i + self.high
+        return beyond
+
+
+def as_band(mask: Mask | None) -> BandMask | str:
+    """The mask as a `BandMask`, or the reason why it is not one; cached on the mask."""
+    return BandMask() if mask is None else mask.once("band mask", lambda: _as_band(mask))
+
+
+def _as_band(mask: Mask) -> BandMask | str:
+    if isinstance(mask, Lengths):
+        return BandMask(lengths=mask.lengths)
+    if isinstance(mask, And):
+        return _intersection(mask)
+    if isinstance(mask, Or):
+        return _band_with_globals(mask)
+    if not isinstance(mask, Causal | Window):
+        return f"{type(mask).__name__} is not a band; supported: Causal, Window, Lengths, and one Window | Global"
+    if not isinstance(mask.offset, int):
+        return f"{type(mask).__name__}.offset is a tensor, a band needs a number"
+    if isinstance(mask, Causal):
+        return BandMask(high=mask.offset)
+    if mask.dilation != 1:
+        return f"Window has dilation={mask.dilation}, a band must have dilation=1; use kernel='banded'"
+    return BandMask(mask.offset - mask.left, mask.offset + mask.ahead)
+
+
+def _intersection(mask: And) -> BandMask | str:
+    whole = BandMask()
+    for part in mask.parts:
+        found = as_band(part)
+        if isinstance(found, str):
+            return found
+        if found.global_tokens is not None and not all(p is part or isinstance(p, Lengths) for p in mask.parts):
+            return "a band with global tokens can be combined only with Lengths"
+        whole = whole & found
+    return whole
+
+
+def _band_with_globals(mask: Or) -> BandMask | str:
+    tokens = [part for part in mask.parts if isinstance(part, Global)]
+    bands = [as_band(part) for part in mask.parts if not isinstance(part, Global)]
+    if len(tokens) != 1 or len(bands) != 1:
+        return "masks combined by | are a band only as one Window | Global"
+    (token,), (band,) = tokens, bands
+    if isinstance(band, str):
+        return band
+    if band.lengths is not None or not isinstance(token.offset, int):
+        return "Window | Global needs an integer offset, and Lengths outside of it ((Window | Global) & Lengths)"
+    return BandMask(band.low, band.high, global_tokens=token)
+
+
+# --- global tokens ---
 
 
 def globals_of(mask: Mask | None) -> tuple[Global, ...]:
@@ -75,31 +210,37 @@ def globals_of(mask: Mask | None) -> tuple[Global, ...]:
     def walk(part: Mask) -> Iterator[Global]:
         if isinstance(part, Global):
             yield part
-        elif isinstance(part, _Joined):
+        elif isinstance(part, JoinedMask):
             for each in part.parts:
                 yield from walk(each)
 
     return () if mask is None else tuple(walk(mask))
 
 
-def one_way(mask: Mask) -> Mask:
-    """The mask in which global tokens are seen, but see no more than others do; made once for all that share it."""
+def global_keys_only(mask: Mask) -> Mask:
+    """The mask in which global tokens are attended to, but attend to no more than others; cached on the mask."""
     if isinstance(mask, Global):
-        return mask.once("one way", lambda: replace(mask, seeing=False))
-    if isinstance(mask, _Joined):
-        return mask.once("one way", lambda: replace(mask, parts=tuple(one_way(part) for part in mask.parts)))
+        return mask.once("global keys only", lambda: replace(mask, seeing=False))
+    if isinstance(mask, JoinedMask):
+
+        def make() -> Mask:
+            return replace(mask, parts=tuple(global_keys_only(part) for part in mask.parts))
+
+        return mask.once("global keys only", make)
     return mask
 
 
-def of_marked(mask: Mask) -> Mask | None:
-    """What is left of a mask for queries that its `Global` part marks; None: they see everything."""
+def mask_of_global_queries(mask: Mask) -> Mask | None:
+    """What remains of a mask for the queries that its `Global` part marks; None: they attend to everything."""
     if isinstance(mask, Global):
         return None if mask.seeing else mask
-    return mask.once("of marked", lambda: _of_marked(mask)) if isinstance(mask, _Joined) else mask
+    if isinstance(mask, JoinedMask):
+        return mask.once("global queries", lambda: _mask_of_global_queries(mask))
+    return mask
 
 
-def _of_marked(mask: _Joined) -> Mask | None:
-    parts = tuple(of_marked(part) for part in mask.parts)
+def _mask_of_global_queries(mask: JoinedMask) -> Mask | None:
+    parts = tuple(mask_of_global_queries(part) for part in mask.parts)
     left = tuple(part for part in parts if part is not None)
     if not left or (isinstance(mask, Or) and len(left) < len(parts)):
         return None
@@ -107,108 +248,69 @@ def _of_marked(mask: _Joined) -> Mask | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """The bands there are with the heads that share each, and the global tokens that stand apart from them."""
-
-    bands: dict[Band, list[int]]
-    apart: Global | None
-
-    @property
-    def finite(self) -> bool:
-        """Does every band end on both sides?"""
-        return all(band.finite for band in self.bands)
-
-    @property
-    def width(self) -> float:
-        """How many keys of its band a query meets at most."""
-        return max([0, *(band.width for band in self.bands)])  # torch 2.11 compiles no max(…, default=0)
-
-
-def shape(mask: Mask, heads: int) -> Shape:
-    """Bands alone where they end by themselves, as under a Window joined by &; else with one `Global` set apart."""
-    if isinstance(mask, Global):
-        return _shape(mask, heads)  # it would keep itself alive
-    return mask.once(("shape", heads), lambda: _shape(mask, heads))
-
-
-def _shape(mask: Mask, heads: int) -> Shape:
-    def found(apart: Global | None) -> Shape:
-        bands: dict[Band, list[int]] = {}
-        kinds = [band(mask, head, apart) for head in range(mask.heads)]
-        for head in range(heads):
-            bands.setdefault(kinds[head % len(kinds)], []).append(head)
-        return Shape(bands, apart)
-
-    whole, tokens = found(None), globals_of(mask)
-    if whole.finite or len(tokens) != 1 or isinstance(tokens[0].offset, Tensor):
-        return whole
-    return found(tokens[0])
-
-
-@dataclass(frozen=True, slots=True)
-class Marked:
-    """The marked tokens of each row, side by side; rows that have fewer are filled up with tokens that are not."""
+class MarkedTokens:
+    """Indices of the marked tokens of each row, N per row; shorter rows are padded with unmarked tokens."""
 
     index: Tensor  # (B, N)
-    rows: Tensor  # of the real ones: the batch row,
-    slots: Tensor  # the place in `index`,
-    places: Tensor  # and the place in the text
-    found: Tensor  # (B, N) int32: `index`, with -1 for what fills up a row
+    rows: Tensor  # (n,) for the real ones: batch row,
+    slots: Tensor  # (n,) column in `index`,
+    positions: Tensor  # (n,) and position in the sequence
+    padded_index: Tensor  # (B, N) int32: `index`, with -1 for padding
 
     @classmethod
-    def of(cls, marks_BT: Tensor) -> Marked:
-        """Where the marks are. On a GPU this waits for the device, once: they are counted outside it."""
+    def of(cls, marks_BT: Tensor) -> MarkedTokens:
+        """The indices of boolean marks. On a GPU this synchronises once: the marks are counted on the host."""
         marks = marks_BT.cpu()
-        each: list[list[int]] = [[] for _ in range(len(marks))]  # lists: a few numbers, and a tensor's call costs many
-        for row, place in marks.nonzero().tolist():
-            each[row].append(place)
+        each: list[list[int]] = [[] for _ in range(len(marks))]  # Python lists: for a few numbers faster than tensors
+        for row, position in marks.nonzero().tolist():
+            each[row].append(position)
         most = max(map(len, each), default=0)
         fill = [_unmarked(marks[row], most - len(mine)) for row, mine in enumerate(each)]
         columns = (
-            [place for mine, others in zip(each, fill, strict=True) for place in mine + others],
+            [position for mine, others in zip(each, fill, strict=True) for position in mine + others],
             [row for row, mine in enumerate(each) for _ in mine],
             [slot for mine in each for slot in range(len(mine))],
-            [place for mine in each for place in mine],
+            [position for mine in each for position in mine],
         )
         joined = torch.tensor([number for column in columns for number in column], dtype=torch.long)
-        found = torch.tensor([mine + [-1] * (most - len(mine)) for mine in each], dtype=torch.int)
-        joined, found = (x.to(marks_BT.device, non_blocking=True) for x in (joined, found))
-        index, rows, slots, places = joined.split([len(column) for column in columns])
-        return cls(index.view(len(marks), most), rows, slots, places, found.view(len(marks), most))
+        padded = torch.tensor([mine + [-1] * (most - len(mine)) for mine in each], dtype=torch.int)
+        joined, padded = (x.to(marks_BT.device, non_blocking=True) for x in (joined, padded))
+        index, rows, slots, positions = joined.split([len(column) for column in columns])
+        return cls(index.view(len(marks), most), rows, slots, positions, padded.view(len(marks), most))
 
     @property
     def real(self) -> Tensor:
-        """(B, N): which of `index` are marked."""
-        return self.found >= 0
+        """(B, N): which entries of `index` are marked tokens."""
+        return self.padded_index >= 0
 
     @property
     def count(self) -> int:
-        """N, the most that a row has."""
+        """N, the largest number of marked tokens in a row."""
         return self.index.shape[1]
 
-    def pick(self, x_BHTE: Tensor) -> Tensor:
+    def gather(self, x_BHTE: Tensor) -> Tensor:
         """(B, H, T, E) -> (B, H, N, E)."""
         shape = (-1, x_BHTE.shape[1], -1, x_BHTE.shape[3])
         return x_BHTE.gather(2, self.index[:, None, :, None].expand(*shape))
 
-    def put(self, x_BHTE: Tensor, picked_BHNE: Tensor) -> Tensor:
-        """x with what `pick` would find there replaced."""
-        new = self._new(x_BHTE, picked_BHNE)
-        return x_BHTE.transpose(1, 2).index_put((self.rows, self.places), new).transpose(1, 2)
+    def scatter(self, x_BHTE: Tensor, marked_BHNE: Tensor) -> Tensor:
+        """A copy of x with the marked tokens replaced."""
+        new = self._flat(x_BHTE, marked_BHNE)
+        return x_BHTE.transpose(1, 2).index_put((self.rows, self.positions), new).transpose(1, 2)
 
-    def put_into(self, x_BHTE: Tensor, picked_BHNE: Tensor) -> Tensor:
-        """The same for an x that nobody else holds: without a copy of it, unless a gradient needs one."""
-        if torch.is_grad_enabled() and (x_BHTE.requires_grad or picked_BHNE.requires_grad):
-            return self.put(x_BHTE, picked_BHNE)
-        x_BHTE.transpose(1, 2).index_put_((self.rows, self.places), self._new(x_BHTE, picked_BHNE))
+    def scatter_(self, x_BHTE: Tensor, marked_BHNE: Tensor) -> Tensor:
+        """`scatter` in place, except where autograd needs a copy."""
+        if torch.is_grad_enabled() and (x_BHTE.requires_grad or marked_BHNE.requires_grad):
+            return self.scatter(x_BHTE, marked_BHNE)
+        x_BHTE.transpose(1, 2).index_put_((self.rows, self.positions), self._flat(x_BHTE, marked_BHNE))
         return x_BHTE
 
-    def _new(self, x_BHTE: Tensor, picked_BHNE: Tensor) -> Tensor:
-        """(n, H, E): what goes to `rows` and `places`."""
-        picked_BNHE = picked_BHNE.transpose(1, 2).to(x_BHTE.dtype)
-        if len(self.rows) == self.index.numel():  # no row is filled up
-            return picked_BNHE.flatten(0, 1)
-        return picked_BNHE[self.rows, self.slots]
+    def _flat(self, x_BHTE: Tensor, marked_BHNE: Tensor) -> Tensor:
+        """(n, H, E): the values for `rows` and `positions`."""
+        marked_BNHE = marked_BHNE.transpose(1, 2).to(x_BHTE.dtype)
+        if len(self.rows) == self.index.numel():  # no row is padded
+            return marked_BNHE.flatten(0, 1)
+        return marked_BNHE[self.rows, self.slots]
 
 
 def _unmarked(marks_T: Tensor, count: int) -> list[int]:
@@ -216,23 +318,23 @@ def _unmarked(marks_T: Tensor, count: int) -> list[int]:
     return (~marks_T).nonzero()[:count, 0].tolist() if count else []
 
 
-def marked_keys(token: Global) -> Marked:
-    """The marked keys, found once for all layers that share the mask."""
-    return token.once("keys", lambda: Marked.of(token.marks))
+def marked_keys(token: Global) -> MarkedTokens:
+    """The marked keys, cached on the mask for all layers that share it."""
+    return token.once("keys", lambda: MarkedTokens.of(token.marks))
 
 
-def marked_queries(token: Global, queries: int) -> Marked:
-    """The marked ones among `queries` queries."""
+def marked_queries(token: Global, queries: int) -> MarkedTokens:
+    """The marked tokens among `queries` queries."""
     start = token.offset
     assert isinstance(start, int)
     if not start and queries == token.marks.shape[1]:
         return marked_keys(token)
-    return token.once(("queries", queries), lambda: Marked.of(token.marks[:, start : start + queries]))
+    return token.once(("queries", queries), lambda: MarkedTokens.of(token.marks[:, start : start + queries]))
 
 
 @dataclass(frozen=True, eq=False)
-class Picked(Mask):
-    """Another mask for some of its queries: query i here is query `index[b, i]` there."""
+class QuerySubset(Mask):
+    """Another mask restricted to some of its queries: query i here is query `index[b, i]` there."""
 
     mask: Mask
     index: Tensor  # (B, N)
@@ -248,13 +350,13 @@ class Picked(Mask):
         self.mask.check(rows, 0, keys)
 
     def once(self, key: Hashable, make: Callable[[], Form]) -> Form:
-        """Kept with the other mask, for all layers that share it; `index` too, by which it is known."""
-        return self.mask.once(("picked", id(self.index), key), lambda: (self.index, make()))[1]
+        """Cached on the underlying mask; `index` is kept alive with it, since its id is part of the key."""
+        return self.mask.once(("subset", id(self.index), key), lambda: (self.index, make()))[1]
 
 
 @dataclass(frozen=True, eq=False)
-class PickedBias(Bias):
-    """A bias for the same queries."""
+class QuerySubsetBias(Bias):
+    """Another bias restricted to some of its queries, as `QuerySubset`."""
 
     bias: Bias
     index: Tensor  # (B, N)
@@ -263,7 +365,7 @@ class PickedBias(Bias):
         return self.bias.term(b, h, self.index[b, i], j)
 
     def check(self, rows: int, heads: int, queries: int) -> None:
-        """Nothing: the bias was checked with all of its queries."""
+        """Nothing to check: the underlying bias was checked with all of its queries."""
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:

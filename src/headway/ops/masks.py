@@ -1,8 +1,8 @@
-"""Masks as values: which query may look at which key. True means *may look*, everywhere.
+"""Attention masks as values. True means *may attend*, everywhere.
 
-A mask is written once, as a formula over indices (`allowed`). The same formula evaluated on a full grid is the dense
-mask, on the strips of a band it serves the banded kernel, on scalars it is FlexAttention's `mask_mod`. Integers in a
-mask are its structure (hashable: they key caches and compilations), tensors are its data.
+A mask is written once, as a formula over indices (`allowed`). Evaluated on a full grid the formula is the dense mask,
+on the strips of a band it serves the banded kernel, on scalars it is FlexAttention's `mask_mod`. Integers in a mask are
+its structure (hashable: they key caches and compilations), tensors are its data.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from torch import Tensor
 
 from headway.errors import ShapeError
 
-Offset = int | Tensor  # where query 0 stands among the keys: a number, a 0-d tensor, or one per batch row
+Offset = int | Tensor  # position of query 0 among the keys: a number, a 0-d tensor, or one per batch row
 Span = tuple[float, float]
 Form = TypeVar("Form")
 
 
-def place(index: Tensor, offset: Offset, b: Tensor) -> Tensor:
-    """Positions of queries `index` when query 0 stands at `offset`, which may differ by batch row `b`."""
+def query_positions(index: Tensor, offset: Offset, b: Tensor) -> Tensor:
+    """Positions of the queries `index` when query 0 is at position `offset`, which may differ by batch row `b`."""
     if isinstance(offset, Tensor) and offset.ndim:
         return index + offset[b]
     return index + offset
 
 
 def check_offset(owner: object, offset: Offset, rows: int) -> None:
-    """Raise ShapeError if an offset is neither a number nor one per batch row."""
+    """Raise ShapeError unless an offset is a number or has one entry per batch row."""
     if isinstance(offset, Tensor) and offset.ndim and tuple(offset.shape) != (rows,):
         shape = tuple(offset.shape)
         raise ShapeError(f"{type(owner).__name__}.offset has shape {shape}, expected a number or ({rows},)")
@@ -50,7 +50,7 @@ def index_grid(
 
 
 def structure(value: Any) -> Hashable:
-    """What a value is apart from its tensors: hashable, equal for masks that compile to the same code."""
+    """A value without the contents of its tensors: hashable, equal for masks that compile to the same code."""
     if isinstance(value, Tensor):
         return ("tensor", value.ndim)
     if isinstance(value, tuple):
@@ -72,37 +72,37 @@ def _tensors(value: Any) -> tuple[Tensor, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Mask:
-    """Which query may look at which key; join masks with `&` and `|`."""
+    """Which query may attend to which key; combine masks with `&` and `|`."""
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        """May query i look at key j in batch row b, head h? Index tensors that broadcast together."""
+        """Whether query i may attend to key j in batch row b, head h; the index tensors broadcast together."""
         raise NotImplementedError
 
     def reach(self) -> Span:
-        """Bounds on j - i outside which nothing is allowed, whatever the tensors hold."""
+        """Bounds (low, high) on j - i outside which nothing is allowed, for any contents of the tensors."""
         return -math.inf, math.inf
 
     @property
     def heads(self) -> int:
-        """How many heads the mask tells apart; 1: it is the same for all."""
+        """Number of heads with a mask of their own; 1 if all heads share one."""
         return 1
 
     def at(self, offset: Offset) -> Self:
-        """The same mask for queries that begin at position `offset`, the length of a cache."""
+        """The same mask for queries that begin at position `offset`, the length of the KV cache."""
         return self
 
     def check(self, rows: int, queries: int, keys: int) -> None:
         """Raise ShapeError if the mask's tensors do not fit a call of these sizes."""
 
     def once(self, key: Hashable, make: Callable[[], Form]) -> Form:
-        """What `make` gives, kept with this mask: a form is built once for all layers that share the mask.
+        """Result of `make`, cached on this mask under `key`, so that layers sharing the mask compute it once.
 
-        The tensors handed to a mask are its own: changing them in place afterwards leaves its forms as they were.
+        The mask owns its tensors: changing one in place afterwards does not update what was cached.
         """
         if torch.compiler.is_compiling():
             return make()
         forms = self.__dict__.setdefault("_forms", {})
-        key = (key, torch.is_inference_mode_enabled())  # autograd cannot save what inference mode made
+        key = (key, torch.is_inference_mode_enabled())  # autograd cannot save a tensor made in inference mode
         if key not in forms:
             forms[key] = make()
         return cast(Form, forms[key])
@@ -136,7 +136,7 @@ class Mask:
         return self.allowed(*index_grid(rows, self.heads, queries, keys, device))
 
     def show(self, queries: int, keys: int | None = None, row: int = 0) -> str:
-        """Draw the mask as text, a line a query: ■ may look, · may not."""
+        """Draw the mask as text, one line per query: ■ may attend, · may not."""
         keys = queries if keys is None else keys
         self.check(max((t.shape[0] for t in self.tensors if t.ndim), default=1), queries, keys)
         dense = self.dense(queries, keys, "cpu") if not self.tensors else self.dense(queries, keys)
@@ -145,14 +145,16 @@ class Mask:
 
 
 def _parts(mask: Mask, kind: type[And] | type[Or]) -> tuple[Mask, ...]:
-    value: object = mask  # whoever writes Python may join anything
+    value: object = mask  # `&` and `|` accept any operand at run time
     if not isinstance(value, Mask):
-        raise ShapeError(f"a mask cannot be joined with a {type(value).__name__}, only with another mask")
+        raise ShapeError(f"a mask cannot be combined with a {type(value).__name__}, only with another mask")
     return mask.parts if isinstance(mask, kind) else (mask,)
 
 
 @dataclass(frozen=True, eq=False)
-class _Joined(Mask):
+class JoinedMask(Mask):
+    """Several masks combined by `&` (`And`) or `|` (`Or`)."""
+
     parts: tuple[Mask, ...]
 
     def _join(self, how: Callable[[Tensor, Tensor], Tensor], b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -171,7 +173,7 @@ class _Joined(Mask):
 
 
 @dataclass(frozen=True, eq=False)
-class And(_Joined):
+class And(JoinedMask):
     """Allowed where every part allows."""
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -183,7 +185,7 @@ class And(_Joined):
 
 
 @dataclass(frozen=True, eq=False)
-class Or(_Joined):
+class Or(JoinedMask):
     """Allowed where any part allows."""
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
@@ -195,8 +197,8 @@ class Or(_Joined):
 
 
 @dataclass(frozen=True, eq=False)
-class _Placed(Mask):
-    """A mask that speaks of positions: query i stands at i + offset."""
+class _OffsetMask(Mask):
+    """A mask over positions: query i is at position i + offset."""
 
     offset: Offset = field(default=0, kw_only=True)
 
@@ -213,26 +215,26 @@ class _Placed(Mask):
 
 
 @dataclass(frozen=True, eq=False)
-class Causal(_Placed):
-    """A query looks at its own position and before."""
+class Causal(_OffsetMask):
+    """A query attends to its own position and those before."""
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return j <= place(i, self.offset, b)
+        return j <= query_positions(i, self.offset, b)
 
     def reach(self) -> Span:
         return self._shifted(-math.inf, 0)
 
 
 @dataclass(frozen=True, eq=False)
-class Window(_Placed):
-    """A query looks `left` steps back and `right` steps ahead, itself included; steps are `dilation` apart.
+class Window(_OffsetMask):
+    """Sliding window: a query attends to itself, `left` keys before and `right` keys after, `dilation` apart.
 
     Both counts are one-sided radii: `Window(256)` is what Hugging Face's Longformer calls `attention_window=512`.
     """
 
     left: int
-    right: int | None = None  # None: as many as to the left
-    dilation: int | tuple[int, ...] = 1  # of all heads, or one a head
+    right: int | None = None  # None: same as left
+    dilation: int | tuple[int, ...] = 1  # for all heads, or one per head
 
     def __post_init__(self) -> None:
         if self.left < 0 or self.ahead < 0 or not self._dilations or min(self._dilations) < 1:
@@ -247,18 +249,18 @@ class Window(_Placed):
         return len(self._dilations)
 
     def of_head(self, head: int) -> Window:
-        """The window as one head has it."""
+        """The window of one head."""
         return replace(self, dilation=self._dilations[head % self.heads])
 
     @property
     def ahead(self) -> int:
-        """Steps a query looks ahead."""
+        """Keys after the query, in steps of the dilation."""
         return self.left if self.right is None else self.right
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        distance = j - place(i, self.offset, b)
+        distance = j - query_positions(i, self.offset, b)
         step: int | Tensor = self._dilations[0]
-        for head, dilation in enumerate(self._dilations):  # a formula, not a table: FlexAttention compiles it
+        for head, dilation in enumerate(self._dilations):  # no lookup table: FlexAttention has to compile this
             if dilation != self._dilations[0]:
                 step = torch.where(h == head, dilation, step)
         near = (distance >= -self.left * step) & (distance <= self.ahead * step)
@@ -269,21 +271,21 @@ class Window(_Placed):
 
 
 @dataclass(frozen=True, eq=False)
-class NotSelf(_Placed):
-    """A query looks everywhere but at its own position (Locality Self-Attention's missing diagonal)."""
+class NotSelf(_OffsetMask):
+    """A query attends to every position except its own (diagonal masking: Lee et al. 2021, locality self-attention)."""
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return j != place(i, self.offset, b)
+        return j != query_positions(i, self.offset, b)
 
 
-def _expect_rows(mask: str, tensor: Tensor, rows: int) -> None:
+def _check_rows(mask: str, tensor: Tensor, rows: int) -> None:
     if tuple(tensor.shape) != (rows,):
         raise ShapeError(f"mask {mask} has shape {tuple(tensor.shape)}, the batch needs ({rows},)")
 
 
 @dataclass(frozen=True, eq=False)
 class Table(Mask):
-    """Any mask, written out: `table` (B, T, S) boolean."""
+    """An arbitrary mask as a tensor: `table` (B, T, S) boolean."""
 
     table: Tensor
 
@@ -300,7 +302,7 @@ class Table(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Listed(Mask):
-    """Each query looks at the keys on a list of its own: `keys` (B, T, P), integers, each once."""
+    """Each query attends to its own list of key indices: `keys` (B, T, P) integers without repetition."""
 
     keys: Tensor
 
@@ -315,7 +317,7 @@ class Listed(Mask):
 
 @dataclass(frozen=True, eq=False)
 class Lengths(Mask):
-    """Keys beyond each row's length are padding: row b has `lengths[b]` real keys."""
+    """Padding mask: row b has `lengths[b]` real keys, the rest are padding."""
 
     lengths: Tensor  # (B,) integers
 
@@ -323,7 +325,7 @@ class Lengths(Mask):
         return j < self.lengths[b]
 
     def real(self, keys: int) -> Tensor:
-        """(B, S): which of `keys` keys are no padding."""
+        """(B, S): which of `keys` keys are real."""
 
         def make() -> Tensor:
             return torch.arange(keys, device=self.lengths.device) < self.lengths.unsqueeze(-1)
@@ -332,32 +334,32 @@ class Lengths(Mask):
 
     @property
     def none_empty(self) -> bool:
-        """Is it known that every row has a key? Whoever has looked at the lengths may say so by `once`."""
+        """Whether every row is known to have a key. Callers that know the lengths can set it through `once`."""
 
-        def look() -> bool:  # elsewhere than on a CPU it would wait
-            here = self.lengths.device.type == "cpu" and not torch.compiler.is_compiling()
-            return here and bool((self.lengths > 0).all())
+        def check() -> bool:  # on a CPU only: reading the values of a CUDA tensor would synchronise
+            readable = self.lengths.device.type == "cpu" and not torch.compiler.is_compiling()
+            return readable and bool((self.lengths > 0).all())
 
-        return self.once("none empty", look)
+        return self.once("none empty", check)
 
     def check(self, rows: int, queries: int, keys: int) -> None:
-        _expect_rows("Lengths", self.lengths, rows)
+        _check_rows("Lengths", self.lengths, rows)
 
 
 @dataclass(frozen=True, eq=False)
-class Prefix(_Placed):
-    """A prefix language model: everyone sees the first `length` keys, beyond them a query sees itself and before."""
+class Prefix(_OffsetMask):
+    """Prefix LM: every query attends to the first `length` keys, and causally to the rest."""
 
     length: Offset  # a number, or one per batch row
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         length = self.length[b] if isinstance(self.length, Tensor) and self.length.ndim else self.length
-        return (j < length) | (j <= place(i, self.offset, b))
+        return (j < length) | (j <= query_positions(i, self.offset, b))
 
     def check(self, rows: int, queries: int, keys: int) -> None:
         super().check(rows, queries, keys)
         if isinstance(self.length, Tensor) and self.length.ndim:
-            _expect_rows("Prefix.length", self.length, rows)
+            _check_rows("Prefix.length", self.length, rows)
 
     def reach(self) -> Span:
         if isinstance(self.length, Tensor):
@@ -366,8 +368,8 @@ class Prefix(_Placed):
 
 
 @dataclass(frozen=True, eq=False)
-class _Marked(_Placed):
-    """A mask over labels of the keys; query i carries the label of the key at its own position."""
+class _LabelMask(_OffsetMask):
+    """A mask over labels of the keys; a query has the label of the key at its own position."""
 
     marks: Tensor  # (B, S)
 
@@ -378,35 +380,35 @@ class _Marked(_Placed):
             raise ShapeError(f"mask {name} has shape {tuple(self.marks.shape)}, the call needs ({rows}, {keys})")
         if isinstance(self.offset, int) and queries and not 0 <= self.offset <= keys - queries:
             which, where = ("first", self.offset) if self.offset < 0 else ("last", self.offset + queries - 1)
-            raise ShapeError(f"mask {name} labels {keys} keys, but the {which} query stands at position {where}")
+            raise ShapeError(f"mask {name} labels {keys} keys, but the {which} query is at position {where}")
 
 
 @dataclass(frozen=True, eq=False)
-class Packed(_Marked):
-    """Several documents in one row: a query looks only at keys with its own segment number, `marks` (B, S)."""
+class Packed(_LabelMask):
+    """Packed documents: a query attends only to keys with its own segment number, `marks` (B, S)."""
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return self.marks[b, place(i, self.offset, b)] == self.marks[b, j]
+        return self.marks[b, query_positions(i, self.offset, b)] == self.marks[b, j]
 
 
 @dataclass(frozen=True, eq=False)
-class Global(_Marked):
-    """Marked positions see everyone and are seen by everyone (Longformer's global tokens), `marks` (B, S) boolean.
+class Global(_LabelMask):
+    """Global tokens (Beltagy et al. 2020, section 3.1): `marks` (B, S) boolean.
 
-    Not `seeing`, they are seen by everyone and see no more than others do.
+    Marked positions attend to every token and every token attends to them; with `seeing=False` only the latter.
     """
 
     seeing: bool = True
 
     @classmethod
     def of(cls, places: Sequence[Sequence[int]], keys: int) -> Global:
-        """Marks by position, a list a batch row, among `keys` tokens. Raises ShapeError for one outside them."""
+        """Marks given as one list of positions per batch row, for `keys` tokens. Raises ShapeError if out of range."""
         marks = torch.zeros(len(places), keys, dtype=torch.bool)
         for row, mine in enumerate(places):
-            for place_ in mine:
-                if not 0 <= place_ < keys:
-                    raise ShapeError(f"global token {place_} of row {row}, allowed: 0 to {keys - 1}")
-                marks[row, place_] = True
+            for position in mine:
+                if not 0 <= position < keys:
+                    raise ShapeError(f"global token {position} of row {row}, allowed: 0 to {keys - 1}")
+                marks[row, position] = True
         return cls(marks)
 
     def check(self, rows: int, queries: int, keys: int) -> None:
@@ -416,4 +418,4 @@ class Global(_Marked):
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         seen = self.marks[b, j]
-        return self.marks[b, place(i, self.offset, b)] | seen if self.seeing else seen
+        return self.marks[b, query_positions(i, self.offset, b)] | seen if self.seeing else seen

@@ -9,10 +9,10 @@ from pathlib import Path
 import yaml
 
 from headway import config as configs
+from headway._compile import compiler_missing
 from headway.data.digests import TRAINED_ON
 from headway.errors import ConfigError
 from headway.models import build_model
-from headway.ops.kernels.flex import compiler_missing
 from headway.runs.config import RunConfig
 from headway.runs.finetune import start_from
 from headway.runs.folder import CONFIG, DATA, read_config, read_digests, read_tokenizers

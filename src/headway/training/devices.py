@@ -30,7 +30,7 @@ def compile_features(model: nn.Module, device: torch.device, *, fixed: bool, rep
 
     `replays`: with CUDA graphs (mode="reduce-overhead").
     """
-    from headway.ops.kernels.flex import compiler_missing  # imports every kernel
+    from headway._compile import compiler_missing
 
     missing = compiler_missing(device.type)
     if missing is not None:

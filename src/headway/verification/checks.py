@@ -12,13 +12,13 @@ from typing import Any
 
 import torch
 
+from headway._compile import compiler_missing
 from headway.errors import AdviceWarning, KernelError
 from headway.interop.hf_reference import REFERENCE, stored_inputs
 from headway.models import Model, ModelInputs
 from headway.models.kernels import attention_kernel, attention_modules
 from headway.nn.positions import InputPositions
 from headway.ops import KERNELS
-from headway.ops.kernels.flex import compiler_missing
 from headway.storage.tensors import read_tensors
 from headway.tasks.verification_inputs import Example, VerificationInputs
 from headway.verification import formulas, paths

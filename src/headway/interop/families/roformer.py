@@ -14,7 +14,7 @@ from headway.interop.families.bert import AnyBert
 from headway.interop.family import Family, GenerationTokens, Imported, Shape, WeightMapping
 from headway.models import BertConfig, BertPretrainingConfig
 from headway.nn.positions import Rotary
-from headway.ops.sinusoids import sinusoids
+from headway.ops.positions import sinusoids
 
 POSITION = Rotary(layout="interleaved")
 PREFIX = "roformer."

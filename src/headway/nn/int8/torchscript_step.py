@@ -26,19 +26,20 @@ from headway.nn.memory import Memory
 from headway.nn.norms import FeatureLayerNorm
 from headway.nn.taps import Observers, observed
 from headway.ops import Causal
-from headway.ops.kernels import decode as few
-from headway.ops.kernels import gathered as listed
+from headway.ops.kernels import decode, gathered
 from headway.ops.kernels.sdpa import dense
 
 COMPILE_AFTER_STEPS = 64  # compiling takes as long as some forty steps save
 _ACTIVATIONS = {activation_function(name): name for name in ("relu", "gelu", "gelu_tanh", "silu")}
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, lists: listed.Lists | None, hidden: Tensor | None, scale: float) -> Tensor:
+def step_attention(
+    q: Tensor, k: Tensor, v: Tensor, lists: gathered.KeyIndex | None, hidden: Tensor | None, scale: float
+) -> Tensor:
     """q (N, H, T, E), k and v (N, H, S, E) -> weighted values in the memory order of (N, T, H, E), as kernel `few`."""
     rows, heads, queries, width = q.size(0), q.size(1), q.size(2), q.size(3)
     if lists is not None:
-        return listed.mix(q.transpose(1, 2).reshape(-1, width), k, v, lists, hidden, scale)
+        return gathered.gathered_attention(q.transpose(1, 2).reshape(-1, width), k, v, lists, hidden, scale)
     q = q.reshape(rows * heads, queries, width)
     scores = torch.baddbmm(torch.empty([1, 1, 1]), q, k.flatten(0, 1).transpose(1, 2), beta=0, alpha=scale)
     if hidden is not None:
@@ -68,7 +69,7 @@ class _Self(nn.Module):
         hypotheses: int,
         used: int,
         kv: tuple[Tensor, Tensor],
-        own: listed.Lists | None,
+        own: gathered.KeyIndex | None,
         hidden: Tensor | None,
     ) -> Tensor:
         k, v = kv
@@ -77,7 +78,7 @@ class _Self(nn.Module):
         k.narrow(2, used, hypotheses).copy_(new_k)
         v.narrow(2, used, hypotheses).copy_(new_v)
         k, v = k.narrow(2, 0, used + hypotheses), v.narrow(2, 0, used + hypotheses)
-        mixed = attend(q, k, v, own, hidden, self.scale).view(x.size())
+        mixed = step_attention(q, k, v, own, hidden, self.scale).view(x.size())
         out: Tensor = torch.ops.quantized.linear_dynamic(mixed, self.out, self.reduced).view(x.size())
         return out
 
@@ -89,12 +90,17 @@ class _Cross(nn.Module):
         self.heads, self.scale = part.heads, float(part.scale)
 
     def forward(
-        self, x: Tensor, hypotheses: int, kv: tuple[Tensor, Tensor], whole: listed.Lists | None, hidden: Tensor | None
+        self,
+        x: Tensor,
+        hypotheses: int,
+        kv: tuple[Tensor, Tensor],
+        whole: gathered.KeyIndex | None,
+        hidden: Tensor | None,
     ) -> Tensor:
         q = torch.ops.quantized.linear_dynamic(x, self.q, self.reduced).view(
             [-1, hypotheses, self.heads, kv[0].size(3)]
         )
-        mixed = attend(q.transpose(1, 2), kv[0], kv[1], whole, hidden, self.scale).view(x.size())
+        mixed = step_attention(q.transpose(1, 2), kv[0], kv[1], whole, hidden, self.scale).view(x.size())
         out: Tensor = torch.ops.quantized.linear_dynamic(mixed, self.out, self.reduced).view(x.size())
         return out
 
@@ -133,10 +139,10 @@ class _Layer(nn.Module):
         hypotheses: tuple[int, int],
         used: int,
         kv: tuple[Tensor, Tensor],
-        own: listed.Lists | None,
+        own: gathered.KeyIndex | None,
         hidden: Tensor | None,
         memory: tuple[Tensor, Tensor] | None,
-        whole: listed.Lists | None,
+        whole: gathered.KeyIndex | None,
         padding: Tensor | None,
     ) -> Tensor:
         y = self.attention_norm(x) if self.pre else x
@@ -162,10 +168,10 @@ class _Layers(nn.Module):
         hypotheses: tuple[int, int],
         used: int,
         kv: list[tuple[Tensor, Tensor]],
-        own: listed.Lists | None,
+        own: gathered.KeyIndex | None,
         hidden: Tensor | None,
         memory: list[tuple[Tensor, Tensor]] | None,
-        whole: listed.Lists | None,
+        whole: gathered.KeyIndex | None,
         padding: Tensor | None,
     ) -> Tensor:
         for i, layer in enumerate(self.layers):
@@ -228,7 +234,7 @@ class TorchScriptStep:
         caches = cache.layer_caches(1)
         first = caches[0]
         hypotheses = (first.hypotheses, 1 if memory is None else memory.hypotheses)
-        if max(hypotheses) > few.MOST:
+        if max(hypotheses) > decode.MAX_QUERIES:
             return None
         padding = None
         if memory is not None and memory.mask is not None:
@@ -242,11 +248,11 @@ class TorchScriptStep:
         count, used = hypotheses[0], first.at
         assert isinstance(used, int)
         kv = [layer.buffers.reserve(used + count, len(x_B1D) // count) for layer in caches]
-        own, hidden = listed.seen(first.visible, kv[0][0], used + count)
+        own, hidden = gathered.cached_keys(first.visible, kv[0][0], used + count)
         held = whole = None
         if memory is not None:
             held, k = list(memory.layers), memory.layers[0][0]
-            whole = listed.everything(hypotheses[1], tuple(k.shape), k.stride()) if own is not None else None
+            whole = gathered.all_keys(hypotheses[1], tuple(k.shape), k.stride()) if own is not None else None
         return self.program(x_B1D, hypotheses, used, kv, own, hidden, held, whole, padding)
 
 

@@ -1,4 +1,4 @@
-"""GELU and its gradient in Triton, and with it the sums over rows that the bias of the layer before it wants."""
+"""GELU and its gradient in Triton, with the sums over rows that are the gradient of the preceding bias."""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -9,10 +9,10 @@ import triton.language as tl
 
 @triton.jit
 def _normal(h):
-    """Φ(h) and φ(h), from one power.
+    """Φ(h) and φ(h), the normal distribution function and density, from one exponential.
 
-    Φ = 1 - φ·(b₁t + … + b₅t⁵) with t = 1/(1 + p|h|), to 7.5e-8 (Abramowitz and Stegun, 26.2.17): torch's erf takes
-    more instructions than there is time for while memory is read.
+    Φ = 1 - φ·(b₁t + … + b₅t⁵) with t = 1/(1 + p|h|), to 7.5e-8 (Abramowitz and Stegun, 26.2.17). With the
+    instructions of torch's erf the kernel would no longer be bound by memory.
     """
     density = 0.3989422804014327 * tl.exp2(h * h * -0.7213475204444817)
     t = 1.0 / (1.0 + 0.2316419 * tl.abs(h))
@@ -23,8 +23,8 @@ def _normal(h):
 
 @triton.jit
 def forward(h_ptr, out_ptr, count, BLOCK: tl.constexpr):
-    """BLOCK numbers after one another."""
-    first = tl.program_id(0).to(tl.int64) * BLOCK  # beyond 2³¹ numbers; within a block 32 bits will do
+    """h·Φ(h) of BLOCK consecutive elements."""
+    first = tl.program_id(0).to(tl.int64) * BLOCK  # tensors may exceed 2³¹ elements; offsets in a block need 32 bits
     at = tl.arange(0, BLOCK)
     inside = at < tl.minimum(count - first, BLOCK).to(tl.int32)
     h = tl.load(h_ptr + first + at, mask=inside, other=0.0).to(tl.float32)
@@ -35,10 +35,10 @@ def forward(h_ptr, out_ptr, count, BLOCK: tl.constexpr):
 @triton.jit
 def backward(grad_ptr, h_ptr, out_ptr, sums_ptr, rows, columns,
              ROWS: tl.constexpr, M: tl.constexpr, N: tl.constexpr):  # fmt: skip
-    """ROWS rows of N columns, M at a time: their gradients, and the sum of these."""
+    """grad·gelu'(h) = grad·(Φ + h·φ) of ROWS rows of N columns, M rows at a time, and the sums over these rows."""
     first = tl.program_id(1) * ROWS
     start = first.to(tl.int64) * columns
-    # What is added to these is short: with 64 bits in each sum of addresses this takes 157 µs where memory takes 118.
+    # 64 bits in the base pointers only: with 64-bit offsets it took 157 µs, where reading and writing takes 118.
     grad_ptr, h_ptr, out_ptr = grad_ptr + start, h_ptr + start, out_ptr + start
     row, column = tl.arange(0, M), tl.program_id(0) * N + tl.arange(0, N)
     total = tl.zeros([M, N], tl.float32)

@@ -1,1 +1,1 @@
-"""The kernels behind `attend`, one file each. Every one meets `reference` on one shared grid of cases."""
+"""The kernels behind `attend`, one module or package each; all are tested against `reference` on the same cases."""

@@ -1,4 +1,4 @@
-"""What a kernel is asked to do: the arguments of `attend` after the checks at its door."""
+"""The interface of a kernel: the checked arguments of `attend`, and what a kernel provides."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from headway.ops.masks import Mask
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One attention: q (B, H, T, E), k (B, G, S, E), v (B, G, S, W); G divides H; scale is a number."""
+class AttentionInputs:
+    """The arguments of one attention: q (B, H, T, E), k (B, G, S, E), v (B, G, S, W); G divides H."""
 
     q: Tensor
     k: Tensor
@@ -50,39 +50,42 @@ class Call:
 
     @property
     def grouped(self) -> bool:
-        """Do several query heads share one key/value head?"""
+        """Whether several query heads share one key/value head (G < H)."""
         return self.k.shape[1] != self.q.shape[1]
 
     @property
     def needs_gradient(self) -> bool:
-        """Will somebody ask for a backward pass?"""
+        """Whether a backward pass has to reach q, k or v."""
         return torch.is_grad_enabled() and any(t.requires_grad for t in (self.q, self.k, self.v))
 
-    def per_head(self, x: Tensor) -> Tensor:
+    def repeat_kv(self, x: Tensor) -> Tensor:
         """(B, G, …) -> (B, H, …): key/value heads repeated for the query heads that share them."""
         return x.repeat_interleave(self.heads // x.shape[1], dim=1) if self.grouped else x
 
 
 @constant
-def derives_forwards() -> bool:
-    """Are derivatives taken forwards (torch.func.jvp)? torch lets an operator without them pass, and gives none."""
+def in_forward_ad() -> bool:
+    """Whether forward-mode AD (torch.func.jvp) is active.
+
+    torch silently drops the tangents at an operator without a forward-mode formula, so such kernels have to check.
+    """
     return torch.autograd.forward_ad._current_level >= 0
 
 
 @constant
 def capability() -> int:
-    """The generation of the GPU, ten times: 90 is Hopper. A number, since torch 2.11 cannot compile comparing pairs."""
-    return _generation(torch.cuda.current_device())
+    """Compute capability of the current GPU times ten, 90 for Hopper. (torch 2.11 cannot compile comparing pairs.)"""
+    return _capability_of(torch.cuda.current_device())
 
 
 @functools.cache
-def _generation(device: int) -> int:
+def _capability_of(device: int) -> int:
     major, minor = torch.cuda.get_device_capability(device)
     return 10 * major + minor
 
 
 class Kernel(NamedTuple):
-    """A way to compute attention."""
+    """An implementation of attention."""
 
-    run: Callable[[Call], Tensor]  # (B, H, T, W)
-    refuses: Callable[[Call], str | None]  # why it cannot do this call, or None
+    run: Callable[[AttentionInputs], Tensor]  # (B, H, T, W)
+    unsupported_reason: Callable[[AttentionInputs], str | None]  # why it does not support these inputs, or None

@@ -1,6 +1,6 @@
-"""A few queries, as a decoder's step has them: two batched products and a softmax between.
+"""A few queries, as in a decoding step: two batched products with a softmax between them.
 
-A fused kernel saves writing T × S scores, which for one query are nothing; on a CPU it then costs twice what it does.
+A fused kernel saves writing T × S scores, which for one query are negligible; on a CPU it then takes twice as long.
 """
 
 from __future__ import annotations
@@ -10,55 +10,61 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from headway.ops.kernels import gathered as listed
-from headway.ops.kernels.base import Call
+from headway.ops.kernels import gathered
+from headway.ops.kernels.base import AttentionInputs
 from headway.ops.kernels.sdpa import dense, hides_nothing
 
-MOST = 16  # queries, beyond which fusing pays
-LONG = 2048  # keys, beyond which it does not pay on a GPU either
-ROWS = 8  # beyond which a product each costs more than a copy for one of all
+MAX_QUERIES = 16  # above which a fused kernel is faster
+LONG_KEYS = 2048  # from which this kernel is faster on a GPU too
+MAX_UNBATCHED_ROWS = 8  # up to which one product per row is faster than copying the keys for a batched one
 
 
-def run(call: Call) -> Tensor:
+def run(inputs: AttentionInputs) -> Tensor:
     """(B, H, T, W)."""
-    if listed.pays(call):
-        return listed.run(call)
-    rows, heads, queries, width = call.q.shape
-    groups = call.k.shape[1]
-    # Heads that share keys are further queries of them; a cache's rows and heads lie so that joining them is a view.
-    q = call.q.reshape(rows * groups, -1, width)
-    none = q.new_empty(1, 1, 1)
-    scores = _joined(call, lambda a, b: torch.baddbmm(none, a, b.mT, beta=0, alpha=call.scale), q, call.k)
+    if gathered.is_faster_for(inputs):
+        return gathered.run(inputs)
+    rows, heads, queries, width = inputs.q.shape
+    groups = inputs.k.shape[1]
+    # Query heads that share keys are further queries of them; in a KV cache, merging rows and heads is a view.
+    q = inputs.q.reshape(rows * groups, -1, width)
+    unused = q.new_empty(1, 1, 1)
+    scores = _batched(inputs, lambda a, b: torch.baddbmm(unused, a, b.mT, beta=0, alpha=inputs.scale), q, inputs.k)
     alive: Tensor | None = None
-    if call.bias is not None or not hides_nothing(call.mask, call.keys):
-        apart = scores.view(rows, heads, queries, call.keys)
-        if call.bias is not None:
-            apart = apart + call.bias.dense(rows, heads, queries, call.keys, scores.device).to(scores.dtype)
-        if call.mask is not None:
-            allowed, alive = dense(call.mask, queries, call.keys, scores.device)
-            apart = apart.masked_fill_(~allowed, float("-inf"))
-        scores = apart.view_as(scores)
+    if inputs.bias is not None or not hides_nothing(inputs.mask, inputs.keys):
+        by_head = scores.view(rows, heads, queries, inputs.keys)
+        if inputs.bias is not None:
+            by_head = by_head + inputs.bias.dense(rows, heads, queries, inputs.keys, scores.device).to(scores.dtype)
+        if inputs.mask is not None:
+            allowed, alive = dense(inputs.mask, queries, inputs.keys, scores.device)
+            by_head = by_head.masked_fill_(~allowed, float("-inf"))
+        scores = by_head.view_as(scores)
     if scores.element_size() < 4:
-        weights = scores.softmax(-1, dtype=torch.float32).to(call.v.dtype)
+        weights = scores.softmax(-1, dtype=torch.float32).to(inputs.v.dtype)
     else:
         weights = scores.softmax(-1)
-    out = _joined(call, torch.bmm, weights, call.v).view(rows, heads, queries, -1)
+    out = _batched(inputs, torch.bmm, weights, inputs.v).view(rows, heads, queries, -1)
     return out if alive is None else out.masked_fill(~alive, 0.0)
 
 
-def _joined(call: Call, product: Callable[[Tensor, Tensor], Tensor], few: Tensor, many_BGSE: Tensor) -> Tensor:
-    """The product of (B·G, …) with keys or values; long ones whose heads lie side by side, row by row: no copies."""
-    long = call.keys >= LONG and 1 < call.rows <= ROWS
-    if long and many_BGSE.stride(0) != many_BGSE.shape[1] * many_BGSE.stride(1):
-        return torch.cat(list(map(product, few.chunk(call.rows), many_BGSE)))
-    return product(few, many_BGSE.flatten(0, 1))
+def _batched(
+    inputs: AttentionInputs, product: Callable[[Tensor, Tensor], Tensor], left: Tensor, right_BGSE: Tensor
+) -> Tensor:
+    """The product of (B·G, …) with keys or values.
+
+    Flattening rows and heads would copy keys whose heads are interleaved in memory (B, S, G, E); if these are long,
+    each row is multiplied by itself.
+    """
+    long = inputs.keys >= LONG_KEYS and 1 < inputs.rows <= MAX_UNBATCHED_ROWS
+    if long and right_BGSE.stride(0) != right_BGSE.shape[1] * right_BGSE.stride(1):
+        return torch.cat(list(map(product, left.chunk(inputs.rows), right_BGSE)))
+    return product(left, right_BGSE.flatten(0, 1))
 
 
-def pays(call: Call) -> bool:
-    """On a GPU: are these few queries over so many keys that a fused kernel, a program a head, leaves it idle?"""
-    return call.q.is_cuda and not call.dropout and call.queries <= MOST and call.keys >= LONG
+def is_faster_for(inputs: AttentionInputs) -> bool:
+    """On a GPU: whether few queries over many keys would leave it mostly idle with one program per head."""
+    return inputs.q.is_cuda and not inputs.dropout and inputs.queries <= MAX_QUERIES and inputs.keys >= LONG_KEYS
 
 
-def refuses(call: Call) -> str | None:
-    """Dropout."""
-    return "few has no dropout; use kernel='sdpa'" if call.dropout else None
+def unsupported_reason(inputs: AttentionInputs) -> str | None:
+    """Dropout is not supported."""
+    return "few does not support dropout; use kernel='sdpa'" if inputs.dropout else None

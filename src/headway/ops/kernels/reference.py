@@ -1,45 +1,46 @@
-"""Attention as the formula says, with every score in memory. It returns weights and defines what correct means."""
+"""Attention by the formula, with all scores in memory. It defines what the other kernels have to compute."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from headway.ops.kernels.base import Call
+from headway.ops.kernels.base import AttentionInputs
 
 
 def masked_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
-    """Softmax over the last dimension where `allowed`; a row that may look nowhere gives zeros, never NaN."""
+    """Softmax over the last dimension where `allowed`; zeros, never NaN, for a row without an allowed entry."""
     alive = allowed.any(-1, keepdim=True)
-    # An empty row is filled with a number before the softmax: -inf alone would make its gradient NaN.
+    # Fully masked rows get a finite number before the softmax: a row of -inf would have a gradient of NaN.
     scores = scores.masked_fill(~allowed, float("-inf")).masked_fill(~alive, 0.0)
     return scores.softmax(-1).masked_fill(~alive, 0.0)
 
 
-def weights(call: Call) -> Tensor:
+def weights(inputs: AttentionInputs) -> Tensor:
     """softmax(scale·q·kᵀ + bias) where the mask allows: (B, H, T, S), at least float32."""
-    exact = torch.promote_types(call.q.dtype, torch.float32)
-    scores = (call.q.to(exact) * call.scale) @ call.per_head(call.k).to(exact).mT
-    if call.bias is not None:
-        scores = scores + call.bias.dense(call.rows, call.heads, call.queries, call.keys, scores.device).to(exact)
-    if call.mask is None:
+    exact = torch.promote_types(inputs.q.dtype, torch.float32)
+    scores = (inputs.q.to(exact) * inputs.scale) @ inputs.repeat_kv(inputs.k).to(exact).mT
+    if inputs.bias is not None:
+        bias = inputs.bias.dense(inputs.rows, inputs.heads, inputs.queries, inputs.keys, scores.device)
+        scores = scores + bias.to(exact)
+    if inputs.mask is None:
         return scores.softmax(-1)
-    return masked_softmax(scores, call.mask.dense(call.queries, call.keys, scores.device))
+    return masked_softmax(scores, inputs.mask.dense(inputs.queries, inputs.keys, scores.device))
 
 
-def drop(weights: Tensor, call: Call) -> Tensor:
-    """Dropout on attention weights, drawn from the call's own generator."""
-    if not call.dropout:
+def drop(weights: Tensor, inputs: AttentionInputs) -> Tensor:
+    """Dropout on attention weights, drawn from the generator of the inputs."""
+    if not inputs.dropout:
         return weights
-    keep = torch.empty_like(weights).bernoulli_(1 - call.dropout, generator=call.generator)
-    return weights * keep / (1 - call.dropout)
+    keep = torch.empty_like(weights).bernoulli_(1 - inputs.dropout, generator=inputs.generator)
+    return weights * keep / (1 - inputs.dropout)
 
 
-def run(call: Call) -> Tensor:
+def run(inputs: AttentionInputs) -> Tensor:
     """(B, H, T, W)."""
-    return drop(weights(call), call).to(call.v.dtype) @ call.per_head(call.v)
+    return drop(weights(inputs), inputs).to(inputs.v.dtype) @ inputs.repeat_kv(inputs.v)
 
 
-def refuses(call: Call) -> str | None:
-    """Nothing."""
+def unsupported_reason(inputs: AttentionInputs) -> str | None:
+    """None: everything is supported."""
     return None

@@ -1,4 +1,4 @@
-"""torch's scaled_dot_product_attention: the fastest dense kernel on every device."""
+"""torch's scaled_dot_product_attention (SDPA), the default dense kernel."""
 
 from __future__ import annotations
 
@@ -10,34 +10,36 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from headway.ops.kernels.base import Call
+from headway.ops.kernels.base import AttentionInputs
 from headway.ops.masks import Causal, Mask, NotSelf
 
 
 def hides_nothing(mask: Mask | None, keys: int) -> bool:
-    """Is the mask known to allow everything, as at the last step of a cache, where nothing lies ahead?"""
+    """Whether the mask is known to allow everything, as in a decoding step, where no key is in the future."""
     return mask is None or (isinstance(mask, Causal) and isinstance(mask.offset, int) and mask.offset >= keys - 1)
 
 
 def is_causal(mask: Mask | None, queries: int, keys: int) -> bool:
-    """Is the mask the square triangle that SDPA has a fast path for?"""
+    """Whether the mask is the square causal one that SDPA has a fast path for."""
     return isinstance(mask, Causal) and isinstance(mask.offset, int) and mask.offset == 0 and queries == keys
 
 
 def dense(mask: Mask, queries: int, keys: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """The mask as SDPA takes it, and which rows may look anywhere at all; None where it is known that all do.
+    """The mask as SDPA takes it, and which rows have an allowed key (None: all are known to).
 
-    Backends differ in what they give for a row that may look nowhere: it looks everywhere here, and is erased after.
+    SDPA's back ends differ in what they return for a fully masked row, so such a row attends to everything here and
+    the caller zeroes its output.
     """
 
     def make() -> tuple[Tensor, Tensor | None]:
         allowed = mask.dense(queries, keys, device)
         if isinstance(mask, Causal) and isinstance(mask.offset, Tensor) and not mask.offset.ndim:
-            return allowed, None  # the length of a cache, never below 0: every query sees at least the first key
+            return allowed, None  # the length of a KV cache, never below 0: the first key is always allowed
         if isinstance(mask, NotSelf) and keys > 1:
-            return allowed, None  # one key is hidden from each query, and another is left
+            return allowed, None  # only one key is masked per query
         alive = allowed.any(-1, keepdim=True)
-        if device.type == "cpu" and not torch.compiler.is_compiling() and alive.all():  # elsewhere a look would wait
+        # On a CPU only: reading the values of a CUDA tensor would synchronise.
+        if device.type == "cpu" and not torch.compiler.is_compiling() and alive.all():
             return allowed, None
         return allowed | ~alive, alive
 
@@ -46,7 +48,7 @@ def dense(mask: Mask, queries: int, keys: int, device: torch.device) -> tuple[Te
 
 @contextmanager
 def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
-    """Lend a private stream to the default generator, for calls that take none (SDPA's dropout)."""
+    """Set the default generator to the state of `generator`, for functions that take none (SDPA's dropout)."""
     if generator is None:
         yield
         return
@@ -61,39 +63,40 @@ def drawing_from(generator: torch.Generator | None) -> Iterator[None]:
         default.set_state(outer)
 
 
-def run(call: Call) -> Tensor:
+def run(inputs: AttentionInputs) -> Tensor:
     """(B, H, T, W)."""
-    if call.q.device.type == "cpu" and call.q.element_size() == 2:
-        # torch's 16-bit kernels for the CPU are no faster than its 32-bit ones, and six times slower backwards on
-        # short sequences; autocast would turn the tensors back.
+    if inputs.q.device.type == "cpu" and inputs.q.element_size() == 2:
+        # torch's 16-bit kernels for the CPU are no faster than its 32-bit ones, and their backward pass is six times
+        # slower on short sequences. Autocast would cast the tensors back to 16 bits.
         with torch.autocast("cpu", enabled=False):
-            return _run(replace(call, q=call.q.float(), k=call.k.float(), v=call.v.float())).to(call.q.dtype)
-    return _run(call)
+            return _run(replace(inputs, q=inputs.q.float(), k=inputs.k.float(), v=inputs.v.float())).to(inputs.q.dtype)
+    return _run(inputs)
 
 
-def _run(call: Call) -> Tensor:
-    causal = call.bias is None and is_causal(call.mask, call.queries, call.keys)
+def _run(inputs: AttentionInputs) -> Tensor:
+    causal = inputs.bias is None and is_causal(inputs.mask, inputs.queries, inputs.keys)
     mask: Tensor | None = None
     alive: Tensor | None = None
-    if call.mask is not None and not causal and not hides_nothing(call.mask, call.keys):
-        mask, alive = dense(call.mask, call.queries, call.keys, call.q.device)
-    if call.bias is not None:
-        bias = call.bias.dense(call.rows, call.heads, call.queries, call.keys, call.q.device).to(call.q.dtype)
+    if inputs.mask is not None and not causal and not hides_nothing(inputs.mask, inputs.keys):
+        mask, alive = dense(inputs.mask, inputs.queries, inputs.keys, inputs.q.device)
+    if inputs.bias is not None:
+        bias = inputs.bias.dense(inputs.rows, inputs.heads, inputs.queries, inputs.keys, inputs.q.device)
+        bias = bias.to(inputs.q.dtype)
         mask = bias if mask is None else bias.masked_fill(~mask, float("-inf"))
-    with drawing_from(call.generator if call.dropout else None):
+    with drawing_from(inputs.generator if inputs.dropout else None):
         out = F.scaled_dot_product_attention(
-            call.q,
-            call.k,
-            call.v,
+            inputs.q,
+            inputs.k,
+            inputs.v,
             attn_mask=mask,
-            dropout_p=call.dropout,
+            dropout_p=inputs.dropout,
             is_causal=causal,
-            scale=call.scale,
-            enable_gqa=call.grouped,
+            scale=inputs.scale,
+            enable_gqa=inputs.grouped,
         )
     return out if alive is None else out.masked_fill(~alive, 0.0)
 
 
-def refuses(call: Call) -> str | None:
-    """Nothing."""
+def unsupported_reason(inputs: AttentionInputs) -> str | None:
+    """None: everything is supported."""
     return None

@@ -1,59 +1,65 @@
-"""Which kernel `auto` takes: the fastest that is right, by device, mask and size (`headway bench flash`)."""
+"""The choice of `kernel="auto"`: the fastest supported kernel by device, mask and size (`headway bench flash`)."""
 
 from __future__ import annotations
 
-from headway.ops.kernels import cudnn, flex
-from headway.ops.kernels import decode as few
-from headway.ops.kernels import triton_flash as flash
-from headway.ops.kernels import triton_small as short
-from headway.ops.kernels.base import Call, derives_forwards
+from headway._compile import compiler_missing
+from headway.ops.kernels import cudnn, decode, flex, triton_flash, triton_small
+from headway.ops.kernels.base import AttentionInputs, in_forward_ad
 from headway.ops.kernels.sdpa import is_causal
-from headway.ops.mask_structure import Picked, shape
+from headway.ops.mask_structure import MaskStructure, QuerySubset
 
-NARROW = 4  # keys for each one in the window, from which it pays to leave out the rest
-SHORT = 1024  # queries, below which a dense mask costs little and Triton's launch much
+MIN_SPARSITY = 4  # keys per key of the window, from which skipping the others is faster
+MIN_FLASH_QUERIES = 1024  # with fewer, a dense mask costs little and launching Triton much
+MIN_FLEX_WIDTH = 16  # features per head
 
 
-def choose(call: Call) -> str:
-    """The kernel `auto` takes for this call."""
-    if not call.queries or not call.keys or derives_forwards():  # forwards most others have no derivatives
+def choose(inputs: AttentionInputs) -> str:
+    """The name of the kernel that `auto` uses for these inputs."""
+    if not inputs.queries or not inputs.keys or in_forward_ad():  # few other kernels support forward-mode AD
         return "reference"
-    return _on_gpu(call) if call.q.is_cuda else _on_cpu(call)
+    return _on_gpu(inputs) if inputs.q.is_cuda else _on_cpu(inputs)
 
 
-def _on_cpu(call: Call) -> str:
-    if call.queries <= few.MOST and call.q.device.type == "cpu" and not (call.needs_gradient or call.dropout):
+def _on_cpu(inputs: AttentionInputs) -> str:
+    training = inputs.needs_gradient or inputs.dropout
+    if inputs.queries <= decode.MAX_QUERIES and inputs.q.device.type == "cpu" and not training:
         return "few"
-    return "banded" if narrow(call) else "sdpa"
+    return "banded" if is_narrow_band(inputs) else "sdpa"
 
 
-def narrow(call: Call) -> bool:
-    """Does the mask leave each query a window that is small beside the keys there are?"""
-    if call.mask is None or call.queries == 1:
+def is_narrow_band(inputs: AttentionInputs) -> bool:
+    """Whether the mask leaves each query a window that is small compared with the number of keys."""
+    if inputs.mask is None or inputs.queries == 1:
         return False
     # Strips cost about twice the window per query; a dense kernel costs every key but is fused.
-    form = shape(call.mask, call.heads)
-    return form.finite and NARROW * form.width <= call.keys
+    structure = MaskStructure.of(inputs.mask, inputs.heads)
+    return structure.finite and MIN_SPARSITY * structure.width <= inputs.keys
 
 
-def _on_gpu(call: Call) -> str:
-    if isinstance(call.mask, Picked) and few.pays(call):
+def _on_gpu(inputs: AttentionInputs) -> str:
+    if isinstance(inputs.mask, QuerySubset) and decode.is_faster_for(inputs):
         return "few"
-    if call.q.element_size() != 2:  # in 32 bits flash has no tensor cores, and flex multiplies in tf32
-        return "banded" if narrow(call) else "sdpa"
-    if short.pays(call):
+    if inputs.q.element_size() != 2:  # in float32 flash cannot use tensor cores, and flex multiplies in tf32
+        return "banded" if is_narrow_band(inputs) else "sdpa"
+    if triton_small.is_faster_for(inputs):
         return "short"
-    if cudnn.pays(call):
+    if cudnn.is_faster_for(inputs):
         return "cudnn"
-    window = narrow(call)
-    dense = call.bias is not None or not (call.mask is None or is_causal(call.mask, call.queries, call.keys))
-    if (window or (dense and call.queries >= SHORT)) and flash.capable(call) and flash.refuses(call) is None:
-        return "flash"  # torch's own kernels would have to be shown every pair
+    window = is_narrow_band(inputs)
+    plain = inputs.mask is None or is_causal(inputs.mask, inputs.queries, inputs.keys)
+    dense = inputs.bias is not None or not plain
+    if (window or (dense and inputs.queries >= MIN_FLASH_QUERIES)) and _flash_is_usable(inputs):
+        return "flash"  # SDPA would need a dense mask or bias
     if window:
-        return "flex" if _flex_is_worth_it(call) else "banded"
+        return "flex" if _flex_is_usable(inputs) else "banded"
     return "sdpa"
 
 
-def _flex_is_worth_it(call: Call) -> bool:
-    """With heads wide enough for it, where it can be compiled."""
-    return call.q.shape[-1] >= 16 and flex.refuses(call) is None and flex.compiler_missing("cuda") is None
+def _flash_is_usable(inputs: AttentionInputs) -> bool:
+    return triton_flash.is_measured_on(inputs) and triton_flash.unsupported_reason(inputs) is None
+
+
+def _flex_is_usable(inputs: AttentionInputs) -> bool:
+    """Whether flex supports these inputs and can be compiled here."""
+    wide = inputs.q.shape[-1] >= MIN_FLEX_WIDTH
+    return wide and flex.unsupported_reason(inputs) is None and compiler_missing("cuda") is None

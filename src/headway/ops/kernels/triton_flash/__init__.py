@@ -1,8 +1,8 @@
-"""FlashAttention on a GPU: `tiled`'s algorithm in Triton, for masks that are a band.
+"""FlashAttention on a GPU: the algorithm of `flash_torch` in Triton, for masks that are a band.
 
-Beside the output comes the logarithm of each softmax's denominator, with a gradient of its own: attention over two sets
-of keys is then the mean of two outputs, weighted by their denominators. Longformer's global keys are met in the same
-softmax, picked out of the text; its global queries, few, see everything in a second pass.
+Besides the output it returns L, the log of each softmax's denominator, which is differentiable: attention over two sets
+of keys is then the mean of two outputs weighted by e^L. The global keys of a Longformer mask are gathered from the
+sequence and take part in the same softmax; its few global queries attend to all keys in a second pass.
 """
 
 from __future__ import annotations
@@ -14,95 +14,96 @@ from torch import Tensor
 
 from headway._compile import triton_missing
 from headway.ops.biases import Alibi
-from headway.ops.kernels.banded import everywhere
-from headway.ops.kernels.base import Call, capability, derives_forwards
-from headway.ops.mask_structure import marked_keys, marked_queries
+from headway.ops.kernels.banded import attend_everywhere
+from headway.ops.kernels.base import AttentionInputs, capability, in_forward_ad
+from headway.ops.mask_structure import BandMask, as_band, marked_keys, marked_queries
 from headway.ops.masks import Global
-from headway.ops.stripes import Stripe, stripe
 
-WIDEST = 128  # head width
-ROOMY = (80, 90, 100, 103)  # generations that give a program the 161 KiB the tiles take
+MAX_HEAD_WIDTH = 128
+CAPABILITIES = (80, 90, 100, 103)  # GPUs with the 161 KiB of shared memory per program that the tiles need
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
-def attend_with_lse(call: Call, band: Stripe) -> tuple[Tensor, Tensor]:
-    """(B, H, T, W) and (B, H, T), the logarithm of the denominators: -inf where a query may look nowhere."""
-    from headway.ops.kernels.triton_flash.launch import flash, launch  # its operators take a while to register
+def attend_with_lse(inputs: AttentionInputs, band: BandMask) -> tuple[Tensor, Tensor]:
+    """(B, H, T, W) and L (B, H, T), -inf for a query without an allowed key."""
+    from headway.ops.kernels.triton_flash.launch import flash, launch  # registering its operators takes time
 
     slopes, offset = None, 0
-    if isinstance(call.bias, Alibi):
-        slopes = call.bias.slopes
-        assert isinstance(call.bias.offset, int)
-        offset = call.bias.offset
-    tensors = (slopes, band.lengths, *_places(band.token), _seed(call))
-    # An operator is for gradients, and for torch.compile; without either it costs as long as a small kernel runs.
-    plain = type(call.q) is Tensor and not (call.needs_gradient or torch.compiler.is_compiling())
+    if isinstance(inputs.bias, Alibi):
+        slopes = inputs.bias.slopes
+        assert isinstance(inputs.bias.offset, int)
+        offset = inputs.bias.offset
+    tensors = (slopes, band.lengths, *_global_indices(band.global_tokens), _seed(inputs))
+    # The custom operator is needed for gradients and torch.compile; its overhead equals the time of a small kernel.
+    plain = type(inputs.q) is Tensor and not (inputs.needs_gradient or torch.compiler.is_compiling())
     out, lse = (launch if plain else flash)(
-        call.q, call.k, call.v, *tensors, band.low, band.high, offset, call.scale, call.dropout
+        inputs.q, inputs.k, inputs.v, *tensors, band.low, band.high, offset, inputs.scale, inputs.dropout
     )
     return out, lse
 
 
-def run(call: Call) -> Tensor:
+def run(inputs: AttentionInputs) -> Tensor:
     """(B, H, T, W)."""
-    band = stripe(call.mask)
-    assert isinstance(band, Stripe)
-    out, _ = attend_with_lse(call, band)
-    if band.token is None or not band.token.seeing:
+    band = as_band(inputs.mask)
+    assert isinstance(band, BandMask)
+    out, _ = attend_with_lse(inputs, band)
+    if band.global_tokens is None or not band.global_tokens.seeing:
         return out
-    rows = marked_queries(band.token, call.queries)
-    return rows.put_into(out, everywhere(call, rows)) if rows.count else out
+    rows = marked_queries(band.global_tokens, inputs.queries)
+    return rows.scatter_(out, attend_everywhere(inputs, rows)) if rows.count else out
 
 
-def _seed(call: Call) -> Tensor | None:
-    """(1,), drawn where q is: nobody waits for it."""
-    if not call.dropout:
+def _seed(inputs: AttentionInputs) -> Tensor | None:
+    """(1,): the seed of dropout, drawn on q's device, so that nothing synchronises."""
+    if not inputs.dropout:
         return None
-    return torch.randint(2**31 - 1, (1,), device=call.q.device, generator=call.generator)
+    return torch.randint(2**31 - 1, (1,), device=inputs.q.device, generator=inputs.generator)
 
 
-def _places(token: Global | None) -> tuple[Tensor, Tensor] | tuple[None, None]:
-    """(B, C) twice: where the keys stand that are seen from everywhere, and, where a row has fewer, -1 or any key."""
-    if token is None or not marked_keys(token).count:
+def _global_indices(tokens: Global | None) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    """(B, C) twice: the positions of the global keys, padded with -1, and padded with any key."""
+    if tokens is None or not marked_keys(tokens).count:
         return None, None
-    marked = marked_keys(token)
-    return marked.found, marked.index
+    marked = marked_keys(tokens)
+    return marked.padded_index, marked.index
 
 
-def capable(call: Call) -> bool:
-    """Is the GPU one these kernels were measured on?"""
-    return call.q.is_cuda and capability() >= 90
+def is_measured_on(inputs: AttentionInputs) -> bool:
+    """Whether the inputs are on a GPU on which these kernels were measured: Hopper or newer."""
+    return inputs.q.is_cuda and capability() >= 90
 
 
-def refuses(call: Call) -> str | None:
-    """What is no band, biases other than ALiBi, wide heads, and devices without Triton."""
-    if call.q.dtype not in DTYPES:
-        return f"flash has no {str(call.q.dtype).removeprefix('torch.')}, only bfloat16, float16 and float32"
-    if max(call.q.shape[-1], call.v.shape[-1]) > WIDEST:
-        return f"flash has heads up to {WIDEST} wide, q is {call.q.shape[-1]} and v {call.v.shape[-1]}"
-    if not (call.scale >= 0 and math.isfinite(call.scale)):
-        return f"flash needs a scale of 0 or more, got {call.scale}"
-    if call.bias is not None:
-        if not isinstance(call.bias, Alibi):
-            return f"flash has no bias but Alibi, got {type(call.bias).__name__}"
-        if not isinstance(call.bias.offset, int):
-            return "flash needs Alibi.offset to be one number, got a tensor"
-        if call.bias.needs_gradient:
-            return "flash has no gradient for Alibi.slopes"
-    if derives_forwards():
-        return "flash has no derivatives forwards"
-    found = stripe(call.mask)
-    return found if isinstance(found, str) else _no_place(call)
+def unsupported_reason(inputs: AttentionInputs) -> str | None:
+    """Masks that are not a band, biases except ALiBi, wide heads, forward-mode AD, and devices without Triton."""
+    if inputs.q.dtype not in DTYPES:
+        dtype = str(inputs.q.dtype).removeprefix("torch.")
+        return f"flash does not support {dtype}, only bfloat16, float16 and float32"
+    if max(inputs.q.shape[-1], inputs.v.shape[-1]) > MAX_HEAD_WIDTH:
+        widths = f"q is {inputs.q.shape[-1]} and v {inputs.v.shape[-1]} wide"
+        return f"flash supports heads up to {MAX_HEAD_WIDTH} wide, {widths}"
+    if not (inputs.scale >= 0 and math.isfinite(inputs.scale)):
+        return f"flash needs a finite scale of at least 0, got {inputs.scale}"
+    if inputs.bias is not None:
+        if not isinstance(inputs.bias, Alibi):
+            return f"flash supports no bias except Alibi, got {type(inputs.bias).__name__}"
+        if not isinstance(inputs.bias.offset, int):
+            return "flash needs Alibi.offset to be a number, got a tensor"
+        if inputs.bias.needs_gradient:
+            return "flash does not compute gradients of Alibi.slopes"
+    if in_forward_ad():
+        return "flash does not support forward-mode AD (torch.func.jvp)"
+    found = as_band(inputs.mask)
+    return found if isinstance(found, str) else _unsupported_device(inputs)
 
 
-def _no_place(call: Call) -> str | None:
-    """Why the kernels cannot run here; asked last, since it imports Triton."""
+def _unsupported_device(inputs: AttentionInputs) -> str | None:
+    """Why the kernels cannot run on this device, or None; checked last, since it imports Triton."""
     if missing := triton_missing():
         return missing
     from headway.ops.kernels.triton_flash.launch import interpreted
 
-    if not (call.q.is_cuda or interpreted()):
-        return f"flash needs a CUDA GPU, q is on {call.q.device.type} (or Triton's interpreter: TRITON_INTERPRET=1)"
-    if call.q.is_cuda and capability() not in ROOMY:
-        return f"flash needs a data centre's GPU (A100, H100 or newer) for its tiles, this one is {capability() / 10}"
+    if not (inputs.q.is_cuda or interpreted()):
+        return f"flash needs a CUDA GPU, q is on {inputs.q.device.type} (or Triton's interpreter: TRITON_INTERPRET=1)"
+    if inputs.q.is_cuda and capability() not in CAPABILITIES:
+        return f"flash needs a data-centre GPU (A100, H100 or newer), compute capability is {capability() / 10}"
     return None

@@ -1,4 +1,7 @@
-"""FlashAttention forwards, in Triton: one program a tile of queries (FACTS §20)."""
+"""The forward pass of FlashAttention in Triton, one program per tile of queries (Dao et al. 2023, algorithm 1).
+
+The derivation is in `kernels/flash_torch.py`. Here m and L are in powers of two until the end: 2^x with x = S·log₂e.
+"""
 
 # mypy: ignore-errors
 from __future__ import annotations
@@ -6,70 +9,74 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from headway.ops.kernels.triton_flash.tiles import (
-    AHEAD,
-    APART,
-    EDGE,
-    INSIDE,
+from headway.ops.kernels.triton_flash.common import (
+    CAUSAL_ALIBI,
+    FULL,
+    GLOBAL,
     LN2,
     LOG2E,
-    NUMBERS,
+    PARTIAL,
+    UNSPECIALISED,
+    add_alibi,
     allowed,
-    biased,
-    kept,
-    places,
-    put_rows,
-    rows,
-    stream,
-    stretches,
+    band_ranges,
+    head_seed,
+    keep_mask,
+    key_positions,
+    load_tile,
+    store_rows,
 )
 
 
 @triton.jit
-def _look(state, q, ks, vs, places_ptr, b, group, i, shift, begin, end, low, high, keys, scale, slope, offset,
-          seed, chance, EP: tl.constexpr, WP: tl.constexpr, N: tl.constexpr, HAS_LOW: tl.constexpr,
-          HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, HAS_DROPOUT: tl.constexpr, KIND: tl.constexpr):  # fmt: skip
-    """The forward pass over one stretch: the online softmax."""
-    acc, total, most = state
+def _accumulate(state, q, ks, vs, global_positions_ptr, b, group, i, shift, begin, end, low, high, keys, scale_log2,
+                slope, offset, seed, dropout, EP: tl.constexpr, WP: tl.constexpr, N: tl.constexpr,
+                HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, BIAS: tl.constexpr, HAS_DROPOUT: tl.constexpr,
+                KIND: tl.constexpr):  # fmt: skip
+    """The online softmax over one range of keys: the state is O, l and m of a tile of queries.
+
+    Positions are counted from `shift`, the first query of the tile, so that ALiBi's terms stay small in float32.
+    """
+    acc, row_sum, row_max = state
     for n in range(begin, end, N):
-        j = places(n, places_ptr, end, N, KIND)
-        k = rows(ks, b, group, n, N, EP)
+        j = key_positions(n, global_positions_ptr, end, N, KIND)
+        k = load_tile(ks, b, group, n, N, EP)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee")
-        if KIND != INSIDE or BIAS != 0:
-            scores = biased(scores * scale, i[:, None], (j - shift)[None, :], slope, offset - shift, BIAS)
-            if KIND != INSIDE:
+        if KIND != FULL or BIAS != 0:
+            scores = add_alibi(scores * scale_log2, i[:, None], (j - shift)[None, :], slope, offset - shift, BIAS)
+            if KIND != FULL:
                 seen = allowed(i[:, None], j[None, :], low, high, keys, HAS_LOW, HAS_HIGH, KIND)
                 scores = tl.where(seen, scores, float("-inf"))
-            now = tl.maximum(most, tl.max(scores, 1))
-            base = now
-            if KIND != INSIDE:  # a query that has seen nothing yet: -inf - -inf is no number
-                base = tl.where(now == float("-inf"), 0.0, now)
+            new_max = tl.maximum(row_max, tl.max(scores, 1))
+            base = new_max
+            if KIND != FULL:  # no allowed key so far: -inf - -inf would be NaN
+                base = tl.where(new_max == float("-inf"), 0.0, new_max)
             p = tl.exp2(scores - base[:, None])
-        else:
-            now = tl.maximum(most, tl.max(scores, 1) * scale)
-            base = now
-            p = tl.exp2(scores * scale - base[:, None])
-        fade = tl.exp2(most - base)
-        total = total * fade + tl.sum(p, 1)
-        acc = acc * fade[:, None]
-        if HAS_DROPOUT:
-            p = tl.where(kept(i[:, None], j[None, :], seed, chance), p, 0.0)
-        v = rows(vs, b, group, n, N, WP)
+        else:  # the scale is applied inside exp2's argument, where it is one FMA with the subtraction
+            new_max = tl.maximum(row_max, tl.max(scores, 1) * scale_log2)
+            base = new_max
+            p = tl.exp2(scores * scale_log2 - base[:, None])
+        rescale = tl.exp2(row_max - base)
+        row_sum = row_sum * rescale + tl.sum(p, 1)
+        acc = acc * rescale[:, None]
+        if HAS_DROPOUT:  # after the sum: dropout acts on normalised weights
+            p = tl.where(keep_mask(i[:, None], j[None, :], seed, dropout), p, 0.0)
+        v = load_tile(vs, b, group, n, N, WP)
         acc = tl.dot(p.to(v.dtype), v, acc, input_precision="ieee")
-        most = now
-    return acc, total, most
+        row_max = new_max
+    return acc, row_sum, row_max
 
 
-@triton.jit(do_not_specialize=NUMBERS)
-def forward(qs, ks, vs, picked_ks, picked_vs, o_ptr, lse_ptr, slopes_ptr, lengths_ptr, places_ptr, seed_ptr,
-            ob, oh, ot, H, GROUP, T, S, C, low, high, scale, natural, offset, chance,
+@triton.jit(do_not_specialize=UNSPECIALISED)
+def forward(qs, ks, vs, global_ks, global_vs, o_ptr, lse_ptr, slopes_ptr, lengths_ptr, global_positions_ptr, seed_ptr,
+            ob, oh, ot, H, GROUP, T, S, C, low, high, scale_log2, scale, offset, dropout,
             E: tl.constexpr, W: tl.constexpr, EP: tl.constexpr, WP: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
-            HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, HAS_LENGTHS: tl.constexpr, HAS_PLACES: tl.constexpr,
-            PICKED: tl.constexpr, HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
-    """A tile of queries against all keys it sees: the output, and the logarithm of the softmax's denominator."""
+            HAS_LOW: tl.constexpr, HAS_HIGH: tl.constexpr, HAS_LENGTHS: tl.constexpr, HAS_GLOBALS: tl.constexpr,
+            GLOBALS_PER_TILE: tl.constexpr, HAS_DROPOUT: tl.constexpr, BIAS: tl.constexpr):  # fmt: skip
+    """A tile of queries against all its keys: the output O/l, and L = m + ln l."""
     tile = tl.program_id(0)
     if HAS_HIGH and not HAS_LOW:
-        tile = tl.num_programs(0) - 1 - tile  # the longest rows first, so that none is left for the end
+        tile = tl.num_programs(0) - 1 - tile  # causal: start the longest rows first, for an even load at the end
     head = tl.program_id(1) % H
     b = (tl.program_id(1) // H).to(tl.int64)
     first = tile * M
@@ -81,27 +88,30 @@ def forward(qs, ks, vs, picked_ks, picked_vs, o_ptr, lse_ptr, slopes_ptr, length
     if BIAS != 0:
         slope = tl.load(slopes_ptr + head).to(tl.float32) * LOG2E
     group = head // GROUP
-    seed = stream(seed_ptr, tl.program_id(1), HAS_DROPOUT)
+    seed = head_seed(seed_ptr, tl.program_id(1), HAS_DROPOUT)
     row = tl.program_id(1) // H
-    q = rows(qs, row, head, first, M, EP)
+    q = load_tile(qs, row, head, first, M, EP)
     state = (tl.zeros([M, WP], tl.float32), tl.zeros([M], tl.float32), tl.full([M], float("-inf"), tl.float32))
-    start, whole, edge, end = stretches(first, M, N, low, high, keys, HAS_LOW, HAS_HIGH)
+    start, full_start, full_end, end = band_ranges(first, M, N, low, high, keys, HAS_LOW, HAS_HIGH)
     if HAS_LOW:
-        state = _look(state, q, ks, vs, None, row, group, i, first, start, whole, low, high, keys, scale, slope,
-                      offset, seed, chance, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, EDGE)  # fmt: skip
-    state = _look(state, q, ks, vs, None, row, group, i, first, whole, edge, low, high, keys, scale, slope,
-                  offset, seed, chance, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, INSIDE)  # fmt: skip
-    state = _look(state, q, ks, vs, None, row, group, i, first, edge, end, low, high, keys, scale, slope,
-                  offset, seed, chance, EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, EDGE)  # fmt: skip
-    if HAS_PLACES:
-        state = _look(state, q, picked_ks, picked_vs, places_ptr + b * C, row, group, i, first, 0, C, low, high, keys,
-                      scale, slope, offset, seed, chance,
-                      EP, WP, PICKED, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, APART)  # fmt: skip
-    acc, total, most = state
-    none = total == 0.0
-    acc = acc / tl.where(none, 1.0, total * (1 - chance))[:, None]
-    lse = (most + tl.log2(tl.where(none, 1.0, total))) * LN2
-    if BIAS == AHEAD:
+        state = _accumulate(state, q, ks, vs, None, row, group, i, first, start, full_start, low, high, keys,
+                            scale_log2, slope, offset, seed, dropout,
+                            EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, PARTIAL)  # fmt: skip
+    state = _accumulate(state, q, ks, vs, None, row, group, i, first, full_start, full_end, low, high, keys,
+                        scale_log2, slope, offset, seed, dropout,
+                        EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, FULL)  # fmt: skip
+    state = _accumulate(state, q, ks, vs, None, row, group, i, first, full_end, end, low, high, keys,
+                        scale_log2, slope, offset, seed, dropout,
+                        EP, WP, N, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, PARTIAL)  # fmt: skip
+    if HAS_GLOBALS:
+        state = _accumulate(state, q, global_ks, global_vs, global_positions_ptr + b * C, row, group, i, first, 0, C,
+                            low, high, keys, scale_log2, slope, offset, seed, dropout,
+                            EP, WP, GLOBALS_PER_TILE, HAS_LOW, HAS_HIGH, BIAS, HAS_DROPOUT, GLOBAL)  # fmt: skip
+    acc, row_sum, row_max = state
+    empty = row_sum == 0.0  # no allowed key: O = 0 and L = -inf
+    acc = acc / tl.where(empty, 1.0, row_sum * (1 - dropout))[:, None]
+    lse = (row_max + tl.log2(tl.where(empty, 1.0, row_sum))) * LN2
+    if BIAS == CAUSAL_ALIBI:  # the term of the query that `add_alibi` left out
         lse -= slope * LN2 * (i + offset - first).to(tl.float32)
-    put_rows(o_ptr + b * ob + head.to(tl.int64) * oh, i, ot, T, acc, W, WP)
+    store_rows(o_ptr + b * ob + head.to(tl.int64) * oh, i, ot, T, acc, W, WP)
     tl.store(lse_ptr + tl.program_id(1).to(tl.int64) * T + i, lse, mask=i < T)

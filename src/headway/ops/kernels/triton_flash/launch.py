@@ -1,4 +1,4 @@
-"""The Triton kernels as operators of torch, with their gradients; torch.compile takes them as they are."""
+"""The Triton kernels as custom operators of torch with gradients, which torch.compile can trace through."""
 
 from __future__ import annotations
 
@@ -13,23 +13,29 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway._compile import constant
-from headway.ops.kernels.triton_flash.tuning import PART, PICKED, Tile, Tiles, tiles
+from headway.ops.kernels.triton_flash.tuning import (
+    GLOBALS_PER_TILE,
+    QUERIES_PER_PART,
+    FlashTiles,
+    TileConfig,
+    select_tiles,
+)
 
-BAND = (
-    "Tensor? slopes, Tensor? lengths, Tensor? places, Tensor? pick, Tensor? seed, "
+ARGUMENTS = (
+    "Tensor? slopes, Tensor? lengths, Tensor? global_positions, Tensor? global_index, Tensor? seed, "
     "int? low, int? high, int offset, float scale, float dropout"
 )
 
 
 @functools.cache
 def kernels() -> tuple[Any, Any]:
-    """The Triton code, forwards and backwards, imported when it is first needed."""
+    """The modules of the forward and the backward kernels, imported at first use."""
     return tuple(import_module(f"headway.ops.kernels.triton_flash.{way}") for way in ("forward", "backward"))  # type: ignore[return-value]
 
 
 @constant
 def interpreted() -> bool:
-    """Do the kernels run in Triton's interpreter, on a CPU?"""
+    """Whether the kernels run in Triton's interpreter, on a CPU."""
     kind = import_module("triton.runtime.interpreter").InterpretedFunction
     return isinstance(kernels()[0].forward, kind)
 
@@ -50,28 +56,28 @@ class Sizes(NamedTuple):
 
 
 def padded(width: int) -> int:
-    """The power of two that tensor cores take."""
+    """The width rounded up to a power of two, at least 16, as tensor cores need it."""
     return max(16, 1 << (width - 1).bit_length())
 
 
-class Band(NamedTuple):
-    """The arguments that say what is seen."""
+class FlashArguments(NamedTuple):
+    """The arguments of the operators besides q, k and v: band, global keys, ALiBi, dropout and scale."""
 
     slopes: Tensor | None
     lengths: Tensor | None
-    places: Tensor | None  # (B, C) int32, of keys that are seen from everywhere; -1: none
-    pick: Tensor | None  # (B, C) int64, the same; any key in place of none
-    seed: Tensor | None  # (1,) of dropout
+    global_positions: Tensor | None  # (B, C) int32, positions of the global keys, -1 for padding
+    global_index: Tensor | None  # (B, C) int64, the same with any valid key for padding: to gather with
+    seed: Tensor | None  # (1,), of dropout
     low: int | None
     high: int | None
     offset: int
     scale: float
     dropout: float
 
-    def constants(self, q: Tensor, v: Tensor, tile: Tile) -> dict[str, Any]:
-        """What a kernel is compiled for."""
+    def constants(self, q: Tensor, v: Tensor, tile: TileConfig) -> dict[str, Any]:
+        """The compile-time arguments of a kernel."""
         width, value_width = q.shape[-1], v.shape[-1]
-        ahead = self.high is not None and self.high <= self.offset and self.places is None
+        causal = self.high is not None and self.high <= self.offset and self.global_positions is None
         return {
             "E": width,
             "W": value_width,
@@ -82,20 +88,23 @@ class Band(NamedTuple):
             "HAS_LOW": self.low is not None,
             "HAS_HIGH": self.high is not None,
             "HAS_LENGTHS": self.lengths is not None,
-            "HAS_PLACES": self.places is not None,
-            "PICKED": PICKED,
+            "HAS_GLOBALS": self.global_positions is not None,
+            "GLOBALS_PER_TILE": GLOBALS_PER_TILE,
             "HAS_DROPOUT": self.seed is not None,
-            "BIAS": 0 if self.slopes is None else 1 if ahead else 2,
+            "BIAS": 0 if self.slopes is None else 1 if causal else 2,  # CAUSAL_ALIBI, SYMMETRIC_ALIBI
             "num_warps": tile.warps,
             "num_stages": tile.stages,
-            "enable_fp_fusion": True,  # scores·scale - base in one instruction; Triton's default is about to change
+            "enable_fp_fusion": True,  # scores·scale - max as one FMA; stated because Triton's default may change
         }
 
-    def numbers(self, n: Sizes) -> tuple[float, ...]:
-        """T, S, C; low and high, no farther than there are tokens, so that sums stay in 32 bits; and the rest."""
-        most = n.queries + n.keys
-        low, high = (max(-most, min(edge or 0, most)) for edge in (self.low, self.high))
-        count = 0 if self.places is None else self.places.shape[1]
+    def scalars(self, n: Sizes) -> tuple[float, ...]:
+        """T, S, C, low, high, scale·log₂e, scale, offset and dropout.
+
+        low and high are clipped to the number of tokens, so that index sums fit into 32 bits.
+        """
+        limit = n.queries + n.keys
+        low, high = (max(-limit, min(edge or 0, limit)) for edge in (self.low, self.high))
+        count = 0 if self.global_positions is None else self.global_positions.shape[1]
         return (
             n.queries,
             n.keys,
@@ -109,26 +118,26 @@ class Band(NamedTuple):
         )
 
     @property
-    def tight(self) -> bool:
-        """Do small tiles serve better than large ones?"""
+    def small_tiles(self) -> bool:
+        """Whether small tiles are faster: at the edges of a window, and with dropout."""
         return self.low is not None or self.seed is not None
 
     @property
     def tensors(self) -> tuple[Tensor | None, ...]:
-        """Those that kernels read."""
-        return self.slopes, self.lengths, self.places, self.seed
+        """The tensors that kernels read."""
+        return self.slopes, self.lengths, self.global_positions, self.seed
 
-    def picked(self, *tensors: Tensor) -> tuple[Any, ...]:
-        """(B, G, S, E) -> the tokens at `places` (B, G, C, E), in tiles; None where there are none."""
-        if self.pick is None:
+    def gather_globals(self, *tensors: Tensor) -> tuple[Any, ...]:
+        """Tile descriptors of the global tokens (B, G, C, E) of tensors (B, G, S, E); None if there are none."""
+        if self.global_index is None:
             return tuple(None for _ in tensors)
-        index = self.pick[:, None, :, None]
+        index = self.global_index[:, None, :, None]
         found = (x.gather(2, index.expand(-1, x.shape[1], -1, x.shape[3])) for x in tensors)
-        return tuple(_tiled(aligned(x), PICKED, padded(x.shape[-1])) for x in found)
+        return tuple(_descriptor(aligned(x), GLOBALS_PER_TILE, padded(x.shape[-1])) for x in found)
 
 
 def aligned(x: Tensor) -> Tensor:
-    """x as the copy engine takes it: features side by side, everything else in steps of 16 bytes."""
+    """x as TMA (the tensor memory accelerator) reads it: contiguous features, other strides multiples of 16 bytes."""
     unit = 16 // x.element_size()
     steps = all(step and not step % unit for step, size in zip(x.stride()[:-1], x.shape[:-1], strict=True) if size > 1)
     if x.stride(-1) == 1 and steps and not x.data_ptr() % 16:
@@ -138,34 +147,34 @@ def aligned(x: Tensor) -> Tensor:
 
 
 @functools.cache
-def _descriptor() -> Any:
+def _descriptor_type() -> Any:
     return import_module("triton.tools.tensor_descriptor").TensorDescriptor
 
 
-def _tiled(x_BHTE: Tensor, count: int, width: int) -> Any:
-    """x in tiles of `count` tokens, `width` features; zeros beyond the edges."""
+def _descriptor(x_BHTE: Tensor, count: int, width: int) -> Any:
+    """A descriptor that loads x in tiles of `count` tokens and `width` features, zeros out of bounds."""
     strides = [step if size > 1 else 16 for step, size in zip(x_BHTE.stride(), x_BHTE.shape, strict=True)]
-    return _descriptor()(x_BHTE, list(x_BHTE.shape), [*strides[:3], 1], [1, 1, count, width])
+    return _descriptor_type()(x_BHTE, list(x_BHTE.shape), [*strides[:3], 1], [1, 1, count, width])
 
 
-def _all_tiled(tile: Tile, q: Tensor, k: Tensor, v: Tensor, *grad: Tensor) -> tuple[Any, ...]:
-    """q, k, v and perhaps the gradient of the output."""
+def _descriptors(tile: TileConfig, q: Tensor, k: Tensor, v: Tensor, *grad: Tensor) -> tuple[Any, ...]:
+    """Descriptors of q, k, v and, in the backward pass, dO."""
     width, value_width = padded(q.shape[-1]), padded(v.shape[-1])
     return (
-        _tiled(q, tile.queries, width),
-        _tiled(k, tile.keys, width),
-        _tiled(v, tile.keys, value_width),
-        *(_tiled(x, tile.queries, value_width) for x in grad),
+        _descriptor(q, tile.queries, width),
+        _descriptor(k, tile.keys, width),
+        _descriptor(v, tile.keys, value_width),
+        *(_descriptor(x, tile.queries, value_width) for x in grad),
     )
 
 
 def _strides(*tensors: Tensor) -> tuple[int, ...]:
-    """Of rows, heads and tokens; features lie side by side."""
+    """The strides of rows, heads and tokens; features are contiguous."""
     return tuple(step for x in tensors for step in x.stride()[:3])
 
 
-def _blank(x_BHTE: Tensor, width: int | None = None) -> Tensor:
-    """Room for (B, H, T, width), tokens outermost: joining the heads is then a view."""
+def _empty_tokens_first(x_BHTE: Tensor, width: int | None = None) -> Tensor:
+    """An uninitialised (B, H, T, width), stored as (B, T, H, width): merging the heads is then a view."""
     rows, heads, tokens, own = x_BHTE.shape
     return x_BHTE.new_empty(rows, tokens, heads, own if width is None else width).transpose(1, 2)
 
@@ -175,77 +184,80 @@ def _operator(name: str, schema: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 def launch(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    """(B, H, T, W), and the logarithm of the softmax's denominator (B, H, T) in float32."""
-    band = Band(*rest)
+    """The output (B, H, T, W) and L (B, H, T), the log of the softmax's denominator, in float32."""
+    args = FlashArguments(*rest)
     q, k, v = (aligned(x) for x in (q, k, v))
-    n, tile = Sizes.of(q, k), tiles(q, v, tight=band.tight).forward
-    out, lse = _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
+    n, tile = Sizes.of(q, k), select_tiles(q, v, small=args.small_tiles).forward
+    out, lse = _empty_tokens_first(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
     kernels()[0].forward[(-(-n.queries // tile.queries), n.rows * n.heads)](
-        *_all_tiled(tile, q, k, v), *band.picked(k, v), out, lse, *band.tensors, *_strides(out), n.heads,
-        n.heads // n.groups, *band.numbers(n), **band.constants(q, v, tile),
+        *_descriptors(tile, q, k, v), *args.gather_globals(k, v), out, lse, *args.tensors, *_strides(out), n.heads,
+        n.heads // n.groups, *args.scalars(n), **args.constants(q, v, tile),
     )  # fmt: skip
     return out, lse
 
 
-flash = _operator("flash", f"(Tensor q, Tensor k, Tensor v, {BAND}) -> (Tensor, Tensor)")(launch)
+flash = _operator("flash", f"(Tensor q, Tensor k, Tensor v, {ARGUMENTS}) -> (Tensor, Tensor)")(launch)
 
 
-def _shapes(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    return _blank(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
+def _fake_forward(q: Tensor, k: Tensor, v: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    return _empty_tokens_first(q, v.shape[-1]), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
-def of_queries(
-    chosen: Tiles, band: Band, out: Tensor, lse: Tensor, grad_lse: Tensor | None, *four: Tensor
+def launch_dq(
+    chosen: FlashTiles, args: FlashArguments, out: Tensor, lse: Tensor, grad_lse: Tensor | None, *tensors: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """dQ, and what the other kernels read of every query, (2, B, H, pitch): log₂ of its denominator, and Σ dO·O - dL.
+    """dQ, and the statistics of every query that the other kernels read, (2, B, H, pitch): L·log₂e and D - dL.
 
-    The pitch is T filled up to whole tiles, where nothing is seen.
+    The pitch is T rounded up to whole tiles; in the padding L is +inf, so that all weights are 0.
     """
-    q, k, v, _ = four
-    n, tile, step = Sizes.of(q, k), chosen.of_queries, chosen.of_keys.queries
-    longest = max(tile.queries, step, 0 if band.places is None else _picked_tile(q).queries)
+    q, k, v, _ = tensors
+    n, tile, step = Sizes.of(q, k), chosen.dq, chosen.dk_dv.queries
+    longest = max(tile.queries, step, 0 if args.global_positions is None else _global_keys_tile(q).queries)
     pitch = -(-n.queries // longest) * longest
-    dq, lines = _blank(q), lse.new_empty(2, n.rows, n.heads, pitch)
+    dq, row_stats = _empty_tokens_first(q), lse.new_empty(2, n.rows, n.heads, pitch)
     grad_lse = None if grad_lse is None else grad_lse.contiguous()
     kernels()[1].backward_queries[(pitch // tile.queries, n.rows * n.heads)](
-        *_all_tiled(tile, *four), *band.picked(k, v), out, dq, lse, grad_lse, *lines, *band.tensors,
-        *_strides(out, dq), pitch, n.heads, n.heads // n.groups, *band.numbers(n), HAS_DLSE=grad_lse is not None,
-        STEP=step, **band.constants(q, v, tile),
+        *_descriptors(tile, *tensors), *args.gather_globals(k, v), out, dq, lse, grad_lse, *row_stats, *args.tensors,
+        *_strides(out, dq), pitch, n.heads, n.heads // n.groups, *args.scalars(n), HAS_DLSE=grad_lse is not None,
+        STEP=step, **args.constants(q, v, tile),
     )  # fmt: skip
-    return dq, lines
+    return dq, row_stats
 
 
-def of_keys(tile: Tile, band: Band, lines: Tensor, *four: Tensor) -> tuple[Tensor, Tensor]:
+def launch_dk_dv(tile: TileConfig, args: FlashArguments, row_stats: Tensor, *tensors: Tensor) -> tuple[Tensor, Tensor]:
     """dK and dV."""
-    q, k, v, _ = four
+    q, k, v, _ = tensors
     n = Sizes.of(q, k)
-    dk, dv = _blank(k), _blank(v)
+    dk, dv = _empty_tokens_first(k), _empty_tokens_first(v)
     kernels()[1].backward_keys[(-(-n.keys // tile.keys), n.rows * n.groups)](
-        *_all_tiled(tile, *four), dk, dv, *lines, band.slopes, band.lengths, band.seed, *_strides(dk, dv),
-        lines.shape[-1], n.heads, n.groups, *band.numbers(n), GROUP=n.heads // n.groups, **band.constants(q, v, tile),
+        *_descriptors(tile, *tensors), dk, dv, *row_stats, args.slopes, args.lengths, args.seed, *_strides(dk, dv),
+        row_stats.shape[-1], n.heads, n.groups, *args.scalars(n), GROUP=n.heads // n.groups,
+        **args.constants(q, v, tile),
     )  # fmt: skip
     return dk, dv
 
 
-def _picked_tile(q: Tensor) -> Tile:
-    return Tile(64 if q.is_cuda else 16, PART, 4, 2)
+def _global_keys_tile(q: Tensor) -> TileConfig:
+    return TileConfig(64 if q.is_cuda else 16, QUERIES_PER_PART, 4, 2)
 
 
-def add_picked(dk: Tensor, dv: Tensor, band: Band, lines: Tensor, *four: Tensor) -> None:
-    """What keys that are seen from everywhere get from queries whose band they lie outside of is added to dK and dV."""
-    q, k, v, grad = four
-    assert band.places is not None
-    assert band.pick is not None
-    n, tile = Sizes.of(q, k), _picked_tile(q)
-    parts, blocks = -(-n.queries // PART), -(-band.places.shape[1] // PICKED)
+def add_global_key_gradients(dk: Tensor, dv: Tensor, args: FlashArguments, row_stats: Tensor, *tensors: Tensor) -> None:
+    """Add to dK and dV what the global keys get from queries whose band does not contain them."""
+    q, k, v, grad = tensors
+    assert args.global_positions is not None
+    assert args.global_index is not None
+    n, tile = Sizes.of(q, k), _global_keys_tile(q)
+    parts, blocks = -(-n.queries // QUERIES_PER_PART), -(-args.global_positions.shape[1] // GLOBALS_PER_TILE)
     widths = (padded(q.shape[-1]), padded(v.shape[-1]))
-    sums = [q.new_empty(parts, n.rows, n.groups, blocks * PICKED, width, dtype=torch.float32) for width in widths]
-    kernels()[1].backward_picked[(parts, n.rows * n.groups, blocks)](
-        _tiled(q, tile.queries, widths[0]), _tiled(grad, tile.queries, widths[1]), *band.picked(k, v), *sums, *lines,
-        *band.tensors, lines.shape[-1], n.heads, n.groups, *band.numbers(n), GROUP=n.heads // n.groups,
-        **band.constants(q, v, tile),
+    shape = (parts, n.rows, n.groups, blocks * GLOBALS_PER_TILE)
+    sums = [q.new_empty(*shape, width, dtype=torch.float32) for width in widths]
+    kernels()[1].backward_global_keys[(parts, n.rows * n.groups, blocks)](
+        _descriptor(q, tile.queries, widths[0]), _descriptor(grad, tile.queries, widths[1]),
+        *args.gather_globals(k, v), *sums, *row_stats, *args.tensors, row_stats.shape[-1], n.heads, n.groups,
+        *args.scalars(n), GROUP=n.heads // n.groups,
+        **args.constants(q, v, tile),
     )  # fmt: skip
-    index = band.pick[:, None, :, None]
+    index = args.global_index[:, None, :, None]
     for total, part in zip((dk, dv), sums, strict=True):
         found = part.sum(0)[:, :, : index.shape[2], : total.shape[-1]]
         total.scatter_add_(2, index.expand_as(found), found.to(total.dtype))
@@ -253,42 +265,42 @@ def add_picked(dk: Tensor, dv: Tensor, band: Band, lines: Tensor, *four: Tensor)
 
 @_operator(
     "flash_backward",
-    f"(Tensor grad, Tensor? grad_lse, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {BAND})"
+    f"(Tensor grad, Tensor? grad_lse, Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, {ARGUMENTS})"
     " -> (Tensor, Tensor, Tensor)",
 )
 def flash_backward(
     grad: Tensor, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of q, k and v."""
-    band = Band(*rest)
-    chosen = tiles(q, v, tight=band.tight)
-    four = tuple(aligned(x) for x in (q, k, v, grad))
-    dq, lines = of_queries(chosen, band, out, lse, grad_lse, *four)
-    dk, dv = of_keys(chosen.of_keys, band, lines, *four)
-    if band.places is not None:
-        add_picked(dk, dv, band, lines, *four)
+    """dQ, dK and dV."""
+    args = FlashArguments(*rest)
+    chosen = select_tiles(q, v, small=args.small_tiles)
+    tensors = tuple(aligned(x) for x in (q, k, v, grad))
+    dq, row_stats = launch_dq(chosen, args, out, lse, grad_lse, *tensors)
+    dk, dv = launch_dk_dv(chosen.dk_dv, args, row_stats, *tensors)
+    if args.global_positions is not None:
+        add_global_key_gradients(dk, dv, args, row_stats, *tensors)
     return dq, dk, dv
 
 
-def _gradient_shapes(
+def _fake_backward(
     grad: Tensor, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, *rest: Any
 ) -> tuple[Tensor, ...]:
-    return _blank(q), _blank(k), _blank(v)
+    return _empty_tokens_first(q), _empty_tokens_first(k), _empty_tokens_first(v)
 
 
-def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    ctx.numbers = inputs[8:]
+def _setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    ctx.scalars = inputs[8:]
     ctx.save_for_backward(*inputs[:3], *output, *inputs[3:8])
     ctx.set_materialize_grads(False)
 
 
-def _back(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
-    saved = ctx.saved_tensors  # q, k, v, out, lse and the band's own
+def _backward(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+    saved = ctx.saved_tensors  # q, k, v, out, lse and the tensors of FlashArguments
     grad = torch.zeros_like(saved[3]) if grad is None else grad
-    grads = flash_backward(grad, grad_lse, *saved, *ctx.numbers)
-    return *grads, *[None] * (5 + len(ctx.numbers))
+    grads = flash_backward(grad, grad_lse, *saved, *ctx.scalars)
+    return *grads, *[None] * (5 + len(ctx.scalars))
 
 
-flash.register_fake(_shapes)
-flash.register_autograd(_back, setup_context=_keep)
-flash_backward.register_fake(_gradient_shapes)
+flash.register_fake(_fake_forward)
+flash.register_autograd(_backward, setup_context=_setup_context)
+flash_backward.register_fake(_fake_backward)

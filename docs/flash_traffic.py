@@ -1,4 +1,7 @@
-"""How many bytes attention moves between the large memory and the small one: as the formula says, and in tiles."""
+"""Bytes that attention moves between main memory (HBM) and on-chip memory: by the formula, and in tiles.
+
+The numbers of docs/flash.md; tests/ops/test_flash_torch.py compares them with what `flash_torch` reads and writes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ import torch
 
 from headway.ops.masks import Mask
 
-LINE = 4  # bytes of the two numbers kept for each query, in float32
+STATISTIC = 4  # bytes of L and of D, each one float32 per query
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +23,14 @@ class Traffic:
 
     @property
     def total(self) -> int:
-        """Both ways."""
+        """Forward and backward."""
         return self.forward + self.backward
 
 
 def naive_traffic(queries: int, keys: int, width: int, *, heads: int = 1, number: int = 2) -> Traffic:
-    """Scores, weights and their gradients each written and read whole; `number` bytes a number.
+    """Scores, weights and their gradients each written and read as a whole; `number` is the bytes of a number.
 
-    Forwards S = QKᵀ, P = softmax S, O = PV pass over T·S numbers four times; backwards dV = PᵀdO, dP = dOVᵀ,
+    Forward, S = QKᵀ, P = softmax S, O = PV pass over T·S numbers four times; backward, dV = PᵀdO, dP = dOVᵀ,
     dS = P∘(dP - D), dQ = dSK, dK = dSᵀQ pass over them seven times.
     """
     square, ends = queries * keys, 2 * (queries + keys) * width
@@ -44,9 +47,9 @@ def tiled_traffic(
     heads: int = 1,
     number: int = 2,
 ) -> Traffic:
-    """What `kernels.tiled` reads and writes, a tile of keys (queries, backwards) at a time for each tile of queries.
+    """What `kernels.flash_torch` reads and writes: per tile of queries one tile of keys at a time, and vice versa.
 
-    Tiles in which the mask allows nothing are not read. `mask` is asked for its first batch row and head.
+    Tiles in which the mask allows nothing are skipped. `mask` is evaluated for its first batch row and head.
     """
     by_query, by_key = 0, 0
     for i in range(0, queries, tile[0]):
@@ -55,11 +58,11 @@ def tiled_traffic(
             if _touched(mask, i, j, rows, columns):
                 by_query, by_key = by_query + columns, by_key + rows
     both = 2 * width * number  # bytes of a token in Q and dO, in K and V
-    forward = both * (queries + by_query) + LINE * queries
-    products = both * queries + LINE * queries
-    to_keys = 2 * both * keys + (both + 2 * LINE) * by_key
-    to_queries = (both + 2 * LINE) * queries + both * by_query + width * number * queries
-    return Traffic(heads * forward, heads * (products + to_keys + to_queries))
+    forward = both * (queries + by_query) + STATISTIC * queries
+    delta = both * queries + STATISTIC * queries
+    to_keys = 2 * both * keys + (both + 2 * STATISTIC) * by_key
+    to_queries = (both + 2 * STATISTIC) * queries + both * by_query + width * number * queries
+    return Traffic(heads * forward, heads * (delta + to_keys + to_queries))
 
 
 def _touched(mask: Mask | None, i: int, j: int, rows: int, columns: int) -> bool:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import gc
-import math
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.nn.attention.flex_attention import create_block_mask
 
 from headway.errors import KernelError, ShapeError
-from headway.ops import Alibi, Causal, Global, Lengths, Mask, Packed, Window, alibi_slopes, attend
+from headway.ops import Alibi, Causal, Global, Lengths, Mask, Window, alibi_slopes, attend
 from headway.ops.attend import choose
-from headway.ops.kernels import banded, blocks
-from headway.ops.kernels.base import Call
-from headway.ops.mask_structure import NOTHING, Band, Marked, band, globals_of, of_marked, shape
+from headway.ops.kernels import banded
+from headway.ops.kernels.base import AttentionInputs
 from tests.ops.cases import unfused
 
 HEADS = 3
@@ -100,7 +97,7 @@ def test_the_mask_is_longformers_rule(one):
 @given(drawn())
 def test_banded_is_the_dense_reference_with_gradients(one):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(banded.SCORES, "cpu", one.pieces)
+        patch.setitem(banded.MAX_SCORES, "cpu", one.pieces)
         got = outcome("banded", one)
     for ours, want in zip(got, outcome("reference", one), strict=True):
         torch.testing.assert_close(ours, want, rtol=EXACT, atol=EXACT)
@@ -116,7 +113,7 @@ def test_flex_is_the_dense_reference(one):
 
 @pytest.mark.parametrize("kernel", ["banded", "sdpa"])
 def test_a_bias_falls_on_strips_columns_and_rows(kernel, monkeypatch):
-    monkeypatch.setitem(banded.SCORES, "cpu", 1)
+    monkeypatch.setitem(banded.MAX_SCORES, "cpu", 1)
     marks = [[i in (0, 30) for i in range(50)]]
     one = Drawn(50, 3, (1, 2, 1), [44], marks, causal=False, pieces=1)
     bias = Alibi(alibi_slopes(HEADS).double())
@@ -126,7 +123,7 @@ def test_a_bias_falls_on_strips_columns_and_rows(kernel, monkeypatch):
 
 @pytest.mark.parametrize("marked", [0, 2])
 def test_dropout_backwards_drops_what_it_dropped_forwards(marked, monkeypatch):
-    monkeypatch.setitem(banded.SCORES, "cpu", 1)
+    monkeypatch.setitem(banded.MAX_SCORES, "cpu", 1)
     q, k, v, probe = tensors(Drawn(60, 3, (1,), [60], [], causal=False, pieces=1))
     mask = Window(3) | Global((torch.arange(60) < marked).view(1, 60))
 
@@ -153,7 +150,7 @@ def test_a_window_as_wide_as_the_text_is_full_attention():
 
 def test_memory_is_bounded_backwards_too(monkeypatch):
     """What is kept between the passes is the inputs: no weights, no masks."""
-    monkeypatch.setitem(banded.SCORES, "cpu", 2**12)
+    monkeypatch.setitem(banded.MAX_SCORES, "cpu", 2**12)
     kept: list[int] = []
     q, k, v = (torch.randn(1, 2, 900, 4, requires_grad=True) for _ in range(3))
 
@@ -166,52 +163,18 @@ def test_memory_is_bounded_backwards_too(monkeypatch):
     assert sum(kept) <= 4 * q.numel()
 
 
-# --- what a mask looks like from afar ---
-
-MARKS = Global(torch.tensor([[True, False, False]]))
-
-
-@pytest.mark.parametrize(
-    ("mask", "expected"),
-    [
-        (Window(2), Band(-2, 2)),
-        (Window(2, 1, 3, offset=4), Band(-2, 7, 3, 1)),
-        (Window(2) & Causal(), Band(-2, 0)),
-        (Window(1, dilation=4) & Window(9, dilation=2), Band(-4, 4, 4, 0)),
-        (Window(1, dilation=2) | Window(3, dilation=2), Band(-6, 6, 2, 0)),
-        (Window(1, dilation=2) | Window(1, dilation=3), Band(-3, 3)),
-        (Window(0) & Window(0, offset=3), NOTHING),
-        (Causal(), Band(-math.inf, 0)),
-        (MARKS, Band()),
-    ],
-)
-def test_bands(mask, expected):
-    assert band(mask, 0) == expected
-
-
-def test_one_global_stands_apart_and_only_where_the_band_needs_it():
-    assert shape(Window(2) | MARKS, 2).apart is MARKS
-    assert shape(Window(2) & MARKS, 2).apart is None
-    assert shape(Window(2) | MARKS | Global(MARKS.marks), 2).apart is None
-    assert not shape(Window(2) | MARKS | Global(MARKS.marks), 2).finite
-    assert not shape(Window(2) | MARKS.at(torch.tensor(1)), 2).finite
-    assert shape(MARKS, 2).width == 0
-    assert globals_of((Window(2) | MARKS) & Causal()) == (MARKS,)
-
-
-def test_heads_with_equal_dilation_share_a_band():
-    assert list(shape(Window(2, dilation=(1, 2, 1)), 3).bands.values()) == [[0, 2], [1]]
+# --- choice, errors and memory ---
 
 
 def test_auto_takes_strips_for_a_window_with_global_tokens():
     q = torch.zeros(1, 2, 400, 4)
     marks = torch.zeros(1, 400, dtype=torch.bool)
-    assert choose(Call(q, q, q, Window(20) | Global(marks), None, 1.0)) == "banded"
-    assert choose(Call(q, q, q, Window(60) | Global(marks), None, 1.0)) == "sdpa"
-    assert choose(Call(q, q, q, Window(20) | Global(marks) | Global(marks), None, 1.0)) == "sdpa"
+    assert choose(AttentionInputs(q, q, q, Window(20) | Global(marks), None, 1.0)) == "banded"
+    assert choose(AttentionInputs(q, q, q, Window(60) | Global(marks), None, 1.0)) == "sdpa"
+    assert choose(AttentionInputs(q, q, q, Window(20) | Global(marks) | Global(marks), None, 1.0)) == "sdpa"
 
 
-def test_what_banded_refuses():
+def test_what_banded_does_not_support():
     q = torch.zeros(1, 2, 40, 4)
     marks = torch.zeros(1, 40, dtype=torch.bool)
     with pytest.raises(KernelError, match="finite reach"):
@@ -222,73 +185,8 @@ def test_what_banded_refuses():
         Window(2, dilation=(1, 0))
 
 
-def test_marked_tokens_are_picked_and_put_back():
-    marks = torch.tensor([[True, False, True], [False, False, False], [False, True, False]])
-    marked = Marked.of(marks)
-    x = torch.arange(18.0).view(3, 2, 3, 1)
-    assert marked.index.shape == (3, 2)
-    assert marked.real.tolist() == [[True, True], [False, False], [True, False]]
-    assert marked.index.tolist() == [[0, 2], [0, 1], [1, 0]]  # filled up with tokens that are not marked
-    assert (marked.rows.tolist(), marked.slots.tolist(), marked.places.tolist()) == ([0, 0, 2], [0, 1, 0], [0, 2, 1])
-    want = torch.where(marks[:, None, :, None], -x, x)
-    torch.testing.assert_close(marked.put(x, -marked.pick(x)), want)
-    assert marked.found.tolist() == [[0, 2], [-1, -1], [1, -1]]
-    mine = x.clone()
-    assert marked.put_into(mine, -marked.pick(x)) is mine
-    torch.testing.assert_close(mine, want)
-    leaf = x.clone().requires_grad_()
-    torch.testing.assert_close(marked.put_into(leaf * 1, -marked.pick(leaf)), want)
-    assert torch.equal(leaf, x)
-
-
-@pytest.mark.parametrize("marks", [torch.zeros(2, 5), torch.ones(2, 5), torch.zeros(0, 5), torch.zeros(2, 0)])
-def test_no_marks_and_nothing_but_marks(marks):
-    marked = Marked.of(marks.bool())
-    x = torch.randn(len(marks), 2, marks.shape[1], 3)
-    assert marked.count == (5 if marks.any() else 0)
-    torch.testing.assert_close(marked.put(x, -marked.pick(x)), -x if marks.any() else x)
-
-
-def test_what_a_marked_query_sees():
-    lengths, mark = Lengths(torch.tensor([3])), Global(torch.tensor([[True, False, False, False]]))
-    assert of_marked(mark) is None
-    assert of_marked(Window(1) | mark) is None
-    assert of_marked((Window(1) | mark) & lengths) is lengths
-    assert of_marked(Window(1) | (mark & lengths)) == Window(1) | lengths
-    assert of_marked(Window(1) & lengths) == Window(1) & lengths
-    blind = replace(mark, seeing=False)
-    assert of_marked((Window(1) | blind) & lengths) == (Window(1) | blind) & lengths
-
-
-@pytest.mark.parametrize("length", [100, 128, 500, 640])
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda n, marks: Window(70),
-        lambda n, marks: Window(200, 0, dilation=(1, 1, 2)),
-        lambda n, marks: (Window(40) | Global(marks)) & Lengths(torch.tensor([n, n // 3])),
-        lambda n, marks: (Window(300, dilation=(1, 2, 1)) | Global(marks)) & Lengths(torch.tensor([n, 0])),
-        lambda n, marks: Window(150, 0) & Packed(marks.long().cumsum(1)),
-    ],
-)
-def test_blocks_are_those_torch_finds_by_asking_about_every_pair(make, length):
-    marks = torch.arange(2 * length).view(2, length) % (length - 3) == 2
-    mask = make(length, marks)
-    rows, heads = (2 if mask.tensors else 1), mask.heads
-
-    def allowed(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        return mask.allowed(b, h, i, j)
-
-    got = blocks.block_mask(mask, allowed, rows, heads, length, length, torch.device("cpu"))
-    want = create_block_mask(allowed, rows, heads, length, length, device="cpu")
-    assert torch.equal(got.to_dense(), want.to_dense())
-    assert torch.equal(got.full_kv_num_blocks, want.full_kv_num_blocks)
-    assert torch.equal(got.kv_num_blocks, want.kv_num_blocks)
-    assert got.seq_lengths == want.seq_lengths
-
-
-def test_masks_are_gone_when_nobody_has_them_any_more():
-    """What is kept with a mask must not keep the mask: on a GPU nothing would collect it before memory is short."""
+def test_masks_are_freed_with_their_last_reference():
+    """What is cached on a mask must not refer to it: a reference cycle would hold GPU memory until a collection."""
     marks = torch.zeros(1, 40, dtype=torch.bool)
     marks[0, 3] = True
     q = torch.randn(1, 2, 40, 8)

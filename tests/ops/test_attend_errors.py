@@ -1,4 +1,4 @@
-"""What `attend` and the masks refuse at the door, whatever the kernel, and in which words."""
+"""Errors that `attend` and the masks raise before any kernel runs, and their messages."""
 
 import math
 
@@ -47,7 +47,7 @@ marks_ = torch.zeros(2, 7, dtype=torch.bool)
         ({"mask": Causal() | Global(marks_[:1])}, "mask Global has shape (1, 7), the call needs (2, 7)"),
         (
             {"mask": Packed(marks_, offset=3)},
-            "mask Packed labels 7 keys, but the last query stands at position 7",
+            "mask Packed labels 7 keys, but the last query is at position 7",
         ),
         ({"bias": Alibi(torch.ones(3))}, "Alibi.slopes has shape (3,), expected (H=4,)"),
         (
@@ -70,7 +70,7 @@ marks_ = torch.zeros(2, 7, dtype=torch.bool)
     ids=lambda value: value if isinstance(value, str) else "",
 )
 @pytest.mark.parametrize("kernel", ["auto", "reference"])
-def test_what_does_not_fit_is_refused_at_the_door(kernel, arguments, message):
+def test_arguments_that_do_not_fit_raise(kernel, arguments, message):
     with pytest.raises(ShapeError) as refusal:
         attend(**{"q": q_, "k": k_, "v": v_, "kernel": kernel} | arguments)
     assert str(refusal.value) == message
@@ -84,18 +84,18 @@ def test_what_does_not_fit_is_refused_at_the_door(kernel, arguments, message):
     ],
     ids=["alibi", "relative"],
 )
-def test_a_bias_offset_for_another_batch_is_refused_at_the_door(bias):
+def test_a_bias_offset_for_another_batch_raises(bias):
     with pytest.raises(ShapeError, match=r"offset has shape \(3,\), expected a number or \(2,\)"):
         attend(q_, k_, v_, bias=bias)
 
 
 @pytest.mark.parametrize("kind", [Packed, Global])
-def test_a_label_mask_refuses_queries_before_the_first_key(kind):
+def test_a_label_mask_raises_for_queries_before_the_first_key(kind):
     with pytest.raises(ShapeError, match=r"position -1"):
         attend(q_, k_, v_, mask=kind(marks_, offset=-1))
 
 
-def test_global_marks_that_are_not_boolean_are_refused_at_the_door():
+def test_global_marks_that_are_not_boolean_raise():
     with pytest.raises(ShapeError, match="Global"):
         attend(q_, k_, v_, mask=Global(marks_.long()))
 
@@ -107,13 +107,13 @@ def test_global_marks_that_are_not_boolean_are_refused_at_the_door():
         ({"bias": torch.zeros(3, 3)}, "bias is a Tensor, expected a headway Bias"),
     ],
 )
-def test_a_bare_tensor_for_a_mask_or_bias_is_refused_by_name(settings, message):
+def test_a_plain_tensor_for_a_mask_or_bias_raises(settings, message):
     q = torch.zeros(1, 2, 3, 4)
     with pytest.raises(ShapeError, match=message):
         attend(q, q, q, **settings)
     with pytest.raises(ShapeError, match="expected floating point"):
         attend(q.long(), q.long(), q.long())
-    with pytest.raises(ShapeError, match="cannot be joined with a Tensor"):
+    with pytest.raises(ShapeError, match="cannot be combined with a Tensor"):
         _ = Causal() & torch.ones(3, 3)
 
 
@@ -124,7 +124,7 @@ def test_global_tokens_by_their_places():
             Global.of([[0], [place]], 4)
 
 
-def test_a_window_below_zero_and_marks_outside_the_text_are_refused():
+def test_a_negative_window_and_marks_of_another_length_raise():
     q = torch.randn(1, 2, 9, 16)
     with pytest.raises(ShapeError, match=r"left and right must be >= 0"):
         Window(-1)

@@ -1,4 +1,4 @@
-"""The Triton kernels, in Triton's interpreter, give what `tiled` gives. On a GPU test_cuda.py has them compiled."""
+"""The Triton kernels agree with `flash_torch` in Triton's interpreter; test_cuda.py runs them compiled on a GPU."""
 
 import math
 from collections.abc import Callable
@@ -27,20 +27,18 @@ from headway.ops import (
     attend,
     attention_weights,
 )
-from headway.ops.kernels import flash_torch as tiled
-from headway.ops.kernels import reference
-from headway.ops.kernels import triton_flash as flash
-from headway.ops.kernels.base import Call
-from headway.ops.kernels.triton_flash import launch as flash_launch
-from headway.ops.kernels.triton_flash.tuning import TINY, Tile
-from headway.ops.mask_structure import one_way
-from headway.ops.stripes import Stripe, stripe
+from headway.ops.kernels import flash_torch, reference, triton_flash
+from headway.ops.kernels.base import AttentionInputs
+from headway.ops.kernels.triton_flash import launch
+from headway.ops.kernels.triton_flash.tuning import INTERPRETER_TILES, TileConfig
+from headway.ops.mask_structure import BandMask, as_band, global_keys_only
 from tests.ops.cases import marks
 
 pytest.importorskip("triton")
 with pytest.MonkeyPatch.context() as patch:  # tests/conftest.py imported Triton the same way
     patch.setenv("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
-    flash_launch.kernels()
+    launch.kernels()
+pytestmark = pytest.mark.triton_interpreter
 interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU the kernels are compiled")
 
 CLOSE = 1e-5  # float32
@@ -73,22 +71,22 @@ def outcome(one: Call32, run, tensors: list[Tensor], probes: list[Tensor]) -> li
     bias = one.bias
     if isinstance(bias, Alibi):
         bias = Alibi(bias.slopes.to(q.dtype), bias.offset)
-    call = Call(q, k, v, one.mask, bias, one.width**-0.5 if one.scale is None else one.scale)
+    call = AttentionInputs(q, k, v, one.mask, bias, one.width**-0.5 if one.scale is None else one.scale)
     out, lse = run(call)
     alive = lse.masked_fill(lse.isinf(), 0.0)
     ((out * probes[0]).sum() + (alive * probes[1]).sum()).backward()
     return [out.detach(), alive.detach(), *(x.grad for x in (q, k, v))]
 
 
-def by_flash(call: Call) -> tuple[Tensor, Tensor]:
-    assert flash.refuses(call) is None
-    band = stripe(call.mask)
-    assert isinstance(band, Stripe)
-    return flash.attend_with_lse(call, band)
+def by_flash(call: AttentionInputs) -> tuple[Tensor, Tensor]:
+    assert triton_flash.unsupported_reason(call) is None
+    band = as_band(call.mask)
+    assert isinstance(band, BandMask)
+    return triton_flash.attend_with_lse(call, band)
 
 
-def by_tiles(call: Call) -> tuple[Tensor, Tensor]:
-    return tiled.attend_with_lse(call, tiled.Tile(16, 16))
+def by_tiles(call: AttentionInputs) -> tuple[Tensor, Tensor]:
+    return flash_torch.attend_with_lse(call, flash_torch.TileSize(16, 16))
 
 
 def agree(one: Call32, unit: float = 1.0) -> None:
@@ -108,7 +106,7 @@ CASES = {
     "full": Call32(),
     "causal": Call32(Causal(), queries=35, groups=2),
     "causal, later, rows of two": Call32(Causal(offset=16), rows=2),
-    "causal, before the keys: rows that look nowhere": Call32(Causal(offset=-5), keys=19),
+    "causal, before the keys: fully masked rows": Call32(Causal(offset=-5), keys=19),
     "window": Call32(Window(5), queries=50, keys=50),
     "window of one tile's width": Call32(Window(16), queries=50, keys=50),
     "window of nothing but itself": Call32(Window(0), queries=19, keys=19),
@@ -133,17 +131,17 @@ CASES = {
 
 @interpreted
 @pytest.mark.parametrize("name", CASES)
-def test_flash_is_tiled(name):
+def test_triton_flash_is_flash_torch(name):
     agree(CASES[name])
 
 
 @interpreted
-@pytest.mark.parametrize("of_queries", [16, 32])
-@pytest.mark.parametrize("of_keys", [16, 64])
+@pytest.mark.parametrize("dq", [16, 32])
+@pytest.mark.parametrize("dk_dv", [16, 64])
 @pytest.mark.parametrize("name", ["causal, alibi", "causal window, alibi, later", "lengths, one of them nothing"])
-def test_the_kernels_backwards_may_have_tiles_of_different_sizes(monkeypatch, name, of_queries, of_keys):
-    chosen = TINY._replace(of_keys=Tile(of_keys, 16, 4, 1), of_queries=Tile(of_queries, 16, 4, 1))
-    monkeypatch.setattr(flash_launch, "tiles", lambda q, v, *, tight: chosen)
+def test_the_kernels_backwards_may_have_tiles_of_different_sizes(monkeypatch, name, dq, dk_dv):
+    chosen = INTERPRETER_TILES._replace(dk_dv=TileConfig(dk_dv, 16, 4, 1), dq=TileConfig(dq, 16, 4, 1))
+    monkeypatch.setattr(launch, "select_tiles", lambda q, v, *, small: chosen)
     agree(CASES[name])
 
 
@@ -189,13 +187,13 @@ def test_torch_compile_takes_it_as_it_is():
 def deltas(mask: Mask | None, *, dlse: bool, layout: Callable[[Tensor], Tensor]) -> list[Tensor]:
     """What dQ's kernel leaves for the others, and what it should: heads share keys, widths are no powers of two."""
     q, k, v, grad = (torch.randn(2, heads, 19, width) for heads, width in ((4, 5), (2, 5), (2, 20), (4, 20)))
-    band = stripe(mask)
-    assert isinstance(band, Stripe)
-    rest = flash_launch.Band(None, band.lengths, None, None, None, band.low, band.high, 0, 0.5, 0.0)
-    out, lse = flash_launch.flash(q, k, v, *rest)
+    band = as_band(mask)
+    assert isinstance(band, BandMask)
+    rest = launch.FlashArguments(None, band.lengths, None, None, None, band.low, band.high, 0, 0.5, 0.0)
+    out, lse = launch.flash(q, k, v, *rest)
     grad_lse = torch.randn(4, 19, 2).permute(2, 0, 1) if dlse else None
-    four = [flash_launch.aligned(x) for x in (q, k, v, grad)]
-    _, lines = flash_launch.of_queries(TINY, rest, layout(out), lse, grad_lse, *four)
+    four = [launch.aligned(x) for x in (q, k, v, grad)]
+    _, lines = launch.launch_dq(INTERPRETER_TILES, rest, layout(out), lse, grad_lse, *four)
     delta = (out * grad).sum(-1) - (0 if grad_lse is None else grad_lse)
     seen = lse.masked_fill(lse.isinf(), torch.inf) / math.log(2)  # nothing seen: every power is 0
     return [lines, torch.stack([F.pad(seen, (0, 13), value=torch.inf), F.pad(delta, (0, 13))])]
@@ -222,7 +220,7 @@ def test_the_output_may_come_back_in_another_layout(layout):
 
 
 def survivors(heads: int, queries: int, keys: int, seed: int, chance: float) -> Tensor:
-    """(1, H, T, S): the weights that `triton_flash.tiles.kept` keeps, told again in 64-bit numbers."""
+    """(1, H, T, S): the weights that `triton_flash.common.keep_mask` keeps, computed in 64-bit integers."""
 
     def mixed(x: Tensor) -> Tensor:
         for _ in range(2):
@@ -272,7 +270,9 @@ LONG = {
     "the first token": (Window(4) | Global(marks(2, 37, (0, 0), (1, 0)))) & Lengths(torch.tensor([37, 20])),
     "some, unevenly": Window(3) | Global(marks(2, 37, (0, 5), (0, 30), (1, 36))),
     "none": Window(3) | Global(marks(2, 37)),
-    "seen, not seeing": one_way((Window(3) | Global(marks(2, 37, (0, 5), (1, 36)))) & Lengths(torch.tensor([37, 30]))),
+    "seen, not seeing": global_keys_only(
+        (Window(3) | Global(marks(2, 37, (0, 5), (1, 36)))) & Lengths(torch.tensor([37, 30]))
+    ),
     "looking back": (Window(6, 0) | Global(marks(2, 37, (0, 0)))) & Lengths(torch.tensor([30, 0])),
 }
 
@@ -300,12 +300,12 @@ def test_global_tokens_join_the_band(name, bias):
 
 @interpreted
 def test_what_is_read_of_the_queries_fills_whole_tiles_of_the_keys_seen_from_everywhere(monkeypatch):
-    add_picked, pitches = flash_launch.add_picked, []
-    monkeypatch.setattr(flash_launch, "_picked_tile", lambda q: Tile(64, 1024, 4, 2))  # the largest, as on a GPU
+    add, pitches = launch.add_global_key_gradients, []
+    monkeypatch.setattr(launch, "_global_keys_tile", lambda q: TileConfig(64, 1024, 4, 2))  # the largest, as on a GPU
     monkeypatch.setattr(
-        flash_launch,
-        "add_picked",
-        lambda dk, dv, band, lines, *four: pitches.append(lines.shape[-1]) or add_picked(dk, dv, band, lines, *four),
+        launch,
+        "add_global_key_gradients",
+        lambda dk, dv, args, stats, *four: pitches.append(stats.shape[-1]) or add(dk, dv, args, stats, *four),
     )
     agree_with_globals(LONG["some, unevenly"])
     assert pitches == [64]  # of 37 queries
@@ -315,7 +315,7 @@ def test_global_tokens_that_are_seen_and_do_not_see():
     token = Global(marks(1, 5, (0, 2)))
     mask = (Window(0) | token) & Lengths(torch.tensor([4]))
     assert mask.dense(5, 5)[0, 0, 2].tolist() == [True] * 4 + [False]
-    near = one_way(mask)
+    near = global_keys_only(mask)
     assert near.dense(5, 5)[0, 0].int().tolist() == [
         [1, 0, 1, 0, 0],
         [0, 1, 1, 0, 0],
@@ -323,70 +323,70 @@ def test_global_tokens_that_are_seen_and_do_not_see():
         [0, 0, 1, 1, 0],
         [0, 0, 1, 0, 0],
     ]
-    assert one_way(mask) is near  # what kernels keep with it is kept
-    assert one_way(Window(2) | token).parts[1] is near.parts[0].parts[1]
+    assert global_keys_only(mask) is near  # what kernels keep with it is kept
+    assert global_keys_only(Window(2) | token).parts[1] is near.parts[0].parts[1]
     q, k, v = (torch.randn(2, 2, 37, 4) for _ in range(3))
     mask = LONG["seen, not seeing"]
     want = attend(q, k, v, mask=mask, kernel="reference")
     torch.testing.assert_close(attend(q, k, v, mask=mask, kernel="banded"), want, rtol=CLOSE, atol=CLOSE)
 
 
-# --- what it refuses ---
+# --- unsupported inputs ---
 
-REFUSED = {
-    "dilation": ({"mask": Window(2, dilation=2)}, r"Window has dilation=2, a band has none"),
+UNSUPPORTED = {
+    "dilation": ({"mask": Window(2, dilation=2)}, r"Window has dilation=2, a band must have dilation=1"),
     "dilation a head": ({"mask": Window(2, dilation=(1, 3))}, r"Window has dilation=\(1, 3\)"),
-    "packed": ({"mask": Packed(torch.zeros(1, 9, dtype=torch.long))}, "Packed is no band"),
-    "prefix": ({"mask": Causal() & Prefix(3)}, "Prefix is no band"),
-    "not self": ({"mask": NotSelf()}, "NotSelf is no band"),
-    "table": ({"mask": Table(torch.ones(1, 9, 9, dtype=torch.bool))}, "Table is no band"),
+    "packed": ({"mask": Packed(torch.zeros(1, 9, dtype=torch.long))}, "Packed is not a band"),
+    "prefix": ({"mask": Causal() & Prefix(3)}, "Prefix is not a band"),
+    "not self": ({"mask": NotSelf()}, "NotSelf is not a band"),
+    "table": ({"mask": Table(torch.ones(1, 9, 9, dtype=torch.bool))}, "Table is not a band"),
     "an offset a row": ({"mask": Causal(offset=torch.tensor([1]))}, r"Causal.offset is a tensor"),
-    "or": ({"mask": Window(2) | Causal()}, r"joined by \| are a band only as one Window \| Global"),
+    "or": ({"mask": Window(2) | Causal()}, r"combined by \| are a band only as one Window \| Global"),
     "global and causal": (
         {"mask": (Window(2) | Global(torch.zeros(1, 9, dtype=torch.bool))) & Causal()},
-        "joined with Lengths alone",
+        "combined only with Lengths",
     ),
-    "relative": ({"bias": Relative(torch.zeros(1, 2, 1, 3))}, "flash has no bias but Alibi, got Relative"),
-    "learned slopes": ({"bias": Alibi(SLOPES.clone().requires_grad_())}, r"no gradient for Alibi.slopes"),
-    "alibi a row": ({"bias": Alibi(SLOPES, torch.tensor([1]))}, r"Alibi.offset to be one number"),
-    "scale": ({"scale": -1.0}, r"scale of 0 or more, got -1.0"),
+    "relative": ({"bias": Relative(torch.zeros(1, 2, 1, 3))}, "flash supports no bias except Alibi, got Relative"),
+    "learned slopes": ({"bias": Alibi(SLOPES.clone().requires_grad_())}, r"does not compute gradients of Alibi.slopes"),
+    "alibi a row": ({"bias": Alibi(SLOPES, torch.tensor([1]))}, r"Alibi.offset to be a number"),
+    "scale": ({"scale": -1.0}, r"scale of at least 0, got -1.0"),
 }
 
 
 @interpreted
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_it_has_not_it_refuses_by_name(name):
-    arguments, message = REFUSED[name]
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_unsupported_inputs_raise(name):
+    arguments, message = UNSUPPORTED[name]
     q = torch.randn(1, 2, 9, 16)
-    with pytest.raises(KernelError, match=rf"kernel='flash' cannot do this call: .*{message}"):
+    with pytest.raises(KernelError, match=rf"kernel='flash' does not support these inputs: .*{message}"):
         attend(q, q, q, kernel="flash", **arguments)
 
 
 @interpreted
-def test_wide_heads_and_double_precision_are_refused():
+def test_wide_heads_and_double_precision_raise():
     q = torch.randn(1, 2, 9, 256)
     with pytest.raises(KernelError, match="heads up to 128 wide, q is 256"):
         attend(q, q, q, kernel="flash")
     q = torch.randn(1, 2, 9, 16, dtype=torch.float64)
-    with pytest.raises(KernelError, match="no float64, only bfloat16, float16 and float32"):
+    with pytest.raises(KernelError, match="does not support float64, only bfloat16, float16 and float32"):
         attend(q, q, q, kernel="flash")
 
 
-def test_without_triton_it_says_so(monkeypatch):
+def test_without_triton_it_raises(monkeypatch):
     monkeypatch.setattr("headway._compile._found", lambda package: False)
     q = torch.randn(1, 2, 9, 16)
     with pytest.raises(KernelError, match="Triton is not installed"):
         attend(q, q, q, kernel="flash")
 
 
-def test_on_a_cpu_without_the_interpreter_it_says_so(monkeypatch):
-    monkeypatch.setattr(flash_launch, "interpreted", lambda: False)
+def test_on_a_cpu_without_the_interpreter_it_raises(monkeypatch):
+    monkeypatch.setattr(launch, "interpreted", lambda: False)
     q = torch.randn(1, 2, 9, 16)
     with pytest.raises(KernelError, match=r"needs a CUDA GPU, q is on cpu .*TRITON_INTERPRET=1"):
         attend(q, q, q, kernel="flash")
 
 
-def test_cudnn_refuses_what_it_is_not_made_for():
+def test_cudnn_raises_on_a_cpu():
     q = torch.randn(1, 2, 9, 64, dtype=torch.bfloat16)
     with pytest.raises(KernelError, match="cudnn needs a CUDA GPU"):
         attend(q, q, q, kernel="cudnn")
@@ -394,12 +394,12 @@ def test_cudnn_refuses_what_it_is_not_made_for():
 
 def test_the_reference_agrees_with_both_on_a_plain_call():
     q = torch.randn(1, 2, 20, 16)
-    call = Call(q, q, q, Causal(), None, 0.25)
+    call = AttentionInputs(q, q, q, Causal(), None, 0.25)
     torch.testing.assert_close(by_tiles(call)[0], reference.run(call), rtol=CLOSE, atol=CLOSE)
 
 
 @interpreted
-def test_without_gradients_the_kernel_is_called_past_the_operator():
+def test_without_gradients_the_kernel_is_called_without_the_operator():
     q = torch.randn(2, 2, 40, 16)
     mask = (Window(4) | Global(marks(2, 40, (0, 0), (0, 9), (1, 0)))) & Lengths(torch.tensor([40, 30]))
     with torch.no_grad():
@@ -409,10 +409,10 @@ def test_without_gradients_the_kernel_is_called_past_the_operator():
 
 
 @interpreted
-def test_derivatives_forwards_are_refused_and_not_left_out():
+def test_forward_mode_ad_raises_instead_of_dropping_tangents():
     q = torch.randn(1, 2, 9, 16)
     with torch.autograd.forward_ad.dual_level():
         dual = torch.autograd.forward_ad.make_dual(q, q)
         for kernel in ("flash", "flex"):
-            with pytest.raises(KernelError, match=f"{kernel} has no derivatives forwards"):
+            with pytest.raises(KernelError, match=rf"{kernel} does not support forward-mode AD \(torch.func.jvp\)"):
                 attend(dual, q, q, kernel=kernel)

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from headway import ops
-from headway.ops.kernels import triton_small as short
-from headway.ops.kernels.base import Call
+from headway.ops.kernels import triton_small
+from headway.ops.kernels.base import AttentionInputs
 
 pytest.importorskip("triton")
 cuda = torch.cuda.is_available()
@@ -40,39 +40,40 @@ def check() -> None:
                 torch.testing.assert_close(made, expected, atol=tolerance, rtol=tolerance)
 
 
-def test_it_meets_the_reference_forward_and_backward():
+def test_it_agrees_with_the_reference_forward_and_backward():
     if cuda:
         check()
         return
     # The interpreter is chosen when the kernels are first imported.
-    code = "from tests.ops.test_short import check; check(); print('met')"
+    code = "from tests.ops.kernels.test_triton_small import check; check(); print('met')"
     environment = {**os.environ, "TRITON_INTERPRET": "1"}
     found = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
     assert found.stdout.strip() == "met", found.stderr[-800:]
 
 
-def call(tokens: int = 65, width: int = 16, **changes) -> Call:
+def call(tokens: int = 65, width: int = 16, **changes) -> AttentionInputs:
     x = torch.zeros(1, 2, tokens, width, dtype=torch.bfloat16)
-    return Call(**{"q": x, "k": x, "v": x, "mask": None, "bias": None, "scale": 1.0} | changes)
+    return AttentionInputs(**{"q": x, "k": x, "v": x, "mask": None, "bias": None, "scale": 1.0} | changes)
 
 
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
         ({"tokens": 129}, "2 to 128 tokens"),
-        ({"width": 24}, "heads of 16, 32, 64"),
-        ({"mask": ops.Causal()}, "only mask is NotSelf, not Causal"),
-        ({"mask": ops.NotSelf(offset=3)}, "only mask is NotSelf"),
-        ({"dropout": 0.1}, "neither dropout nor a bias"),
-        ({"k": torch.zeros(1, 1, 65, 16), "v": torch.zeros(1, 1, 65, 16)}, "one shape"),
+        ({"width": 24}, "head widths 16, 32, 64"),
+        ({"mask": ops.Causal()}, "only supported mask is NotSelf() without an offset, got Causal"),
+        ({"mask": ops.NotSelf(offset=3)}, "only supported mask is NotSelf"),
+        ({"q": torch.zeros(1, 2, 65, 16, dtype=torch.float64)}, "does not support float64"),
+        ({"dropout": 0.1}, "dropout, bias and forward-mode AD are not supported"),
+        ({"k": torch.zeros(1, 1, 65, 16), "v": torch.zeros(1, 1, 65, 16)}, "the same shape"),
     ],
 )
-def test_what_it_cannot_do_it_says(monkeypatch, changes, why):
-    monkeypatch.setattr(short, "interpreted", lambda: True)
-    assert short.refuses(call()) is None
-    assert why in short.refuses(call(**changes))
+def test_unsupported_inputs_have_a_reason(monkeypatch, changes, why):
+    monkeypatch.setattr(triton_small, "interpreted", lambda: True)
+    assert triton_small.unsupported_reason(call()) is None
+    assert why in triton_small.unsupported_reason(call(**changes))
 
 
-def test_on_a_cpu_it_is_refused(monkeypatch):
-    monkeypatch.setattr(short, "interpreted", lambda: False)
-    assert short.refuses(call()) == "it is for a GPU"
+def test_on_a_cpu_it_is_unsupported(monkeypatch):
+    monkeypatch.setattr(triton_small, "interpreted", lambda: False)
+    assert triton_small.unsupported_reason(call()) == "short needs a CUDA GPU, q is on cpu"

@@ -10,18 +10,17 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from headway.models import LongformerConfig, build_model
 from headway.nn.longformer_attention import Windows
 from headway.ops import Global, Lengths, Mask, Window
-from headway.ops.kernels import cudnn
-from headway.ops.kernels import triton_flash as flash
-from headway.ops.kernels.base import Call
+from headway.ops.kernels import cudnn, triton_flash
+from headway.ops.kernels.base import AttentionInputs
 from headway.ops.kernels.select import choose
-from headway.ops.kernels.triton_flash import launch as flash_launch
-from headway.ops.mask_structure import one_way
+from headway.ops.kernels.triton_flash import launch
+from headway.ops.mask_structure import global_keys_only
 from tests.ops.cases import marks
 
 pytest.importorskip("triton")
 with pytest.MonkeyPatch.context() as patch:  # tests/conftest.py imported Triton the same way
     patch.setenv("TRITON_INTERPRET", "0" if torch.cuda.is_available() else "1")
-    flash_launch.kernels()
+    launch.kernels()
 interpreted = pytest.mark.skipif(torch.cuda.is_available(), reason="with a GPU the kernels are compiled")
 aten = torch.ops.aten
 
@@ -54,12 +53,12 @@ def longformers_mask(length: int) -> Mask:
 
 
 def test_auto_looks_at_no_value_when_it_chooses(monkeypatch):
-    for module in (cudnn, flash):
+    for module in (cudnn, triton_flash):
         monkeypatch.setattr(module, "capability", lambda: 90)
     q = torch.randn(2, 12, 2048, 64, dtype=torch.bfloat16).as_subclass(OnGpu)
-    mask = one_way(longformers_mask(2048))
+    mask = global_keys_only(longformers_mask(2048))
     chosen = []
-    assert looks(lambda: chosen.append(choose(Call(q, q, q, mask, None, 0.125)))) == 0
+    assert looks(lambda: chosen.append(choose(AttentionInputs(q, q, q, mask, None, 0.125)))) == 0
     assert chosen == ["flash"]
 
 
@@ -77,8 +76,8 @@ class Idle:
 @pytest.fixture
 def idle(monkeypatch) -> Idle:
     kernel = Idle()
-    monkeypatch.setattr(flash_launch.kernels()[0], "forward", kernel)
-    monkeypatch.setattr(flash_launch, "interpreted", lambda: True)
+    monkeypatch.setattr(launch.kernels()[0], "forward", kernel)
+    monkeypatch.setattr(launch, "interpreted", lambda: True)
     return kernel
 
 
