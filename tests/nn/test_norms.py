@@ -1,4 +1,4 @@
-"""What normalising promises, and what it costs (FACTS §3)."""
+"""The invariances of LayerNorm, RMSNorm and BatchNorm, and what their values depend on."""
 
 import math
 
