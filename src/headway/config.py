@@ -15,7 +15,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from headway.errors import ConfigError
 
@@ -71,7 +71,16 @@ class Choice(Mapping[str, type]):
             module, _, wanted = self.homes[name].partition(":")
             found: type = getattr(import_module(module), wanted)
             return found
-        return loaded(self.group, name)
+        return self._plugin(name)
+
+    def _plugin(self, name: str) -> type:
+        """The dataclass that a package registered under this name, which must be the one it is written with."""
+        found: Any = loaded(self.group, name)
+        if not (isinstance(found, type) and dataclasses.is_dataclass(found) and name in names(found)):
+            raise ConfigError(
+                f"plugin {name!r} of group {self.group}: expected a dataclass of that name, got {found!r}"
+            )
+        return cast(type, found)
 
     def __iter__(self) -> Iterator[str]:
         yield from self.homes

@@ -20,7 +20,7 @@ from headway.bench import (
     vit_cpu,
     vit_gpu,
 )
-from headway.bench.result import Report, Result
+from headway.bench.result import BenchReport, Result
 from headway.cli import main
 from headway.config import override
 from headway.errors import ConfigError
@@ -108,13 +108,13 @@ def test_flash_beside_its_peers_and_auto_beside_the_best(monkeypatch):
 
 
 def test_the_command_prints_a_report(monkeypatch, capsys):
-    monkeypatch.setattr("headway.bench.imagine.run", lambda options: Report([Result("a", 2.0, 3.0)], {"b": 0.5}))
+    monkeypatch.setattr("headway.bench.imagine.run", lambda options: BenchReport([Result("a", 2.0, 3.0)], {"b": 0.5}))
     assert main(["bench", "imagine", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"a": 1.5, "b": 0.5}
 
 
 def test_a_report_is_flat():
-    report = Report([Result("a", 2.0, 3.0)], {"b": 0.5})
+    report = BenchReport([Result("a", 2.0, 3.0)], {"b": 0.5})
     assert report.to_json() == {"a": 1.5, "b": 0.5}
 
 

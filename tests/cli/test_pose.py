@@ -91,7 +91,7 @@ def test_a_pose_has_a_page(run, tmp_path, capsys):
     maps = found.pipeline.heat_maps(figure.pixels)[0].flatten(1)
     assert [row[0] for row in output["ids"]] == maps.argmax(1).tolist()
     cell = output["ids"][0][0]
-    assert output["words"][str(cell)] == f"x {2 * (cell % 16) + 1} y {2 * (cell // 16) + 1}"
+    assert output["words"][str(cell)] == f"({2 * (cell % 16) + 1},{2 * (cell // 16) + 1})"
 
 
 @pytest.mark.parametrize(

@@ -63,5 +63,6 @@ def test_every_config_goes_by_the_name_of_its_class():
     assert models.ModelConfig is models.MODELS
     for choice in (models.MODELS, TaskConfig):
         for name, home in choice.homes.items():
-            found = choice[name]
-            assert (kind(found), f"{found.__module__}:{found.__name__}") == (name, home)
+            module, _, wanted = home.partition(":")
+            assert (kind(choice[name]), choice[name].__name__) == (name, wanted)
+            assert choice[name].__module__.startswith(module)

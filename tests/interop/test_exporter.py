@@ -40,6 +40,7 @@ from headway.tasks.export_request import ExportRequest, ImageScaling
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
 from headway.tasks.translation.training import Translation
+from tests.pipelines import pipeline_of
 
 hf = pytest.importorskip("transformers")
 

@@ -30,7 +30,7 @@ def run(tmp_path_factory):
 
 
 def test_precisions_differ_little(run):
-    prompt = load(run).prompt("the cat")
+    prompt = load(run).pipeline.prompt("the cat")
     exact = load(run).model(prompt)
     assert torch.equal(exact, load(run, precision="fp32").model(prompt))
     half = load(run, precision="bf16").model(prompt)
@@ -49,7 +49,7 @@ def test_the_copy_is_kept_and_used(run, monkeypatch):
     second = load(run, precision="int8")
     assert (kept / "model.safetensors").stat().st_mtime_ns == stamp
     assert first.steps == second.steps
-    prompt = first.prompt("the dog")
+    prompt = first.pipeline.prompt("the dog")
     assert torch.equal(first.model(prompt), second.model(prompt))
     assert any(isinstance(part, Int8Linear) for part in second.model.modules())
 
@@ -65,7 +65,7 @@ def test_a_copy_that_is_damaged_or_of_other_checkpoints_is_made_again(run, harm)
         (kept / "facts.json").write_text(json.dumps({"checkpoints": "0" * 64}))
     else:
         (kept / "facts.json").unlink()
-    prompt = load(run).prompt("the log")
+    prompt = load(run).pipeline.prompt("the log")
     logits = load(run, precision="int8").model(prompt)
     assert (logits - load(run).model(prompt)).norm() < 0.1 * logits.norm()
     assert (kept / "model.safetensors").stat().st_mtime_ns >= time_before - 10**9
@@ -74,7 +74,7 @@ def test_a_copy_that_is_damaged_or_of_other_checkpoints_is_made_again(run, harm)
 
 def test_a_processor_that_cannot_pack_uses_the_copy_as_well(run, monkeypatch):
     packed = load(run, precision="int8")
-    prompt = packed.prompt("the mat")
+    prompt = packed.pipeline.prompt("the mat")
     expected = packed.model(prompt)
     for module in ("headway.nn.int8.layers", "headway.runs.int8_copy"):
         monkeypatch.setattr(f"{module}.supported", lambda: False)
@@ -111,9 +111,9 @@ def test_evaluating_in_eight_bits(run, capsys):
 
 def test_a_copy_is_judged_as_it_is_when_it_is_loaded(run, monkeypatch):
     """A check begun for a command that never came to it is not kept for the next one."""
-    prompt = load(run, precision="int8").prompt("the log")
+    prompt = load(run, precision="int8").pipeline.prompt("the log")
     sound = load(run, precision="int8").model(prompt)
-    monkeypatch.setattr("headway.cli._command", lambda name: pytest.fail("stopped before the run is read"))
+    monkeypatch.setattr("headway.cli._import_torch", lambda: pytest.fail("stopped before the run is read"))
     with pytest.raises(pytest.fail.Exception):
         main(["evaluate", str(run), "--precision", "int8"])
     path = run / "int8" / "model.safetensors"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 
-from headway.bench.result import Options, Report, Result
+from headway.bench.result import BenchReport, Options, Result
 
 # Module of each benchmark, imported on use: the other libraries are large and optional.
 BENCHES = {
@@ -24,10 +24,10 @@ BENCHES = {
 }
 
 
-def bench(name: str) -> Callable[[Options], Report]:
+def bench(name: str) -> Callable[[Options], BenchReport]:
     """The benchmark of this name."""
-    found: Callable[[Options], Report] = import_module(BENCHES[name]).run
+    found: Callable[[Options], BenchReport] = import_module(BENCHES[name]).run
     return found
 
 
-__all__ = ["BENCHES", "Options", "Report", "Result", "bench"]
+__all__ = ["BENCHES", "BenchReport", "Options", "Result", "bench"]

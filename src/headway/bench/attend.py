@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway import ops
-from headway.bench.result import Options, Report, compare
+from headway.bench.result import BenchReport, Options, compare
 
 
 def _forward_backward(attention: Callable[..., Tensor], q: Tensor, k: Tensor, v: Tensor) -> None:
     attention(q, k, v).sum().backward()
 
 
-def run(options: Options) -> Report:
+def run(options: Options) -> BenchReport:
     """`attend` against plain scaled_dot_product_attention, forward and backward, on the CPU."""
     torch.manual_seed(0)
     window = ops.Window(128, 0)
@@ -33,4 +33,4 @@ def run(options: Options) -> Report:
             ours = partial(_forward_backward, partial(ops.attend, mask=mask), *qkv)
             peer = partial(_forward_backward, partial(F.scaled_dot_product_attention, **settings), *qkv)
             results.append(compare(name.format(length), ours, peer))
-    return Report(results)
+    return BenchReport(results)

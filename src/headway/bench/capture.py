@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from headway.bench.longformer import slope
 from headway.bench.memory import LiveBytes
-from headway.bench.result import Options, Report, Result, compare
+from headway.bench.result import BenchReport, Options, Result, compare
 from headway.inspection import capture
 from headway.models import GptConfig, build_model
 
@@ -41,7 +41,7 @@ SIZES = CaptureSizes()
 
 
 @torch.no_grad()
-def run(options: Options, sizes: CaptureSizes = SIZES) -> Report:
+def run(options: Options, sizes: CaptureSizes = SIZES) -> BenchReport:
     """Forward passes at the size of GPT-2; the peer is the same model, with the same weights, without a capture."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     plain = build_model(sizes.timed, device=device).eval()
@@ -53,7 +53,7 @@ def run(options: Options, sizes: CaptureSizes = SIZES) -> Report:
         for what in ("weights", "residual")
     ]
     figures = {f"slower_{result.name}": round(result.ours / result.peer - 1, 4) for result in results}
-    return Report(results, figures | _slopes(sizes))
+    return BenchReport(results, figures | _slopes(sizes))
 
 
 def _compared(

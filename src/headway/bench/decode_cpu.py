@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from headway.bench.peers import peer
 from headway.bench.processes import Calls, Contender, time_in_turns
-from headway.bench.result import Options, Report, Result
+from headway.bench.result import BenchReport, Options, Result
 from headway.decoding.beam import BeamSettings, beam_search
 from headway.decoding.limits import SequenceLimits
 from headway.interop.families import FAMILIES
@@ -29,7 +29,7 @@ VOCAB = 8001  # Marian's last token is padding, which CTranslate2 omits
 PROMPT, NEW_TOKENS = 16, 48  # of a generated text
 
 
-def run(options: Options) -> Report:
+def run(options: Options) -> BenchReport:
     """Transformer-base, 32 sentences, greedy and beam 4; GPT-2 124M, batch 1 and 8; int8 against int8."""
     peer("transformers"), peer("ctranslate2")
     threads = torch.get_num_threads()
@@ -50,7 +50,7 @@ def run(options: Options) -> Report:
             results.append(Result(f"{name}_ctranslate2", times[0], times[1]))
             figures[f"{name}_share_of_linears"] = round(times[2] / times[0], 3)
             figures[f"{name}_tokens_per_second"] = round(batch * NEW_TOKENS / times[0], 1)
-    return Report(results, figures)
+    return BenchReport(results, figures)
 
 
 def _headway(threads: int) -> Calls:

@@ -7,12 +7,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 from statistics import median
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from headway.bench.peers import peer
-from headway.bench.result import Options, Report, Result
+from headway.bench.result import BenchReport, Options, Result
 from headway.decoding.cuda_graph import GraphDecoder
 from headway.errors import ConfigError
 from headway.interop.families import FAMILIES
@@ -23,7 +24,7 @@ from headway.storage.tensors import set_weights
 PROMPT, NEW_TOKENS, ROUNDS = 16, 240, 5
 
 
-def run(options: Options) -> Report:
+def run(options: Options) -> BenchReport:
     """Batch 1 against the peer; batch 32 and 256 as tokens per second, share of the bandwidth limit, peak memory."""
     if not torch.cuda.is_available():
         raise ConfigError("decode-gpu needs a GPU, torch sees none")
@@ -33,7 +34,7 @@ def run(options: Options) -> Report:
     model, weights = build_model(config).eval(), {name: value.detach() for name, value in theirs.named_parameters()}
     set_weights(model, import_weights(FAMILIES["gpt2"], config, weights), "the peer")
     theirs, model = theirs.to("cuda", torch.bfloat16), model.to("cuda", torch.bfloat16)
-    assert isinstance(model, Gpt)
+    model = cast(Gpt, model)
     bandwidth = _bandwidth()
     figures: dict[str, float] = {"read_bandwidth_tb_per_second": round(bandwidth / 1e12, 2)}
 
@@ -56,7 +57,7 @@ def run(options: Options) -> Report:
     print(f"transformers, batch 1: {NEW_TOKENS / other:,.0f} tokens/s", file=sys.stderr)
     for batch in (32, 256):
         measured(batch)
-    return Report([Result("batch1_transformers", ours, other)], figures)
+    return BenchReport([Result("batch1_transformers", ours, other)], figures)
 
 
 def _prompt(batch: int) -> Tensor:

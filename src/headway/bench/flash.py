@@ -16,7 +16,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.attention.flex_attention import flex_attention
 
 from headway import ops
-from headway.bench.result import Options, Report, Result
+from headway.bench.result import BenchReport, Options, Result
 from headway.errors import ConfigError
 from headway.ops.kernels import flex
 from headway.ops.kernels.base import AttentionInputs
@@ -49,7 +49,7 @@ class FlashCase:
         return {"mask": mask, "bias": ops.Alibi(slopes) if self.kind == "alibi" else None}
 
 
-def run(options: Options) -> Report:
+def run(options: Options) -> BenchReport:
     """Causal, window and ALiBi, forward and with the backward pass, in bf16; all candidates alternately."""
     if not torch.cuda.is_available():
         raise ConfigError("flash needs a GPU, torch sees none")
@@ -65,7 +65,7 @@ def run(options: Options) -> Report:
             best = min(took for who, took in seconds.items() if who != "auto")
             figures[f"{name}_auto_over_best"] = round(seconds["auto"] / best, 3)
     figures["auto_over_best_worst"] = max(figures.values())
-    return Report(results, figures)
+    return BenchReport(results, figures)
 
 
 def candidates(row: FlashCase) -> dict[str, Attention]:

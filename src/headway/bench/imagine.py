@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 
-from headway.bench.result import Options, Report, compare
+from headway.bench.result import BenchReport, Options, compare
 from headway.models.world import World
 from headway.presets import build
 from headway.tasks.world_model.imagination import Start, acting, drawn, dream
@@ -24,10 +25,9 @@ class ImagineSizes:
 SIZES = ImagineSizes()
 
 
-def run(options: Options, sizes: ImagineSizes = SIZES) -> Report:
+def run(options: Options, sizes: ImagineSizes = SIZES) -> BenchReport:
     """A batch of imagined rollouts on the CPU."""
-    model = build("world-cartpole")
-    assert isinstance(model, World)
+    model = cast(World, build("world-cartpole"))
     nothing = torch.zeros(sizes.rollouts, 0, dtype=torch.long)
     start = Start(0.05 * torch.randn(sizes.rollouts, 1, 4), nothing, nothing.new_zeros(sizes.rollouts, 1))
     act = acting(model, drawn)
@@ -37,7 +37,7 @@ def run(options: Options, sizes: ImagineSizes = SIZES) -> Report:
         lambda: _without_cache(model, start, sizes.horizon),
         rounds=sizes.rounds,
     )
-    return Report([result], {"model_steps_per_second": round(sizes.rollouts * sizes.horizon / result.ours)})
+    return BenchReport([result], {"model_steps_per_second": round(sizes.rollouts * sizes.horizon / result.ours)})
 
 
 @torch.inference_mode()

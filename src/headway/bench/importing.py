@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from tokenizers import Tokenizer, models
 
-from headway.bench.result import Options, Report, compare
+from headway.bench.result import BenchReport, Options, compare
 from headway.interop.families import FAMILIES
 from headway.interop.family import GenerationTokens, hf_shapes
 from headway.interop.model_folder import CONFIG, WEIGHTS
@@ -25,7 +25,7 @@ MODEL = GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12)
 ROUNDS = 5
 
 
-def run(options: Options) -> Report:
+def run(options: Options) -> BenchReport:
     """The whole import (header, tokenizer, weights, manifest, self-check) against a copy of the weights alone."""
     with tempfile.TemporaryDirectory() as place:
         folder, numbers = Path(place) / "gpt2", count()
@@ -39,7 +39,7 @@ def run(options: Options) -> Report:
         result = compare("import_copy", ours, lambda: _copied(folder / WEIGHTS, Path(place) / "copy"), rounds=ROUNDS)
         size = (folder / WEIGHTS).stat().st_size
     figures = {"megabytes": round(size / 1e6, 1), "megabytes_per_second": round(size / 1e6 / result.ours)}
-    return Report([result], figures)
+    return BenchReport([result], figures)
 
 
 def _copied(source: Path, copy: Path) -> None:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from headway import ops
 from headway.bench.peers import peer
-from headway.bench.result import Options, Report, Result, compare
+from headway.bench.result import BenchReport, Options, Result, compare
 from headway.interop.families.longformer import LONGFORMER, UNUSED
 from headway.interop.family import import_weights
 from headway.models import LongformerConfig, LongformerMasked, LongformerMaskedConfig, build_model
@@ -43,13 +43,13 @@ class LongformerSizes:
 SIZES = LongformerSizes()
 
 
-def run(options: Options, sizes: LongformerSizes = SIZES) -> Report:
+def run(options: Options, sizes: LongformerSizes = SIZES) -> BenchReport:
     """Slopes of forward and backward with a global token; two layers of base size; a long training step."""
     transformers = peer("transformers")
     figures = slopes("cpu", "banded", sizes)
     if not torch.cuda.is_available():
         results = [_compared(transformers, "cpu", torch.float32, *size, sizes) for size in sizes.on_cpu]
-        return Report(results, figures)
+        return BenchReport(results, figures)
     for kernel in ("banded", "flash"):
         figures |= {f"cuda_{kernel}_{name}": value for name, value in slopes("cuda", kernel, sizes).items()}
     results = [
@@ -57,7 +57,7 @@ def run(options: Options, sizes: LongformerSizes = SIZES) -> Report:
         for dtype in (torch.bfloat16, torch.float32)
         for size in sizes.on_gpu
     ]
-    return Report(results, figures | training_step(sizes.rounds))
+    return BenchReport(results, figures | training_step(sizes.rounds))
 
 
 def slopes(device: str, kernel: str, sizes: LongformerSizes) -> dict[str, float]:

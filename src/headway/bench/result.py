@@ -23,7 +23,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class BenchReport:
     """The results of a benchmark, and values without a peer."""
 
     results: list[Result]

@@ -20,7 +20,7 @@ import yaml
 
 from headway.bench.decode_cpu import VOCAB, converted, marian
 from headway.bench.peers import peer
-from headway.bench.result import Options, Report, Result
+from headway.bench.result import BenchReport, Options, Result
 from headway.config import plain
 from headway.data.config import DataConfig
 from headway.data.tokenizers import SPECIALS, Tokenizer, Word
@@ -30,7 +30,7 @@ from headway.runs.config import RunConfig
 from headway.runs.folder import CONFIG
 from headway.storage.commit import commit_file
 from headway.tasks.base import ONE_TOKENIZER
-from headway.tasks.translation.training import Translation
+from headway.tasks.translation.config import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 
@@ -65,7 +65,7 @@ class Started(NamedTuple):
 SIZES = StartUpSizes()
 
 
-def run(options: Options, sizes: StartUpSizes = SIZES) -> Report:
+def run(options: Options, sizes: StartUpSizes = SIZES) -> BenchReport:
     """Transformer-base, one short line, greedy, as many tokens for each contender."""
     peer("transformers"), peer("ctranslate2")
     with tempfile.TemporaryDirectory() as place:
@@ -94,7 +94,7 @@ def run(options: Options, sizes: StartUpSizes = SIZES) -> Report:
     for what, seconds in (("first_line", first), ("whole", whole)):
         results.append(Result(what, seconds["ours"], seconds["torch"] + seconds["ctranslate2"]))
         figures |= {f"{what}_{name}_seconds": round(value, 3) for name, value in seconds.items()}
-    return Report(results, figures)
+    return BenchReport(results, figures)
 
 
 def _started(arguments: list[str]) -> Started:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.bench.peers import peer
-from headway.bench.result import Options, Report, Result, compare
+from headway.bench.result import BenchReport, Options, Result, compare
 from headway.interop.families import FAMILIES
 from headway.interop.family import import_weights
 from headway.models import Vit, VitConfig
@@ -36,7 +36,7 @@ class VitCpuSizes:
 SIZES = VitCpuSizes()
 
 
-def run(options: Options, sizes: VitCpuSizes = SIZES) -> Report:
+def run(options: Options, sizes: VitCpuSizes = SIZES) -> BenchReport:
     """Forward passes, alternately, with the same weights and threads; and the error of the int8 logits."""
     model = sizes.model
     theirs = _transformers(model)
@@ -51,7 +51,7 @@ def run(options: Options, sizes: VitCpuSizes = SIZES) -> Report:
         for precision, each in precisions.items()
         for name, other in peers.items()
     ]
-    return Report(results, _agreement(precisions["fp32"], precisions["auto"], _images(model, 4)))
+    return BenchReport(results, _agreement(precisions["fp32"], precisions["auto"], _images(model, 4)))
 
 
 def _auto(model: Vit) -> Vit:

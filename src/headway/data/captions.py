@@ -37,7 +37,7 @@ class CaptionedImages:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Captions:
+class CaptionDataset:
     """Images with captions by split; `contents` has a digest of each split."""
 
     name: str
@@ -46,7 +46,7 @@ class Captions:
     left_out: int = 0  # missing or bad images
 
 
-def load_shape_captions(size: int, cache: Path, progress: Progress) -> Captions:
+def load_shape_captions(size: int, cache: Path, progress: Progress) -> CaptionDataset:
     """The built-in scenes of two shapes, generated once and cached. Raises DataError for a size below 16."""
     if size < 16:
         raise DataError(f"shapes at {size} pixels, allowed: 16 and above")
@@ -61,7 +61,7 @@ def load_shape_captions(size: int, cache: Path, progress: Progress) -> Captions:
         texts = json.loads((folder / TEXTS).read_text())
         splits[name] = CaptionedImages(open_store(folder, size).pixels, tuple((text,) for text in texts))
         contents[name] = _digest((pixels.tobytes() for pixels in splits[name].pixels), splits[name].captions)
-    return Captions(name="shapes", splits=splits, contents=contents)
+    return CaptionDataset(name="shapes", splits=splits, contents=contents)
 
 
 def _draw(folder: Path, split: int, count: int, size: int, *, unseen: bool) -> None:
@@ -85,7 +85,7 @@ def _draw(folder: Path, split: int, count: int, size: int, *, unseen: bool) -> N
         draft.json(FACTS, {"bad": []})
 
 
-def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Captions:
+def load_captions(path: Path, reading: ImageReading, progress: Progress) -> CaptionDataset:
     """The images and captions at a path, checked and decoded. Raises DataError naming the first problem."""
     found = find_captions(path)
     total = sum(map(len, found.values()))
@@ -117,7 +117,7 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
     for name, split in splits.items():
         if not len(split):
             raise DataError(f"{path}: no image of split {name} can be read, expected at least 1")
-    return Captions(name=str(path), splits=splits, contents=contents, left_out=len(missing) + len(wrong))
+    return CaptionDataset(name=str(path), splits=splits, contents=contents, left_out=len(missing) + len(wrong))
 
 
 def _bad(first: str, count: int, total: int, what: str) -> DataError:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 from headway.config import loaded, plugins
 from headway.data import captions, images, text_files
 from headway.data.caption_files import find_captions
-from headway.data.captions import Captions, load_shape_captions
+from headway.data.captions import CaptionDataset, load_shape_captions
 from headway.data.coco import load_coco
 from headway.data.files import Errors, read_bytes
 from headway.data.image_decoding import EncodedImage, Pixels, decode_images
@@ -44,7 +44,7 @@ Kind = Literal[
     "parallel text",  # load() -> ParallelText
     "plain text",  # load() -> PlainText
     "images",  # load(ImageReading, Progress) -> Images
-    "images with captions",  # load(ImageReading, Progress) -> Captions
+    "images with captions",  # load(ImageReading, Progress) -> CaptionDataset
     "sounds",  # load(ImageReading, Progress) -> Images, spectrograms as `ImageReading.sound` says
     "people with keypoints",  # load(size, cache, Progress) -> Poses
     "texts with classes",  # load(DataConfig, Tokenizer | None, room) -> LabelledTexts
@@ -93,12 +93,12 @@ def load_images(spec: str | Path, reading: ImageReading, progress: Progress) -> 
     return found
 
 
-def load_captions(spec: str | Path, reading: ImageReading, progress: Progress) -> Captions:
+def load_captions(spec: str | Path, reading: ImageReading, progress: Progress) -> CaptionDataset:
     """Images with captions by name or path. Raises DataError for what is neither, or has no captions."""
     dataset = find_dataset(spec, "images with captions")
     if dataset is None:
         return captions.load_captions(Path(spec).expanduser(), reading, progress)
-    found: Captions = dataset.load(reading, progress)
+    found: CaptionDataset = dataset.load(reading, progress)
     return found
 
 
@@ -230,7 +230,7 @@ def _shapes(reading: ImageReading, progress: Progress) -> Images:
     return shapes.load_shapes(reading.size, reading.cache, progress)
 
 
-def _shape_captions(reading: ImageReading, progress: Progress) -> Captions:
+def _shape_captions(reading: ImageReading, progress: Progress) -> CaptionDataset:
     return load_shape_captions(reading.size, reading.cache, progress)
 
 

@@ -1,4 +1,7 @@
-"""Named configs, each with its source, exact size and ledger of departures."""
+"""Named configs, each with its source, exact size and ledger of departures.
+
+Another package adds a preset as an entry point of the group `headway.presets` (headway.presets.registry).
+"""
 
 from __future__ import annotations
 
@@ -13,12 +16,13 @@ from headway.errors import ConfigError
 from headway.models import build_model
 from headway.presets.audio_and_pose import SENSES
 from headway.presets.preset import Preset
+from headway.presets.registry import Presets
 from headway.presets.text import TEXT
 from headway.presets.universal import UNIVERSAL
 from headway.presets.vision import VISION
 from headway.presets.worlds import WORLDS
 
-PRESETS: dict[str, Preset] = {preset.name: preset for preset in (*TEXT, *UNIVERSAL, *VISION, *SENSES, *WORLDS)}
+PRESETS = Presets((*TEXT, *UNIVERSAL, *VISION, *SENSES, *WORLDS))
 
 
 def preset(name: str) -> Preset:

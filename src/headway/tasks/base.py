@@ -161,20 +161,18 @@ class FinetuneSource:
     weights: Mapping[str, torch.Tensor]
 
 
-class Pipeline(ABC):
+class Pipeline:
     """A finished run at work. What it can do beyond this are capabilities it inherits (headway.tasks.capabilities)."""
 
-    evaluate_options: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # of {"beam", "stride", "lengths", "compare", "out", "plot"}
+    evaluate_options: ClassVar[frozenset[str]] = frozenset()  # beam, stride, lengths, compare, out, plot
 
     def __init__(self, task: Task, parts: RunParts) -> None:
         self.task, self.parts = task, parts
         self.model, self.device, self.folder = parts.model, parts.device, parts.folder
 
-    @abstractmethod
     def evaluate(self, request: EvaluateRequest) -> Report:
         """The metrics of a split. Raises DataError for data or a split that is not there."""
+        self.unsupported("evaluate")
 
     def explain(self, given: str) -> Explanation:
         """One forward pass on an input, for the page of `headway look`."""
@@ -223,9 +221,9 @@ def supported(pipeline: type[Pipeline]) -> tuple[str, ...]:
     from headway.tasks.capabilities import CAPABILITIES
 
     verbs = [each.verb for each in CAPABILITIES if issubclass(pipeline, each)]
-    methods = {"look": "explain", "verify": "verification", "export": "export_request"}
+    methods = {"evaluate": "evaluate", "look": "explain", "verify": "verification", "export": "export_request"}
     own = [verb for verb, name in methods.items() if getattr(pipeline, name) is not getattr(Pipeline, name)]
-    return (*verbs, "evaluate", *own)
+    return (*verbs, *own)
 
 
 def split_of(splits: Mapping[str, Any], wanted: str | None) -> str:

@@ -11,7 +11,7 @@ from headway.cli import options
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:
-    from headway.bench.result import Report
+    from headway.bench.result import BenchReport
 
 HELP = "headway beside its peers, in one run"
 EXAMPLES = ("headway bench attend",)
@@ -45,7 +45,7 @@ def execute(arguments: Namespace) -> None:
         _show(report)
 
 
-def _show(report: Report) -> None:
+def _show(report: BenchReport) -> None:
     import torch
     from rich.console import Console
     from rich.table import Table

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headway.cli import options
+from headway.errors import ConfigError
 
 if TYPE_CHECKING:
     from headway.presets import Preset
@@ -23,15 +26,28 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Print all presets, or one of them in full."""
-    from headway.presets import PRESETS, preset
+    from headway.presets import preset
 
     chosen = None if arguments.name is None else preset(arguments.name)
     if arguments.json:
-        print(json.dumps(_record(chosen) if chosen else [_record(entry) for entry in PRESETS.values()], indent=2))
+        print(json.dumps(_record(chosen) if chosen else [_record(entry) for entry in _presets()], indent=2))
     elif chosen:
         _show(chosen)
     else:
         _list()
+
+
+def _presets() -> Iterator[Preset]:
+    """All presets; a plugin that cannot be loaded is left out, with a note on stderr."""
+    from headway.presets import PRESETS
+
+    for name in PRESETS:
+        try:
+            found = PRESETS[name]
+        except ConfigError as error:
+            print(f"headway: note: {error}", file=sys.stderr)
+        else:
+            yield found
 
 
 def _record(entry: Preset) -> dict[str, object]:
@@ -48,12 +64,10 @@ def _list() -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from headway.presets import PRESETS
-
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("preset", "task", "parameters", "source"):
         table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=heading != "source")
-    for entry in PRESETS.values():
+    for entry in _presets():
         table.add_row(entry.name, entry.task, f"{entry.parameters:,}", entry.source)
     Console().print(table)
 

@@ -27,7 +27,7 @@ HEAD, TORSO, SHOULDERS, HIPS, ARM, LEG = 0.09, 0.28, 0.11, 0.07, 0.16, 0.21
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class StickFigures:
     """Images (N, 3, S, S); keypoints (N, 17, 3) as x, y in pixels and visibility (2, or 0 outside); areas (N,)."""
 
     pixels: Pixels
@@ -35,7 +35,7 @@ class Figures:
     areas: Floats
 
 
-def figures(count: int, *, size: int, seed: int) -> Figures:
+def figures(count: int, *, size: int, seed: int) -> StickFigures:
     """One figure per image, a function of the seed; areas are those of the boxes around the keypoints, in pixels."""
     random = np.random.default_rng([seed, 17])
     height = random.uniform(0.55, 0.9, count)
@@ -46,7 +46,7 @@ def figures(count: int, *, size: int, seed: int) -> Figures:
     seen = ((points >= 0) & (points < 1)).all(2, keepdims=True)
     keypoints = np.concatenate([np.where(seen, points * size, 0), 2.0 * seen], 2).astype(np.float32)
     sides = (points.max(1) - points.min(1)) * size
-    return Figures(finished(random, pictures, 0.08), keypoints, sides.prod(1).astype(np.float32))
+    return StickFigures(finished(random, pictures, 0.08), keypoints, sides.prod(1).astype(np.float32))
 
 
 def _middle(points: Floats) -> Floats:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-from headway.data.captions import Captions
+from headway.data.captions import CaptionDataset
 from headway.data.config import DataConfig
 from headway.data.datasets import load_captions
 from headway.data.digests import check_digests
@@ -44,7 +44,7 @@ def read(config: Captioning, request: DataRequest) -> CaptioningTraining:
     return _training(config, request, request.tokenizers[ONE_TOKENIZER], captions)
 
 
-def _read_captions(config: Captioning, data: DataConfig, progress: Progress, *, to_train: bool) -> Captions:
+def _read_captions(config: Captioning, data: DataConfig, progress: Progress, *, to_train: bool) -> CaptionDataset:
     reading = ImageReading(
         size=config.size,
         val=data.val,
@@ -55,7 +55,9 @@ def _read_captions(config: Captioning, data: DataConfig, progress: Progress, *, 
     return load_captions(data.spec, reading, progress)
 
 
-def _training(config: Captioning, request: DataRequest, tokenizer: Tokenizer, captions: Captions) -> CaptioningTraining:
+def _training(
+    config: Captioning, request: DataRequest, tokenizer: Tokenizer, captions: CaptionDataset
+) -> CaptioningTraining:
     return CaptioningTraining(
         config,
         tokenizer,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headway.tasks.captioning.attention_maps import AttentionMap
     from headway.tasks.captioning.training import CaptioningTraining
     from headway.tasks.explanation import Explanation
-    from headway.tasks.report import Report
+    from headway.tasks.report import Report, Section
     from headway.tasks.verification_inputs import VerificationInputs
 
 WORDS = "words"
@@ -100,7 +100,7 @@ class CaptioningPipeline(Pipeline, Captions):
             lines = [Sample("" if number else "reference", text) for number, text in enumerate(references)]
             blocks.append([*lines, Sample("output", outputs[n])])
         values = {**report.to_json(), "loss": forced.loss, "perplexity": forced.perplexity, "tokens": forced.tokens}
-        sections = [Facts(rows), Samples("samples", blocks)]
+        sections: list[Section] = [Facts(rows), Samples("samples", blocks)]
         return Report(split=split, values=values, sections=sections, outputs=outputs)
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:

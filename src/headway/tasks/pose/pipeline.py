@@ -115,20 +115,22 @@ class PosePipeline(Pipeline, EstimatesPose):
         model, names = self.model, self.keypoint_names
         assert isinstance(model, PatchModel)
         (pixels,) = read_files([given], self.config.size)
+        patches = patch_sequence(model.grid, own=False, label="Patches")
+        patches["start"] = model.grid[0] // 2 * model.grid[1] + model.grid[1] // 2  # the middle, where the person is
         keypoints = {"label": "Keypoints", "tokens": list(names), "start": 0}
-        label = "Where it is: the cells with the largest share of the keypoint's heat map, x and y in pixels"
+        label = "Where the keypoint is: the share of its heat map at each place (x,y) in pixels"
         return Explanation(
             kind="pose",
             given=Path(given).name,
             forward=lambda: self.heat_maps(pixels)[0].clamp(min=TINY).log().flatten(1),
             reads={"encoder": StackDescription(label="Encoder", sequence=PATCHES, positions=model.patch_positions)},
-            sequences={PATCHES: patch_sequence(model.grid, own=False, label="Patches"), KEYPOINT_SEQUENCE: keypoints},
+            sequences={PATCHES: patches, KEYPOINT_SEQUENCE: keypoints},
             output=Output(name=self._cell_name, label=label, sequence=KEYPOINT_SEQUENCE, targets=[None] * len(names)),
             image=ImageView(pixels=pixels, sequence=PATCHES, mean=MEAN, rollout=True),
         )
 
     def _cell_name(self, cell: int) -> str:
-        """The centre of a heat map's cell in pixels: "x 27 y 41"."""
+        """The centre of a heat map's cell in pixels: "(27,41)"."""
         rows, columns = self.model.map  # type: ignore[misc]
         x, y = (cell % columns + 0.5) * self.config.size / columns, (cell // columns + 0.5) * self.config.size / rows
-        return f"x {x:g} y {y:g}"
+        return f"({x:g},{y:g})"

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from headway.errors import ConfigError
-from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task
+from headway.tasks.base import Pipeline, RunParts, Task
 from headway.tasks.capabilities import Embeds
 from headway.tasks.sentence_embedding.config import Embedding
 
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
     from headway.tasks.explanation import Explanation
     from headway.tasks.export_request import ExportRequest
-    from headway.tasks.report import Report
     from headway.tasks.verification_inputs import VerificationInputs
 
 
@@ -36,10 +34,6 @@ class EmbeddingPipeline(Pipeline, Embeds):
 
         encoder = getattr(self.model, "encoder", self.model)  # without pretraining heads
         return embed(encoder, self.tokenizer, self.config, texts, self.device)
-
-    def evaluate(self, request: EvaluateRequest) -> Report:
-        """Raise ConfigError: there is no metric for vectors alone."""
-        raise ConfigError(f"{self.folder} is a sentence encoder: it has no metric here; `headway embed` uses it")
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Texts, of which every token gets a vector: these are compared."""

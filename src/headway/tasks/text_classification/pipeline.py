@@ -52,7 +52,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
         found: list[Prediction] = []
         for first in range(0, len(inputs), ROWS):
             texts = [str(text) for text in inputs[first : first + ROWS]]
-            rows = [np.asarray(self.token_ids(text), np.int64) for text in texts]
+            rows = [np.asarray(self.token_ids(text), np.uint32) for text in texts]
             tokens, lengths = (torch.from_numpy(part).to(self.device) for part in padded(rows, self.tokenizer.pad))
             shares = self.model(tokens, lengths).float().softmax(-1)
             found += [

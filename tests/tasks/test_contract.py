@@ -1,0 +1,410 @@
+"""What every task must do, whichever it is: train, resume, and each command that its pipeline says it can.
+
+A task of headway.tasks.registry that has no row in tests/tasks/tiny_runs.py fails here.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+import headway
+from headway.cli import main
+from headway.errors import ConfigError
+from headway.nn.taps import ObservableAttention
+from headway.presets import PRESETS
+from headway.runs import Run
+from headway.runs.folder import read_config
+from headway.runs.info import run_info
+from headway.tasks.base import DataRequest, Pipeline, Task, article
+from headway.tasks.capabilities import CAPABILITIES
+from headway.tasks.registry import TASKS
+from headway.training.checkpoints import Checkpoints
+from tests.interop.runs import write_run
+from tests.models import tiny as tiny_models
+from tests.pages import payload_of
+from tests.tasks.tiny_runs import TINY, TinyRun, make, make_in_two_sittings
+
+ROOT = Path(__file__).parents[2]
+BUILT_IN = tuple(TASKS.homes)
+IMPORTED = tuple(name for name in BUILT_IN if name in TINY and TINY[name].preset is None)
+TRAINED = tuple(name for name in BUILT_IN if name not in IMPORTED)
+OTHERS = ("evaluate", "look", "verify", "export")  # commands that are methods of a pipeline, not capabilities
+VERBS = (*(each.verb for each in CAPABILITIES), *OTHERS)
+
+LOSS = ("loss", "perplexity", "tokens")
+POSITIONS = ("forced_accuracy", "free_accuracy", "mean_divergence")
+ACCURACY = (
+    "accuracy", "accuracy_low", "accuracy_high", "loss", "classes", "accuracy_by_class", "last_accuracy", "last_step",
+)  # fmt: skip
+HORIZON = tuple(f"{name}_{k}" for name in ("error", "repeat_error") for k in range(1, 11))
+
+# The keys of `evaluate --json` beside `split` and `steps`, in any order.
+KEYS: dict[str, tuple[str, ...]] = {
+    "language": (
+        *LOSS, "bits_per_byte", "sliding_loss", "sliding_perplexity", "sliding_bits_per_byte", "sliding_stride",
+        *POSITIONS,
+    ),
+    "masked": (*LOSS, "next_sentence_accuracy", "unigram_entropy", "samples"),
+    "translation": (
+        *LOSS, "bleu", "bleu_signature", "bleu_low", "bleu_high", "bleu_tokenized_lower", "chrf", "exact_match",
+        "length_ratio", "sentences", *POSITIONS,
+    ),
+    "classification": (*ACCURACY, "images"),
+    "text-classification": (*ACCURACY, "texts"),
+    "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
+    "embedding": (),
+    "pose": (
+        "oks_ap", "oks_ap50", "oks_ap75", "oks_ap_medium", "oks_ap_large", "oks_ar", "mean_oks", "people", "loss",
+    ),
+    "world": (
+        "loss", "mean_return", "return_error", "episodes", "imagined_return", "environment_steps",
+        "end_calibration_error", "reward_calibration_error", "table_distance", "table_pairs", *HORIZON,
+    ),
+    "deciding": ("loss", "perplexity", "environment_steps"),
+}  # fmt: skip
+# Keys that only some runs of a task have: the tiny one may lack them, the documentation has them.
+SOMETIMES = {"world": {*HORIZON, "table_distance_worst"}}
+# The rows of docs/commands.md, "What `evaluate` reports", that are about a task.
+ROWS = {
+    "language": ("language", "translation, language"),
+    "masked": ("masked",),
+    "translation": ("translation", "translation, language"),
+    "classification": ("images",),
+    "text-classification": ("images", "texts with classes"),
+    "captioning": ("captions",),
+    "embedding": (),
+    "pose": ("pose",),
+    "world": ("world",),
+    "deciding": ("deciding",),
+}
+
+
+@dataclass(frozen=True)
+class Made:
+    """The tiny run of a task, loaded."""
+
+    task: type[Task]
+    tiny: TinyRun
+    folder: Path
+    run: Run
+    file: str | None  # what the commands of a task that reads files are given
+
+    @property
+    def can(self) -> tuple[str, ...]:
+        return self.task.pipeline_class().can()
+
+    def given(self, verb: str) -> str:
+        """The input of a command."""
+        return self.file or self.tiny.inputs.get(verb, "0")
+
+    def refusal(self, verb: str) -> str:
+        """The one sentence for a command that the run does not support."""
+        return f"{self.folder} is {article(self.task.title)}: it cannot {verb}; it can {', '.join(self.can)}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread():
+    """Two threads would add in another order."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory):
+    return tmp_path_factory.mktemp("contract")
+
+
+@pytest.fixture(scope="module", params=BUILT_IN)
+def made(request, desk):
+    """The run of a task, made once for all the tests of it."""
+    name = request.param
+    if name not in TINY:
+        pytest.fail(f"task {name!r} is registered, and has no row in tests/tasks/tiny_runs.py")
+    if name in ("world", "deciding"):
+        pytest.importorskip("gymnasium")
+    tiny = TINY[name]
+    with tiny.short():
+        folder = make(name, desk / name, desk / "cache")
+        run = headway.load(folder, device="cpu")
+        yield Made(TASKS[name], tiny, folder, run, None if tiny.file is None else tiny.file(desk))
+
+
+def test_every_task_has_a_tiny_run_and_no_other():
+    assert sorted(TINY) == sorted(BUILT_IN)
+    assert sorted(KEYS) == sorted(BUILT_IN)
+
+
+# --- names ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_task_has_one_name(made):
+    name = next(name for name in BUILT_IN if TASKS[name] is made.task)
+    assert made.task.name == name
+    assert yaml.safe_load((made.folder / "config.yaml").read_text())["task"]["type"] == name
+    assert run_info(made.folder)["task"] == name
+    assert run_info(made.folder)["task_title"] == made.task.title
+    if made.tiny.preset is not None:
+        assert PRESETS[made.tiny.preset].task == name
+
+
+def test_presets_name_the_task_of_their_recipe():
+    for preset in PRESETS.built_in.values():
+        assert preset.task in BUILT_IN, preset.name
+        if preset.run is not None:
+            assert preset.recipe().task.name == preset.task, preset.name
+
+
+def test_its_older_names_still_load(made, tmp_path):
+    aliases = {old for old, new in TASKS.aliases.items() if new == made.task.name}
+    assert aliases == set(made.task.aliases)
+    for old in aliases:
+        folder = tmp_path / old
+        shutil.copytree(made.folder, folder)
+        config = yaml.safe_load((folder / "config.yaml").read_text())
+        config["task"]["type"] = old
+        (folder / "config.yaml").write_text(yaml.safe_dump(config))
+        assert read_config(folder).task == made.run.task
+        assert headway.load(folder, device="cpu").can() == made.can
+
+
+# --- training -------------------------------------------------------------------------------------------------------
+
+
+def test_its_data_is_prepared_and_read_again(made):
+    if made.tiny.preset is None:
+        data = made.run.config.data
+        request = DataRequest(data=data, model=made.run.config.model, folder=made.folder, batch_tokens=8, seed=0)
+        with pytest.raises(ConfigError, match=f"task={made.task.name} .* not trained here"):
+            made.run.task.prepare(request)
+        with pytest.raises(ConfigError, match="was imported and has no data of its own: pass --data SPEC"):
+            made.run.data()
+        return
+    training = made.run.data()
+    assert set(training.splits) >= {"train", "val"}
+    batch = training.batch(training.order.epoch(0)[0])
+    assert batch.count > 0
+
+
+def test_two_sittings_are_one(made, desk):
+    if made.tiny.preset is None:
+        pytest.skip("such runs are not trained")
+    resumed = make_in_two_sittings(made.task.name, desk / f"{made.task.name}-resumed", desk / "cache")
+    step = Checkpoints(made.folder).steps()[-1]
+    assert step == made.tiny.steps
+    files = [Checkpoints(folder).path(step) / "model.safetensors" for folder in (made.folder, resumed)]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+# --- evaluate -------------------------------------------------------------------------------------------------------
+
+
+def say(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
+    """Run a command: its exit code, stdout and stderr."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    capsys.readouterr()
+    code = main(words)
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def test_evaluate_has_the_documented_keys(made, capsys, monkeypatch):
+    if "evaluate" not in made.can:
+        assert KEYS[made.task.name] == ()
+        return
+    code, out, err = say(["evaluate", str(made.folder), "--json", "--device", "cpu"], capsys, monkeypatch)
+    assert code == 0, err
+    values = json.loads(out)
+    report = made.run.evaluate()
+    assert values["split"] == report.split
+    assert values["steps"] == ",".join(map(str, made.run.steps))
+    assert set(report.values) == set(values) - {"split", "steps"}
+    known, sometimes = set(KEYS[made.task.name]), SOMETIMES.get(made.task.name, set())
+    assert known - sometimes <= set(report.values) <= known | sometimes
+    assert report.sections
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_documentation_has_the_keys(name):
+    assert documented(ROWS[name]) == {*KEYS[name], *SOMETIMES.get(name, ())}
+
+
+def documented(rows: tuple[str, ...]) -> set[str]:
+    """The keys that docs/commands.md has in these rows of its table."""
+    text = (ROOT / "docs" / "commands.md").read_text().split("## What `evaluate` reports")[1].split("\n## ")[0]
+    table = dict(re.findall(r"^\| ([^|]+) \| (.*) \|$", text, re.MULTILINE))
+    found = {key for row in rows for key in re.findall(r"`(\w+)`", table[row])} - {"null"}
+    ranges = {name for name in found if re.fullmatch(r"(repeat_)?error_\d+", name)}
+    spelled = {f"{name.rpartition('_')[0]}_{k}" for name in ranges for k in range(1, 11)}
+    return found - ranges | spelled
+
+
+def test_an_option_it_does_not_have_is_refused(made, capsys, monkeypatch):
+    options = {"beam": "2", "stride": "4", "lengths": "4,8", "compare": str(made.folder)}
+    if "evaluate" not in made.can:
+        return
+    for name in options.keys() - made.task.pipeline_class().evaluate_options:
+        code, _, err = say(["evaluate", str(made.folder), f"--{name}", options[name]], capsys, monkeypatch)
+        assert code == 2
+        assert err.startswith(f"headway: --{name} is not supported by {article(made.task.title)} (")
+
+
+# --- verbs ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb as a method of Run, as words after `headway VERB RUN`, and whether both say the same."""
+
+    call: Callable[[Run, str], Any]
+    words: Callable[[str], list[str]]
+    agree: Callable[[Any, str, str], bool]  # what the method gave, what the command printed, the input
+
+
+CALLS: dict[str, Verb] = {
+    "translate": Verb(
+        lambda run, given: run.translate([given]),
+        lambda given: [given],
+        lambda got, out, _: "".join(f"{line}\n" for line in got) == out,
+    ),
+    "generate": Verb(
+        lambda run, given: "".join(run.generate(given, max_tokens=5)),
+        lambda given: ["--prompt", given, "--max-tokens", "5"],
+        lambda got, out, given: f"{given}{got}\n" == out,
+    ),
+    "score": Verb(
+        lambda run, given: run.score(*reversed(given.split("\t"))),
+        lambda given: [given],
+        lambda got, out, given: f"{sum(nats for _, nats in got):.4f}\t{len(got)}\t{given}\n" == out,
+    ),
+    "classify": Verb(
+        lambda run, given: run.classify([given]),
+        lambda given: [given, "--json"],
+        lambda got, out, _: got[0].top[0][0] == json.loads(out)["predictions"][0]["class"],
+    ),
+    "caption": Verb(
+        lambda run, given: run.caption([given]),
+        lambda given: [given],
+        lambda got, out, given: f"{given}\t{got[0].text}\n" == out,
+    ),
+    "pose": Verb(
+        lambda run, given: run.pose([given]),
+        lambda given: [given, "--json"],
+        lambda got, out, _: got[0].keypoints.tolist() == list(json.loads(out)["poses"][0]["keypoints"].values()),
+    ),
+    "embed": Verb(
+        lambda run, given: run.embed([given]),
+        lambda given: [given, "--json"],
+        lambda got, out, _: got.tolist() == json.loads(out)["vectors"],
+    ),
+    "play": Verb(
+        lambda run, _: run.play(episodes=2),
+        lambda _: ["--episodes", "2", "--json"],
+        lambda got, out, _: set(got.to_json()) == set(json.loads(out)),
+    ),
+}
+
+
+def test_every_capability_is_called_here():
+    assert list(CALLS) == [each.verb for each in CAPABILITIES]
+
+
+@pytest.mark.parametrize("verb", CALLS)
+def test_a_verb_works_or_is_refused_in_one_sentence(made, verb, capsys, monkeypatch):
+    words = [verb, str(made.folder), *CALLS[verb].words(made.given(verb)), "--device", "cpu"]
+    if verb in made.can:
+        code, out, err = say(words, capsys, monkeypatch)
+        assert code == 0, err
+        assert CALLS[verb].agree(CALLS[verb].call(made.run, made.given(verb)), out, made.given(verb))
+        return
+    with pytest.raises(ConfigError) as caught:
+        CALLS[verb].call(made.run, made.given(verb))
+    assert str(caught.value) == made.refusal(verb)
+    assert say(words, capsys, monkeypatch) == (2, "", f"headway: {made.refusal(verb)}\n")
+
+
+def test_info_says_what_it_can(made):
+    assert tuple(run_info(made.folder)["can"]) == made.run.can() == made.can
+    assert [verb for verb in VERBS if verb in made.can] == list(made.can)
+
+
+# --- evaluate, look, verify, export ---------------------------------------------------------------------------------
+
+
+def test_evaluate_works_or_is_refused_in_one_sentence(made, capsys, monkeypatch):
+    words = ["evaluate", str(made.folder), "--device", "cpu"]
+    code, out, err = say(words, capsys, monkeypatch)
+    if "evaluate" in made.can:
+        assert code == 0, err
+        assert made.task.title in out
+    else:
+        assert (code, out, err) == (2, "", f"headway: {made.refusal('evaluate')}\n")
+
+
+def test_look_writes_a_page_with_its_attention(made, tmp_path, capsys, monkeypatch):
+    page, given = tmp_path / "page.html", made.given("look")
+    code, out, err = say(["look", str(made.folder), given, "-o", str(page), "--device", "cpu"], capsys, monkeypatch)
+    if "look" not in made.can:
+        assert (code, out, err) == (2, "", f"headway: {made.refusal('look')}\n")
+        return
+    assert code == 0, err
+    found = payload_of(page)
+    assert found["model"] == type(made.run.model).__name__
+    assert found["sequences"]
+    attention = sum(isinstance(part, ObservableAttention) for part in made.run.model.modules())
+    assert attention > 0
+    assert len(found["attentions"]) > 0
+    assert {each["reads"] if "reads" in each else None for each in found["attentions"]}
+    assert page.read_text() == made.run.look(given)
+
+
+def test_verify_finds_no_bug_or_is_refused_in_one_sentence(made, capsys, monkeypatch):
+    words = ["verify", str(made.folder), "--json", "--device", "cpu"]
+    if "verify" not in made.can:
+        with pytest.raises(ConfigError, match=re.escape(made.refusal("verify"))):
+            made.run.verify()
+        assert say(words, capsys, monkeypatch) == (2, "", f"headway: {made.refusal('verify')}\n")
+        return
+    code, out, err = say(words, capsys, monkeypatch)
+    assert code == 0, err
+    assert json.loads(out)["verdict"] == "rounding"
+    assert made.run.pipeline.verification(()).examples
+
+
+def test_export_is_proved_or_is_refused_in_one_sentence(made, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "folder"
+    words = ["export", str(made.folder), "--out", str(out)]
+    if "export" not in made.can:
+        with pytest.raises(ConfigError, match=re.escape(made.refusal("export"))):
+            made.run.export(out)
+        assert say(words, capsys, monkeypatch) == (2, "", f"headway: {made.refusal('export')}\n")
+        return
+    code, said, err = say(words, capsys, monkeypatch)
+    assert code == 0, err
+    assert said == f"{out}\n"
+    assert (out / "PROOF.json").exists()
+    again = made.run.export(tmp_path / "again")
+    assert again.largest_difference <= again.bound
+
+
+def test_a_pipeline_that_adds_nothing_can_do_nothing():
+    assert Pipeline.can() == ()
+
+
+def test_a_model_without_attention_has_no_page(tmp_path, capsys, monkeypatch):
+    run = write_run(tmp_path / "run", tiny_models.VISION["convnet"])
+    code, out, err = say(["look", str(run), "photo.png", "--device", "cpu"], capsys, monkeypatch)
+    assert (code, out) == (2, "")
+    assert err == f"headway: {run}: a Convnet has no attention to look at\n"
