@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from headway.errors import ConfigError
-from headway.models import Source, UniversalConfig, build_model
+from headway.models import EncoderInput, UniversalConfig, build_model
 from headway.models.universal import Offsets
 from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.attention import AttentionConfig
@@ -194,7 +194,7 @@ def test_a_later_token_that_thinks_longer_sees_earlier_ones_at_its_depth():
     steps = model.ponder(batch.source, batch.tokens).target
     deeper = (steps[:, 1:] > steps[:, :-1].cummax(1).values).any(1)
     assert deeper.any()
-    state, seen = model.start(Source(batch.source)), []
+    state, seen = model.start(EncoderInput(batch.source)), []
     for token in batch.tokens.split(1, 1):
         logits, state = model.extend(token, state)
         seen.append(logits)
@@ -316,5 +316,5 @@ def test_neighbours_in_a_decoder_are_refused():
 def test_a_window_keeps_nothing_of_the_sources_it_has_read():
     model = build_model(replace(UNIVERSAL, window=2), seed=0).eval()
     for length in (3, 5, 9):
-        model.encode(Source(torch.ones(1, length, dtype=torch.long)))
+        model.encode(EncoderInput(torch.ones(1, length, dtype=torch.long)))
     assert not model.near.__dict__.get("_forms")
