@@ -85,7 +85,7 @@ def test_padding_and_batch_mates_change_nothing(name):
 
 
 @everything
-def test_what_stands_in_the_padding_changes_nothing(name):
+def test_the_content_of_padding_changes_nothing(name):
     model, batch = build(name), text(name, rows=4, padded=True)
     tokens = batch.tokens.clone()
     real = torch.arange(tokens.shape[1]) < batch.lengths.unsqueeze(-1)

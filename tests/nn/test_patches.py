@@ -122,7 +122,7 @@ def test_too_few_positions_for_the_grid():
         (torch.zeros(2, 3, 0, 8), "expected at least one pixel"),
     ],
 )
-def test_what_is_no_batch_of_images(images, said):
+def test_invalid_images_raise(images, said):
     with pytest.raises(ShapeError, match=said):
         check_images(images, 3)
 
