@@ -1,4 +1,4 @@
-"""What normalising promises, and what it costs (FACTS §3)."""
+"""What normalising promises, and what it costs (Ba et al. 2016; Ioffe and Szegedy 2015)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Without positions a transformer reads a bag of words: f(PX) = P f(X). With any position, it must not (FACTS §4)."""
+"""Without positions a transformer reads a bag of words: f(PX) = P f(X). With any position, it must not."""
 
 from collections.abc import Callable
 

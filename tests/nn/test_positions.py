@@ -1,4 +1,4 @@
-"""Every position kind: its formula, the defect the decks give it, and that a cache changes nothing (FACTS §5)."""
+"""Every position kind: its formula, the defect the decks give it, and that a cache changes nothing."""
 
 import cmath
 import math

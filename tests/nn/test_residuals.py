@@ -1,4 +1,4 @@
-"""How blocks are joined: not at all, by adding, or as DenseNet does; and what can be the identity (FACTS §2)."""
+"""How blocks are joined: not at all, by adding, or as DenseNet (Huang et al. 2017); and what can be the identity."""
 
 import pytest
 import torch

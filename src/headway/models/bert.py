@@ -1,4 +1,4 @@
-"""BERT: an encoder over one or two sentences, its pooler, and the two heads it is pretrained with (FACTS §13)."""
+"""BERT (Devlin et al. 2019, §3): an encoder over one or two sentences, its pooler and its two pretraining heads."""
 
 from __future__ import annotations
 

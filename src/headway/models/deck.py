@@ -1,7 +1,7 @@
 """The transformer as deck 001 prints it: one head, a d→d LeakyReLU network, post-norm, learned positions.
 
-The slide's class is completed only where it cannot run as printed (FACTS §0.10-11): the position table gets a length,
-tokens get an embedding, and a linear readout gives logits. Its LayerNorm is the corrected one. There is no causal mask
+The slide's class is completed only where it cannot run as printed: the position table gets a length, tokens get an
+embedding, and a linear readout gives logits. Its LayerNorm is the corrected one. There is no causal mask
 on the slide and so none here.
 """
 

@@ -27,7 +27,7 @@ from headway.ops import Causal, Lengths, Mask, Offset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderDecoderConfig:
-    """Sizes and parts of an encoder-decoder; the defaults are the paper's (FACTS §10)."""
+    """Sizes and parts of an encoder-decoder; the defaults are those of Vaswani et al. (2017), §3."""
 
     vocab: int  # of the target, and of the source unless it has its own
     source_vocab: int | None = None  # None: one matrix serves source, target and output

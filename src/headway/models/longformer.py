@@ -1,4 +1,4 @@
-"""Longformer: an encoder for long texts, in which most tokens see a window and a few see everything (FACTS §17)."""
+"""Longformer (Beltagy et al. 2020): an encoder for long texts; most tokens see a window, a few see everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent sequence to sequence, with or without attention, in the variants of deck 002 (FACTS §8)."""
+"""Recurrent sequence to sequence (Sutskever et al. 2014), with or without attention, in the variants of deck 002."""
 
 from __future__ import annotations
 

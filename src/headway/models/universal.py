@@ -1,6 +1,6 @@
-"""The Universal Transformer: one encoder block, one decoder block, each applied until tokens have thought enough.
+"""The Universal Transformer (Dehghani et al. 2019): one encoder block and one decoder block, each applied repeatedly.
 
-Also BERT with such an encoder. What tokens take is data: `ponder` says how many steps each of them did (FACTS §16).
+Also BERT with such an encoder. With adaptive halting, `ponder` gives the number of steps of each token.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Adaptive computation time: each token says after every step how sure it is that it has thought enough (FACTS §16).
+"""Adaptive computation time (Graves 2016, §2; Dehghani et al. 2019, §2.2): each token has its own number of steps.
 
 A token spends a probability of 1 over its steps. At each it spends p = σ(w·x + b), read before the block; the step that
-would bring the sum above the threshold is its last, and spends what is left: the remainder R. What the token hands on
-is the mean of its states under these weights u, of which there are two readings, as there are of what its neighbours
-see of it once it has halted.
+would bring the sum above the threshold is its last, and spends what is left: the remainder R. The output of a token is
+the mean of its states under these weights u. The published versions differ in how the mean is taken (`mixture`) and in
+what other tokens see of one that has halted (`halted`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Longformer's attention: each token sees a window, a few global tokens see, and are seen by, all (FACTS §17)."""
+"""Longformer's attention (Beltagy et al. 2020, §3): a window for each token; global tokens see all and all see them."""
 
 from __future__ import annotations
 

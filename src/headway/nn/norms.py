@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerNorm:
-    """(x - mean)/√(variance + eps) over the features, biased variance (FACTS §3), then gain and shift."""
+    """(x - mean)/√(variance + eps) over the features, biased variance, then gain and shift (Ba et al. 2016, §3)."""
 
     eps: float = 1e-5  # added below the root, against division by 0
     bias: bool = True  # whether there is a shift beside the gain

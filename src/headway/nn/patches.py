@@ -1,4 +1,4 @@
-"""Images as sequences: patches as tokens (FACTS §14), shifted (§15) or convolved, and positions at another size."""
+"""Images as sequences of patches (Dosovitskiy et al. 2021, §3.1; shifted: Lee et al. 2021, §3), positions resized."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Attention as the recurrent models had it: a decoder state looks over the encoder's states (FACTS §8).
+"""Attention of recurrent models: a decoder state attends to the encoder's states (Bahdanau 2015, §3; Luong 2015, §3).
 
 e = key(h)·query(s), weights = softmax(e) over the source, context = Σ weight·value(h). The kinds differ in what key,
 query and value are; "hard" takes the best state alone, for teaching: no gradient reaches the scores.

@@ -1,4 +1,4 @@
-"""What it costs to think, and how long tokens thought, for models that choose their own depth (FACTS §16)."""
+"""The ponder loss and the mean number of steps of models with adaptive depth (Graves 2016; Dehghani et al. 2019)."""
 
 from __future__ import annotations
 
