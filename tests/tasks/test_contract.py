@@ -407,4 +407,4 @@ def test_a_model_without_attention_has_no_page(tmp_path, capsys, monkeypatch):
     run = write_run(tmp_path / "run", tiny_models.VISION["convnet"])
     code, out, err = say(["look", str(run), "photo.png", "--device", "cpu"], capsys, monkeypatch)
     assert (code, out) == (2, "")
-    assert err == f"headway: {run}: a Convnet has no attention to look at\n"
+    assert err == f"headway: {run}: look needs attention, and a Convnet has none\n"

@@ -71,7 +71,7 @@ class CaptionerRnnConfig:
 
 @dataclass(frozen=True, slots=True)
 class CaptionState:
-    """The decoder's hidden states, and the map it looks over."""
+    """The decoder's hidden states, and the feature map it attends to."""
 
     hidden: tuple[Hidden, ...]
     picture: Aligned | None

@@ -1,8 +1,8 @@
 """The transformer as deck 001 prints it: one head, a d→d LeakyReLU network, post-norm, learned positions.
 
 The slide's class is completed only where it cannot run as printed: the position table gets a length, tokens get an
-embedding, and a linear readout gives logits. Its LayerNorm is the corrected one. There is no causal mask
-on the slide and so none here.
+embedding, and a linear readout gives logits. Its LayerNorm is the corrected one. The slide has no causal
+mask, so neither has this model.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The 2017 transformer: an encoder reads the source, a decoder writes the target and looks back at it."""
+"""The 2017 transformer: an encoder reads the source, a decoder attends to it and writes the target."""
 
 from __future__ import annotations
 

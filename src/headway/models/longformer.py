@@ -112,7 +112,7 @@ class Longformer(Model):
             if global_BT.shape != tokens_BT.shape or global_BT.dtype != torch.bool:
                 given = f"{tuple(global_BT.shape)} of {global_BT.dtype}"
                 raise ShapeError(f"global_BT is {given}, expected {tuple(tokens_BT.shape)} of torch.bool")
-            if real is not None:  # padding is nobody
+            if real is not None:  # padding is never global
                 global_BT = global_BT & real.real(tokens_BT.shape[1])
             everyone = Global(global_BT)
             if not torch.compiler.is_compiling():  # a look at the device, which has little to finish yet

@@ -60,7 +60,7 @@ class Codes:
 
     def __post_init__(self) -> None:
         if self.image % self.patch:
-            raise ConfigError(f"model.observation.image={self.image} is no multiple of patch={self.patch}")
+            raise ConfigError(f"model.observation.image={self.image} is not a multiple of patch={self.patch}")
 
     @property
     def parts(self) -> int:
@@ -89,7 +89,7 @@ class TokenReader(nn.Module):
         return observations
 
     def entrance(self, width: int) -> nn.Module:
-        """A first layer of its own for whoever reads states."""
+        """A new first layer for a network that reads states."""
         return TokenSum(self.parts, self.levels, width)
 
     def normal(self, state: Tensor) -> Tensor:
@@ -171,7 +171,7 @@ class NumberReader(nn.Module):
         return observations.float()
 
     def entrance(self, width: int) -> nn.Module:
-        """A first layer of its own for whoever reads states; it is given them normalised."""
+        """A new first layer for a network that reads normalised states."""
         return nn.Linear(self.size, width)
 
     def normal(self, state: Tensor) -> Tensor:

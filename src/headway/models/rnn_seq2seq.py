@@ -59,7 +59,7 @@ class RnnSeq2SeqConfig:
 
 @dataclass(frozen=True, slots=True)
 class Seq2SeqState:
-    """The decoder's hidden states, the context its next input carries, and the source it looks over."""
+    """The decoder's hidden states, the context its next input carries, and the source it attends to."""
 
     hidden: tuple[Hidden, ...]
     context: Tensor | None  # (B, 1, memory width), for context use "input"

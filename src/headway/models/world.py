@@ -98,8 +98,8 @@ class World(Model):
     def outcomes(self, h: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Features (…, D), the state they led to (…) -> the logit of any reward, what it is then, the logit of an end.
 
-        Whether there is a reward is told apart from how large it is: where rewards are rare, a little of one promised
-        everywhere is what a policy would live on.
+        Whether there is a reward is predicted separately from its size: where rewards are rare, a small expected reward
+        in every state would mislead the policy.
         """
         any_reward, reward, end = self.outcome(torch.cat([h, self.reader.embed(after)], -1)).unbind(-1)
         return any_reward, reward, end
@@ -127,7 +127,7 @@ class World(Model):
         return self.reader if isinstance(self.reader, CodeReader) else None
 
     def renormalise(self, states: Tensor, moves: Tensor) -> None:
-        """Numbers are measured anew, by states (N, size) and moves (N, size); nothing is computed differently."""
+        """Measure the statistics of states (N, size) and moves (N, size) again; the output stays the same."""
         if isinstance(self.reader, NumberReader):
             first = [judge.entrance for judge in (self.actor, self.critic)]
             self.reader.renormalise(states, moves, first)  # type: ignore[arg-type]

@@ -36,7 +36,7 @@ class Adaptive:
     """Every token takes as many steps as it wants, up to a cap.
 
     halted: "copied" hands the state of a halted token on unchanged, as the paper says; "transformed" goes on changing
-    it, as tensor2tensor does, so that only what the token hands out is frozen.
+    it, as tensor2tensor does, so that only the output of the token is frozen.
     mixture: "interpolated" is u·state + (1 - u)·before, tensor2tensor's, in which the states do not weigh u (two of
     u = 0.5 weigh 0.25 and 0.5); "accumulated" is Σ u·state, Graves'.
     """

@@ -83,7 +83,7 @@ class GlobalAttentionConfig(AttentionConfig):
 
 
 class GlobalAttention(SelfAttention):
-    """Local tokens look through `qkv`, at global tokens too; a global token looks at everything through `global_*`.
+    """Local tokens use the projections `qkv`, for global keys too; global tokens attend to all through `global_*`.
 
     The mask says who is global and who sees whom: `(Window(w) | Global(marks)) & Lengths(lengths)`. A causal model has
     no global tokens: what sees everything would tell the past of the future.
@@ -159,7 +159,7 @@ class GlobalAttention(SelfAttention):
             and absorbed_attention.is_faster_for(own_q.shape[2], self.heads, x_BTD.shape[2])
             and isinstance(self.scale, float)
             and not (self.training and self.dropout)
-            and isinstance(self.global_kv, FusedLinear)  # in 8 bits there is no matrix to absorb
+            and isinstance(self.global_kv, FusedLinear)  # 8-bit layers have no weight matrix to absorb
             and self.global_kv.may_be_fused()
         )
         tapped = any(tap.observed for tap in (self.tap_weights, self.tap_global_k, self.tap_global_v))

@@ -1,6 +1,6 @@
 """Normalisation: over a token's features (LayerNorm, RMSNorm) or over a batch of sequences (BatchNorm).
 
-Every norm is called as `norm(x_BTD, real_BT)`; `keep` marks the real positions and only BatchNorm looks at it.
+Every norm is called as `norm(x_BTD, real_BT)`; `real_BT` marks the real positions; only BatchNorm uses it.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def check_images(images: Tensor, channels: int) -> None:
     if not images.is_floating_point():
         raise ShapeError(f"images are {images.dtype}, expected floating point, normalised")
     if not images.shape[2] or not images.shape[3]:
-        raise ShapeError(f"images have shape {tuple(images.shape)}: there is no pixel in them")
+        raise ShapeError(f"images have shape {tuple(images.shape)}, expected at least 1 x 1 pixel")
 
 
 def patch_grid(image: Grid, patch: int) -> Grid:

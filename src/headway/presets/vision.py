@@ -1,4 +1,4 @@
-"""Vision transformers (Dosovitskiy et al. 2021; for small data Lee et al. 2021), captioners and a ConvNet to compare."""
+"""Vision transformers (Dosovitskiy et al. 2021; for small data Lee et al. 2021), captioners and a ConvNet."""
 
 from __future__ import annotations
 
