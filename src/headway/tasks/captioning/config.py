@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captioning(Task):
-    """Square images of one size with sentences about each, and how a finished model decodes unless told otherwise."""
+    """Square images of one size with sentences about each, and the default decoding settings of a finished model."""
 
     name: ClassVar[str] = "captioning"
     title: ClassVar[str] = "captioner"
@@ -41,7 +41,7 @@ class Captioning(Task):
             raise ConfigError(f"task.augment.mix={self.augment.mix}: two images mixed have no caption; allowed: 0")
 
     def prepare(self, request: DataRequest) -> Prepared:
-        """Read images with captions, train a tokenizer where there is none yet."""
+        """Read images with captions, train a tokenizer if the run has none."""
         from headway.tasks.captioning.data import prepare
 
         return prepare(self, request)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deciding(Task):
-    """What is logged where there is no log yet, and which returns a finished run is asked for."""
+    """How the log is made if none is given, and which target returns a finished run is evaluated at."""
 
     name: ClassVar[str] = "deciding"
     title: ClassVar[str] = "decision transformer"
@@ -36,7 +36,7 @@ class Deciding(Task):
             raise ConfigError(f"task.targets={self.targets}, allowed: two or more returns")
 
     def prepare(self, request: DataRequest) -> Prepared:
-        """Read the log, made where there is none yet."""
+        """Read the log; make it first if the run has none."""
         from headway.tasks.decision_transformer.data import prepare
 
         return prepare(self, request)

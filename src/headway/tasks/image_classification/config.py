@@ -98,7 +98,7 @@ class Classification(Task):
         before: Any = source.model
         after: Any = config
         if not (hasattr(before, "fit_weights") and hasattr(after, "fit_weights")):
-            raise ConfigError(f"{NO_VIT}, {source.folder} has none")
+            raise ConfigError(f"{NO_VIT}, {source.folder} has another model")
         weights: dict[str, Tensor] = after.fit_weights(source.weights, before)
         kept = source.data.classes == data.classes and before.classes == after.classes
         if not kept:

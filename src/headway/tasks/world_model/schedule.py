@@ -53,7 +53,7 @@ def cooling(at: int, steps: int) -> float:
 
 
 class Rounds(Order):
-    """An epoch is a round: rows drawn anew for each of its steps, of what was collected by then."""
+    """An epoch is a round: each step draws rows from what was collected so far."""
 
     def __init__(self, rounds: Round, rows: dict[PhaseName, int], total: Callable[[PhaseName], int], seed: int) -> None:
         super().__init__(seed)
