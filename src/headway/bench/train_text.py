@@ -27,6 +27,7 @@ from headway.tasks.base import DataRequest
 from headway.tasks.training_task import IGNORED, Batch
 from headway.tasks.translation.config import Translation
 from headway.tasks.translation.training import Pairs, TranslationTraining
+from headway.training.callbacks import SilentCallback
 from headway.training.trainer import Trainer
 
 # Lengths of Multi30k's 29,000 training pairs, English to German, with a joint vocabulary of 9,712: the number of
@@ -43,22 +44,6 @@ class TrainTextSizes:
     changes: Mapping[str, object] = field(default_factory=dict)
     steps: int = 2
     rounds: int = 5
-
-
-class SilentCallback:
-    """A callback that does nothing."""
-
-    def step(self, entry: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def preparing(self, what: str, done: int, total: int) -> None:
-        """Nothing."""
 
 
 class _TokenIds:

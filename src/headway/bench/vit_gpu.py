@@ -21,7 +21,6 @@ from torch import Tensor, nn
 
 from headway.bench.peers import peer
 from headway.bench.result import BenchReport, Options, Result
-from headway.bench.train_text import SilentCallback
 from headway.config import override
 from headway.data.augment import Augmentation
 from headway.data.autoaugment import AutoAugment
@@ -31,6 +30,7 @@ from headway.models import VitConfig, build_model
 from headway.presets import PRESETS
 from headway.tasks.image_classification import Classification
 from headway.tasks.image_classification.training import ClassificationTraining
+from headway.training.callbacks import SilentCallback
 from headway.training.trainer import Trainer
 
 Steps = Callable[[], int]  # takes one or more steps -> how many

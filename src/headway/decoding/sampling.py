@@ -42,7 +42,7 @@ class Sampling:
         if not 0 <= self.min_p <= 1:
             raise ConfigError(f"min_p={self.min_p}, allowed: 0 to 1")
         if not 0 < self.repetition_penalty < float("inf"):
-            raise ConfigError(f"repetition_penalty={self.repetition_penalty}, allowed: above 0 (1 is none)")
+            raise ConfigError(f"repetition_penalty={self.repetition_penalty}, allowed: above 0 (1: no penalty)")
 
 
 PLAIN = Sampling()

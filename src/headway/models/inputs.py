@@ -72,7 +72,7 @@ class TextSizes:
     """The sizes of the text a model reads or writes, and the config key that sets its vocabulary."""
 
     vocab: int
-    source_vocab: int | None = None  # None: the source is in the same vocabulary, or there is no source
+    source_vocab: int | None = None  # None: same vocabulary as the target, or no source
     context: int | None = None  # the longest text its positions are made for; None: any length
     segments: int = 1
     vocab_key: str = "vocab"  # for headway.config.override: {config.text.vocab_key: tokenizer.size}

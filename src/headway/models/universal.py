@@ -85,7 +85,7 @@ class UniversalConfig:
     heads: int = 16  # attention heads; they divide the width
     inner: int = 4096  # features inside the feed-forward network, F
     halting: Adaptive | Fixed = Adaptive()  # how many steps a token takes: adaptive computation time, or a fixed number
-    neighbours: int = 0  # above 0 the encoder's transition is a separable convolution over so many on each side
+    neighbours: int = 0  # above 0 the encoder's transition is a separable convolution, this many tokens to each side
     window: int | None = None  # how far a token looks among those of its own side; None: to all of them
     offsets: Offsets | None = None  # None: positions begin at 0
     norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings

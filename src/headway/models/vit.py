@@ -151,7 +151,7 @@ class Vit(Model):
     def features(self, images: Tensor, *, output_tokens: int | None = None) -> Tensor:
         """(B, C, height, width) -> (B, T, D), normalised; the class token's first, then the patches row by row.
 
-        With `output_tokens`, only the first so many tokens, (B, output_tokens, D).
+        With `output_tokens`, only the first `output_tokens` tokens: (B, output_tokens, D).
         """
         check_images(images, self.channels)
         if images.shape[2:] != self.size:

@@ -159,7 +159,7 @@ class GlobalAttention(SelfAttention):
             and absorbed_attention.is_faster_for(own_q.shape[2], self.heads, x_BTD.shape[2])
             and isinstance(self.scale, float)
             and not (self.training and self.dropout)
-            and isinstance(self.global_kv, FusedLinear)  # in 8 bits there is no matrix to absorb
+            and isinstance(self.global_kv, FusedLinear)  # 8-bit layers have no weight matrix to absorb
             and self.global_kv.may_be_fused()
         )
         tapped = any(tap.observed for tap in (self.tap_weights, self.tap_global_k, self.tap_global_v))

@@ -1,4 +1,4 @@
-"""How the presets are trained: the papers' settings, as FACTS §8, §10, §12, §13, §17, §24 and §25 give them."""
+"""How the presets are trained: the settings of the papers that the presets name as their sources."""
 
 from __future__ import annotations
 

@@ -24,12 +24,11 @@ def evaluate(
     stride: int | None = None,
     lengths: Sequence[int] | None = None,
     compare: str | Path | Run | None = None,
-    average: int | None = None,
 ) -> Report:
     """The metrics of a split. Raises ConfigError for an option that the run's task does not have."""
     given = {"beam": beam, "stride": stride, "lengths": lengths, "compare": compare}
     check_options(run.pipeline, [name for name, value in given.items() if value is not None])
-    rival = None if compare is None else _rival(run, compare, average)
+    rival = None if compare is None else _rival(run, compare)
     return run.pipeline.evaluate(
         EvaluateRequest(
             data=data,
@@ -43,11 +42,11 @@ def evaluate(
     )
 
 
-def _rival(run: Run, compare: str | Path | Run, average: int | None) -> Run:
-    """The run to compare with, loaded on the same device in the same precision."""
+def _rival(run: Run, compare: str | Path | Run) -> Run:
+    """The run to compare with, loaded as this one is unless it is loaded already."""
     if not isinstance(compare, str | Path):
         return compare
-    return type(run)(Path(compare), device=run.device.type, average=average, precision=run.precision)
+    return type(run)(Path(compare), device=run.device.type, average=run.average, precision=run.precision)
 
 
 def check_options(pipeline: Pipeline, names: Sequence[str]) -> None:

@@ -53,7 +53,7 @@ def search_trace(
 
 
 def _stop(tokenizer: Tokenizer) -> int:
-    """The token that ends a text, or one there is none of: characters may do without."""
+    """The stop token; -1, which no token has, for a character vocabulary without one."""
     try:
         return tokenizer.stop
     except DataError:

@@ -70,7 +70,7 @@ class TranslationSearch:
     ) -> list[list[Hypothesis]]:
         """The best lines for each source's tokens, best first; an empty source has none. Like lengths go together.
 
-        A line may have `max_extra` tokens more than its source, whatever is decoded beside it.
+        A translation may have `max_extra` tokens more than its source, whatever else is in the batch.
         """
         config, tokenizer = self.config, self.target_tokenizer
         wanted = _never(tokenizer) if decoding.constraints is None else decoding.constraints & _never(tokenizer)

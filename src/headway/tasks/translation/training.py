@@ -91,7 +91,7 @@ class TranslationTraining(TranslationSearch):
         return Batch(tensors, torch.from_numpy(target), int(lengths.sum()))
 
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
-        """Next-token cross-entropy on the target, and what it cost to think."""
+        """Next-token cross-entropy on the target, and the ponder loss of a model with adaptive depth."""
         if self.config.scheduled is not None:
             source, target, source_lengths, lengths = batch.inputs
             assert source is not None
@@ -110,7 +110,7 @@ class TranslationTraining(TranslationSearch):
 
     @torch.no_grad()
     def forced(self, model: nn.Module, device: torch.device, split: str) -> Forced:
-        """What the model thinks of every target token of a split after the ones before it, lines in their order."""
+        """Log-probabilities of every target token of a split after the gold prefix, lines in their order."""
         from headway.metrics.language import LanguageReport
 
         stop, target = self.target_tokenizer.stop, self._pairs(split).target
