@@ -106,6 +106,7 @@ RUN = {
     "headway classify runs/sl-vit-tiny photo.png --top 3 --out said.png": "",
     "headway classify runs/shapes photo.png --top 3 --out said.png": "",
     "headway classify runs/photos photo.png": "",
+    "headway classify runs/reviews 'a film to see twice'": "",
     "headway train audio-vit --data sounds --task.sound.seconds 2 --out runs/sounds": (
         "--model.layers 1 --train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.batch_tokens 4"
     ),
@@ -424,18 +425,25 @@ def test_every_flag_a_pattern_names_is_there():
         assert flags_in(pattern) <= flags_of(known[words[1]]), pattern
 
 
-def test_every_flag_and_argument_there_is_stands_in_the_table_of_commands():
+def synopses(text: str) -> dict[str, str]:
+    """The first code span of each section `### NAME`: how the command is called."""
+    parts = re.findall(r"^### (\S+)\n(.*?)(?=^#)", text, re.MULTILINE | re.DOTALL)
+    return {name: found[0] for name, part in parts if (found := spans(part)) and found[0].startswith("headway ")}
+
+
+def test_every_flag_and_argument_there_is_stands_in_its_commands_section():
     text = read("docs/commands.md")
-    rows = {span.split()[1]: span for span in reversed(spans(text)) if span.startswith("headway ")}
+    found = synopses(text)
     common = {"--help", "--device"}
     assert common <= flags_in(text)
     assert flags_of(build_parser()) <= flags_in(text)
+    assert found.keys() == subparsers().keys()
     for name, parser in subparsers().items():
-        assert name in rows, f"headway {name} is not in docs/commands.md"
-        missing = flags_of(parser) - common - flags_in(rows[name])
+        assert found[name].split()[:2] == ["headway", name]
+        missing = flags_of(parser) - common - flags_in(found[name])
         assert not missing, f"docs/commands.md, headway {name}: {missing}"
         for action in parser._actions:
-            assert action.option_strings or action.metavar in rows[name], f"headway {name}: no {action.metavar}"
+            assert action.option_strings or action.metavar in found[name], f"headway {name}: no {action.metavar}"
 
 
 def with_recipe() -> list[str]:

@@ -99,7 +99,7 @@ def plugins(group: str | None) -> dict[str, EntryPoint]:
 
 
 def loaded(group: str | None, name: str) -> Any:
-    """The object a plugin registered under this name. Raises KeyError if there is none, ConfigError if it fails."""
+    """The object a plugin registered as `name`. Raises KeyError if it is unknown, ConfigError if loading fails."""
     point = plugins(group)[name]
     try:
         return point.load()

@@ -75,7 +75,7 @@ def test_people_see_winner_lines_and_steps(file, capsys, monkeypatch):
     best = list(read_traces(file))[3]
     assert LINES[3] in said
     assert f"{replay(best)[0].score:.4f}" in said
-    assert "finished lines" in said
+    assert "finished hypotheses" in said
     search = f"beam 3, {best.penalty} length penalty {best.alpha:g}, model of step"
     assert all(name in said for name in ("kept", "ended", "pruned", search))
     assert main(["trace", str(file), "--line", "4", "--length-penalty", "2.5"]) == 0

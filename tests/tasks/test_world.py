@@ -83,7 +83,7 @@ def test_episodes_that_are_gone_are_missed(tmp_path):
     discard(tmp_path / "episodes" / "round-000")
     again = trainer(tmp_path)
     again.resume()
-    with pytest.raises(DataError, match=r"round-000: the episodes of a round that is under way are gone"):
+    with pytest.raises(DataError, match=r"round-000: the episodes of the current round are missing"):
         again.advance()
 
 

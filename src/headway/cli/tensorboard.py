@@ -11,7 +11,7 @@ from typing import Any
 from headway.errors import ConfigError, StorageError
 from headway.storage.commit import storage_errors
 
-FLUSH = 5  # seconds until what was said is on disk: what a kill may cost, and log.jsonl still has
+FLUSH = 5  # seconds until events are on disk: a kill may lose this much, which log.jsonl still has
 
 
 class Tensorboard:

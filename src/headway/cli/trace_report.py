@@ -67,10 +67,10 @@ def trace_parts(trace: Trace, found: Tree, alpha: float) -> list[RenderableType]
     header = ["rank", *(["was"] if moved else []), "score", "log-probability", "penalty", "tokens", "text"]
     table = show.figures(header, rows)
     table.columns[-1].justify, table.columns[-1].no_wrap = "left", False
-    told = "open line it goes on from : word (log-probability of the line so far); * is the winner's"
+    told = "hypothesis it extends : word (log-probability of the hypothesis so far); * is the winner's"
     return [
         facts,
-        show.section("finished lines", table),
+        show.section("finished hypotheses", table),
         show.section("steps", _steps(trace, found)),
         show.note(told, "dim"),
     ]
@@ -81,7 +81,7 @@ def _whole(text: str) -> str:
 
 
 def _steps(trace: Trace, found: Tree) -> Table:
-    """A row a step: what stayed open, what ended, and what was let go."""
+    """A row a step: the candidates that stayed open, ended and were pruned."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("", justify="right", no_wrap=True)
     for name in ("kept", "ended", "pruned"):

@@ -27,7 +27,7 @@ def train_and_draw(
         try:
             train_run(config, folder, CallbackList(bar, *events), resume=resume, init=init)
         except BaseException:
-            with contextlib.suppress(StorageError):  # why training ended is what the user must hear
+            with contextlib.suppress(StorageError):  # report why training ended, not this
                 _draw(folder, label, config.task.main_phase)
             raise
         _draw(folder, label, config.task.main_phase)

@@ -22,7 +22,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairFiles:
-    """Two files aligned by line, from line `start` to `stop`. Raises DataError if there is none."""
+    """Two files aligned by line, from line `start` to `stop`. Raises DataError if that is empty."""
 
     source: Path
     target: Path

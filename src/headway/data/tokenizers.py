@@ -149,7 +149,7 @@ class Tokenizer:
         return found
 
     def id(self, token: str) -> int:
-        """The id of a token. Raises DataError if there is no such token."""
+        """The id of a token. Raises DataError for an unknown token."""
         index = self._library.token_to_id(token)
         if index is None:
             raise DataError(f"no token {token!r} in this vocabulary of {self.size}")

@@ -135,7 +135,7 @@ def _layers(layers: Sequence[int]) -> tuple[int, ...]:
 
 
 def _selected(rows: Rows) -> Callable[[int], bool] | None:
-    """A function that tells whether a position is captured; None: all are."""
+    """Whether a position is captured, as a function; None: all are."""
     if rows is None:
         return None
     if isinstance(rows, slice):

@@ -1,4 +1,4 @@
-"""What one forward pass tells its layers: positions inside attention, the mask, the cache, the memory."""
+"""What a forward pass gives its layers: positions inside attention, the mask, the cache, the memory."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LayerContext:
     cache: LayerCache | None = None  # of this layer; x then holds the tokens after those it has seen
     memory: LayerMemory | None = None  # for cross-attention
     real_BT: Tensor | None = None  # noqa: N815  # which tokens are not padding, where layers mix them outside attention
-    output_tokens: int | None = None  # only the first so many tokens are computed further; they see all keys
+    output_tokens: int | None = None  # if given, compute only the first n tokens; they see all keys
 
 
 NO_CONTEXT = LayerContext()

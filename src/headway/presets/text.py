@@ -1,4 +1,4 @@
-"""The text models of the decks, as their papers have them (FACTS §6, §8, §10, §12, §13, §17, §18, §24, §25)."""
+"""The text models of the lecture decks, as their papers have them; each preset names its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Universal Transformer in the sizes of its code and in small ones, and its rival of equal size (FACTS §16)."""
+"""The Universal Transformer (Dehghani et al. 2019) in the sizes of its code and in small ones, and a plain rival."""
 
 from __future__ import annotations
 

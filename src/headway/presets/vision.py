@@ -1,4 +1,4 @@
-"""The vision models of the decks, as their papers have them (FACTS §14, §15), and a convolutional one beside them."""
+"""Vision transformers (Dosovitskiy et al. 2021; for small data Lee et al. 2021), captioners and a ConvNet."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.errors import ConfigError
-from headway.tasks.base import EvaluateRequest, Pipeline, article
+from headway.tasks.base import EvaluateRequest, Pipeline, Task, article
 from headway.tasks.registry import TASKS
 
 if TYPE_CHECKING:
@@ -53,6 +53,6 @@ def check_options(pipeline: Pipeline, names: Sequence[str]) -> None:
     """Raise ConfigError for an option of `evaluate` that this run's task does not have: ignored, it would mislead."""
     for name in names:
         if name not in pipeline.evaluate_options:
-            others = [TASKS[each] for each in TASKS]
+            others: list[type[Task]] = [TASKS[each] for each in TASKS]
             having = [each.title for each in others if name in each.pipeline_class().evaluate_options]
             raise ConfigError(f"--{name} is not supported by {article(pipeline.task.title)} ({', '.join(having)} only)")

@@ -19,7 +19,7 @@ DATA = "data.json"  # digests of what the run is trained on
 
 
 def read_config(folder: Path) -> RunConfig:
-    """The config a run was trained with. Raises NoRunError if there is none."""
+    """The config a run was trained with. Raises NoRunError if the folder is not a run."""
     import yaml
 
     from headway.runs.config import RunConfig

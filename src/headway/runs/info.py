@@ -1,4 +1,4 @@
-"""What a run folder holds, told without loading its weights."""
+"""What a run folder holds, without loading its weights."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _progress(folder: Path, config: RunConfig) -> dict[str, Any]:
 
 
 def _last_entries(log: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The last training step and the last validation in a log, {} where there is none."""
+    """The last training step and the last validation in a log; {} if the log has none."""
     trained: dict[str, Any] = {}
     validated: dict[str, Any] = {}
     with contextlib.suppress(OSError), log.open("rb") as file:

@@ -76,7 +76,7 @@ def opened(run: Path) -> Iterator[Int8Copy]:
 
 @contextlib.contextmanager
 def _quick_turns() -> Iterator[None]:
-    """Python hands over to a thread after a tenth of a millisecond, not five: to pack a layer takes two."""
+    """Switch threads every tenth of a millisecond, not every five: packing a layer takes two milliseconds."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-4)
     try:

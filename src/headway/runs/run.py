@@ -135,7 +135,7 @@ class Run:
         pipeline: Any = self.pipeline
         if isinstance(pipeline, capability):
             return pipeline
-        return pipeline.unsupported(capability.verb)  # type: ignore[attr-defined, no-any-return]
+        return pipeline.unsupported(capability.verb)  # type: ignore[no-any-return]
 
     def can(self) -> tuple[str, ...]:
         """The commands that work on this run."""
@@ -226,10 +226,9 @@ class Run:
         """
         from headway.tasks.translation.pipeline import TranslationPipeline
 
-        pipeline: Any = self.pipeline
-        if not isinstance(pipeline, TranslationPipeline):
-            pipeline.unsupported("ponder")
-        return pipeline.ponder(lines, targets)
+        if not isinstance(self.pipeline, TranslationPipeline):
+            self.pipeline.unsupported("ponder")
+        return self.pipeline.ponder(lines, targets)
 
     def generate(
         self,

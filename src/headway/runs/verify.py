@@ -75,7 +75,7 @@ def spelled(inputs: VerificationInputs, token: Token) -> str:
 def verify_run(
     run: Run, given: Sequence[str] = (), *, compiled: bool = False, on_check: Callable[[str], None] = ignore
 ) -> VerificationReport:
-    """Run every check on a run; `on_check` is told the name of each as it begins."""
+    """Run every check on a run; `on_check` is called with the name of each as it begins."""
     subject = verification_subject(run, given, compiled=compiled)
     on_check("float64")
     baseline = measure_baseline(subject)

@@ -44,7 +44,7 @@ def as_stored(config: ModelConfig, weights: Mapping[str, Tensor], origin: str, *
     if int8:
         quantise(model)
     set_weights(model, weights, origin)
-    for part in model.modules():  # what is no weight, and so is in no file
+    for part in model.modules():  # buffers that are not weights are in no file
         for name, buffer in part.named_buffers(recurse=False):
             if buffer.is_meta:
                 setattr(part, name, torch.zeros_like(buffer, device="cpu"))

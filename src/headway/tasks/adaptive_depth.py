@@ -1,4 +1,4 @@
-"""What it costs to think, and how long tokens thought, for models that choose their own depth (FACTS §16)."""
+"""The ponder loss and the mean number of steps of models with adaptive depth (Graves 2016; Dehghani et al. 2019)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headway.tasks.training_task import Term
 
 @contextmanager
 def pondered(model: nn.Module, terms: dict[str, Term], count: int) -> Iterator[None]:
-    """A forward pass of training: what its tokens' thinking cost joins `terms` when it is over.
+    """While open: a forward pass of training; its ponder loss is then added to `terms`.
 
     The term is the sum over a model's loops of the mean of N + R over tokens; the trainer divides by `count`.
     """
@@ -31,7 +31,7 @@ def pondered(model: nn.Module, terms: dict[str, Term], count: int) -> Iterator[N
 
 @contextmanager
 def mean_steps(model: nn.Module) -> Iterator[dict[str, float]]:
-    """While open: the passes of an evaluation; then the mean steps a token took, by the JSON key of each side."""
+    """While open: the passes of an evaluation; then the mean steps of a token, by the JSON key of each side."""
     found: dict[str, float] = {}
     with record_steps(model) as heard:
         yield found

@@ -178,7 +178,7 @@ class PlayResult(ABC):
         """The same for people, by name."""
 
     def render(self, suffix: str) -> bytes:
-        """A film (".gif") or a strip (".png") of the first episode. Raises ConfigError where there is none to show."""
+        """A film (".gif") or a strip (".png") of the first episode. Raises ConfigError if there is nothing to show."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""What a pipeline tells the page of `headway look` about one forward pass, as plain values."""
+"""What the page of `headway look` needs of one forward pass, as plain values."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class ImageScaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeamDefaults:
-    """How an encoder-decoder decodes unless told otherwise."""
+    """The default decoding settings of an encoder-decoder."""
 
     beam: int
     length_penalty: float | None = None  # the power of the length; None: another formula, which transformers lacks

@@ -10,16 +10,16 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
-from headway.models.stepper import Source, Stepper
+from headway.models.stepper import EncoderInput, Stepper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledSampling:
-    """Each input after the first is the gold token with probability ε, which falls as training goes on, else a guess.
+    """Each input after the first is the gold token with probability ε, which falls during training, else a guess.
 
     Guesses are not differentiated through, so they are made first, without gradients, and then fed as if they were
-    gold: the same loss and gradients as deciding step by step, at the price of a second pass. Departure: dropout draws
-    anew in that pass.
+    gold: the same loss and gradients as deciding step by step, at the price of a second pass. Departure: dropout
+    draws another mask in that pass.
     """
 
     # how ε, the probability of the gold token, falls over the steps
@@ -45,16 +45,16 @@ class ScheduledSampling:
         elif self.decay == "exponential":
             share = math.exp(-at)
         else:
-            share = self.scale / (self.scale + math.exp(min(at, 700.0)))  # beyond 700 exp is no float, and ε no number
+            share = self.scale / (self.scale + math.exp(min(at, 700.0)))  # above 700 exp overflows and ε would be NaN
         return max(share, self.floor)
 
     @torch.no_grad()
     def mixed(
-        self, model: nn.Module, source: Source | None, gold_BT: Tensor, lengths_B: Tensor | None, *, step: int
+        self, model: nn.Module, source: EncoderInput | None, gold_BT: Tensor, lengths_B: Tensor | None, *, step: int
     ) -> Tensor:
         """Inputs (B, T) with some gold tokens replaced by what the model says in their place."""
         gold = torch.rand(gold_BT.shape, device=gold_BT.device) < self.gold_share(step)
-        gold[:, 0] = True  # nothing has been said before it
+        gold[:, 0] = True  # no guess precedes it
         if self.passes == "two":
             source_lengths = None if source is None else source.lengths
             inputs = (gold_BT,) if source is None else (source.tokens, gold_BT, source_lengths, lengths_B)

@@ -109,12 +109,12 @@ class Phased(Protocol):
     """A task with phases. Each has parameters of its own: those that a loss does not reach are left as they are."""
 
     def phase(self, model: nn.Module, step: int, device: torch.device) -> Phase:
-        """What the step after `step` steps is for; whatever that needs is made ready."""
+        """The phase of the next step, after `step` steps; prepares its data."""
         ...
 
 
 class Predictor(Protocol):
-    """A model whose output layer stands apart, so that a loss need not make every logit."""
+    """A model with a separate output layer, so that a loss need not compute every logit."""
 
     def features(self, *inputs: Tensor | None) -> Tensor:
         """What the output layer reads (B, T, D)."""

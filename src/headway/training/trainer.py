@@ -188,7 +188,7 @@ class Trainer:
         if self.config.non_finite == "rollback":
             step, cursor = self.step, self.cursor
             if not self.resume():
-                raise NonFiniteError(f"{what}; there is no checkpoint to roll back to")
+                raise NonFiniteError(f"{what}; no checkpoint to roll back to")
             self.step, self.cursor = step, cursor  # restored weights, but past the bad batch
             self.batches = self.task.order.after(cursor)
 
@@ -260,7 +260,7 @@ class Trainer:
             self.checkpoints.mark_best(self.best_step, self.best)
 
     def resume(self) -> bool:
-        """Load the newest valid checkpoint; False if there is none."""
+        """Load the newest valid checkpoint; False if there is no checkpoint."""
         step = self.checkpoints.newest_valid()
         if step is None:
             return False

@@ -90,7 +90,7 @@ def execute(arguments: Namespace) -> None:
 
 
 def _write(report: Report, arguments: Namespace, *, title: str) -> None:
-    """The files that were asked for; what was written is said on stderr."""
+    """Write the requested files and name them on stderr."""
     from headway.storage.commit import commit_file
 
     if arguments.out is not None:

@@ -40,7 +40,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=float,
         default=1.0,
         metavar="R",
-        help="of tokens in the context; 1 is none (default: %(default)s)",
+        help="of tokens in the context; 1: no penalty (default: %(default)s)",
     )
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before TEXT (repeatable)")
     parser.add_argument(

@@ -37,7 +37,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace) -> None:
-    """The score in the real environment, with what it cost and what stands beside it."""
+    """The score in the real environment, with the environment steps it cost and the baselines."""
     from rich.console import Console
 
     from headway.cli import render

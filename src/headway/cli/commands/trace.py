@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HELP = "a search that `translate --trace` kept: its hypotheses, its tree, another length penalty; no model needed"
 EXAMPLES = (
     "headway trace beam.jsonl                              winner, finished hypotheses, each step's words",
-    "headway trace beam.jsonl --length-penalty 1.5         the same hypotheses, ranked anew",
+    "headway trace beam.jsonl --length-penalty 1.5         the same hypotheses, ranked again",
     "headway trace beam.jsonl --plot beam.png              the tree and the alignment as a picture",
 )
 FORMATS: dict[str, Literal["png", "svg"]] = {".png": "png", ".svg": "svg"}
@@ -58,7 +58,7 @@ def execute(arguments: Namespace) -> None:
             console.print(part)
     if picture_format is not None:
         if not search.lines:
-            raise DataError(f"{arguments.file}: line {arguments.line} has no finished line to draw")
+            raise DataError(f"{arguments.file}: line {arguments.line} has no finished hypothesis to draw")
         commit_file(Path(arguments.plot), plot_beam(trace_picture(trace, search, alpha), kind=picture_format))
         print(f"headway: a picture in {arguments.plot}", file=sys.stderr)
 

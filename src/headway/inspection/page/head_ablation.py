@@ -12,7 +12,7 @@ from headway.inspection.ablation import ablate
 from headway.inspection.page.tensors import PageTensors
 from headway.tasks.explanation import Output
 
-MAX_OPERATIONS = 5e11  # multiplications for all heads, about 15 seconds on two cores; above it there is no ablation
+MAX_OPERATIONS = 5e11  # multiplications for all heads, about 15 seconds on two cores; above it the page has no ablation
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ FAMILIES: dict[str, Family[Any]] = {
 
 
 def export_family(config: ModelConfig) -> Family[Any]:
-    """The family a model is exported as. Raises ConfigError if there is none; `Family.write` checks the settings."""
+    """The family a model is exported as. Raises ConfigError if no family fits; `Family.write` checks the settings."""
     for family in FAMILIES.values():
         if family.matches(config):
             return family

@@ -121,7 +121,7 @@ def read_tokens(fields: ConfigFields, vocab: int, *, pad: int, start: int, stop:
 
 
 def read_task(fields: ConfigFields, context: int) -> Translation:
-    """How the model decodes unless told otherwise; scores are divided by length to a power, as in fairseq."""
+    """The default decoding settings of the model; scores are divided by length to a power, as in fairseq."""
     beam, power = fields.size("num_beams", 1, most=1024), fields.number("length_penalty", 1.0)
     return Translation(max_length=context, beam=beam, length_penalty=power, penalty="mean")
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captioning(Task):
-    """Square images of one size with sentences about each, and how a finished model decodes unless told otherwise."""
+    """Square images of one size with sentences about each, and the default decoding settings of a finished model."""
 
     name: ClassVar[str] = "captioning"
     title: ClassVar[str] = "captioner"
@@ -29,9 +29,9 @@ class Captioning(Task):
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)  # of red, green and blue from 0 to 1, subtracted
     std: tuple[float, ...] = (0.5, 0.5, 0.5)  # and divided by
     max_length: int = 50  # tokens of a caption, the stop token included; longer training captions are cut
-    beam: int = 3
-    length_penalty: float = 0.6
-    penalty: Penalty = "gnmt"
+    beam: int = 3  # hypotheses kept in beam search; 1 is greedy
+    length_penalty: float = 0.6  # α: 0 ranks by log-probability alone, larger values favour longer captions
+    penalty: Penalty = "gnmt"  # what a log-probability is divided by: gnmt ((5 + n)/6)^α, mean n^α
 
     def __post_init__(self) -> None:
         check_colours(self.size, self.mean, self.std)
@@ -41,7 +41,7 @@ class Captioning(Task):
             raise ConfigError(f"task.augment.mix={self.augment.mix}: two images mixed have no caption; allowed: 0")
 
     def prepare(self, request: DataRequest) -> Prepared:
-        """Read images with captions, train a tokenizer where there is none yet."""
+        """Read images with captions, train a tokenizer if the run has none."""
         from headway.tasks.captioning.data import prepare
 
         return prepare(self, request)

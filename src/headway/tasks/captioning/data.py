@@ -1,4 +1,4 @@
-"""Images with captions as a captioning task: read, train a tokenizer where there is none yet."""
+"""Images with captions as a captioning task: read, train a tokenizer if the run has none."""
 
 from __future__ import annotations
 

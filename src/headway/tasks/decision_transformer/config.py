@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deciding(Task):
-    """What is logged where there is no log yet, and which returns a finished run is asked for."""
+    """How the log is made if none is given, and which target returns a finished run is evaluated at."""
 
     name: ClassVar[str] = "deciding"
     title: ClassVar[str] = "decision transformer"
@@ -25,10 +25,10 @@ class Deciding(Task):
     has_tokenizer: ClassVar[bool] = False
     models: ClassVar[tuple[str, ...]] = ("decision",)
 
-    view: View = Plain()
+    view: View = Plain()  # how the environment is observed
     log: int = 30000  # environment steps, each episode by another policy drawn at random
     noise: float = 0.3  # an episode's actions are chance up to this share
-    targets: tuple[float, ...] = (25.0, 75.0, 150.0, 300.0, 500.0)
+    targets: tuple[float, ...] = (25.0, 75.0, 150.0, 300.0, 500.0)  # returns that a finished run is asked to reach
 
     def __post_init__(self) -> None:
         positive("task.log", self.log)
@@ -36,7 +36,7 @@ class Deciding(Task):
             raise ConfigError(f"task.targets={self.targets}, allowed: two or more returns")
 
     def prepare(self, request: DataRequest) -> Prepared:
-        """Read the log, made where there is none yet."""
+        """Read the log; make it first if the run has none."""
         from headway.tasks.decision_transformer.data import prepare
 
         return prepare(self, request)

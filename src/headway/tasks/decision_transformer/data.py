@@ -22,7 +22,7 @@ LOG = "log"  # the folder of a run's logged episodes
 
 
 def prepare(config: Deciding, request: DataRequest) -> Prepared:
-    """The task on a run's log, made where there is none yet, and the sizes of its environment.
+    """The task on a run's log, which is made first if missing, and the sizes of its environment.
 
     The data's spec is an environment, or a run whose episodes are the log.
     """

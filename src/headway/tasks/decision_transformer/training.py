@@ -66,7 +66,7 @@ class ReturnConditionedReport(PlayResult):
 
     def render(self, suffix: str) -> bytes:
         """Raise ConfigError: nothing is imagined."""
-        raise ConfigError("--render: a decision transformer imagines nothing to show")
+        raise ConfigError("--render is not supported by a decision transformer: it does not imagine episodes")
 
 
 class DecisionTraining:
@@ -164,7 +164,7 @@ def follow(
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The returns of an episode a seed, each asked for `target`; actions are drawn. Raises DataError if all break.
 
-    What is asked for goes down by each reward that comes.
+    The target return is reduced by each reward.
     """
     random = np.random.default_rng([seed, round(1000 * target)])
     playing = [Attempt(make(), target, each) for each in seeds]
@@ -178,12 +178,12 @@ def follow(
             each.step(action)
     returns = [each.total for each in playing if not each.broke]
     if not returns:
-        raise DataError("not one episode was played to its end")
+        raise DataError("no episode could be completed")
     return np.asarray(returns, np.float64)
 
 
 class Attempt:
-    """One episode that is asked for a return."""
+    """One episode with a target return."""
 
     def __init__(self, environment: Environment, target: float, seed: int) -> None:
         self.environment, self.asked, self.total = environment, [target], 0.0

@@ -34,7 +34,7 @@ class Classification(Task):
 
     size: int = 32  # pixels a side: the shorter side is resized to it, the centre cut out
     sound: Spectrogram | None = None  # the inputs are sounds, read as spectrograms of one channel
-    augment: Augmentation | None = None
+    augment: Augmentation | None = None  # random changes to training images; None: none
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)  # of each channel from 0 to 1, subtracted
     std: tuple[float, ...] = (0.5, 0.5, 0.5)  # and divided by
 
@@ -98,7 +98,7 @@ class Classification(Task):
         before: Any = source.model
         after: Any = config
         if not (hasattr(before, "fit_weights") and hasattr(after, "fit_weights")):
-            raise ConfigError(f"{NO_VIT}, {source.folder} has none")
+            raise ConfigError(f"{NO_VIT}, {source.folder} has another model")
         weights: dict[str, Tensor] = after.fit_weights(source.weights, before)
         kept = source.data.classes == data.classes and before.classes == after.classes
         if not kept:

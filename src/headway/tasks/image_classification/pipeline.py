@@ -106,7 +106,8 @@ class ImagePipeline(Pipeline, Classifies):
             except HeadwayError as error:
                 notes.append(missing_data("images", error))
         if len(images) < 2 or not given:  # a batch of one has no other rows
-            images += noise_images(task.channels, getattr(model, "size", (task.size, task.size)))
+            size = getattr(model, "size", (task.size, task.size))
+            images += noise_images(model.channels, size)  # type: ignore[attr-defined]
         return VerificationInputs(
             examples=image_examples(images, self.device),
             pads=False,
@@ -129,7 +130,7 @@ class ImagePipeline(Pipeline, Classifies):
 
         model = self.model
         if not isinstance(model, PatchModel):
-            raise ConfigError(f"{self.folder}: a {type(model).__name__} has no attention to look at")
+            raise ConfigError(f"{self.folder}: look needs attention, and a {type(model).__name__} has none")
         (pixels,) = self.pixels([given])
         own = getattr(model, "class_token", None) is not None
         label = "Patches" if self.config.sound is None else "Patches of the spectrogram"

@@ -23,7 +23,7 @@ class Language(Task):
     scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
 
     def prepare(self, request: DataRequest) -> Prepared:
-        """Read plain text, train a tokenizer where there is none yet, encode."""
+        """Read plain text, train a tokenizer if the run has none, encode."""
         from headway.tasks.language_modelling.data import prepare
 
         return prepare(self, request)

@@ -1,4 +1,4 @@
-"""Plain text as a language task: read, train a tokenizer where there is none yet, encode, keep the ids."""
+"""Plain text as a language task: read, train a tokenizer if the run has none, encode, keep the ids."""
 
 from __future__ import annotations
 

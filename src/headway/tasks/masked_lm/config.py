@@ -47,7 +47,7 @@ class Masked(Task):
             raise ConfigError(f"{given}, allowed: 0 and above, together at most 1")
 
     def prepare(self, request: DataRequest) -> Prepared:
-        """Read plain text as sentences, train a tokenizer where there is none yet, encode."""
+        """Read plain text as sentences, train a tokenizer if the run has none, encode."""
         from headway.tasks.masked_lm.data import prepare
 
         return prepare(self, request)

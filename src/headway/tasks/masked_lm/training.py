@@ -212,7 +212,7 @@ class MaskedTraining:
 
     @torch.no_grad()
     def _score(self, model: nn.Module, device: torch.device, split: str) -> tuple[float, int, float | None]:
-        """Nats per chosen token, how many those are, and the share of next sentences told right, if it was asked."""
+        """Nats per chosen token, how many those are, and the next-sentence accuracy, if the model has it."""
         nats, tokens, right, rows, asked = 0.0, 0, 0, 0, True
         for indices in self._evaluation(split):
             batch = self._batch(split, indices).to(device)

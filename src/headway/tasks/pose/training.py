@@ -74,7 +74,7 @@ class PoseTraining:
 
     @torch.no_grad()
     def predictions(self, model: nn.Module, device: torch.device, split: str) -> PosePredictions:
-        """The keypoints of each image of a split. Raises DataError if there is no such split."""
+        """The keypoints of each image of a split. Raises DataError for an unknown split."""
         if split not in self.splits:
             raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
         store = self.splits[split]

@@ -26,7 +26,7 @@ class TextClassification(Task):
         positive("task.length", self.length, least=3)
 
     def prepare(self, request: DataRequest) -> Prepared:
-        """Read texts with their classes, train a tokenizer where there is none yet, encode."""
+        """Read texts with their classes, train a tokenizer if the run has none, encode."""
         from headway.tasks.text_classification.data import prepare
 
         return prepare(self, request)

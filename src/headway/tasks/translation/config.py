@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Translation(Task):
-    """How pairs are read, and how a finished model decodes unless told otherwise."""
+    """How pairs are read, and the default decoding settings of a finished model."""
 
     name: ClassVar[str] = "translation"
     title: ClassVar[str] = "translation model"

@@ -137,7 +137,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
     def pairs(self, split: str, data: str | None = None) -> tuple[list[str], list[str]]:
         """Sources and references of a split as they are written: decoded tokens would lack unknown characters.
 
-        Raises DataError if there is no such split.
+        Raises DataError for an unknown split.
         """
         from headway.data.datasets import load_parallel
 
@@ -263,7 +263,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         (trace,) = traces
         found = lines(trace)
         if not found:
-            raise DataError(f"{given!r}: the source is empty, so that there is nothing to look at")
+            raise DataError(f"{given!r}: the source is empty, expected at least one token")
         reader, writer = self.search.source_tokenizer, self.tokenizer
         source = [*before_source(reader), *reader.encode(trace.source), reader.stop]
         written = [*found[0].tokens, *([writer.stop] if found[0].stopped else [])]
@@ -311,7 +311,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
 
 
 def _figures(report: TranslationReport, loss: float, perplexity: float) -> list[Section]:
-    """The main figures under the names they have in JSON, and what must be said about them."""
+    """The main figures under the names they have in JSON, and the notes they need."""
     from headway.tasks.report import Facts, Note
 
     rows = {

@@ -1,4 +1,4 @@
-"""A recorded search as a trace that can be read alone: the pieces and texts its numbers stand for."""
+"""A recorded search as a trace that can be read alone: with the pieces and texts of its token ids."""
 
 from __future__ import annotations
 

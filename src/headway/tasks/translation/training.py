@@ -14,7 +14,7 @@ from headway.data.batching import Bucketed, Indices
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
-from headway.models.stepper import Source
+from headway.models.stepper import EncoderInput
 from headway.tasks.adaptive_depth import mean_steps, pondered
 from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 from headway.tasks.translation.config import Translation
@@ -91,12 +91,12 @@ class TranslationTraining(TranslationSearch):
         return Batch(tensors, torch.from_numpy(target), int(lengths.sum()))
 
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
-        """Next-token cross-entropy on the target, and what it cost to think."""
+        """Next-token cross-entropy on the target, and the ponder loss of a model with adaptive depth."""
         if self.config.scheduled is not None:
             source, target, source_lengths, lengths = batch.inputs
             assert source is not None
             assert target is not None
-            read = Source(source, source_lengths)
+            read = EncoderInput(source, source_lengths)
             mixed = self.config.scheduled.mixed(model, read, target, lengths, step=step)
             batch = replace(batch, inputs=(source, mixed, source_lengths, lengths))
         terms: dict[str, Term] = {}
@@ -110,7 +110,7 @@ class TranslationTraining(TranslationSearch):
 
     @torch.no_grad()
     def forced(self, model: nn.Module, device: torch.device, split: str) -> Forced:
-        """What the model thinks of every target token of a split after the ones before it, lines in their order."""
+        """Log-probabilities of every target token of a split after the gold prefix, lines in their order."""
         from headway.metrics.language import LanguageReport
 
         stop, target = self.target_tokenizer.stop, self._pairs(split).target

@@ -20,12 +20,12 @@ from headway.tasks.translation.search import TranslationSearch, before_source, p
 if TYPE_CHECKING:
     from headway.decoding.trace import Trace
 
-NAMED = 10  # lines in parts that are told one by one; the rest are counted
+NAMED = 10  # split lines that are reported one by one; the rest are counted
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredText:
-    """A translation and its score; of a line in parts, the sum of theirs."""
+    """A translation and its score; of a line that was split, the sum over its parts."""
 
     text: str
     score: float
@@ -34,10 +34,10 @@ class ScoredText:
 class Translator:
     """Lines in, translations out, in their order.
 
-    A line of nothing but white space gives none. A line of more tokens than the model was trained on
+    A line of white space gives no translation. A line of more tokens than the model was trained on
     (`task.max_length`, its stop token counted) or has positions for is split (`split_long`), its parts are translated
-    each by itself and joined with a space, and `note` is told so. `keep` is given the trace of every line's search,
-    which a line in parts does not have.
+    separately and joined with a space, and `note` reports it. `keep` receives the trace of every line's search; a line
+    that is split has none.
     """
 
     def __init__(
@@ -97,9 +97,10 @@ class Translator:
         wanted = self.decoding.constraints
         if wanted is not None and (wanted.prefix or wanted.must):
             where = f"line {self.lines}: {size} tokens, and the model takes {self.most - 1}"
-            raise DataError(f"{where}: what each translation must hold cannot be asked of a line in parts")
+            raise DataError(f"{where}: a line that is split cannot have a prefix or required phrases")
         if self.keep is not None:
-            raise DataError(f"line {self.lines}: {size} tokens, and the model takes {self.most - 1}: no trace in parts")
+            where = f"line {self.lines}: {size} tokens, and the model takes {self.most - 1}"
+            raise DataError(f"{where}: a line that is split has no trace")
         parts = split_long(line, self._sizes, self.most - 1)
         self.in_parts += 1
         if self.in_parts <= NAMED:

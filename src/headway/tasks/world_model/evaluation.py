@@ -1,4 +1,4 @@
-"""A world model beside the world: open-loop dreams on real actions, calibration, imagined and real returns."""
+"""Evaluation of a world model: open-loop rollouts on real actions, calibration, imagined and real returns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from headway.tasks.world_model.imagination import Dream, Start, acting, dream, g
 from headway.tasks.world_model.policy import fresh_seeds, learned
 from headway.tasks.world_model.training import WorldTraining
 
-FARTHEST = 10  # steps of an open-loop dream
+FARTHEST = 10  # steps of an open-loop rollout
 STARTS = 512  # of them
 DRAWS = 16  # next states drawn to learn how likely an end is
 OFTEN = 1000  # visits from which on a pair of state and action must be known well
@@ -32,7 +32,7 @@ OFTEN = 1000  # visits from which on a pair of state and action must be known we
 def report(
     model: World, task: WorldTraining, split: str, device: torch.device, *, episodes: int, seed: int
 ) -> WorldReport:
-    """Everything `headway evaluate` tells of a world model; the real episodes have fresh seeds."""
+    """Everything `headway evaluate` reports of a world model; the real episodes have fresh seeds."""
     ends, rewards = calibrations(model, task, split, device)
     real = play(task.make, learned(model, device), fresh_seeds(episodes, seed))
     return WorldReport(
@@ -48,7 +48,7 @@ def report(
 
 
 def open_loop(model: World, task: WorldTraining, split: str, device: torch.device) -> list[HorizonError]:
-    """Dreams from real starts on the actions that were really taken, beside repeating the last observation.
+    """Errors of rollouts from real starts on the real actions, and of repeating the last observation.
 
     Tokens: the share that is wrong; numbers: squared error over variance; pictures: squared error of pixels, 0 to 1.
     """
@@ -73,7 +73,7 @@ def open_loop(model: World, task: WorldTraining, split: str, device: torch.devic
 def _errors(
     model: World, dreamt: Tensor, states: Tensor, observations: Tensor
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of dreamt states (K, B, …), and of the first one repeated: (K, B) each."""
+    """Errors of imagined states (K, B, …), and of the first one repeated: (K, B) each."""
     if model.codes is not None:
         frames = observations.float() / 255
         shown = torch.stack([model.codes.pictures(x) for x in dreamt])
@@ -87,7 +87,7 @@ def _errors(
 def calibrations(
     model: World, task: WorldTraining, split: str, device: torch.device
 ) -> tuple[list[CalibrationBin], list[CalibrationBin]]:
-    """How likely an end was said to be one step ahead, and how large the reward, beside what came."""
+    """Predicted one step ahead and observed: the probability of an end, and the reward."""
     windows = task.splits[split].windows
     batch = task.windows(split, np.unique(np.linspace(0, len(windows) - 1, STARTS).astype(np.int64))).to(device)
     observations, actions, ages, counted = batch.inputs
@@ -109,7 +109,7 @@ def calibrations(
 
 
 def imagined(model: World, real: Episodes, device: torch.device, limit: int, *, first: int | None = None) -> Dream:
-    """The policy's dreams of whole episodes, from the first observations of real ones."""
+    """Imagined rollouts of the policy over whole episodes, from the first observations of real ones."""
     rows = real.starts[:-1][:first]
     states = model.reader.state(torch.from_numpy(real.observations[rows]).to(device)).unsqueeze(1)
     nothing = torch.zeros(len(rows), 0, dtype=torch.long, device=device)

@@ -16,7 +16,7 @@ Chooser = Callable[[Tensor], Tensor]  # logits (B, A) -> actions (B,)
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where dreams begin: real steps before (B, C), their actions and ages, and the state at hand (B, 1)."""
+    """Where imagined rollouts begin: real steps before (B, C), their actions and ages, and the state at hand (B, 1)."""
 
     states: Tensor  # (B, C + 1, …)
     actions: Tensor  # (B, C)
@@ -25,7 +25,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Dream:
-    """Imagined steps: what was seen, done, given; `alive` tells steps of a world that had not ended before."""
+    """An imagined rollout: states, actions, rewards; `alive` marks the steps before the episode ended."""
 
     states: Tensor  # (H + 1, B, …)
     actions: Tensor  # (H, B)
@@ -35,7 +35,7 @@ class Dream:
 
     @property
     def returns(self) -> Tensor:
-        """The summed rewards of each dream (B,)."""
+        """The summed rewards of each rollout (B,)."""
         return (self.rewards * self.alive).sum(0)
 
 

@@ -21,7 +21,7 @@ from headway.tasks.world_model.training import WorldTraining
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayReport(PlayResult):
-    """What a policy earned, and what stands beside it."""
+    """The return of a policy, and the baselines it is compared with."""
 
     model: World
     training: WorldTraining

@@ -30,7 +30,7 @@ def real_frames(task: WorldTraining, episodes: Episodes, number: int = 0) -> lis
 
 @torch.no_grad()
 def dreamt_frames(model: World, task: WorldTraining, dreamt: Dream, number: int = 0) -> list[Frame]:
-    """The frames of one dream, to its end."""
+    """The frames of one imagined rollout, to its end."""
     draw = _drawing(task)
     states = dreamt.states[: int(dreamt.alive[:, number].sum()) + 1, number]
     if model.codes is not None:

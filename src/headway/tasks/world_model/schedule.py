@@ -20,8 +20,8 @@ class Round:
     """How many steps of training each phase of a round has."""
 
     code: int = 0  # the code of pictures
-    world: int = 500
-    act: int = 300
+    world: int = 500  # training steps of the world model
+    act: int = 300  # training steps of actor and critic, in imagined rollouts
 
     def __post_init__(self) -> None:
         for name in ("code", "world", "act"):
@@ -53,7 +53,7 @@ def cooling(at: int, steps: int) -> float:
 
 
 class Rounds(Order):
-    """An epoch is a round: rows drawn anew for each of its steps, of what was collected by then."""
+    """An epoch is a round: each step draws rows from what was collected so far."""
 
     def __init__(self, rounds: Round, rows: dict[PhaseName, int], total: Callable[[PhaseName], int], seed: int) -> None:
         super().__init__(seed)

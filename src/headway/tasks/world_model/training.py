@@ -37,7 +37,7 @@ REVIVED = 50  # steps of a code phase between looks for codes that nothing uses
 
 
 class WorldTraining:
-    """Batches of windows for the world, of starts for dreams; the environment is touched when a round begins only."""
+    """Batches of windows for the world model, of starts for rollouts; the environment runs only between rounds."""
 
     fixed_shapes = False
 
@@ -76,7 +76,7 @@ class WorldTraining:
         if fresh:
             self._begin(model, number, device)
         elif len(self.collected) <= min(number, len(self.config.collect) - 1):
-            raise DataError(f"{self._place(len(self.collected))}: the episodes of a round that is under way are gone")
+            raise DataError(f"{self._place(len(self.collected))}: the episodes of the current round are missing")
         else:
             self._forget_after(number)
         if name == "code" and number == 0 and at % REVIVED == 0 and at < steps // 2:
@@ -177,7 +177,7 @@ class WorldTraining:
         return Batch(tuple(map(torch.from_numpy, inputs)), torch.from_numpy(outcome), int(lengths.sum()))
 
     def starts(self, split: str, indices: Indices, context: int) -> Start:
-        """Where dreams may begin: rows (B,) of a split with `context` real steps before each.
+        """Where imagined rollouts may begin: rows (B,) of a split with `context` real steps before each.
 
         Rows too near the start of their episode are moved on to where there are enough, or left out.
         """
@@ -229,7 +229,7 @@ class WorldTraining:
         return total / count
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
-        """How long the policy's dreams go on, and what they bring."""
+        """The length and the return of the policy's imagined rollouts."""
         model = cast(World, model)
         val = self.splits["val"]
         start = self.starts("val", np.arange(min(len(val.rows), 64)), 0)

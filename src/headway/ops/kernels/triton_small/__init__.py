@@ -31,7 +31,7 @@ def run(inputs: AttentionInputs) -> Tensor:
 
 
 def is_faster_for(inputs: AttentionInputs) -> bool:
-    """Whether it supports the inputs, their size is one at which it was faster on an H200, and the GPU is no older."""
+    """Whether it supports the inputs, was measured to be faster at their size on an H200, and the GPU is that new."""
     least, most = FASTER_TOKENS
     narrow = inputs.q.is_cuda and inputs.q.element_size() == 2 and inputs.q.shape[-1] == 16
     fits = narrow and least <= inputs.queries <= most
