@@ -43,7 +43,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
     "docs/decoding.md", "docs/capture.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/variants.md",
-    "docs/look.md", "docs/universal.md", "docs/world.md",
+    "docs/look.md", "docs/universal.md", "docs/world.md", "docs/glossary.md",
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 

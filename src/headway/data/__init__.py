@@ -1,1 +1,1 @@
-"""Data: what the models learn from, as text and as batches."""
+"""Data sets, tokenizers and batches: text, images, sounds, episodes."""

@@ -1,1 +1,1 @@
-"""Generation on any Stepper."""
+"""Generation with any `Stepper`: beam search, sampling, constraints, ensembles, recorded searches."""

@@ -1,1 +1,1 @@
-"""Others' checkpoints: their names beside ours."""
+"""Hugging Face model folders: import, export with a proof, ONNX."""

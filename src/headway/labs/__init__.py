@@ -1,1 +1,1 @@
-"""Small experiments on one question each, run by `headway lab`."""
+"""Small experiments on one question each, run by the command `lab`."""

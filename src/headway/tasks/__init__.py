@@ -1,1 +1,1 @@
-"""What ties model, data, loss and metric together, one file a kind of problem."""
+"""Tasks, one folder each: how data is prepared and trained on, and what a finished run can do."""

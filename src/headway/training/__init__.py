@@ -1,1 +1,1 @@
-"""The loop, optimisers, schedules, checkpoints and exact resume."""
+"""The training loop: trainer, optimisers, schedules, checkpoints, exact resume."""
