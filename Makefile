@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 WORKERS ?= 2
 
-.PHONY: help venv demo test test-slow check format bench phrases config-docs clean
+.PHONY: help venv demo test test-slow check format bench phrases config-docs api-docs task-table map docs clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
@@ -47,6 +47,17 @@ phrases: $(INSTALLED)  ## write the phrases of tools/phrases into the package
 
 config-docs: $(INSTALLED)  ## write docs/config.md, the list of all config keys
 	$(BIN)/python tools/config_docs.py
+
+api-docs: $(INSTALLED)  ## write docs/api.md, the Python API, from signatures and docstrings
+	$(BIN)/python tools/api_docs.py
+
+task-table: $(INSTALLED)  ## write the table of tasks and commands in docs/commands.md
+	$(BIN)/python tools/task_table.py
+
+map: $(INSTALLED)  ## draw docs/map.svg and the table of packages in docs/architecture.md, from the imports
+	$(BIN)/python tools/map.py
+
+docs: config-docs api-docs task-table map  ## write every document that is generated
 
 clean:  ## everything that is not source
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

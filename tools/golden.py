@@ -21,6 +21,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = ROOT / "tests" / "golden" / "allowed.toml"
 INFORMATION = "information"  # entries of this kind are shown, and never count as a difference
 MISSING = "(missing)"
-SHOWN = 12  # lines of a difference that are printed unless all are asked for
+SHOWN, PLACES = 8, 4  # lines of a difference, and differences of an entry, that are printed unless all are asked for
 
 
 # --- recording -----------------------------------------------------------------------------------------------------
@@ -231,7 +232,7 @@ def compare(old: Record, new: Record, rules: Sequence[Rule], *, whole: bool = Fa
             allowed += 1
         else:
             wrong.append(each)
-            _show(each, whole=whole)
+    _show(wrong, whole=whole)
     for rule in rules:
         if not rule.used:
             print(f"note: allowed but not met: {rule.name} ({rule.kind}) {rule.old!r} -> {rule.new!r}: {rule.reason}")
@@ -247,14 +248,20 @@ def compare(old: Record, new: Record, rules: Sequence[Rule], *, whole: bool = Fa
     return 1 if wrong or old.failed or new.failed else 0
 
 
-def _show(each: Difference, *, whole: bool) -> None:
-    print(f"{each.name} ({each.kind})")
-    for sign, text in (("-", each.old), ("+", each.new)):
-        lines = text.splitlines()
-        for line in lines if whole else lines[:SHOWN]:
-            print(f"  {sign} {line if whole else line[:300]}")
-        if len(lines) > SHOWN and not whole:
-            print(f"  {sign} … {len(lines) - SHOWN} lines more")
+def _show(wrong: Sequence[Difference], *, whole: bool) -> None:
+    """An entry's name and the places in which it differs, the first few of them unless all are asked for."""
+    for name, found in groupby(wrong, lambda each: each.name):
+        places = list(found)
+        print(f"{name} ({places[0].kind})")
+        for each in places if whole else places[:PLACES]:
+            for sign, text in (("-", each.old), ("+", each.new)):
+                lines = text.splitlines()
+                for line in lines if whole else lines[:SHOWN]:
+                    print(f"  {sign} {line if whole else line[:300]}")
+                if len(lines) > SHOWN and not whole:
+                    print(f"  {sign} … {len(lines) - SHOWN} lines more")
+        if len(places) > PLACES and not whole:
+            print(f"  … {len(places) - PLACES} places more")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

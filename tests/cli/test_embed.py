@@ -111,7 +111,7 @@ def test_a_trained_bert_embeds_and_a_writer_does_not(tmp_path):
     assert found.shape == (3, 16)
     assert np.isfinite(found).all()
     import_folder(write_gpt2(tmp_path / "a"), tmp_path / "gpt2")
-    with pytest.raises(ConfigError, match="no encoder"):
+    with pytest.raises(ConfigError, match="is a language model: it cannot embed; it can generate"):
         headway.load(tmp_path / "gpt2", device="cpu").embed(["a"])
 
 

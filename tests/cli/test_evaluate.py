@@ -12,6 +12,7 @@ import pytest
 import headway
 from headway.cli import main
 from headway.cli.commands.evaluate import _strict
+from headway.runs import Run
 from headway.tasks.report import MARK, running_samples, sentence_samples
 from headway.tasks.translation.training import TranslationTraining
 from tests.cli.test_commands import QUICK, parallel, train_words
@@ -197,6 +198,16 @@ def test_two_runs_are_compared_on_the_same_sentences(translator, rival, capsys, 
     assert main(["evaluate", str(translator), "--compare", str(rival)]) == 0
     out = capsys.readouterr().out
     assert f"{values['bleu_delta']:+.2f}, p = {values['bleu_p']:.3f}" in out
+
+
+def test_the_run_to_compare_with_is_the_mean_of_as_many_checkpoints(translator, monkeypatch):
+    run, loaded = headway.load(translator, device="cpu", average=2), []
+    start = Run.__init__
+    monkeypatch.setattr(
+        Run, "__init__", lambda self, folder, **given: loaded.append(given) or start(self, folder, **given)
+    )
+    run.evaluate(split="val", beam=1, compare=translator)
+    assert loaded == [{"device": "cpu", "average": 2, "precision": "fp32"}]
 
 
 def test_only_runs_that_translate_can_be_compared(translator, writer, tmp_path, capsys):

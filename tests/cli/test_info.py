@@ -44,6 +44,11 @@ def test_json_is_one_flat_object(trained, capsys):
     assert facts["can"] == capabilities(read_config(trained))
 
 
+def test_python_gives_the_same_facts(trained, capsys):
+    assert main(["info", str(trained), "--json"]) == 0
+    assert load(trained, device="cpu").info() == json.loads(capsys.readouterr().out)
+
+
 def test_the_parameters_are_those_of_the_model(trained):
     model = load(trained, device="cpu").model
     assert run_info(trained)["parameters"] == sum(parameter.numel() for parameter in model.parameters())

@@ -55,6 +55,19 @@ def test_traces_in_python_are_those_of_the_command(translator, file):
     assert traces[0].source_pieces[-1] == "</s>"
 
 
+def test_translate_in_python_gives_the_scores_and_the_trace_of_the_command(translator, file, tmp_path, capsys):
+    run = headway.load(translator)
+    assert run.translate(LINES, beam=3, trace=tmp_path / "own.jsonl") == run.translate(LINES, beam=3)
+    assert (tmp_path / "own.jsonl").read_text() == file.read_text()
+    assert main(["translate", str(translator), *LINES, "--beam", "3", "--n-best", "2"]) == 0
+    printed = [line.split("\t")[1:] for line in capsys.readouterr().out.splitlines() if line]
+    scored = run.translate(LINES, beam=3, n_best=2, scores=True)
+    assert [[f"{each.score:.4f}", each.text] for best in scored for each in best] == printed
+    assert [best[0] for best in scored if best] == [
+        each for each in run.translate(LINES, beam=3, scores=True) if each.text
+    ]
+
+
 def test_people_see_winner_lines_and_steps(file, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     assert main(["trace", str(file), "--line", "4"]) == 0

@@ -11,12 +11,12 @@ from headway.decoding.beam import BeamSettings, Hypothesis, Recorder, beam_searc
 from headway.decoding.constraints import Constraints
 from headway.decoding.limits import SequenceLimits
 from headway.decoding.sampling import PLAIN, Sampling, sample
-from headway.models import Source
+from headway.models import EncoderInput
 
 
 def search(
     model: Any,
-    source: Source | None,
+    source: EncoderInput | None,
     *,
     start: int | Tensor,
     stop: int,
@@ -39,7 +39,7 @@ def draw(
     max_tokens: int,
     prompt_lengths: Tensor | None = None,
     sampling: Sampling = PLAIN,
-    source: Source | None = None,
+    source: EncoderInput | None = None,
     constraints: Constraints | None = None,
     seed: int = 0,
     numbers: Sequence[int] | None = None,

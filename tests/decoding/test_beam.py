@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 from headway.decoding.beam import BeamStep, length_penalty
 from headway.decoding.beam_topk import BLOCK, best
 from headway.errors import ConfigError
-from headway.models import Source
+from headway.models import EncoderInput
 from tests.decoding.calls import search
 from tests.models.tiny import VOCAB, build
 
 START, STOP = 2, 3
 
 
-def source(rows: int, seed: int = 0) -> Source:
+def source(rows: int, seed: int = 0) -> EncoderInput:
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(0, VOCAB, (rows, 6), generator=generator)
-    return Source(tokens, torch.randint(1, 7, (rows,), generator=generator))
+    return EncoderInput(tokens, torch.randint(1, 7, (rows,), generator=generator))
 
 
 @pytest.mark.parametrize(("alpha", "penalty"), [(0.0, "gnmt"), (0.6, "gnmt"), (1.0, "mean")])
@@ -35,7 +35,7 @@ def test_a_batch_decodes_as_its_rows_alone(alpha, penalty):
     }
     together = search(model, given, **settings)
     for row in range(12):
-        alone = search(model, Source(given.tokens[[row], : given.lengths[row]]), **settings)[0]
+        alone = search(model, EncoderInput(given.tokens[[row], : given.lengths[row]]), **settings)[0]
         assert [line.tokens for line in alone] == [line.tokens for line in together[row]]
         scores = [line.score for line in together[row]]
         assert scores == sorted(scores, reverse=True)
@@ -101,7 +101,7 @@ def test_a_limit_of_its_own_is_the_limit_a_row_has_alone():
     settings = {"start": START, "stop": STOP, "beam": 3, "n_best": 3}
     together = search(model, given, max_tokens=limits, **settings)
     for row in range(8):
-        one = Source(given.tokens[[row], : given.lengths[row]])
+        one = EncoderInput(given.tokens[[row], : given.lengths[row]])
         alone = search(model, one, max_tokens=row + 1, **settings)[0]
         assert [line.tokens for line in alone] == [line.tokens for line in together[row]]
         assert [line.stopped for line in alone] == [line.stopped for line in together[row]]
@@ -172,7 +172,7 @@ def test_invalid_settings_are_rejected(settings):
 
 
 def test_an_empty_batch_and_a_missing_prompt():
-    empty = Source(torch.zeros(0, 3, dtype=torch.long))
+    empty = EncoderInput(torch.zeros(0, 3, dtype=torch.long))
     assert search(build("transformer-none"), empty, start=START, stop=STOP) == []
     with pytest.raises(ConfigError, match="neither a source nor a prompt"):
         search(build("gpt-none"), None, start=START, stop=STOP)

@@ -10,7 +10,7 @@ from headway.decoding.constraint_state import repeats
 from headway.decoding.constraints import Constraints
 from headway.decoding.sampling import GREEDY, Sampling
 from headway.errors import ConfigError
-from headway.models import Source
+from headway.models import EncoderInput
 from tests.decoding.calls import draw, search
 from tests.models.tiny import VOCAB, build
 
@@ -20,9 +20,9 @@ WORDS = [word for word in range(VOCAB) if word != STOP]
 phrase = st.lists(st.sampled_from(WORDS[:6]), min_size=1, max_size=3).map(tuple)
 
 
-def source(rows: int, seed: int) -> Source:
+def source(rows: int, seed: int) -> EncoderInput:
     generator = torch.Generator().manual_seed(seed)
-    return Source(torch.randint(0, VOCAB, (rows, 5), generator=generator))
+    return EncoderInput(torch.randint(0, VOCAB, (rows, 5), generator=generator))
 
 
 def holds(part: tuple[int, ...], line: list[int]) -> bool:

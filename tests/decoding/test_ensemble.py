@@ -7,17 +7,17 @@ import torch
 
 from headway.decoding.ensemble import Ensemble
 from headway.errors import ConfigError
-from headway.models import Source, build_model
+from headway.models import EncoderInput, build_model
 from tests.decoding.calls import draw, search
 from tests.models.tiny import TRANSLATOR, VOCAB, build
 
 SETTINGS = {"start": 2, "stop": 3, "beam": 3, "n_best": 3, "max_tokens": 10}
 
 
-def source(rows: int = 12) -> Source:
+def source(rows: int = 12) -> EncoderInput:
     generator = torch.Generator().manual_seed(0)
     tokens = torch.randint(0, VOCAB, (rows, 6), generator=generator)
-    return Source(tokens, torch.randint(1, 7, (rows,), generator=generator))
+    return EncoderInput(tokens, torch.randint(1, 7, (rows,), generator=generator))
 
 
 def test_an_ensemble_of_one_is_that_model():

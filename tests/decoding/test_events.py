@@ -9,7 +9,7 @@ from headway.decoding.beam import BeamSettings, beam_search
 from headway.decoding.ensemble import Ensemble
 from headway.decoding.events import observe_searches, search_finished, search_started
 from headway.decoding.limits import SequenceLimits
-from headway.models import Source
+from headway.models import EncoderInput
 from tests.models.tiny import build
 
 
@@ -59,7 +59,7 @@ def test_a_thread_started_elsewhere_reports_to_no_observer():
 
 def test_members_of_an_ensemble_and_compiled_models_are_found():
     models = [build("transformer-learned", seed=seed) for seed in (1, 2)]
-    log, source = Log(), Source(torch.arange(6).view(2, 3))
+    log, source = Log(), EncoderInput(torch.arange(6).view(2, 3))
     limits = SequenceLimits(start=0, stop=3, max_tokens=4)
     with observe_searches(models[1], log):
         found = beam_search(Ensemble(models), source, BeamSettings(width=2, n_best=2), limits)

@@ -11,7 +11,7 @@ import torch
 
 from headway.decoding.beam import length_penalty
 from headway.decoding.sampling import GREEDY
-from headway.models import Source, build_model
+from headway.models import EncoderInput, build_model
 from tests.decoding.calls import draw, search
 from tests.models.tiny import GENERATING, GPT, SEQ2SEQ, TRANSLATOR, Text, build, outputs, text
 
@@ -26,8 +26,8 @@ ONE_OF_EACH = (
 )  # every class of model
 
 
-def asked(batch: Text) -> Source | None:
-    return None if batch.source is None else Source(batch.source, batch.source_lengths)
+def asked(batch: Text) -> EncoderInput | None:
+    return None if batch.source is None else EncoderInput(batch.source, batch.source_lengths)
 
 
 def mixed(name: str, rows: int, seed: int = 0) -> Text:

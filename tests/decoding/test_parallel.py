@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headway.decoding import parallel as subject
-from headway.models import EncoderDecoderConfig, Source, build_model
+from headway.models import EncoderDecoderConfig, EncoderInput, build_model
 from headway.nn.int8 import quantise, supported, torchscript_step
 from headway.nn.int8.layers import TORCHSCRIPT
 from tests.decoding.calls import search
@@ -31,13 +31,13 @@ def model_of(*, eight_bits: bool = True):
     return model
 
 
-def source_of(rows: int) -> Source:
+def source_of(rows: int) -> EncoderInput:
     generator = torch.Generator().manual_seed(rows)
     tokens = torch.randint(4, VOCAB, (rows, 9), generator=generator)
-    return Source(tokens, torch.randint(2, 10, (rows,), generator=generator))
+    return EncoderInput(tokens, torch.randint(2, 10, (rows,), generator=generator))
 
 
-def said(model, source: Source, limits: torch.Tensor) -> list[list[list[int]]]:
+def said(model, source: EncoderInput, limits: torch.Tensor) -> list[list[list[int]]]:
     found = search(model, source, start=2, stop=3, beam=8, n_best=2, max_tokens=limits)
     return [[line.tokens for line in lines] for lines in found]
 

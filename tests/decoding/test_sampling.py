@@ -6,7 +6,7 @@ import torch
 from headway.decoding.rng import BLOCK, UniformStreams
 from headway.decoding.sampling import GREEDY, Sampling, allowed_tokens, choose, stream
 from headway.errors import ConfigError
-from headway.models import Source
+from headway.models import EncoderInput
 from tests.decoding.calls import draw
 from tests.models.tiny import GENERATING, VOCAB, build, outputs, text
 
@@ -17,7 +17,7 @@ ONE_OF_EACH = ["gpt-rotary", "rnn-lm-lstm-tied", "transformer-sinusoidal", "seq2
 def test_greedy_takes_the_likeliest_token_of_the_parallel_forward_each_time(name):
     assert name in GENERATING
     model, batch = build(name), text(name, rows=2, length=2)
-    source = None if batch.source is None else Source(batch.source)
+    source = None if batch.source is None else EncoderInput(batch.source)
     lines = draw(model, batch.tokens, stop=-1, max_tokens=6, source=source, sampling=GREEDY)
     whole = torch.cat([batch.tokens, torch.tensor(lines)], 1)
     likeliest = outputs(model, type(batch)(whole, None, batch.source))[0].argmax(-1)
@@ -67,7 +67,7 @@ def test_a_sequence_draws_the_same_tokens_in_any_batch(name):
     def decoded(rows: torch.Tensor) -> list[list[int]]:
         part = batch.rows(rows)
         length = int(part.lengths.max())
-        source = None if part.source is None else Source(part.source, part.source_lengths)
+        source = None if part.source is None else EncoderInput(part.source, part.source_lengths)
         return draw(
             model, part.tokens[:, :length], prompt_lengths=part.lengths, source=source, numbers=rows.tolist(),
             stop=3, max_tokens=12, seed=7, sampling=sampling,

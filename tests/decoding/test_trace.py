@@ -18,7 +18,7 @@ from headway.decoding.trace import Trace, alignment, finished, hypotheses, repla
 from headway.decoding.trace.format import _compact, _sum, from_json, read_traces, to_json
 from headway.decoding.trace.recorder import TraceRecorder, added, quantised
 from headway.errors import ConfigError, DataError, ShapeError
-from headway.models import Source, build_model
+from headway.models import EncoderInput, build_model
 from headway.nn.rnn_attention import AlignmentConfig
 from tests.decoding.calls import search
 from tests.models.tiny import ATTENTIVE, TRANSLATION, VOCAB, build
@@ -27,10 +27,10 @@ START, STOP = 2, 3
 FEW = ["transformer-sinusoidal", "seq2seq-context-all", "seq2seq-gru"]
 
 
-def sources(rows: int, longest: int = 6, seed: int = 0) -> Source:
+def sources(rows: int, longest: int = 6, seed: int = 0) -> EncoderInput:
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(0, VOCAB, (rows, longest), generator=generator)
-    return Source(tokens, torch.randint(1, longest + 1, (rows,), generator=generator))
+    return EncoderInput(tokens, torch.randint(1, longest + 1, (rows,), generator=generator))
 
 
 def as_trace(recorder: TraceRecorder, row: int, words: list[int], **settings) -> Trace:
@@ -49,7 +49,7 @@ def as_trace(recorder: TraceRecorder, row: int, words: list[int], **settings) ->
     return replace(trace, texts=tuple(" ".join(map(str, line.tokens)) for line in finished(trace)))
 
 
-def traced(model, read: Source, *, beam=4, n_best=None, alpha=0.6, penalty="gnmt", max_tokens=12):
+def traced(model, read: EncoderInput, *, beam=4, n_best=None, alpha=0.6, penalty="gnmt", max_tokens=12):
     """What a search gives while it is recorded, and its traces."""
     settings = {"beam": beam, "n_best": beam if n_best is None else n_best, "alpha": alpha, "penalty": penalty}
     with TraceRecorder(model, read.lengths.tolist()) as recorder:
@@ -284,7 +284,7 @@ def test_a_line_of_json_gives_the_same_trace(name):
 
 
 def test_thirty_tokens_with_a_beam_of_five_are_small():
-    model, read = build("seq2seq-additive"), Source(torch.randint(0, VOCAB, (1, 30)), torch.tensor([30]))
+    model, read = build("seq2seq-additive"), EncoderInput(torch.randint(0, VOCAB, (1, 30)), torch.tensor([30]))
     with torch.no_grad():
         model.head.bias[STOP] = -1000  # it never ends by itself
     found, (trace,) = traced(model, read, beam=5, max_tokens=30)

@@ -309,7 +309,7 @@ def test_memory_grows_with_the_rows_asked_for_not_with_the_square_of_the_length(
     def most(length: int, rows: int) -> int:
         with headway.capture(model, layers=[0], rows=range(rows)), LiveBytes() as memory:
             model(torch.zeros(1, length, dtype=torch.long))
-        return memory.most
+        return memory.peak
 
     row = 4 * GPT.heads  # bytes for each key
     assert most(512, 256) - most(512, 128) == pytest.approx(128 * 512 * row, rel=0.02)

@@ -11,7 +11,7 @@ from headway.decoding.ensemble import Ensemble
 from headway.decoding.sampling import GREEDY, Sampling, stream
 from headway.errors import ConfigError
 from headway.inspection import taps
-from headway.models import Source
+from headway.models import EncoderInput
 from tests.decoding.calls import draw, search
 from tests.models.tiny import CAPTIONING, GENERATING, LANGUAGE, TRANSLATION, VOCAB, build, text
 
@@ -28,17 +28,17 @@ def kinds_of(model) -> list[str]:
     return [kind for kind in KINDS if any(tap.kind == kind for tap in taps(model))]
 
 
-def source_of(name: str, batch) -> Source | None:
+def source_of(name: str, batch) -> EncoderInput | None:
     if name in CAPTIONING:
-        return Source.of_images(torch.randn(3, 3, 8, 8, generator=torch.Generator().manual_seed(1)))
-    return None if name in LANGUAGE else Source(batch.source, batch.source_lengths)
+        return EncoderInput.of_images(torch.randn(3, 3, 8, 8, generator=torch.Generator().manual_seed(1)))
+    return None if name in LANGUAGE else EncoderInput(batch.source, batch.source_lengths)
 
 
 def prompted(name: str, batch) -> int | torch.Tensor:
     return batch.tokens[:, :3] if name in LANGUAGE else 0
 
 
-def forced(name: str, model, line, source: Source | None):
+def forced(name: str, model, line, source: EncoderInput | None):
     """A forward pass over the hypothesis."""
     read, row = torch.tensor([line.read]), slice(line.source, line.source + 1)
     if name in CAPTIONING:
@@ -49,7 +49,7 @@ def forced(name: str, model, line, source: Source | None):
     return model(source.tokens[row], read, lengths)
 
 
-def assert_as_forced(name: str, model, line, source: Source | None) -> None:
+def assert_as_forced(name: str, model, line, source: EncoderInput | None) -> None:
     with headway.capture(model, what=kinds_of(model)) as whole:
         forced(name, model, line, source)
     assert set(whole) <= set(line._pass)  # a loop takes all its steps while a text is written
@@ -141,7 +141,7 @@ def test_rows_are_positions_of_the_text_also_while_it_is_written(name):
 def test_the_best_hypotheses_are_one_padded_batch():
     model, batch = build("transformer-sinusoidal"), text("transformer-sinusoidal")
     with headway.capture(model) as seen:
-        found = search(model, Source(batch.source), start=0, stop=STOP, beam=4, max_tokens=8)
+        found = search(model, EncoderInput(batch.source), start=0, stop=STOP, beam=4, max_tokens=8)
     stopped = [len(row[0].tokens) + row[0].stopped for row in found]
     assert len(set(stopped)) > 1  # hypotheses differ in length, or nothing is padded
     weights = seen.weights[1]
@@ -156,7 +156,7 @@ def test_the_best_hypotheses_are_one_padded_batch():
 def test_any_open_hypothesis_of_the_search_is_accessible():
     model, batch = build("transformer-learned"), text("transformer-learned")
     with headway.capture(model) as seen:
-        search(model, Source(batch.source), start=0, stop=-1, beam=3, max_tokens=4)
+        search(model, EncoderInput(batch.source), start=0, stop=-1, beam=3, max_tokens=4)
     call = seen.last.calls[1]
     row = call.parents.tolist().index(0)
     word = int(call.tokens[row, 0])
@@ -171,7 +171,7 @@ def test_each_model_of_an_ensemble_gets_the_hypotheses():
     models = [build("transformer-learned", seed=seed) for seed in (1, 2)]
     batch = text("transformer-learned")
     with headway.capture(models[1], layers=[0]) as seen:
-        found = search(Ensemble(models), Source(batch.source), start=0, stop=STOP, beam=2, max_tokens=5)
+        found = search(Ensemble(models), EncoderInput(batch.source), start=0, stop=STOP, beam=2, max_tokens=5)
     assert [list(line.chosen) for line in seen.hypotheses] == [row[0].tokens for row in found]
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from headway.interop.families import FAMILIES
 from headway.interop.family import Family, GenerationTokens, Imported, import_weights
-from headway.models import Bert, EncoderDecoder, Gpt, Longformer, LongformerMasked, Source, Vit, build_model
+from headway.models import Bert, EncoderDecoder, EncoderInput, Gpt, Longformer, LongformerMasked, Vit, build_model
 from headway.models.bert import PretrainingLogits
 
 hf = pytest.importorskip("transformers")
@@ -258,7 +258,7 @@ def our_words(model: nn.Module, text: Tensor, tokens: GenerationTokens, *, anew:
     """The best token that does not stop, NEW times (B, NEW), each read from the cache; `anew` has none twice."""
     if isinstance(model, EncoderDecoder):
         assert tokens.start is not None
-        state = model.start(Source(text, None))
+        state = model.start(EncoderInput(text, None))
         written = torch.full((len(text), 1), tokens.start)
     else:
         assert isinstance(model, Gpt)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from headway.errors import ConfigError, DataError, HeadwayError, ShapeError
-from headway.models import RnnLmConfig, Source, build_model
+from headway.models import EncoderInput, RnnLmConfig, build_model
 from headway.nn.norms import BatchNorm
 from headway.nn.positions import Fraction, Learned
 from headway.nn.recurrent import RecurrentConfig
@@ -90,7 +90,7 @@ def test_tokens_that_are_no_batch():
 
 
 def test_a_source_where_none_belongs_and_none_where_one_does():
-    source = Source(torch.zeros(1, 3, dtype=torch.long))
+    source = EncoderInput(torch.zeros(1, 3, dtype=torch.long))
     for name in ("gpt-learned", "rnn-lm-rnn"):
         with pytest.raises(ConfigError, match="no source"):
             build(name).start(source)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from headway.config import parse, plain
 from headway.errors import ConfigError, DataError, ShapeError
-from headway.models import CaptionerRnnConfig, Source, build_model
+from headway.models import CaptionerRnnConfig, EncoderInput, build_model
 from headway.nn.recurrent import RecurrentConfig
 from tests.decoding.calls import search
 from tests.models.tiny import CAPTIONING, VOCAB, build
@@ -58,7 +58,7 @@ def test_the_future_cannot_change_the_past_and_every_pixel_counts(name):
 @pytest.mark.parametrize("pieces", [[1] * 9, [4, 1, 3, 1], [9]])
 def test_cached_stepping_equals_the_parallel_forward(name, pieces):
     model, tokens = build(name), words()
-    state, seen = model.start(Source.of_images(images()), capacity=2), []
+    state, seen = model.start(EncoderInput.of_images(images()), capacity=2), []
     for piece in tokens.split(pieces, 1):
         logits, state = model.extend(piece, state)
         seen.append(logits)
@@ -68,7 +68,7 @@ def test_cached_stepping_equals_the_parallel_forward(name, pieces):
 @everything
 def test_rows_reselected_as_a_beam_would(name):
     model, pixels, tokens = build(name), images(4), words(4, 3)
-    state = model.start(Source.of_images(pixels), capacity=2)
+    state = model.start(EncoderInput.of_images(pixels), capacity=2)
     _, state = model.extend(tokens, state)
     for step, rows in enumerate([[1, 1, 3, 0], [2, 0, 2, 2], [3, 1], [1, 0], [0, 0, 1]]):
         chosen = torch.tensor(rows)
@@ -83,7 +83,7 @@ def test_padding_and_batch_mates_change_nothing(name):
     model, pixels, tokens = build(name), images(4), words(4)
     lengths = torch.tensor([9, 2, 5, 1])
     together = model(pixels, tokens, lengths)
-    ragged, state = model.extend(tokens, model.start(Source.of_images(pixels)), lengths)
+    ragged, state = model.extend(tokens, model.start(EncoderInput.of_images(pixels)), lengths)
     more, _ = model.extend(words(4, 1, seed=3), state)
     for row, length in enumerate(lengths.tolist()):
         alone = model(pixels[[row]], torch.cat([tokens[[row], :length], words(4, 1, seed=3)[[row]]], 1))
@@ -97,7 +97,7 @@ def test_swapping_images_swaps_captions(name):
     model, pixels = build(name), images(2)
 
     def said(given: Tensor) -> list[list[int]]:
-        found = search(model, Source.of_images(given), start=1, stop=2, beam=3, max_tokens=6)
+        found = search(model, EncoderInput.of_images(given), start=1, stop=2, beam=3, max_tokens=6)
         return [lines[0].tokens for lines in found]
 
     first, second = said(pixels)
@@ -124,7 +124,7 @@ def test_bad_input(name):
     with pytest.raises(ConfigError, match="needs images to start from, got no source"):
         model.start()
     with pytest.raises(ConfigError, match="got tokens"):
-        model.start(Source(words()))
+        model.start(EncoderInput(words()))
     with pytest.raises(ShapeError, match=r"expected \(B, 3, height, width\)"):
         model(torch.zeros(3, 1, 8, 8), words())
     with pytest.raises(DataError, match="16 x 8 pixels, this model reads 8 x 8"):

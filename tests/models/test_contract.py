@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from headway.errors import DataError
-from headway.models import MODELS, DecisionConfig, PoseConfig, Source, TextClassifierConfig, WorldConfig, build_model
+from headway.models import (
+    MODELS,
+    DecisionConfig,
+    EncoderInput,
+    PoseConfig,
+    TextClassifierConfig,
+    WorldConfig,
+    build_model,
+)
 from tests.models.tiny import ALL, CAPTIONING, ENCODER, GENERATING, LANGUAGE, VISION, VOCAB, Text, build, outputs, text
 from tests.weights import load_weights, save_weights
 
@@ -15,7 +23,7 @@ generating = pytest.mark.parametrize("name", GENERATING)
 
 
 def start(model, batch: Text):
-    return model.start(None if batch.source is None else Source(batch.source, batch.source_lengths), capacity=2)
+    return model.start(None if batch.source is None else EncoderInput(batch.source, batch.source_lengths), capacity=2)
 
 
 def test_every_registered_model_is_under_contract():
@@ -77,7 +85,7 @@ def test_padding_and_batch_mates_change_nothing(name):
 
 
 @everything
-def test_what_stands_in_the_padding_changes_nothing(name):
+def test_the_content_of_padding_changes_nothing(name):
     model, batch = build(name), text(name, rows=4, padded=True)
     tokens = batch.tokens.clone()
     real = torch.arange(tokens.shape[1]) < batch.lengths.unsqueeze(-1)

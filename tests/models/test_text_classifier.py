@@ -65,7 +65,7 @@ def test_a_config_survives_being_written():
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"classes": 0}, "classes=0"),
         ({"global_tokens": -1}, "global_tokens=-1"),
@@ -73,6 +73,6 @@ def test_a_config_survives_being_written():
         ({"encoder": BERT, "global_tokens": 1}, "global_tokens=1, allowed without windows: 0"),
     ],
 )
-def test_what_makes_no_sense_is_refused(settings, told):
-    with pytest.raises(ConfigError, match=told):
+def test_invalid_settings_raise(settings, message):
+    with pytest.raises(ConfigError, match=message):
         TextClassifierConfig(**{"encoder": LONG, "classes": 3, **settings})

@@ -15,10 +15,10 @@ from headway.models import (
     BertPretraining,
     BertPretrainingConfig,
     EncoderDecoderConfig,
+    EncoderInput,
     Gpt,
     GptConfig,
     ModelConfig,
-    Source,
 )
 from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.positions import Rotary, SinusoidalHalves
@@ -360,7 +360,7 @@ def test_marian_written_in_pieces_gives_the_logits_of_transformers(dtype: torch.
     ours, theirs = marian(dtype)
     source, target = tokens(3, 9), tokens(3, 8)
     expected = theirs(source, attention_mask=real(LENGTHS).long(), decoder_input_ids=target).logits
-    state, got = ours.start(Source(source, LENGTHS), capacity=2), []
+    state, got = ours.start(EncoderInput(source, LENGTHS), capacity=2), []
     for piece in target.split((1, 3, 1, 1, 2), dim=1):
         logits, state = ours.extend(piece, state)
         got.append(logits)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from headway.errors import ConfigError
-from headway.models import Source, UniversalConfig, build_model
+from headway.models import EncoderInput, UniversalConfig, build_model
 from headway.models.universal import Offsets
 from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.attention import AttentionConfig
@@ -57,7 +57,7 @@ def test_fixed_steps_apply_the_block_with_both_coordinates():
 @pytest.mark.parametrize(("halted", "mixture"), READINGS)
 def test_adaptive_steps_as_defined_token_by_token(halted, mixture):
     model, x = loop(Adaptive(steps=STEPS, bias=-1.0, halted=halted, mixture=mixture)), inputs()
-    with record_steps(model) as heard:
+    with record_steps(model) as records:
         found = model(x)
     h, n, r = (torch.zeros(x.shape[:2]) for _ in range(3))
     state, out, over = x, torch.zeros_like(x), torch.zeros(x.shape[:2], dtype=torch.bool)
@@ -81,7 +81,7 @@ def test_adaptive_steps_as_defined_token_by_token(halted, mixture):
             kept = 1 if mixture == "accumulated" else 1 - u
             out[row, at] = kept * out[row, at] + u * after[row, at]
     torch.testing.assert_close(found, out)
-    ((_, steps, cost),) = heard
+    ((_, steps, cost),) = records
     assert torch.equal(steps, n.long())
     assert len(steps.unique()) > 2  # or nothing was tested
     torch.testing.assert_close(cost, n + r)
@@ -90,11 +90,11 @@ def test_adaptive_steps_as_defined_token_by_token(halted, mixture):
 def test_the_two_readings_of_a_halted_state_differ_only_once_one_has_halted():
     copied, moving = (loop(Adaptive(steps=STEPS, bias=-1.0, halted=halted)) for halted in ("copied", "transformed"))
     x = inputs()
-    with record_steps(copied) as heard:
+    with record_steps(copied) as records:
         a, b = copied(x), moving(x)
-    first = heard[0][1].amin(1, keepdim=True)
+    first = records[0][1].amin(1, keepdim=True)
     same = (a - b).abs().amax(-1) < 1e-6
-    assert same[heard[0][1] == first].all()
+    assert same[records[0][1] == first].all()
     assert not same.all()
 
 
@@ -105,17 +105,17 @@ def test_limits(halted, mixture):
     for p, steps in ((1 - 1e-6, 1), (1e-12, STEPS)):
         model = sure(loop(Adaptive(steps=STEPS, halted=halted, mixture=mixture)), p)
         fixed = loop(Fixed(steps=steps))
-        with record_steps(model) as heard:
+        with record_steps(model) as records:
             torch.testing.assert_close(model(x), fixed(x))
-        assert (heard[0][1] == steps).all()
+        assert (records[0][1] == steps).all()
 
 
 def test_a_halted_token_s_output_is_frozen_whatever_the_cap():
     x, causal = inputs(), Causal()
     short, long = (loop(Adaptive(steps=steps, bias=-1.0)) for steps in (STEPS, STEPS + 4))
-    with record_steps(short) as heard:
+    with record_steps(short) as records:
         a, b = short(x, mask=causal), long(x, mask=causal)
-    halted = heard[0][1] < STEPS
+    halted = records[0][1] < STEPS
     assert 0 < halted.sum() < halted.numel()
     assert torch.equal(a[halted], b[halted])
     assert not torch.equal(a, b)
@@ -133,13 +133,13 @@ def test_steps_end_with_the_last_token_that_thinks():
 def test_padding_takes_no_steps_and_changes_nothing():
     model, x = loop(Adaptive(steps=STEPS, bias=-1.0)), inputs()
     lengths = torch.tensor([11, 4, 7])
-    with record_steps(model) as heard:
+    with record_steps(model) as records:
         together = model(x, mask=Lengths(lengths), lengths_B=lengths)
     for row, length in enumerate(lengths.tolist()):
         with record_steps(model) as alone:
             torch.testing.assert_close(together[[row], :length], model(x[[row], :length]))
-        assert torch.equal(heard[0][1][[row], :length], alone[0][1])
-        assert (heard[0][1][row, length:] == 0).all()
+        assert torch.equal(records[0][1][[row], :length], alone[0][1])
+        assert (records[0][1][row, length:] == 0).all()
 
 
 def test_parameters_do_not_depend_on_steps():
@@ -177,7 +177,7 @@ def test_both_sides_begin_at_the_same_place():
     assert not torch.allclose(seen[0][0], seen[0][1])  # and rows differ
 
 
-def test_how_long_tokens_are_thought_about_comes_out_as_data():
+def test_ponder_returns_the_steps_of_each_token():
     model, batch = build("universal"), text("universal", padded=True)
     steps = model.ponder(batch.source, batch.tokens, batch.source_lengths, batch.lengths)
     assert steps.source.shape == batch.source.shape
@@ -194,7 +194,7 @@ def test_a_later_token_that_thinks_longer_sees_earlier_ones_at_its_depth():
     steps = model.ponder(batch.source, batch.tokens).target
     deeper = (steps[:, 1:] > steps[:, :-1].cummax(1).values).any(1)
     assert deeper.any()
-    state, seen = model.start(Source(batch.source)), []
+    state, seen = model.start(EncoderInput(batch.source)), []
     for token in batch.tokens.split(1, 1):
         logits, state = model.extend(token, state)
         seen.append(logits)
@@ -206,9 +206,9 @@ def test_a_later_token_that_thinks_longer_sees_earlier_ones_at_its_depth():
 def test_the_encoder_alone_ponders_too():
     model = build("bert-universal")
     tokens = torch.arange(12).view(2, 6)
-    with record_steps(model) as heard:
+    with record_steps(model) as records:
         model(tokens, torch.tensor([6, 2]))
-    ((_, steps, cost),) = heard
+    ((_, steps, cost),) = records
     assert torch.equal(steps > 0, torch.arange(6) < torch.tensor([[6], [2]]))
     assert (cost[steps > 0] > 1).all()
     assert UNIVERSAL_BERT.vocab == VOCAB
@@ -316,5 +316,5 @@ def test_neighbours_in_a_decoder_are_refused():
 def test_a_window_keeps_nothing_of_the_sources_it_has_read():
     model = build_model(replace(UNIVERSAL, window=2), seed=0).eval()
     for length in (3, 5, 9):
-        model.encode(Source(torch.ones(1, length, dtype=torch.long)))
+        model.encode(EncoderInput(torch.ones(1, length, dtype=torch.long)))
     assert not model.near.__dict__.get("_forms")

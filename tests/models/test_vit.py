@@ -36,7 +36,7 @@ def weights_of(model: Vit) -> list[torch.Tensor]:
     return seen
 
 
-def test_no_token_of_local_attention_looks_at_itself():
+def test_no_token_of_local_attention_attends_to_itself():
     local, usual = weights_of(build("vit-local")), weights_of(build("vit"))
     assert len(local) == len(usual) == 2
     for weights in local:
@@ -100,7 +100,7 @@ def test_what_the_head_does_not_read_is_not_computed_and_changes_nothing(config)
     assert model.features(pictures().double(), output_tokens=first).shape[1] == (1 if first else config.tokens)
 
 
-def test_a_single_patch_that_may_not_look_at_itself_gives_numbers():
+def test_a_single_patch_that_may_not_attend_to_itself_is_finite():
     config = replace(VIT, image=4, pool="mean", local=True)
     assert build_model(config).eval()(pictures(4, 4)).isfinite().all()
 

@@ -163,6 +163,6 @@ def test_timm_itself():
     torch.testing.assert_close(ours(pictures()), model(pictures()), atol=1e-5, rtol=0)
 
 
-def test_what_is_no_vision_transformer():
+def test_other_weights_are_not_a_vision_transformer():
     with pytest.raises(BadModelError, match=r"class_token|cls_token is missing.*transformer.wte.weight has no place"):
         import_weights(VIT, CONFIG, {"transformer.wte.weight": torch.zeros(2, 2)})

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from headway.models import EncoderDecoderConfig, GptConfig, Source, build_model
+from headway.models import EncoderDecoderConfig, EncoderInput, GptConfig, build_model
 from headway.nn import int8
 from headway.nn.int8 import Int8Linear, quantise
 from headway.nn.linear import FusedLinear
@@ -103,7 +103,7 @@ def test_a_quantised_model_steps_as_it_reads():
     config = EncoderDecoderConfig(vocab=40, width=32, inner=64, heads=4, encoder_layers=2, decoder_layers=2)
     model = build_model(config).eval()
     quantise(model)
-    source, target = Source(torch.randint(0, 40, (2, 6)), torch.tensor([6, 4])), torch.randint(0, 40, (2, 5))
+    source, target = EncoderInput(torch.randint(0, 40, (2, 6)), torch.tensor([6, 4])), torch.randint(0, 40, (2, 5))
     whole = model(source.tokens, target, source.lengths)
     state, steps = model.start(source), []
     for t in range(5):

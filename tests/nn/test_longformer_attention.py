@@ -98,8 +98,8 @@ def test_a_window_over_everything_and_no_global_token_is_plain_attention():
     plain = AttentionConfig(width=WIDTH, heads=HEADS).build().double()
     plain.load_state_dict({name: x for name, x in made.state_dict().items() if "global" not in name})
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
-    nobody = torch.zeros_like(MARKS)
-    for mask in (Window(LENGTH), Window(LENGTH) | Global(nobody)):
+    none = torch.zeros_like(MARKS)
+    for mask in (Window(LENGTH), Window(LENGTH) | Global(none)):
         torch.testing.assert_close(made(x, LayerContext(mask=mask)), plain(x), rtol=1e-9, atol=1e-9)
 
 
@@ -142,7 +142,7 @@ def test_a_hook_may_replace_the_weights():
 
 
 @pytest.mark.parametrize("name", ["global_k", "global_v"])
-def test_a_hook_may_replace_what_global_tokens_look_at(name, monkeypatch):
+def test_a_hook_may_replace_the_keys_and_values_of_global_tokens(name, monkeypatch):
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     made, found = layer(), []
     getattr(made, f"tap_{name}").register_forward_hook(lambda _, __, out: out.flip(2))
@@ -168,17 +168,17 @@ def test_a_hook_may_write_into_what_it_sees(name, mode, monkeypatch):
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
 
 
-def test_whoever_watches_is_told_the_same_and_changes_nothing(monkeypatch):
-    x, made, told = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64), layer("banded"), []
+def test_an_observer_gets_the_same_record_and_changes_nothing(monkeypatch):
+    x, made, records = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64), layer("banded"), []
     absorbing(monkeypatch)
     before = made(x, LayerContext(mask=pattern()))
-    made.on_attention = told.append
+    made.on_attention = records.append
     assert torch.equal(made(x, LayerContext(mask=pattern())), before)
     absorbing(monkeypatch, False)
     made(x, LayerContext(mask=pattern()))
-    for look in told:
-        torch.testing.assert_close(look.head_outputs(), told[1].head_outputs(), rtol=1e-9, atol=1e-9)
-        assert torch.equal(look.weights(), told[1].weights())
+    for record in records:
+        torch.testing.assert_close(record.head_outputs(), records[1].head_outputs(), rtol=1e-9, atol=1e-9)
+        assert torch.equal(record.weights(), records[1].weights())
 
 
 @torch.no_grad()
@@ -198,34 +198,34 @@ def test_maps_that_are_no_plain_matrix_are_not_absorbed(monkeypatch):
             assert torch.equal(made(x, LayerContext(mask=pattern())), found)
 
 
-def doubled(made: GlobalAttention, heard: list[int]) -> None:
+def doubled(made: GlobalAttention, calls: list[int]) -> None:
     map_ = made.global_kv
-    map_.forward = lambda x: heard.append(1) or 2 * torch.nn.functional.linear(x, map_.weight, map_.bias)
+    map_.forward = lambda x: calls.append(1) or 2 * torch.nn.functional.linear(x, map_.weight, map_.bias)
 
 
 @pytest.mark.parametrize(
-    "hear",
+    "register",
     [
-        lambda made, heard: made.global_kv.register_forward_pre_hook(lambda *_: heard.append(1)),
-        lambda made, heard: made.global_kv.register_full_backward_hook(lambda *_: heard.append(1)),
-        lambda made, heard: made.global_kv.register_full_backward_pre_hook(lambda *_: heard.append(1)),
-        lambda made, heard: register_module_forward_hook(
-            lambda which, *_: heard.append(1) if which is made.global_kv else None
+        lambda made, calls: made.global_kv.register_forward_pre_hook(lambda *_: calls.append(1)),
+        lambda made, calls: made.global_kv.register_full_backward_hook(lambda *_: calls.append(1)),
+        lambda made, calls: made.global_kv.register_full_backward_pre_hook(lambda *_: calls.append(1)),
+        lambda made, calls: register_module_forward_hook(
+            lambda which, *_: calls.append(1) if which is made.global_kv else None
         ),
         doubled,
     ],
 )
-def test_whoever_listens_to_the_map_itself_hears_and_changes_it(hear, monkeypatch):
+def test_hooks_on_the_projection_itself_are_called_and_may_change_it(register, monkeypatch):
     x, found = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64, requires_grad=True), []
-    made, heard = layer(), []
-    handle = hear(made, heard)
+    made, calls = layer(), []
+    handle = register(made, calls)
     for absorbs in (True, False):
         absorbing(monkeypatch, absorbs)
         found.append(made(x, LayerContext(mask=pattern())))
         found[-1].sum().backward()
     if handle is not None:
         handle.remove()
-    assert len(heard) == 2
+    assert len(calls) == 2
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
 
 
@@ -237,7 +237,7 @@ def test_dropout_falls_on_both_passes():
     assert (a - b)[~MARKS].abs().max() > 1e-3
 
 
-def test_what_makes_no_sense_is_refused():
+def test_unsupported_calls_raise():
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     with pytest.raises(ConfigError, match="whole texts"):
         layer()(x, LayerContext(mask=pattern(), cache=LayerCache(KVBuffers(4), 0, 0)))

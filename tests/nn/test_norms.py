@@ -1,4 +1,4 @@
-"""What normalising promises, and what it costs (Ba et al. 2016; Ioffe and Szegedy 2015)."""
+"""The invariances of LayerNorm, RMSNorm and BatchNorm, and what their values depend on."""
 
 import math
 
@@ -12,7 +12,7 @@ from headway.ops import Lengths
 from tests.nn.tiny import WIDTH, scramble, tiny_stack
 
 LENGTHS = torch.tensor([5, 2, 3])
-KEEP = torch.arange(5) < LENGTHS.unsqueeze(-1)
+REAL = torch.arange(5) < LENGTHS.unsqueeze(-1)
 
 
 def tokens(rows: int = 3, count: int = 5, width: int = WIDTH) -> Tensor:
@@ -72,18 +72,18 @@ def test_a_constant_vector_normalises_to_the_bias_not_to_nan():
 
 
 @pytest.mark.parametrize("norm", [LayerNorm(), RMSNorm()])
-def test_a_feature_norm_does_not_look_at_batch_mates_nor_at_the_mask(norm):
+def test_a_feature_norm_depends_on_neither_other_rows_nor_the_mask(norm):
     layer, x = scramble(norm.build(WIDTH)).double().train(), tokens()
     other = x.clone()
     other[1:] = tokens(2)
     assert torch.equal(layer(x)[0], layer(other)[0])
-    assert torch.equal(layer(x, KEEP), layer(x))
+    assert torch.equal(layer(x, REAL), layer(x))
 
 
 # --- over the batch ------------------------------------------------------------------------------------------------
 
 
-def test_batch_norm_looks_at_batch_mates_while_training_only():
+def test_batch_norm_depends_on_other_rows_in_training_only():
     norm, x = batch_norm(), tokens()
     other = x.clone()
     other[1:] = 5 * tokens(2)
@@ -96,31 +96,31 @@ def test_batch_norm_looks_at_batch_mates_while_training_only():
 def test_batch_norm_leaves_padding_out_of_its_statistics():
     norm, x = batch_norm(), tokens()
     mean, var = norm.running_mean.clone(), norm.running_var.clone()
-    expected = F.batch_norm(x[KEEP], mean, var, norm.weight, norm.bias, True, 0.1, 1e-5)
-    out = norm(x, KEEP)
-    same(out[KEEP], expected)
+    expected = F.batch_norm(x[REAL], mean, var, norm.weight, norm.bias, True, 0.1, 1e-5)
+    out = norm(x, REAL)
+    same(out[REAL], expected)
     same(norm.running_mean, mean)
     same(norm.running_var, var)
-    assert torch.equal(out[~KEEP], torch.zeros_like(out[~KEEP]))
+    assert torch.equal(out[~REAL], torch.zeros_like(out[~REAL]))
 
 
-def test_what_stands_in_the_padding_of_a_batch_norm_changes_nothing():
+def test_the_content_of_padding_does_not_change_a_batch_norm():
     norm, again = batch_norm(), batch_norm()
     again.load_state_dict(norm.state_dict())
     x = tokens().requires_grad_()
-    noisy = torch.where(KEEP.unsqueeze(-1), x.detach(), 1e6)
-    out = norm(x, KEEP)
-    same(out[KEEP], again(noisy, KEEP)[KEEP])
+    noisy = torch.where(REAL.unsqueeze(-1), x.detach(), 1e6)
+    out = norm(x, REAL)
+    same(out[REAL], again(noisy, REAL)[REAL])
     same(norm.running_var, again.running_var)
     (grad,) = torch.autograd.grad(out.square().sum(), x)
-    assert torch.equal(grad[~KEEP], torch.zeros_like(grad[~KEEP]))
-    assert grad[KEEP].abs().sum() > 0
+    assert torch.equal(grad[~REAL], torch.zeros_like(grad[~REAL]))
+    assert grad[REAL].abs().sum() > 0
 
 
 def test_running_statistics_take_the_unbiased_variance():
     norm, x = batch_norm(momentum=0.25), tokens()
-    norm(x, KEEP)
-    real = x[KEEP]
+    norm(x, REAL)
+    real = x[REAL]
     same(norm.running_mean, 0.25 * real.mean(0))
     same(norm.running_var, 0.75 + 0.25 * real.var(0, unbiased=True))
 
@@ -130,7 +130,7 @@ def test_evaluation_uses_the_running_statistics_and_leaves_them():
     norm(x)
     norm.eval()
     mean, var = norm.running_mean.clone(), norm.running_var.clone()
-    out = norm(10 * x, KEEP)
+    out = norm(10 * x, REAL)
     same(out, (10 * x - mean) / (var + 1e-5).sqrt() * norm.weight + norm.bias)
     assert torch.equal(norm.running_mean, mean)
     assert torch.equal(norm.running_var, var)
@@ -150,9 +150,9 @@ def test_a_stack_tells_its_batch_norms_what_is_padding(place):
     def run(noise: float) -> tuple[Tensor, Tensor]:
         torch.manual_seed(1)
         stack = tiny_stack(norm=BatchNorm(), place=place).train()
-        x = torch.where(KEEP.unsqueeze(-1), tokens(), noise)
+        x = torch.where(REAL.unsqueeze(-1), tokens(), noise)
         out = stack(x, mask=Lengths(LENGTHS), lengths_B=LENGTHS)
-        return out[KEEP], stack.blocks[0].attention_norm.running_mean
+        return out[REAL], stack.blocks[0].attention_norm.running_mean
 
     for quiet, loud in zip(run(0.0), run(100.0), strict=True):
         same(quiet, loud)

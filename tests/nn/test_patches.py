@@ -119,10 +119,10 @@ def test_too_few_positions_for_the_grid():
         (torch.zeros(3, 8, 8), r"shape \(3, 8, 8\), expected \(B, 3, height, width\)"),
         (torch.zeros(2, 8, 8, 3), r"shape \(2, 8, 8, 3\)"),
         (torch.zeros(2, 3, 8, 8, dtype=torch.uint8), "torch.uint8, expected floating point"),
-        (torch.zeros(2, 3, 0, 8), "no pixel"),
+        (torch.zeros(2, 3, 0, 8), "expected at least one pixel"),
     ],
 )
-def test_what_is_no_batch_of_images(images, said):
+def test_invalid_images_raise(images, said):
     with pytest.raises(ShapeError, match=said):
         check_images(images, 3)
 
@@ -141,5 +141,5 @@ def test_places_of_a_map_lie_where_patches_would():
     assert tokens.shape == (2, 6, 8)
     seen = layer.convolutions(images)[:, :, 1, 2]  # the second row's last place
     torch.testing.assert_close(tokens[:, 5], layer.projection(seen))
-    with pytest.raises(ConfigError, match="patch=8: 2 blocks make places of 4 x 4 pixels"):
+    with pytest.raises(ConfigError, match="patch=8: 2 blocks need patch=4"):
         embedding(Hybrid(widths=(4, 6)), 8)

@@ -1,4 +1,4 @@
-"""Without positions a transformer reads a bag of words: f(PX) = P f(X). With any position, it must not."""
+"""Permutation equivariance: f(PX) = P f(X) without positions, and not with any of them."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Every position kind: its formula, the defect the decks give it, and that a cache changes nothing."""
+"""Every positional encoding: its formula, its known defect, and that a cache changes nothing."""
 
 import cmath
 import math
@@ -309,7 +309,7 @@ def test_shaw_scales_its_term_like_the_scores():
 
 @pytest.mark.parametrize("position", ["rotary_interleaved", "rotary_halves", "alibi", "t5", "shaw"])
 def test_a_relative_position_does_not_care_where_a_text_begins(position):
-    """The same tokens after a stretch that nobody may look at: only distances count."""
+    """The same tokens after tokens that are masked: only distances count."""
     stack = tiny_stack(POSITIONS[position], causal=True)
     x = torch.randn(1, 12, WIDTH, dtype=torch.float64)
     cache = stack.empty_cache(12).advanced(5)
@@ -450,7 +450,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_setting_that_makes_no_sense_is_refused_by_name(case):
+def test_an_invalid_setting_raises_with_its_name(case):
     build, message = REFUSED[case]
     with pytest.raises(ConfigError, match=message):
         build()

@@ -1,4 +1,4 @@
-"""How blocks are joined: not at all, by adding, or as DenseNet (Huang et al. 2017); and what can be the identity."""
+"""Residual connections: none, added (He et al. 2016), dense (Huang et al. 2017); and which can be the identity."""
 
 import pytest
 import torch

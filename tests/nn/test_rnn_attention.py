@@ -1,4 +1,4 @@
-"""Attention between recurrent states, and the reversed source (Bahdanau 2015, Luong 2015, Sutskever 2014)."""
+"""Attention between recurrent states (Bahdanau et al. 2015), and the reversed source (Sutskever et al. 2014)."""
 
 from typing import get_args
 

@@ -119,10 +119,10 @@ def test_a_stack_in_sixteen_bits_stays_in_sixteen_bits(position):
     assert (out.double() - exact).square().mean() < 0.05 * exact.square().mean()
 
 
-# --- a source to look at -------------------------------------------------------------------------------------------
+# --- cross-attention to a source ------------------------------------------------------------------------------------
 
 
-def test_a_remembered_source_keeps_the_rows_it_is_asked_for():
+def test_a_projected_source_keeps_the_selected_rows():
     stack, x = tiny_stack(CAUSAL["alibi"], causal=True, cross=True), tokens()
     rows = torch.tensor([2, 0, 0, 1])
     for lengths in (torch.tensor([4, 1, 2]), None):
@@ -136,15 +136,15 @@ def test_a_remembered_source_keeps_the_rows_it_is_asked_for():
     [
         [[0, 0, 1, 1, 2, 2], [1, 0, 3, 2, 5, 5], [0, 1, 4, 5], [3, 3, 3, 2, 2, 2]],  # a beam, then two sources of it
         [[0, 0, 0, 2, 2, 2], [0, 1, 2], [2, 2, 2, 1, 1, 1]],
-        [[1, 1, 0, 0], [3, 0, 1, 2], [0, 0, 0, 0]],  # lines no longer side by side
+        [[1, 1, 0, 0], [3, 0, 1, 2], [0, 0, 0, 0]],  # hypotheses of a source are no longer adjacent
         [[2, 2], [1], [0, 0, 0]],
     ],
 )
-@pytest.mark.parametrize("heard", [False, True])
-def test_lines_share_the_source_they_read(choices, heard):
+@pytest.mark.parametrize("hooked", [False, True])
+def test_hypotheses_share_the_source_they_read(choices, hooked):
     stack = tiny_stack(CAUSAL["alibi"], causal=True, cross=True)
     seen = []
-    if heard:
+    if hooked:
         stack.blocks[0].cross.tap_weights.register_forward_hook(lambda tap, given, out: seen.append(out.shape[0]))
     for lengths in (torch.tensor([4, 1, 2]), None):
         memory = plain = stack.project_memory(tokens(count=4), lengths)
@@ -156,12 +156,12 @@ def test_lines_share_the_source_they_read(choices, heard):
                 tuple((k[at], v[at]) for k, v in plain.layers), None if lengths is None else Lengths(lengths[at])
             )
             torch.testing.assert_close(stack(x, mask=Causal(), memory=memory), stack(x, mask=Causal(), memory=own))
-            assert not heard or seen[-2:] == [len(rows)] * 2
+            assert not hooked or seen[-2:] == [len(rows)] * 2
     if choices[0] == [0, 0, 1, 1, 2, 2]:
         assert stack.project_memory(tokens(count=4), None).select(torch.tensor(choices[0])).layers[0][0].shape[0] == 3
 
 
-def test_padding_of_a_remembered_source_is_out_of_sight():
+def test_padding_of_a_source_is_masked():
     stack, x, source = tiny_stack(causal=True, cross=True), tokens(), tokens(count=4)
     lengths = torch.tensor([4, 1, 2])
     padded = stack(x, mask=Causal(), memory=stack.project_memory(source, lengths))
@@ -204,7 +204,7 @@ def test_a_given_scale_is_the_scale_of_the_scores(scale):
 
 
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
-def test_any_module_may_stand_for_a_network_s_first_layer(activation):
+def test_any_module_may_replace_a_network_s_first_layer(activation):
     network, x = FeedForward(WIDTH, FeedForwardConfig(inner=12, activation=activation)), torch.randn(2, 3, WIDTH)
     want = network(x)
     plain = nn.Linear(WIDTH, 12)

@@ -45,13 +45,13 @@ def run(stack: Stack, x: Tensor, source: Tensor, mask: Mask | None = None) -> Te
     return stack(x, mask=mask or Causal(), memory=memory)
 
 
-def listen(module: nn.Module) -> list[tuple[str, Tensor]]:
-    """Hear every tap; what passes is appended in the order it comes."""
-    heard: list[tuple[str, Tensor]] = []
+def record_taps(module: nn.Module) -> list[tuple[str, Tensor]]:
+    """Hook every tap; values are appended in the order in which they pass."""
+    values: list[tuple[str, Tensor]] = []
     for name, tap in module.named_modules():
         if isinstance(tap, Tap):
-            tap.register_forward_hook(lambda tap, inputs, out, name=name: heard.append((name, out)))
-    return heard
+            tap.register_forward_hook(lambda tap, inputs, out, name=name: values.append((name, out)))
+    return values
 
 
 def test_the_public_names_are_the_taps_there_are():
@@ -66,9 +66,9 @@ def test_the_public_names_are_the_taps_there_are():
 
 def test_every_tap_fires_once_a_block_in_one_order():
     stack = decoder()
-    heard = listen(stack)
+    values = record_taps(stack)
     run(stack, *texts())
-    assert [name for name, _ in heard] == [f"blocks.{k}.{name}" for k in range(LAYERS) for name in IN_BLOCK]
+    assert [name for name, _ in values] == [f"blocks.{k}.{name}" for k in range(LAYERS) for name in IN_BLOCK]
 
 
 @torch.no_grad()
@@ -92,14 +92,14 @@ def test_a_hook_may_write_into_the_weights_it_sees():
     assert (found[0] - before).abs().max() > 1e-3
 
 
-def test_every_tap_stands_at_its_place():
+def test_every_tap_has_the_value_of_its_place():
     stack, (x, source) = decoder(), texts()
-    heard_in_order = listen(stack)
+    values_in_order = record_taps(stack)
     out = run(stack, x, source)
-    heard = dict(heard_in_order)
+    values = dict(values_in_order)
     previous = x
     for k, block in enumerate(stack.blocks):
-        at = {name: heard[f"blocks.{k}.{name}"] for name in IN_BLOCK}
+        at = {name: values[f"blocks.{k}.{name}"] for name in IN_BLOCK}
         assert torch.equal(at["tap_resid_in"], previous)
         stream = previous
         q, k_, v = block.attention.qkv(block.attention_norm(stream)).chunk(3, -1)
@@ -126,10 +126,10 @@ def test_every_tap_stands_at_its_place():
 
 def test_a_block_without_a_memory_or_a_network_leaves_those_taps_silent():
     stack = tiny_stack(feedforward=None, layers=1)
-    heard = listen(stack)
+    values = record_taps(stack)
     stack(texts()[0])
     names = [f"blocks.0.{name}" for name in IN_BLOCK if not re.search("cross|mlp", name)]
-    assert [name for name, _ in heard] == names
+    assert [name for name, _ in values] == names
 
 
 @pytest.mark.parametrize("name", IN_BLOCK)
@@ -151,9 +151,9 @@ def test_weights_put_in_place_are_the_weights_the_values_meet(position, part):
         return F.one_hot(torch.zeros_like(weights[..., 0], dtype=torch.long), weights.shape[-1]).to(weights.dtype)
 
     layer.tap_weights.register_forward_hook(first_alone)
-    heard = listen(stack)
+    values = record_taps(stack)
     run(stack, x, source)
-    passed = dict(heard)
+    passed = dict(values)
     heads, values = passed[f"blocks.1.{part}.tap_heads"], passed[f"blocks.1.{part}.tap_v"]
     expected = values[:, :, :1].expand_as(heads)
     if position == "shaw" and part == "attention":  # Σ weight·(v_j + a_(j-i))
@@ -164,13 +164,13 @@ def test_weights_put_in_place_are_the_weights_the_values_meet(position, part):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("kernel", ["auto", "sdpa", "reference"])
 @pytest.mark.parametrize("position", [None, "sinusoidal", "rotary_halves", "alibi", "t5", "shaw", "shaw_keys_only"])
-def test_listening_changes_no_bit(position, kernel, dtype):
+def test_hooks_that_only_read_change_no_bit(position, kernel, dtype):
     stack = decoder(CAUSAL[position] if position else None, kernel=kernel).to(dtype)
     x, source = texts(dtype)
     before = run(stack, x, source)
-    heard = listen(stack)
+    values = record_taps(stack)
     assert torch.equal(run(stack, x, source), before)
-    assert len(heard) == LAYERS * len(IN_BLOCK)
+    assert len(values) == LAYERS * len(IN_BLOCK)
 
 
 HOOKS = {
@@ -248,10 +248,10 @@ def test_captured_weights_times_values_are_the_heads_while_sdpa_computes(positio
 
     monkeypatch.setattr(F, "scaled_dot_product_attention", counted)
     stack = decoder(CAUSAL[position] if position else None, kv_heads=kv_heads).float()
-    heard = listen(stack)
+    values = record_taps(stack)
     run(stack, *texts(torch.float32), mask)
-    assert len(calls) == 2 * LAYERS  # self- and cross-attention of every block: nobody changed the kernel
-    passed = dict(heard)
+    assert len(calls) == 2 * LAYERS  # self- and cross-attention of every block: the kernel is the same
+    passed = dict(values)
     for k in range(LAYERS):
         for part in ("attention", "cross"):
             weights, v, heads = (passed[f"blocks.{k}.{part}.{tap}"] for tap in ("tap_weights", "tap_v", "tap_heads"))
@@ -262,26 +262,26 @@ def test_captured_weights_times_values_are_the_heads_while_sdpa_computes(positio
 
 def test_captured_weights_are_zero_where_the_mask_forbids():
     stack = decoder()
-    heard = listen(stack)
+    values = record_taps(stack)
     run(stack, *texts(), Causal() & Lengths(torch.tensor([5, 3])))
-    weights = dict(heard)["blocks.0.attention.tap_weights"]
+    weights = dict(values)["blocks.0.attention.tap_weights"]
     forbidden = ~torch.ones(TOKENS, TOKENS, dtype=torch.bool).tril()
     assert (weights[:, :, forbidden] == 0).all()
     assert (weights[1, :, :, 3:] == 0).all()
-    assert (dict(heard)["blocks.0.cross.tap_weights"][1, :, :, 2:] == 0).all()
+    assert (dict(values)["blocks.0.cross.tap_weights"][1, :, :, 2:] == 0).all()
 
 
 @torch.no_grad()
 def test_taps_hear_a_cached_step_as_they_hear_the_whole_text():
     stack, (x, _) = tiny_stack(CAUSAL["alibi"], causal=True), texts()
-    heard = listen(stack)
+    values = record_taps(stack)
     stack(x, mask=Causal())
-    whole = dict(heard)
+    whole = dict(values)
     cache = stack.empty_cache(8)
     stack(x[:, :4], mask=Causal(), cache=cache)
-    heard.clear()
+    values.clear()
     stack(x[:, 4:], mask=Causal(offset=4), cache=cache.advanced(4))
-    for name, last in heard:
+    for name, last in values:
         if not name.endswith(("tap_k", "tap_v")):  # there a step shows all keys it can see
             torch.testing.assert_close(last.squeeze(-2 if last.ndim == 4 else 1), whole[name].select(-2, 4))
         else:

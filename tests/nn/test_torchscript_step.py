@@ -120,11 +120,11 @@ def test_it_compiles_after_some_steps(taken, monkeypatch):
 
 
 def test_hooks_and_observers_see_every_step(taken):
-    model, heard, records = writer(), [], []
-    hook = model.stack.blocks[1].attention.tap_q.register_forward_hook(lambda *_: heard.append(1))
+    model, calls, records = writer(), [], []
+    hook = model.stack.blocks[1].attention.tap_q.register_forward_hook(lambda *_: calls.append(1))
     written(model)
     hook.remove()
-    assert len(heard) == 21
+    assert len(calls) == 21
     model.stack.blocks[0].attention.on_attention = records.append
     written(model)
     assert len(records) == 21
@@ -243,8 +243,8 @@ def test_rows_that_do_not_fit_the_cache_are_refused(taken):
 
 
 def test_a_hook_on_all_modules_sees_the_blocks(taken):
-    model, heard = writer(), []
-    handle = torch.nn.modules.module.register_module_forward_hook(lambda module, *_: heard.append(type(module)))
+    model, calls = writer(), []
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda module, *_: calls.append(type(module)))
     written(model)
     handle.remove()
-    assert heard.count(type(model.stack.blocks[0])) == 2 * 21
+    assert calls.count(type(model.stack.blocks[0])) == 2 * 21

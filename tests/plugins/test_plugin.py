@@ -21,6 +21,7 @@ import yaml
 
 from headway.cli import main
 from headway.tasks.registry import TASKS
+from tests.pages import payload_of
 
 PACKAGE = Path(__file__).parent / "headway-echo"
 HEADWAY = Path(__file__).parents[2] / "src"
@@ -40,6 +41,7 @@ for words in json.load(sys.stdin):
     told.append({"code": code, "out": out.getvalue(), "err": err.getvalue()})
 json.dump(told, sys.stdout)
 """
+RUN, CAN = "runs/echo-tiny is an echo detector", "it can classify, evaluate, look, verify"
 COMMAND = "import sys; from headway.cli import main; sys.exit(main())"
 
 
@@ -90,6 +92,8 @@ COMMANDS = {
     "classify": ["classify", "runs/echo-tiny", "0101", "0111"],
     "classify --json": ["classify", "runs/echo-tiny", "1010", "--json"],
     "look": ["look", "runs/echo-tiny", "0101", "-o", "page.html"],
+    "verify": ["verify", "runs/echo-tiny", "--json"],
+    "export": ["export", "runs/echo-tiny", "--out", "folder"],
     "info": ["info", "runs/echo-tiny", "--json"],
     "option": ["evaluate", "runs/echo-tiny", "--beam", "2"],
     "lacking": ["translate", "runs/echo-tiny", "0101"],
@@ -166,12 +170,17 @@ def test_evaluate_and_its_verb_say_what_the_plugin_found(said):
 def test_the_page_has_its_attention(desk):
     folder, said = desk
     assert said["look"].code == 0, said["look"].err
-    html = (folder / "page.html").read_text()
-    found = json.loads(html.split('<script type="application/json"', 1)[1].split(">", 1)[1].split("</script>", 1)[0])
+    found = payload_of(folder / "page.html")
     assert (found["kind"], found["given"], found["said"]) == ("echo", "0101", "echo")
     assert found["model"] == "EchoNet"
     assert len(found["attentions"]) == 2
     assert found["sequences"]["string"]["tokens"] == list("0101")
+
+
+def test_verify_compares_its_code_paths(said):
+    assert said["verify"].code == 0, said["verify"].err
+    values = said["verify"].json
+    assert values["verdict"] == values["batch_right_padding"] == "rounding"
 
 
 def test_info_has_the_task_and_what_it_can(said):
@@ -181,13 +190,18 @@ def test_info_has_the_task_and_what_it_can(said):
     assert facts["model"] == "echo-net"
     assert facts["parameters"] == 4674
     assert facts["step"] == 122
-    assert facts["can"] == ["classify", "evaluate", "look"]
+    assert facts["can"] == ["classify", "evaluate", "look", "verify"]
 
 
 @pytest.mark.parametrize(
     ("name", "code", "line"),
     [
-        ("lacking", 2, "runs/echo-tiny is an echo detector: it cannot translate; it can classify, evaluate, look"),
+        (
+            "lacking",
+            2,
+            f"{RUN}: it cannot translate; {CAN}",
+        ),
+        ("export", 2, f"{RUN}: it cannot export; {CAN}"),
         ("option", 2, "--beam is not supported by an echo detector (translation model, captioner only)"),
         ("unfit", 2, "model=gpt, allowed for an echo detector: echo-net"),
         ("data", 3, "echoes is texts with classes, expected plain text: pydocs, deck-sentences or a path"),

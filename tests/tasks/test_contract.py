@@ -345,6 +345,7 @@ def test_info_says_what_it_can(made):
 
 
 def test_evaluate_works_or_is_refused_in_one_sentence(made, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
     words = ["evaluate", str(made.folder), "--device", "cpu"]
     code, out, err = say(words, capsys, monkeypatch)
     if "evaluate" in made.can:
@@ -365,9 +366,7 @@ def test_look_writes_a_page_with_its_attention(made, tmp_path, capsys, monkeypat
     assert found["model"] == type(made.run.model).__name__
     assert found["sequences"]
     attention = sum(isinstance(part, ObservableAttention) for part in made.run.model.modules())
-    assert attention > 0
-    assert len(found["attentions"]) > 0
-    assert {each["reads"] if "reads" in each else None for each in found["attentions"]}
+    assert len(found["attentions"]) == attention > 0
     assert page.read_text() == made.run.look(given)
 
 
@@ -381,7 +380,7 @@ def test_verify_finds_no_bug_or_is_refused_in_one_sentence(made, capsys, monkeyp
     code, out, err = say(words, capsys, monkeypatch)
     assert code == 0, err
     assert json.loads(out)["verdict"] == "rounding"
-    assert made.run.pipeline.verification(()).examples
+    assert made.run.verify().bugs == []
 
 
 def test_export_is_proved_or_is_refused_in_one_sentence(made, tmp_path, capsys, monkeypatch):
@@ -404,8 +403,12 @@ def test_a_pipeline_that_adds_nothing_can_do_nothing():
     assert Pipeline.can() == ()
 
 
-def test_a_model_without_attention_has_no_page(tmp_path, capsys, monkeypatch):
-    run = write_run(tmp_path / "run", tiny_models.VISION["convnet"])
-    code, out, err = say(["look", str(run), "photo.png", "--device", "cpu"], capsys, monkeypatch)
+def test_a_model_that_does_not_fit_a_command_of_its_task_says_why(tmp_path, capsys, monkeypatch):
+    convnet = write_run(tmp_path / "convnet", tiny_models.VISION["convnet"])
+    code, out, err = say(["look", str(convnet), "photo.png", "--device", "cpu"], capsys, monkeypatch)
     assert (code, out) == (2, "")
-    assert err == f"headway: {run}: look needs attention, and a Convnet has none\n"
+    assert err == f"headway: {convnet}: a Convnet has no attention to look at\n"
+    shifted = write_run(tmp_path / "shifted", tiny_models.VISION["vit-shifted"])
+    code, out, err = say(["export", str(shifted), "--out", str(tmp_path / "folder")], capsys, monkeypatch)
+    assert (code, out) == (2, "")
+    assert err == "headway: ViT has no equivalent of patches=Shifted(), only of Patches()\n"

@@ -8,7 +8,7 @@ import torch
 from headway.config import parse
 from headway.errors import ConfigError
 from headway.models import EncoderDecoderConfig, GptConfig, RnnLmConfig, RnnSeq2SeqConfig, build_model
-from headway.models.stepper import Source
+from headway.models.stepper import EncoderInput
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.rnn_attention import AlignmentConfig
 from headway.tasks.scheduled_sampling import ScheduledSampling
@@ -33,7 +33,7 @@ def given(name):
     model = build_model(CONFIGS[name], seed=1)
     source = None
     if name in ("transformer", "rnn"):
-        source = Source(torch.randint(0, VOCAB, (4, 6)), torch.tensor([6, 3, 5, 1]))
+        source = EncoderInput(torch.randint(0, VOCAB, (4, 6)), torch.tensor([6, 3, 5, 1]))
     return model, source, torch.randint(0, VOCAB, (4, 7)), torch.tensor([7, 7, 4, 2]) if source else None
 
 

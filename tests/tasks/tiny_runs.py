@@ -1,4 +1,4 @@
-"""A run of each task at a size for tests: a preset made small, its built-in data made short, trained for a few steps."""
+"""A run of each task at a size for tests: a small preset, short built-in data, a few steps."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ TINY: dict[str, TinyRun] = {
         preset="gpt-char",
         data="deck-sentences",
         changes={**model(SIZES, layers=1, context=8), "task.context": 8, "train.batch_tokens": 32},
-        inputs={"generate": "I li", "score": "I like dogs", "look": "I like"},
+        inputs={"generate": "I li", "score": "I like d", "look": "I like"},
     ),
     "masked": TinyRun(
         preset="bert-base",
@@ -104,9 +104,12 @@ TINY: dict[str, TinyRun] = {
         inputs={"translate": "3 1 2", "score": "3 1 2\t2 1 3", "look": "3 1 2"},
     ),
     "classification": TinyRun(
-        preset="sl-vit-tiny",
+        preset="vit-ti16",
         data="shapes",
-        changes={**model(ONE_LAYER, image=16), "task.size": 16, "train.batch_tokens": 4},
+        changes={
+            **model(ONE_LAYER, image=16, patch=4), "task.size": 16, "train.batch_tokens": 4, "train.accumulate": 1,
+            "train.precision": "fp32",
+        },
         shortened={"headway.data.synthetic.shapes:COUNTS": FEW},
         file=picture,
     ),

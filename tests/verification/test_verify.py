@@ -178,15 +178,16 @@ def test_logits_that_are_no_numbers_are_a_bug(tmp_path, monkeypatch):
 # --- images --------------------------------------------------------------------------------------------------------
 
 
-def test_an_image_run_is_looked_at_with_noise_and_a_few_of_its_own(tmp_path, capsys):
+def test_an_image_run_is_looked_at_with_noise_and_a_few_of_its_own(tmp_path):
     subject = verification_subject(headway.load(write_run(tmp_path / "run", tiny.VIT, spec="shapes"), device="cpu"))
     assert [tuple(each.image.shape) for each in subject.examples] == [(3, 16, 16)] * 6
-    assert capsys.readouterr().err == ""
+    assert subject.inputs.notes == ()
     own = [each.image for each in subject.examples[:2]]
     assert all(-1 <= float(image.min()) < float(image.max()) <= 1 for image in own)  # normalised pixels
     write_run(tmp_path / "gone", tiny.VIT)
-    assert len(verification_subject(headway.load(tmp_path / "gone", device="cpu")).examples) == 4
-    assert "no images of the run's own data" in capsys.readouterr().err
+    gone = verification_subject(headway.load(tmp_path / "gone", device="cpu")).inputs
+    assert len(gone.examples) == 4
+    assert "no images of the run's own data" in gone.notes[0]
 
 
 def test_what_does_not_apply_to_images_is_said(tmp_path):

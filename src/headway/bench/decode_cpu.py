@@ -18,7 +18,7 @@ from headway.decoding.beam import BeamSettings, beam_search
 from headway.decoding.limits import SequenceLimits
 from headway.interop.families import FAMILIES
 from headway.interop.family import import_weights
-from headway.models import EncoderDecoderConfig, GptConfig, Source, build_model
+from headway.models import EncoderDecoderConfig, EncoderInput, GptConfig, build_model
 from headway.nn.int8 import Int8Linear, quantise
 from headway.nn.positions import SinusoidalHalves
 from headway.storage.tensors import set_weights
@@ -119,7 +119,7 @@ def _words(tokens: Tensor) -> list[list[str]]:
 def _search(model: Any, tokens: Tensor, beam: int) -> object:
     """With a stop token that does not exist, so that every hypothesis has the maximum length."""
     limits = SequenceLimits(start=0, stop=-1, max_tokens=TARGET_TOKENS)
-    return beam_search(model, Source(tokens), BeamSettings(width=beam), limits)
+    return beam_search(model, EncoderInput(tokens), BeamSettings(width=beam), limits)
 
 
 @torch.inference_mode()

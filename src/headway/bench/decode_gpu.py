@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from statistics import median
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -33,7 +34,7 @@ def run(options: Options) -> BenchReport:
     model, weights = build_model(config).eval(), {name: value.detach() for name, value in theirs.named_parameters()}
     set_weights(model, import_weights(FAMILIES["gpt2"], config, weights), "the peer")
     theirs, model = theirs.to("cuda", torch.bfloat16), model.to("cuda", torch.bfloat16)
-    assert isinstance(model, Gpt)
+    model = cast(Gpt, model)
     bandwidth = _bandwidth()
     figures: dict[str, float] = {"read_bandwidth_tb_per_second": round(bandwidth / 1e12, 2)}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 
@@ -26,8 +27,7 @@ SIZES = ImagineSizes()
 
 def run(options: Options, sizes: ImagineSizes = SIZES) -> BenchReport:
     """A batch of imagined rollouts on the CPU."""
-    model = build("world-cartpole")
-    assert isinstance(model, World)
+    model = cast(World, build("world-cartpole"))
     nothing = torch.zeros(sizes.rollouts, 0, dtype=torch.long)
     start = Start(0.05 * torch.randn(sizes.rollouts, 1, 4), nothing, nothing.new_zeros(sizes.rollouts, 1))
     act = acting(model, drawn)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ from headway.tasks.base import DataRequest
 from headway.tasks.training_task import IGNORED, Batch
 from headway.tasks.translation.config import Translation
 from headway.tasks.translation.training import Pairs, TranslationTraining
+from headway.training.callbacks import SilentCallback
 from headway.training.trainer import Trainer
 
 # Lengths of Multi30k's 29,000 training pairs, English to German, with a joint vocabulary of 9,712: the number of
@@ -45,22 +46,6 @@ class TrainTextSizes:
     rounds: int = 5
 
 
-class SilentCallback:
-    """A callback that does nothing."""
-
-    def step(self, entry: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
-
-    def preparing(self, what: str, done: int, total: int) -> None:
-        """Nothing."""
-
-
 class _TokenIds:
     """The special tokens of generated data."""
 
@@ -75,7 +60,6 @@ def run(options: Options, sizes: TrainTextSizes = SIZES) -> BenchReport:
     transformers = peer("transformers")
     config = override(PRESETS["transformer-tiny"].recipe(), sizes.changes)
     task = make_task(config, options)
-    assert isinstance(config.model, EncoderDecoderConfig)
     if options.data is not None:
         config = replace(config, model=override(config.model, {"vocab": task.target_tokenizer.size}))
     results, shares = [], []
@@ -96,20 +80,18 @@ def run(options: Options, sizes: TrainTextSizes = SIZES) -> BenchReport:
 def make_task(config: RunConfig, options: Options) -> TranslationTraining:
     """The task on the data of the options, else on generated data with the lengths of Multi30k."""
     settings: dict[str, Any] = {"batch_tokens": config.train.batch_tokens, "seed": 0}
-    assert isinstance(config.task, Translation)
+    task = cast(Translation, config.task)
     if options.data is not None:
         data = replace(config.data, spec=options.data, source=options.source, target=options.target)
         request = DataRequest(data=data, model=config.model, folder=Path(), **settings)
-        training = config.task.prepare(request).training
-        assert isinstance(training, TranslationTraining)
-        return training
-    assert isinstance(config.model, EncoderDecoderConfig)
+        return cast(TranslationTraining, task.prepare(request).training)
+    vocab = cast(EncoderDecoderConfig, config.model).vocab
     random = np.random.default_rng(0)
     pairs = sum(SOURCES)
     sources = random.permutation(np.repeat(np.arange(4, 4 + len(SOURCES)), SOURCES))
     leads = random.choice(np.arange(-7, 10), pairs, p=np.asarray(LEADS) / sum(LEADS))
-    sides = [_store(lengths, config.model.vocab, random) for lengths in (sources, np.maximum(sources + leads, 4))]
-    return TranslationTraining(config.task, _TokenIds(), _TokenIds(), {"train": Pairs(*sides)}, **settings)  # type: ignore[arg-type]
+    sides = [_store(lengths, vocab, random) for lengths in (sources, np.maximum(sources + leads, 4))]
+    return TranslationTraining(task, _TokenIds(), _TokenIds(), {"train": Pairs(*sides)}, **settings)  # type: ignore[arg-type]
 
 
 def _store(lengths: np.ndarray[Any, np.dtype[np.int64]], vocab: int, random: np.random.Generator) -> TokenStore:
@@ -128,8 +110,7 @@ class MarianTrainer:
     """The same sizes, loss, clipping and optimiser with transformers' model, on prepared batches."""
 
     def __init__(self, transformers: Any, config: RunConfig) -> None:
-        model, train = config.model, config.train
-        assert isinstance(model, EncoderDecoderConfig)
+        model, train = cast(EncoderDecoderConfig, config.model), config.train
         self.clip, self.smoothing = train.clip, train.label_smoothing
         sizes = transformers.MarianConfig(
             vocab_size=model.vocab, d_model=model.width, encoder_layers=model.encoder_layers,

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -21,16 +21,16 @@ from torch import Tensor, nn
 
 from headway.bench.peers import peer
 from headway.bench.result import BenchReport, Options, Result
-from headway.bench.train_text import SilentCallback
 from headway.config import override
 from headway.data.augment import Augmentation
 from headway.data.autoaugment import AutoAugment
 from headway.data.images import ImageStore
 from headway.errors import ConfigError
-from headway.models import Vit, VitConfig, build_model
+from headway.models import VitConfig, build_model
 from headway.presets import PRESETS
 from headway.tasks.image_classification import Classification
 from headway.tasks.image_classification.training import ClassificationTraining
+from headway.training.callbacks import SilentCallback
 from headway.training.trainer import Trainer
 
 Steps = Callable[[], int]  # takes one or more steps -> how many
@@ -58,8 +58,7 @@ def run(options: Options, sizes: VitGpuSizes = SIZES) -> BenchReport:
     vision_transformer = peer("timm.models.vision_transformer")
     device = torch.device("cuda")
     recipe = PRESETS["vit-s16"].recipe()
-    model = recipe.model
-    assert isinstance(model, VitConfig)
+    model = cast(VitConfig, recipe.model)
     theirs = vision_transformer.VisionTransformer(
         img_size=model.size[0], patch_size=model.patch, num_classes=model.classes, embed_dim=model.width,
         depth=model.layers, num_heads=model.heads,
@@ -86,7 +85,7 @@ def _stepper(model: nn.Module, device: torch.device, images: Tensor, labels: Ten
     """A training step of a compiled model, without synchronising with the device."""
     model = model.to(device).train()
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=DECAY, fused=True)
-    compiled = torch.compile(model.logits if isinstance(model, Vit) else model, dynamic=False, mode="reduce-overhead")
+    compiled = torch.compile(getattr(model, "logits", model), dynamic=False, mode="reduce-overhead")
 
     def step() -> int:
         torch.compiler.cudagraph_mark_step_begin()
@@ -106,10 +105,9 @@ def make_trainer(recipe: Any, folder: Path, sizes: VitGpuSizes) -> Trainer:
     store = ImageStore(
         random.integers(0, 256, (sizes.images, 3, size, size), dtype=np.uint8), random.integers(0, 1000, sizes.images)
     )
-    assert isinstance(recipe.task, Classification)
-    classes = tuple(map(str, range(recipe.model.classes)))
+    classes = tuple(map(str, range(cast(VitConfig, recipe.model).classes)))
     task = ClassificationTraining(
-        recipe.task, classes, {"train": store}, batch_tokens=sizes.batch, seed=0, compiled=True
+        cast(Classification, recipe.task), classes, {"train": store}, batch_tokens=sizes.batch, seed=0, compiled=True
     )
     train = override(
         recipe.train,

@@ -14,7 +14,7 @@ from headway.decoding.events import search_finished
 from headway.decoding.limits import SequenceLimits
 from headway.decoding.parallel import run_in_parallel, worker_count
 from headway.errors import ConfigError
-from headway.models.stepper import Source, Stepper
+from headway.models.stepper import EncoderInput, Stepper
 
 if TYPE_CHECKING:
     from headway.decoding.constraint_state import ConstraintState
@@ -102,7 +102,7 @@ class BeamSettings:
 @torch.inference_mode()
 def beam_search(
     model: Stepper[Any],
-    source: Source | None,
+    source: EncoderInput | None,
     settings: BeamSettings,
     limits: SequenceLimits,
     constraints: Constraints | None = None,
@@ -141,7 +141,7 @@ class _Search:
     def __init__(
         self,
         model: Stepper[Any],
-        source: Source | None,
+        source: EncoderInput | None,
         prompt_BT: Tensor,
         counts_B: Tensor | None,
         stop: int,

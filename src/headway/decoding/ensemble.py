@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import ConfigError
-from headway.models.stepper import Source, Stepper
+from headway.models.stepper import EncoderInput, Stepper
 
 
 class Ensemble:
@@ -28,7 +28,7 @@ class Ensemble:
         self.models, self.vocab = list(models), sizes[0]
         self.shares = [weight / sum(weights) for weight in weights]
 
-    def start(self, source: Source | None = None, *, capacity: int = 64) -> list[Any]:
+    def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> list[Any]:
         """The state of each model."""
         return [model.start(source, capacity=capacity) for model in self.models]
 

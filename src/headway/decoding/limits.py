@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import ConfigError
-from headway.models.stepper import Source
+from headway.models.stepper import EncoderInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -20,7 +20,7 @@ class SequenceLimits:
     max_tokens: int | Tensor = 100  # for all rows, or one for each (B,)
     prompt_lengths: Tensor | None = None  # (B,) the real tokens of each prompt; None: all
 
-    def prompt(self, source: Source | None) -> Tensor:
+    def prompt(self, source: EncoderInput | None) -> Tensor:
         """The prompts (B, T); a single start token is repeated for each row of the source."""
         if isinstance(self.start, Tensor):
             return self.start

@@ -15,7 +15,7 @@ from headway.decoding.events import search_finished
 from headway.decoding.limits import SequenceLimits
 from headway.decoding.rng import UniformStreams
 from headway.errors import ConfigError
-from headway.models.stepper import Source, Stepper
+from headway.models.stepper import EncoderInput, Stepper
 
 COMPACT_SHARE = 4  # finished rows leave the batch once they are one in this many: moving the others costs a copy
 TOP_P_TOKENS = 512  # likeliest tokens among which top_p mostly ends
@@ -55,7 +55,7 @@ def sample(
     limits: SequenceLimits,
     sampling: Sampling = PLAIN,
     *,
-    source: Source | None = None,
+    source: EncoderInput | None = None,
     constraints: Constraints | None = None,
     seed: int = 0,
     numbers: Sequence[int] | None = None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 import torch.nn.functional as F
@@ -63,8 +64,7 @@ def train(
 ) -> tuple[RnnLm, float]:
     """Train a GRU of 32 units on the three sentences -> the model and its loss in nats per token."""
     config = RnnLmConfig(vocab=len(WORDS), recurrent=RecurrentConfig(hidden=32, cell="gru"), input="one-hot")
-    model = build_model(config, seed=seed)
-    assert isinstance(model, RnnLm)
+    model = cast(RnnLm, build_model(config, seed=seed))
     data = batch(feed_back=feed_back)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.01, steps)

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019, §3): an encoder over one or two sentences, its pooler and its two pretraining heads."""
+"""BERT (Devlin et al. 2019, section 3): an encoder of one or two sentences, a pooler and two pretraining heads."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class BertConfig:
 
 
 class OneSide(Protocol):
-    """What an encoder is built of, whatever it repeats."""
+    """The settings that `Bert` needs, whether its layers are a `Stack` or a `Loop`."""
 
     @property
     def vocab(self) -> int: ...
@@ -91,7 +91,7 @@ class OneSide(Protocol):
 
 
 class Bert(Model):
-    """Tokens -> one vector a token; `pool` gives one a sequence."""
+    """Tokens -> one vector for each token; `pool` returns one for each sequence."""
 
     def __init__(self, config: OneSide) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class Bert(Model):
     def forward(
         self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
     ) -> Tensor:
-        """(B, T) -> (B, T, D); segments (B, T) say which sentence a token belongs to, all the first if not given."""
+        """(B, T) -> (B, T, D); segments (B, T) are the sentence each token belongs to, the first one if None."""
         check_lengths(lengths_B, tokens_BT)
         segments = self.segment_embedding.weight[0] if segments_BT is None else self.segment_embedding(segments_BT)
         x_BTD = self.embedding(tokens_BT) + segments
@@ -128,7 +128,7 @@ class Bert(Model):
 
 
 class PretrainingLogits(NamedTuple):
-    """What BERT is trained on: each token's identity (B, T, V), and whether B follows A (B, 2), if it was asked."""
+    """Logits of each token (B, T, V), and of whether sentence B follows A (B, 2); None without that head."""
 
     tokens: Tensor
     follows: Tensor | None
@@ -136,7 +136,7 @@ class PretrainingLogits(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BertPretrainingConfig:
-    """A BERT with its pretraining heads: both, or the masked-token head alone."""
+    """A BERT with its pretraining heads: both, or only the masked-token head."""
 
     bert: BertConfig  # the encoder
     follows: bool = True  # next-sentence prediction, which reads the pooler
@@ -165,7 +165,7 @@ def check_rows(rows: str, *, follows: bool) -> None:
 
 
 class WithHeads(Protocol):
-    """What a masked model is built of."""
+    """The settings that `BertPretraining` needs."""
 
     @property
     def bert(self) -> OneSide: ...
@@ -176,7 +176,7 @@ class WithHeads(Protocol):
 
 
 class BertPretraining(Model):
-    """BERT with the masked-token head (with a bias) and, unless left out, the next-sentence head."""
+    """BERT with the masked-token head (with a bias) and, optionally, the next-sentence head."""
 
     def __init__(self, config: WithHeads) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ class BertPretraining(Model):
     def features(
         self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
-        """(B, T) -> what the token head's matrix reads (B, T, D), and the logits of the other head (B, 2), if any."""
+        """(B, T) -> the input of the token head's matrix (B, T, D), and the logits of the other head (B, 2), if any."""
         hidden_BTD = self.bert(tokens_BT, lengths_B, segments_BT=segments_BT)
         real_BT = None
         if lengths_B is not None:
@@ -216,7 +216,7 @@ class BertPretraining(Model):
         return self.bert
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
-        """(B, T, D) as the stack gives it -> logits of the token head (B, T, V)."""
+        """The stack's output (B, T, D) -> logits of the token head (B, T, V)."""
         logits: Tensor = self.token_head(self._transformed(hidden_BTD), self.bert.embedding.weight)
         return logits
 

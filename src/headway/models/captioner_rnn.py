@@ -1,7 +1,7 @@
-"""A convolutional encoder and a recurrent decoder for captions, trained end to end (Vinyals et al. 2015; deck 002).
+"""A convolutional encoder and a recurrent decoder for captions, trained end to end (Vinyals et al. 2015).
 
-As in the deck the image is the decoder's first state, where the paper's is its first input; attention over the places
-of the map is that of Xu et al. 2015 ("Show, Attend and Tell").
+Here the image is the decoder's first state, where the paper's is its first input; attention over the positions of the
+feature map is that of Xu et al. 2015 ("Show, Attend and Tell").
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from headway.nn.rnn_attention import Aligned, Alignment, AlignmentConfig
 class CaptionerRnnConfig:
     """Residual blocks, each at half the resolution of the one before, and a recurrent decoder.
 
-    The whole map is the decoder's first state (the deck's h_0 = W·CNN(image)); with attention every word also looks
-    over its places.
+    The whole feature map is the decoder's first state, h_0 = tanh(W·CNN(image)); with attention every token also
+    attends to its positions.
     """
 
     vocab: int  # tokens in the vocabulary
@@ -55,7 +55,7 @@ class CaptionerRnnConfig:
 
     @property
     def places(self) -> int:
-        """Places of the last map: a block halves each side, rounded up."""
+        """Positions of the last feature map: a block halves each side, rounded up."""
         side = self.image
         for _ in self.widths:
             side = (side + 1) // 2
@@ -71,7 +71,7 @@ class CaptionerRnnConfig:
 
 @dataclass(frozen=True, slots=True)
 class CaptionState:
-    """The decoder's hidden states, and the feature map it attends to."""
+    """The decoder's hidden states, and the feature map that it attends to."""
 
     hidden: tuple[Hidden, ...]
     picture: Aligned | None
@@ -91,7 +91,7 @@ class CaptionerRnn(Model):
         self.decoder = Recurrent(config.width, decoder)
         self.attention = Alignment(seen, decoder.hidden, config.attention) if config.attention else None
         self.combine = nn.Linear(decoder.hidden + seen, decoder.hidden) if config.attention else None
-        # A map says what is where by its order alone, which a weighted sum forgets: each place has a vector of its own.
+        # A weighted sum loses the order of the map, which tells where things are: each position has a vector.
         self.places = nn.Parameter(0.1 * torch.randn(config.places, seen)) if config.attention else None
         self.head = nn.Linear(decoder.hidden, config.vocab)
         self.dropout = Dropout(config.dropout)
@@ -99,7 +99,7 @@ class CaptionerRnn(Model):
         nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
 
     def encode(self, images: Tensor) -> CaptionState:
-        """Look at the images (B, C, height, width): the state the decoder starts from."""
+        """Encode the images (B, C, height, width): the state the decoder starts from."""
         check_images(images, self.channels)
         if images.shape[2:] != (self.image, self.image):
             got = f"{images.shape[2]} x {images.shape[3]}"
@@ -127,12 +127,12 @@ class CaptionerRnn(Model):
         return self.head.weight, self.head.bias
 
     def source_attention(self) -> SourceAttention | None:
-        """Its attention over the map, weights (B, T, places) row by row; None without attention."""
+        """Its attention over the map, weights (B, T, positions) row by row; None without attention."""
         return None if self.attention is None else SourceAttention(self.attention.tap_weights)
 
     @torch.no_grad()
     def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> CaptionState:
-        """Look at the images; a recurrent decoder needs no capacity."""
+        """Encode the images; a recurrent decoder needs no capacity."""
         return self.encode(images_of(source))
 
     @torch.no_grad()
@@ -157,13 +157,13 @@ class CaptionerRnn(Model):
 
     @property
     def grid(self) -> Grid:
-        """Rows and columns of the map's places that attention is over; one of each without attention."""
+        """Rows and columns of the map's positions that attention is over; one of each without attention."""
         side = 1 if self.places is None else math.isqrt(len(self.places))
         return side, side
 
     @property
     def patch_positions(self) -> None:
-        """None: the vectors of the places belong to attention's keys and values, no block reads them as input."""
+        """None: the position vectors are part of attention's keys and values, no block has them as input."""
         return None
 
     reads = frozenset({"images", "tokens", "lengths"})

@@ -27,7 +27,7 @@ from headway.ops import Causal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptionerVitConfig:
-    """Sizes and parts of a captioner with an encoder of patches; both halves normalise before each part."""
+    """Sizes and parts of a captioner whose encoder is a vision transformer; both stacks are pre-norm."""
 
     vocab: int  # tokens in the vocabulary
     context: int = 64  # for learned positions only
@@ -52,7 +52,7 @@ class CaptionerVitConfig:
 
     @property
     def vision(self) -> VitConfig:
-        """The encoder; nothing is classified, so that every token is a patch."""
+        """The encoder, without a class token."""
         return VitConfig(
             classes=1,
             image=self.image,
@@ -72,7 +72,7 @@ class CaptionerVitConfig:
 
     @property
     def decoder(self) -> StackConfig:
-        """The decoder's stack: words see those before them, and all patches."""
+        """The decoder's stack: tokens attend to earlier ones and to all patches."""
         block = BlockConfig(
             attention=AttentionConfig(width=self.width, heads=self.heads, kernel=self.kernel),
             feedforward=FeedForwardConfig(inner=self.inner, activation=self.activation, dropout=self.dropout),
@@ -105,7 +105,7 @@ class CaptionerVit(Model):
         super().__init__()
         self.vocab, width = config.vocab, config.width
         self.encoder = Vit(config.vision)
-        del self.encoder.head  # nothing is classified
+        del self.encoder.head  # there are no classes
         self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=width, scale=width**0.5))
         self.decoder = Stack(config.decoder)
         self.head = Head(width, config.vocab, tied=True, bias=False)
@@ -121,7 +121,7 @@ class CaptionerVit(Model):
         return self.read(self.features(images, tokens_BT, lengths_B))
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
-        """(B, T, D) as the decoder gives it -> logits (B, T, V)."""
+        """The decoder's output (B, T, D) -> logits (B, T, V)."""
         logits: Tensor = self.head(hidden_BTD, self.embedding.weight)
         return logits
 
@@ -141,7 +141,7 @@ class CaptionerVit(Model):
 
     @torch.no_grad()
     def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> DecoderState:
-        """Look at the images; nothing written yet."""
+        """Encode the images; the caption is empty."""
         return DecoderState(self.decoder.empty_cache(capacity), self.encode(images_of(source)))
 
     @torch.no_grad()

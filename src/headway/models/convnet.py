@@ -1,4 +1,4 @@
-"""A small residual convolutional network: what a vision transformer of its size is to be compared with."""
+"""A small residual convolutional network (He et al. 2016), to compare vision transformers with."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ConvnetConfig:
 
 
 class Convnet(Model):
-    """Images -> logits: a 3 x 3 stem, stages of residual blocks, the mean over places, a linear layer."""
+    """Images -> logits: a 3 x 3 stem, stages of residual blocks, the mean over positions, a linear layer."""
 
     def __init__(self, config: ConvnetConfig) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Convnet(Model):
         return logits
 
     def features(self, images: Tensor) -> Tensor:
-        """(B, C, height, width) -> (B, T, D): a vector for each place of the last stage, row by row."""
+        """(B, C, height, width) -> (B, T, D): a vector for each position of the last stage, row by row."""
         check_images(images, self.channels)
         x: Tensor = self.blocks(self.stem(channels_last(images)).relu())
         return x.flatten(2).mT

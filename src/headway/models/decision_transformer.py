@@ -1,4 +1,4 @@
-"""The Decision Transformer: actions that went with a return, asked for by that return. No model of the world."""
+"""The Decision Transformer (Chen et al. 2021): actions conditioned on the return to go; no model of the world."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Decision(Model):
         self.register_buffer("scale", torch.ones(()))  # of returns
 
     def forward(self, returns_BT: Tensor, states_BT: Tensor, actions_BT: Tensor) -> Tensor:
-        """(B, T), (B, T, …), (B, T) -> logits (B, T, A); an action is not seen where it is to be guessed."""
+        """(B, T), (B, T, …), (B, T) -> logits (B, T, A); an action is not visible where it is predicted."""
         if self.numbers is not None:
             seen = self.numbers((states_BT - self.mean) / self.std)
         else:

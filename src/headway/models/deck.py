@@ -1,8 +1,8 @@
-"""The transformer as deck 001 prints it: one head, a d→d LeakyReLU network, post-norm, learned positions.
+"""A minimal transformer from lecture slides: one head, a d→d LeakyReLU network, post-norm, learned positions.
 
 The slide's class is completed only where it cannot run as printed: the position table gets a length, tokens get an
-embedding, and a linear readout gives logits. Its LayerNorm is the corrected one. The slide has no causal
-mask, so neither has this model.
+embedding, and a linear output layer computes logits; LayerNorm is that of Ba et al. 2016. There is no causal
+mask on the slide, and none here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from headway.ops import Lengths
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeckConfig:
-    """The slide leaves the sizes open; it shows three blocks, then two."""
+    """Sizes of the model, which the slide leaves open."""
 
     vocab: int  # tokens in the vocabulary
     context: int = 64  # most tokens of an input
@@ -55,7 +55,7 @@ class DeckConfig:
 
 
 class Deck(Model):
-    """Tokens -> logits at every position, each position seeing all others."""
+    """Tokens -> logits at every position; attention is not causal."""
 
     def __init__(self, config: DeckConfig) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Deck(Model):
         return self.read(self.stack(self.embedding(tokens_BT), mask=mask, lengths_B=lengths_B))
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
-        """(B, T, D) as the stack gives it -> logits (B, T, V)."""
+        """The stack's output (B, T, D) -> logits (B, T, V)."""
         logits: Tensor = self.head(hidden_BTD)
         return logits
 

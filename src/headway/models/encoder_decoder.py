@@ -1,4 +1,4 @@
-"""The 2017 transformer: an encoder reads the source, a decoder attends to it and writes the target."""
+"""The encoder-decoder transformer (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from headway.ops import Causal, Lengths, Mask, Offset
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncoderDecoderConfig:
-    """Sizes and parts of an encoder-decoder; the defaults are those of Vaswani et al. (2017), §3."""
+    """Sizes and parts of an encoder-decoder; the defaults are the paper's base model (section 3, table 3)."""
 
     vocab: int  # of the target, and of the source unless it has its own
     source_vocab: int | None = None  # None: one matrix serves source, target and output
@@ -164,7 +164,7 @@ class EncoderDecoder(Model):
         return self.read(self.features(source_BS, target_BT, source_lengths_B, target_lengths_B))
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
-        """(B, T, D) as the decoder gives it -> logits (B, T, V)."""
+        """The decoder's output (B, T, D) -> logits (B, T, V)."""
         logits: Tensor = self.head(hidden_BTD, self.target_embedding.weight)
         return logits
 
@@ -195,7 +195,7 @@ class EncoderDecoder(Model):
 
     @torch.no_grad()
     def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> DecoderState:
-        """Read the source; nothing written yet."""
+        """Encode the source; the target is empty."""
         if source is None:
             raise ConfigError("an encoder-decoder needs a source to start from")
         return DecoderState(self.decoder.empty_cache(capacity), self.encode(source))

@@ -86,7 +86,7 @@ class GptConfig:
 
 
 class Gpt(Model):
-    """Tokens -> logits for each next token; a query sees itself and before."""
+    """Tokens -> logits for each next token; a token attends to itself and earlier ones."""
 
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class Gpt(Model):
         self.stack = Stack(config.stack)
         self.head = Head(config.width, config.vocab, tied=config.tied, bias=False)
         normal_init(self, config.init_std)
-        # GPT-2: what is added to the stream starts smaller the more layers add to it.
+        # GPT-2: the last layer of each residual branch is initialised by 1/√(2·layers).
         for block in self.stack.blocks:
             assert isinstance(block, Block)
             for last in (block.attention.out, block.feedforward.down if block.feedforward else None):
@@ -116,7 +116,7 @@ class Gpt(Model):
         return self.read(self.features(tokens_BT, lengths_B, segments_BT=segments_BT))
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
-        """(B, T, D) as the stack gives it -> logits (B, T, V)."""
+        """The stack's output (B, T, D) -> logits (B, T, V)."""
         logits: Tensor = self.head(hidden_BTD, self.embedding.weight)
         return logits
 

@@ -12,7 +12,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
-from headway.models.stepper import Source
+from headway.models.stepper import EncoderInput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,11 @@ class ModelInputs:
         return value
 
     @property
-    def encoder_input(self) -> Source | None:
+    def encoder_input(self) -> EncoderInput | None:
         """What `Stepper.start` takes: source tokens, images, or None for a language model."""
         if self.images is not None:
-            return Source.of_images(self.images)
-        return None if self.source is None else Source(self.source, self.source_lengths)
+            return EncoderInput.of_images(self.images)
+        return None if self.source is None else EncoderInput(self.source, self.source_lengths)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

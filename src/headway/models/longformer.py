@@ -1,4 +1,4 @@
-"""Longformer (Beltagy et al. 2020): an encoder for long texts; most tokens see a window, a few see everything."""
+"""Longformer (Beltagy et al. 2020): an encoder for long texts with sliding windows and a few global tokens."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class LongformerConfig:
 
 
 class Longformer(Model):
-    """Tokens -> one vector a token; `pool` gives one a sequence."""
+    """Tokens -> one vector for each token; `pool` returns one for each sequence."""
 
     def __init__(self, config: LongformerConfig) -> None:
         super().__init__()
@@ -95,7 +95,7 @@ class Longformer(Model):
         segments_BT: Tensor | None = None,
         global_BT: Tensor | None = None,
     ) -> Tensor:
-        """(B, T) -> (B, T, D); `global_BT` marks the tokens that see, and are seen by, all: none if not given."""
+        """(B, T) -> (B, T, D); `global_BT` marks the global tokens, none if it is None."""
         check_lengths(lengths_B, tokens_BT)
         segments = self.segment_embedding.weight[0] if segments_BT is None else self.segment_embedding(segments_BT)
         x_BTD = self.embedding(tokens_BT) + segments
@@ -103,10 +103,10 @@ class Longformer(Model):
         return hidden
 
     def _masks(self, tokens_BT: Tensor, lengths_B: Tensor | None, global_BT: Tensor | None) -> tuple[Mask, ...]:
-        """One a layer; layers that see equally far share one, and all of them where the global tokens are."""
+        """One for each layer; layers with equal windows share one, and all share the index of the global tokens."""
         real = None if lengths_B is None else Lengths(lengths_B)
         if real is not None:
-            real.once("none empty", lambda: True)  # checked at the door
+            real.once("none empty", lambda: True)  # `check_lengths` has ensured it
         everyone: Global | None = None
         if global_BT is not None:
             if global_BT.shape != tokens_BT.shape or global_BT.dtype != torch.bool:
@@ -115,7 +115,7 @@ class Longformer(Model):
             if real is not None:  # padding is never global
                 global_BT = global_BT & real.real(tokens_BT.shape[1])
             everyone = Global(global_BT)
-            if not torch.compiler.is_compiling():  # a look at the device, which has little to finish yet
+            if not torch.compiler.is_compiling():  # synchronises while little is queued yet
                 marked_keys(*globals_of(global_keys_only(everyone)))
         made: dict[int, Mask] = {}
         for window in self.windows:
@@ -142,7 +142,7 @@ class Longformer(Model):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongformerMaskedConfig:
-    """A Longformer with the head that guesses masked tokens."""
+    """A Longformer with a masked-token head."""
 
     longformer: LongformerConfig  # the encoder
 
@@ -206,7 +206,7 @@ class LongformerMasked(Model):
         return self._transformed(hidden_BTD)
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
-        """(B, T, D) as the stack gives it -> logits (B, T, V)."""
+        """The stack's output (B, T, D) -> logits (B, T, V)."""
         logits: Tensor = self.token_head(self._transformed(hidden_BTD), self.longformer.embedding.weight)
         return logits
 

@@ -1,4 +1,4 @@
-"""How a world model reads what it observes, and how it draws what comes next: tokens, numbers, or a learned code."""
+"""Observation encoders of a world model and the distributions of the next observation: tokens, numbers, VQ codes."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from torch import Tensor, nn
 from headway.config import positive
 from headway.errors import ConfigError
 
-NARROWEST, WIDEST = -5.0, 2.0  # of the logarithm of a spread, in units of how far a number moves in a step
+NARROWEST, WIDEST = -5.0, 2.0  # of the logarithm of a standard deviation, in units of the moves of a step
 CODE = 16  # the width of a code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tokens:
-    """Observations of `parts` whole numbers below `levels`; the next ones are drawn from a softmax each."""
+    """Observations of `parts` whole numbers below `levels`; each of the next ones is sampled from a softmax."""
 
     parts: int = 1  # whole numbers in an observation; the data sets it
     levels: int  # values each of them can have; the data sets it
-    least: float = 0.0  # what is less likely than this share of the likeliest is never drawn
+    least: float = 0.0  # values less likely than this share of the likeliest are never sampled
 
     def __post_init__(self) -> None:
         positive("model.observation.parts", self.parts)
@@ -35,7 +35,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """Observations of `size` real numbers; how far each moves is drawn from a Gaussian."""
+    """Observations of `size` real numbers; the move of each is sampled from a Gaussian."""
 
     size: int  # real numbers in an observation; the data sets it
 
@@ -49,14 +49,14 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Codes:
-    """Square pictures, each patch of which is one of `levels` learned codes (VQ): to the world model, tokens."""
+    """Square images, each patch of which becomes one of `levels` learned codes (VQ-VAE, van den Oord et al. 2017)."""
 
     image: int = 40  # pixels a side
     patch: int = 8  # pixels a side; each patch becomes one code
     levels: int = 32  # codes in the codebook
     inner: int = 128  # of the encoder and the decoder
-    commitment: float = 0.25  # how strongly what the encoder gives is drawn to its code
-    least: float = 0.02  # codes less likely than this share of the likeliest are never drawn
+    commitment: float = 0.25  # the weight of the loss that draws the encoder's output to its code
+    least: float = 0.02  # codes less likely than this share of the likeliest are never sampled
 
     def __post_init__(self) -> None:
         if self.image % self.patch:
@@ -64,7 +64,7 @@ class Codes:
 
     @property
     def parts(self) -> int:
-        """Patches of a picture."""
+        """Patches of an image."""
         return (self.image // self.patch) ** 2
 
     def build(self, width: int) -> CodeReader:
@@ -76,7 +76,7 @@ Observing = Tokens | Numbers | Codes
 
 
 class TokenReader(nn.Module):
-    """Whole numbers (…, P) as the sum of their embeddings, and a softmax over each of the next ones."""
+    """Whole numbers (…, P) as the sum of their embeddings, and a softmax for each of the next ones."""
 
     def __init__(self, config: Tokens | Codes, width: int) -> None:
         super().__init__()
@@ -85,15 +85,15 @@ class TokenReader(nn.Module):
         self.next = nn.Linear(width, config.parts * config.levels)
 
     def state(self, observations: Tensor) -> Tensor:
-        """What is imagined of observations (…, P): themselves."""
+        """The state of observations (…, P): themselves."""
         return observations
 
     def entrance(self, width: int) -> nn.Module:
-        """A new first layer for a network that reads states."""
+        """A first layer for a network that reads states."""
         return TokenSum(self.parts, self.levels, width)
 
     def normal(self, state: Tensor) -> Tensor:
-        """States as a first layer reads them: as they are."""
+        """States as a first layer reads them: unchanged."""
         return state
 
     def embed(self, state: Tensor) -> Tensor:
@@ -111,7 +111,7 @@ class TokenReader(nn.Module):
         return self.logits(h).squeeze(-2) if self.parts == 1 else None
 
     def nats(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
-        """-log p of the next state, and what is minimised, which is the same: (…)."""
+        """The loss (…): -log p of the next state."""
         nats: Tensor = F.cross_entropy(self.logits(h).movedim(-1, 1), after.long(), reduction="none")
         return nats.sum(-1)
 
@@ -125,7 +125,7 @@ class TokenReader(nn.Module):
         if self.least:
             floor = logits.amax(-1, keepdim=True) + math.log(self.least)
             logits = logits.masked_fill(logits < floor, -torch.inf)
-        below = logits.softmax(-1).cumsum(-1)  # one random number a part, not one a level: they are what costs
+        below = logits.softmax(-1).cumsum(-1)  # one random number for each part, not one for each level
         drawn = torch.rand_like(below[..., :1]) * below[..., -1:]
         return (below <= drawn).sum(-1).clamp(max=self.levels - 1)
 
@@ -135,7 +135,7 @@ class TokenReader(nn.Module):
 
 
 class TokenSum(nn.Module):
-    """Σ over the parts of a table each: (…, P) -> (…, D)."""
+    """The sum of the parts' embeddings, each from its own table: (…, P) -> (…, D)."""
 
     def __init__(self, parts: int, levels: int, width: int) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class TokenSum(nn.Module):
 
 
 class NumberReader(nn.Module):
-    """Real numbers (…, N), normalised, and a Gaussian over how far each moves next."""
+    """Real numbers (…, N), normalised, and a Gaussian over the next move of each."""
 
     mean: Tensor
     std: Tensor
@@ -167,15 +167,15 @@ class NumberReader(nn.Module):
         self.register_buffer("moves", torch.ones(config.size))
 
     def state(self, observations: Tensor) -> Tensor:
-        """What is imagined of observations (…, N): themselves, in their own units."""
+        """The state of observations (…, N): themselves, in their own units."""
         return observations.float()
 
     def entrance(self, width: int) -> nn.Module:
-        """A new first layer for a network that reads normalised states."""
+        """A first layer for a network that reads normalised states."""
         return nn.Linear(self.size, width)
 
     def normal(self, state: Tensor) -> Tensor:
-        """States in units of how much they vary."""
+        """States with mean 0 and deviation 1 over the data."""
         return (state - self.mean) / self.std
 
     def embed(self, state: Tensor) -> Tensor:
@@ -184,7 +184,7 @@ class NumberReader(nn.Module):
         return x
 
     def _moved(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean and the logarithm of the spread of each move (…, N), in units of how far moves go."""
+        """The mean and the log standard deviation of each move (…, N), in units of the moves' deviation."""
         mean, spread = self.next(h).chunk(2, -1)
         return mean, NARROWEST + (WIDEST - NARROWEST) * torch.sigmoid(spread)
 
@@ -193,16 +193,16 @@ class NumberReader(nn.Module):
         return None
 
     def nats(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
-        """What is minimised (…): the mean by its squared error, the spread by its likelihood around that mean.
+        """The loss (…): squared error for the mean, likelihood for the deviation around it.
 
-        By likelihood alone a mean is not improved where its spread is already wide.
+        Under the likelihood alone the mean gets little gradient where the deviation is large.
         """
         mean, spread = self._moved(h)
         move = (after - before) / self.moves
         return ((move - mean).square() + _gaussian(move - mean.detach(), spread)).sum(-1)
 
     def score(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
-        """-log p of the move (…), in its normalised units."""
+        """-log p of the move (…), in normalised units."""
         mean, spread = self._moved(h)
         return _gaussian((after - before) / self.moves - mean, spread).sum(-1)
 
@@ -217,7 +217,7 @@ class NumberReader(nn.Module):
 
     @torch.no_grad()
     def renormalise(self, states: Tensor, moves: Tensor, readers: list[nn.Linear]) -> None:
-        """Measure with new data (N, size); layers that read normalised states compute what they did before."""
+        """Update mean and deviation from new data (N, size); `readers` are adjusted so that their outputs stay."""
         mean, std = states.mean(0), states.std(0).clamp(min=1e-6)
         for layer in (self.embedding, *readers):
             layer.bias.add_(layer.weight @ ((mean - self.mean) / self.std))
@@ -232,18 +232,18 @@ class NumberReader(nn.Module):
 
 
 def _gaussian(off: Tensor, spread: Tensor) -> Tensor:
-    """-log of a normal density, `off` its mean, of which `spread` is the logarithm of the deviation."""
+    """-log of a normal density at distance `off` from its mean; `spread` is the logarithm of its deviation."""
     return 0.5 * (off * (-spread).exp()).square() + spread + 0.5 * math.log(2 * math.pi)
 
 
 class CodeReader(TokenReader):
-    """Pictures (…, 3, S, S) as bytes; each patch becomes the nearest of the learned codes, which decode to patches."""
+    """Images (…, 3, S, S) as bytes; each patch becomes the nearest of the learned codes, which decode to patches."""
 
     def __init__(self, config: Codes, width: int) -> None:
         super().__init__(config, width)
         self.patch, self.side, self.commitment = config.patch, config.image // config.patch, config.commitment
         pixels, inner = 3 * config.patch**2, config.inner
-        # The norm bounds what is to be coded: encoder and code book would run away from each other otherwise.
+        # The norm bounds the encoder's output: encoder and codebook would drift apart otherwise.
         self.encoder = nn.Sequential(
             nn.Linear(pixels, inner), nn.GELU(), nn.Linear(inner, CODE), nn.LayerNorm(CODE, elementwise_affine=False)
         )
@@ -260,22 +260,22 @@ class CodeReader(TokenReader):
 
     @torch.no_grad()
     def state(self, observations: Tensor) -> Tensor:
-        """The codes (…, P) of pictures (…, 3, S, S)."""
+        """The codes (…, P) of images (…, 3, S, S)."""
         flat = observations.flatten(0, -4) if observations.ndim > 4 else observations
         codes = self._nearest(self.encoder(self._patches(flat if flat.ndim == 4 else flat[None])))
         return codes.view(*observations.shape[:-3], -1)
 
     def pictures(self, state: Tensor) -> Tensor:
-        """Codes (…, P) as pictures (…, 3, S, S), from 0 to 1."""
+        """Codes (…, P) as images (…, 3, S, S), from 0 to 1."""
         patches = self.decoder(self.book[state.reshape(-1, self.parts)])
         size = self.side * self.patch
         frames = F.fold(patches.mT, (size, size), self.patch, stride=self.patch)
         return (frames.view(*state.shape[:-1], 3, size, size) * 0.5 + 0.5).clamp(0, 1)
 
     def autoencoded(self, pictures: Tensor) -> dict[str, Tensor]:
-        """The loss of each picture (B,): how far what is decoded is off, and encoder and code book drawn together.
+        """The losses of each image (B,): reconstruction, codebook, commitment (van den Oord et al. 2017, equation 3).
 
-        The gradient of what is decoded goes past the choice of a code straight to the encoder.
+        The gradient of the decoder's input goes to the encoder unchanged (straight-through estimator).
         """
         patches = self._patches(pictures)
         x = self.encoder(patches)
@@ -288,7 +288,7 @@ class CodeReader(TokenReader):
 
     @torch.no_grad()
     def revive(self, pictures: Tensor) -> None:
-        """Codes that no patch is nearest to are put where patches are, far from any code, one after another."""
+        """Move codes that no patch is nearest to, one after another, to the patch farthest from any code in use."""
         x = self.encoder(self._patches(pictures)).flatten(0, 1)
         used = torch.zeros(self.levels, dtype=torch.bool, device=x.device)
         used[self._nearest(x)] = True

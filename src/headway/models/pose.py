@@ -85,7 +85,7 @@ class PoseConfig:
             layers=self.layers,
             heads=self.heads,
             inner=self.inner,
-            pool="mean",  # no class token: the heads read patches
+            pool="mean",  # no class token: the head reads patches only
             norm=self.norm,
             dropout=self.dropout,
             kernel=self.kernel,

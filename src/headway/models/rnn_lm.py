@@ -1,4 +1,4 @@
-"""The recurrent language model of deck 002: START, the words so far, and a distribution over the next one."""
+"""The recurrent language model: the tokens so far -> a distribution over the next one (Mikolov et al. 2010)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class RnnLm(Model):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
-        """(B, T) -> logits (B, T, V); padding on the right is read, and changes nothing before it."""
+        """(B, T) -> logits (B, T, V); rows may be padded on the right."""
         logits: Tensor = self.head(self.features(tokens_BT, lengths_B), self.embedding.weight)
         return logits
 
@@ -93,7 +93,7 @@ class RnnLm(Model):
         return self.head.matrix(self.embedding.weight), self.head.bias
 
     def start(self, source: EncoderInput | None = None, *, capacity: int = 64) -> RnnState:
-        """Nothing read yet; a language model takes no source, and a recurrent one needs no capacity."""
+        """The state before the first token. Raises ConfigError for a source; a recurrent model needs no capacity."""
         if source is not None:
             raise ConfigError("a language model takes no source: give the prompt to `extend`")
         return RnnState()

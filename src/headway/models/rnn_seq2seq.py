@@ -1,4 +1,8 @@
-"""Recurrent sequence to sequence (Sutskever et al. 2014), with or without attention, in the variants of deck 002."""
+"""Recurrent sequence to sequence (Sutskever et al. 2014), with or without attention (Bahdanau et al. 2015).
+
+The attended context may be combined with the output, fed to the second layer, or fed to the next step's input (input
+feeding, Luong et al. 2015, section 3.3).
+"""
 
 from __future__ import annotations
 
@@ -59,7 +63,7 @@ class RnnSeq2SeqConfig:
 
 @dataclass(frozen=True, slots=True)
 class Seq2SeqState:
-    """The decoder's hidden states, the context its next input carries, and the source it attends to."""
+    """The decoder's hidden states, the context for its next input, and the source that it attends to."""
 
     hidden: tuple[Hidden, ...]
     context: Tensor | None  # (B, 1, memory width), for context use "input"
@@ -107,7 +111,7 @@ class RnnSeq2Seq(Model):
         if self.attention is None:
             return Seq2SeqState(hidden, None, None)
         aligned = self.attention.prepare(memory, source.lengths)
-        # Before the first word the decoder has already looked once, from the state it starts in.
+        # The first input has a context, too: that of the decoder's first state.
         first = hidden[-1][0].transpose(0, 1)
         context = self.attention(first, aligned, recorded=False) if self.to_input else None
         return Seq2SeqState(hidden, context, aligned)
@@ -195,7 +199,7 @@ class RnnSeq2Seq(Model):
         return context
 
     def _layers(self, x_BTD: Tensor, state: Seq2SeqState, counts_B: Tensor | None) -> tuple[Tensor, tuple[Hidden, ...]]:
-        """All layers over all steps at once: possible while no step needs the context of the step before."""
+        """All layers over all steps at once, which needs no context of the step before."""
         after: list[Hidden] = []
         for k, layer in enumerate(self.decoder):
             if k:
@@ -210,7 +214,7 @@ class RnnSeq2Seq(Model):
     def _step_by_step(
         self, x_BTD: Tensor, state: Seq2SeqState, counts_B: Tensor | None
     ) -> tuple[Tensor, Tensor, Seq2SeqState]:
-        """[s; a; x]: each step's input carries the context its predecessor found."""
+        """[s; a; x]: each step's input contains the context of the step before."""
         tops, contexts = [], []
         for t in range(x_BTD.shape[1]):
             assert state.context is not None

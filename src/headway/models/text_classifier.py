@@ -1,4 +1,4 @@
-"""A text classifier: an encoder, its pooler over the first token, and a linear layer, as BERT's and Longformer's."""
+"""A text classifier: an encoder, its pooler and a linear layer (BERT: Devlin et al. 2019, section 4.1)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TextClassifier(Model):
         return logits
 
     def features(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
-        """(B, T) -> what the pooler reads the first of (B, T, D)."""
+        """(B, T) -> (B, T, D), of which the pooler reads the first token."""
         if not self.global_tokens:
             return self.encoder(tokens_BT, lengths_B)  # type: ignore[no-any-return]
         first_T = torch.arange(tokens_BT.shape[1], device=tokens_BT.device) < self.global_tokens

@@ -1,6 +1,6 @@
-"""The Universal Transformer (Dehghani et al. 2019): one encoder block and one decoder block, each applied repeatedly.
+"""The Universal Transformer (Dehghani et al. 2019): one encoder and one decoder block, each applied repeatedly.
 
-Also BERT with such an encoder. With adaptive halting, `ponder` gives the number of steps of each token.
+Also BERT with such an encoder. With adaptive halting the number of steps depends on the token; `ponder` returns it.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Drawn = Literal["once", "every-step"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets:
-    """In training the positions of a row begin at a random number, so that long texts hold no position never seen.
+    """In training the positions of a row start at a random offset, so that longer texts have known positions.
 
-    sides: "together" moves source and target alike, so that their difference says what belongs together, as in a copy;
-    "apart" moves each by itself. With `jumps` positions also leap ahead, each with this probability, by up to a quarter
-    of `most`: then no distance from an end says how many tokens lie between, and none of a long text is new.
-    drawn: "once" for all steps of a row; "every-step" anew before each, as tensor2tensor does, so that what a token
-    remembers of earlier steps says nothing of where it stands.
+    sides: "together" moves source and target by the same offset, so that their difference still aligns them, as in a
+    copy; "apart" moves each by its own. With `jumps` there are also gaps between positions, each with this probability,
+    of up to a quarter of `most`: then a distance does not tell the number of tokens between, and large ones are known.
+    drawn: "once" for all steps of a row; "every-step" for each step, as tensor2tensor does, so that the state of
+    earlier steps does not tell the position.
     """
 
     most: int = 400  # the largest first position
@@ -60,9 +60,9 @@ class Offsets:
     def draw(
         self, rows: int, source: int, target: int, device: torch.device, *, steps: int = 1
     ) -> tuple[Tensor, Tensor]:
-        """What to add to the positions of `source` and `target` tokens at each step, (N, B, S) and (N, B, T).
+        """Offsets of the positions of `source` and `target` tokens at each step, (N, B, S) and (N, B, T).
 
-        Drawn once, N is 1. Without jumps a fifth of the rows begins at 0, as all will after training.
+        Drawn once, N is 1. Without jumps a fifth of the rows start at 0, as all do after training.
         """
         leap, longest = max(self.most // 4, 1), max(source, target)
         times = steps if self.drawn == "every-step" else 1
@@ -119,7 +119,7 @@ class UniversalConfig:
 
     @property
     def decoder(self) -> LoopConfig:
-        """The decoder's: the same with cross-attention, and no neighbours, of which half would be the future."""
+        """The decoder's: the same with cross-attention, and without neighbours, half of which are later tokens."""
         encoder = replace(self, neighbours=0).encoder
         return replace(encoder, block=replace(encoder.block, cross=True))
 
@@ -140,7 +140,7 @@ class Steps:
 
 
 class Universal(EncoderDecoder):
-    """Source and target prefix -> logits for each next target token; the depth is a choice, not a size."""
+    """Source and target prefix -> logits for each next target token; the number of steps is not part of the weights."""
 
     def __init__(self, config: UniversalConfig) -> None:
         super().__init__(config)
@@ -153,7 +153,7 @@ class Universal(EncoderDecoder):
         embedding = self.source_embedding or self.target_embedding
         mask: Mask | None = None if source.lengths is None else Lengths(source.lengths)
         if self.near is not None:
-            near = self.near.at(0)  # one that goes with this source, and with it what kernels keep there
+            near = self.near.at(0)  # a mask of this source, as kernels cache in it
             mask = near if mask is None else mask & near
         x_BSD = self.encoder(embedding(source.tokens), mask=mask, lengths_B=source.lengths, shift_NBT=shift_NBS)
         return self.decoder.project_memory(x_BSD, source.lengths)
@@ -181,7 +181,7 @@ class Universal(EncoderDecoder):
         return x_BTD
 
     def target_mask(self, offset: Offset) -> Mask:
-        """What a target token sees of the target when the first stands at `offset`."""
+        """What target tokens may attend to in the target, the first of them at position `offset`."""
         causal = super().target_mask(offset)
         return causal if self.near is None else causal & self.near.at(offset)
 
@@ -202,7 +202,7 @@ class Universal(EncoderDecoder):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniversalBertConfig:
-    """A BERT whose encoder is one block in a loop; no published sizes: the defaults are bert-base's block."""
+    """A BERT whose encoder is a `Loop`. There are no published sizes: the defaults are bert-base's block."""
 
     vocab: int  # tokens in the vocabulary
     width: int = 768  # features of a token's vector, D
@@ -237,7 +237,7 @@ class UniversalBertConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniversalBertPretrainingConfig:
-    """That BERT with its pretraining heads: both, or the masked-token head alone."""
+    """This BERT with its pretraining heads: both, or only the masked-token head."""
 
     bert: UniversalBertConfig  # the encoder
     follows: bool = True  # next-sentence prediction, which reads the pooler

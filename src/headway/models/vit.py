@@ -43,7 +43,7 @@ class VitConfig:
     layers: int = 12  # blocks in the stack
     heads: int = 12  # attention heads; they divide the width
     inner: int = 3072  # features inside the feed-forward network, F
-    local: bool = False  # Locality Self-Attention: a learned temperature per head, and no token looks at itself
+    local: bool = False  # Locality Self-Attention: a learned temperature per head, and no token attends to itself
     pool: Pool = "class"  # what the head reads: a token of its own, or the mean over patches
     norm: FeatureNorm = LayerNorm(eps=1e-6)  # the normalisation, with its settings
     activation: Activation = "gelu"  # of the feed-forward network
@@ -128,7 +128,7 @@ class Vit(Model):
         self.positions = nn.Parameter(torch.empty(config.tokens, config.width))
         self.stack = Stack(config.stack)
         self.head = nn.Linear(config.width, config.classes)
-        self.mask = NotSelf() if config.local else None  # one value for all calls: its dense form is made once
+        self.mask = NotSelf() if config.local else None  # one mask for all calls: its dense form is cached in it
         _STARTS[config.start](self)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -144,7 +144,7 @@ class Vit(Model):
         return self.read(self.features(images, output_tokens=None if whole else 1))
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
-        """(B, T, D) as the stack gives it -> logits (B, classes)."""
+        """The stack's output (B, T, D) -> logits (B, classes)."""
         logits: Tensor = self.head(self.summary(hidden_BTD))
         return logits
 
@@ -185,10 +185,10 @@ class Vit(Model):
 
 @torch.no_grad()
 def _start_as_paper(model: Vit) -> None:
-    """What the authors' JAX code draws: the head and the class token begin at 0."""
+    """The initialisation of the authors' JAX code: the head and the class token are 0."""
     xavier_init(model, gain=1.0)
     projection = model.patches.projection
-    std = projection.in_features**-0.5 / 0.87962566  # that of a standard normal cut at 2
+    std = projection.in_features**-0.5 / 0.87962566  # the deviation of a standard normal truncated at 2
     nn.init.trunc_normal_(projection.weight, std=std, a=-2 * std, b=2 * std)
     for block in model.stack.blocks:
         assert isinstance(block, Block)
@@ -203,7 +203,7 @@ def _start_as_paper(model: Vit) -> None:
 
 @torch.no_grad()
 def _start_for_small_data(model: Vit) -> None:
-    """What the official code of Lee et al. 2021 draws: positions and class token as large as a normalised token."""
+    """The initialisation of the code of Lee et al. 2021: positions and class token N(0, 1), as a normalised token."""
     xavier_init(model, shape="normal")
     nn.init.normal_(model.positions)
     if model.class_token is not None:

@@ -1,7 +1,7 @@
 """The world model: a causal transformer over (observation, action) -> next observation, reward, end; and its policy.
 
-One token a step. The next observation is drawn first, the reward and the end are read off it and the past: what is
-imagined agrees with itself, also where the world is a matter of chance.
+One token for each step. The next observation is sampled first; reward and end are predicted from it and the past, so
+that they agree with the observation also in a stochastic environment.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class WorldConfig:
 
 
 class World(Model):
-    """(observation, action) step by step -> what the heads make next observation, reward and end of."""
+    """(observation, action) at each step -> features from which next observation, reward and end are predicted."""
 
     scale: Tensor
 
@@ -96,21 +96,21 @@ class World(Model):
         return x
 
     def outcomes(self, h: Tensor, after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Features (…, D), the state they led to (…) -> the logit of any reward, what it is then, the logit of an end.
+        """Features (…, D), the state they led to (…) -> the logit of any reward, its size if any, the logit of an end.
 
-        Whether there is a reward is predicted separately from its size: where rewards are rare, a small expected reward
-        in every state would mislead the policy.
+        Whether there is a reward is separate from its size: where rewards are rare, a small reward predicted everywhere
+        would be what a policy exploits.
         """
         any_reward, reward, end = self.outcome(torch.cat([h, self.reader.embed(after)], -1)).unbind(-1)
         return any_reward, reward, end
 
     def rewarded(self, h: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-        """The reward expected, and the logit of an end: (…) each."""
+        """The expected reward, and the logit of an end: (…) each."""
         any_reward, reward, end = self.outcomes(h, after)
         return any_reward.sigmoid() * reward, end
 
     def start(self, capacity: int) -> KVCache:
-        """An empty cache for as many steps."""
+        """An empty cache for this many steps."""
         return self.stack.empty_cache(capacity)
 
     def extend(
@@ -123,11 +123,11 @@ class World(Model):
 
     @property
     def codes(self) -> CodeReader | None:
-        """The learned code, where pictures are observed."""
+        """The reader of learned codes, if observations are images."""
         return self.reader if isinstance(self.reader, CodeReader) else None
 
     def renormalise(self, states: Tensor, moves: Tensor) -> None:
-        """Measure the statistics of states (N, size) and moves (N, size) again; the output stays the same."""
+        """Update the normalisation of numbers from states (N, size) and moves (N, size); outputs stay the same."""
         if isinstance(self.reader, NumberReader):
             first = [judge.entrance for judge in (self.actor, self.critic)]
             self.reader.renormalise(states, moves, first)  # type: ignore[arg-type]
@@ -139,7 +139,7 @@ class World(Model):
 
 
 class Judge(nn.Module):
-    """A small network that reads one state: an actor's logits, or a critic's value. It begins with no opinion."""
+    """A small network that reads one state: an actor's logits, or a critic's value. Its output is 0 at first."""
 
     def __init__(self, reader: TokenReader | NumberReader, width: int, out: int) -> None:
         super().__init__()
@@ -149,6 +149,6 @@ class Judge(nn.Module):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, read: Tensor) -> Tensor:
-        """States as the reader normalises them (…) -> (…, out)."""
+        """Normalised states (…) -> (…, out)."""
         x: Tensor = self.out(self.middle(self.entrance(read).tanh()).tanh())
         return x

@@ -1,9 +1,9 @@
-"""Adaptive computation time (Graves 2016, §2; Dehghani et al. 2019, §2.2): each token has its own number of steps.
+"""Adaptive computation time (Graves 2016) as the Universal Transformer uses it (Dehghani et al. 2019, section 2.2).
 
-A token spends a probability of 1 over its steps. At each it spends p = σ(w·x + b), read before the block; the step that
-would bring the sum above the threshold is its last, and spends what is left: the remainder R. The output of a token is
-the mean of its states under these weights u. The published versions differ in how the mean is taken (`mixture`) and in
-what other tokens see of one that has halted (`halted`).
+A token has a halting probability p = σ(w·x + b) at each step, computed from the block's input. It halts at the step
+that brings their sum above the threshold; the weight of this step is the remainder R, so that weights sum to 1. Its
+output is the mean of its states under the weights u. The published codes differ in how the mean is taken, and in what
+other tokens see of a halted one: both are choices of `Adaptive`.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adaptive:
-    """Every token takes as many steps as it wants, up to a cap.
+    """Every token takes a number of steps of its own, up to a maximum.
 
-    halted: "copied" hands the state of a halted token on unchanged, as the paper says; "transformed" goes on changing
-    it, as tensor2tensor does, so that only the output of the token is frozen.
-    mixture: "interpolated" is u·state + (1 - u)·before, tensor2tensor's, in which the states do not weigh u (two of
-    u = 0.5 weigh 0.25 and 0.5); "accumulated" is Σ u·state, Graves'.
+    halted: "copied" keeps the state of a halted token unchanged, as the paper says; "transformed" applies the block to
+    it further, as tensor2tensor does: only the token's output is frozen.
+    mixture: "interpolated" is u·state + (1 - u)·before, as in tensor2tensor, where the effective weights are not u (two
+    states with u = 0.5 get 0.25 and 0.5); "accumulated" is Σ u·state, as in Graves 2016.
     """
 
     steps: int = 12  # the cap, where what is left is spent; tensor2tensor has twice the layers
@@ -62,10 +62,10 @@ class Adaptive:
 
 @dataclass(frozen=True, slots=True)
 class Pondering:
-    """How far each token (B, T) has come. Padding never begins: it takes no step."""
+    """The halting state of each token (B, T). Padding takes no step."""
 
-    running: Tensor  # has it not halted yet?
-    spent: Tensor  # Σ p of the steps it went on after
+    running: Tensor  # whether it has not halted yet
+    spent: Tensor  # Σ p of the steps before it halts
     steps: Tensor  # N
     remainder: Tensor  # R, 0 until it halts
 
@@ -78,7 +78,7 @@ class Pondering:
         return cls(running.expand(rows), nothing, nothing.long(), nothing)
 
     def spend(self, p_BT: Tensor, threshold: float, *, last: bool) -> tuple[Tensor, Pondering]:
-        """The weight u (B, T) of one more step, and how far tokens are after it; the last step ends them all."""
+        """The weight u (B, T) of one more step, and the state after it; at the last step every token halts."""
         over = torch.ones_like(self.running) if last else self.spent + p_BT > threshold
         halts, goes_on = self.running & over, self.running & ~over
         left = torch.where(halts, 1 - self.spent, 0.0)

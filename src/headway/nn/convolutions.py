@@ -1,4 +1,4 @@
-"""Convolutions with their BatchNorm, residual blocks of them, and such blocks that halve an image again and again."""
+"""Convolutions with BatchNorm, residual blocks of them, and sequences of blocks that halve the resolution."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 
 def convolution(given: int, width: int, *, kernel: int, stride: int) -> nn.Sequential:
-    """A convolution that keeps the size (or halves it) and its BatchNorm, which makes a bias needless."""
+    """A convolution that keeps the size (or halves it) and its BatchNorm; no bias, which BatchNorm would cancel."""
     convolution = nn.Conv2d(given, width, kernel, stride=stride, padding=kernel // 2, bias=False)
     nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
     return nn.Sequential(convolution, nn.BatchNorm2d(width))
 
 
 class Residual(nn.Module):
-    """relu(x + f(x)) with two 3 x 3 convolutions in f; x goes through a 1 x 1 one where the shape changes."""
+    """relu(x + f(x)) with two 3 x 3 convolutions in f; x is projected by a 1 x 1 one where the shape changes."""
 
     def __init__(self, given: int, width: int, *, stride: int) -> None:
         super().__init__()
@@ -30,10 +30,10 @@ class Residual(nn.Module):
 
 
 def halving(channels: int, widths: tuple[int, ...]) -> nn.Sequential:
-    """Residual blocks, each of which halves both sides, rounded up: (B, C, height, width) -> (B, last width, …)."""
+    """Residual blocks that each halve height and width, rounded up: (B, C, height, width) -> (B, last width, …)."""
     return nn.Sequential(*(Residual(a, b, stride=2) for a, b in zip((channels, *widths), widths, strict=False)))
 
 
 def channels_last(images: Tensor) -> Tensor:
-    """The same images (B, C, height, width); on a CPU a pixel's channels side by side, as convolutions want them."""
+    """The same images (B, C, height, width), on a CPU in channels-last layout, which its convolutions prefer."""
     return images.contiguous(memory_format=torch.channels_last) if images.device.type == "cpu" else images

@@ -1,4 +1,4 @@
-"""Dropout that does not wait for its random numbers, and dropout of whole residual branches."""
+"""Dropout with few random numbers on a CPU, and dropout of whole residual branches."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ LEVELS = 2**16  # of 16 random bits
 
 
 class Dropout(nn.Module):
-    """Zero each number with probability p while training, and scale the others by 1/(1 - p).
+    """In training set each element to zero with probability p, and scale the others by 1/(1 - p).
 
-    On a CPU torch draws a number for every element, which is a tenth of a small model's step. There 16 bits of one
-    drawn 64-bit number decide each element, so that p is met to the nearest 1/65,536, and the scale is that of the p
-    that is met: the expectation is exact.
+    On a CPU torch draws a random number for every element, which is a tenth of a small model's step. Here each element
+    uses 16 bits of a random 64-bit number: p is rounded to a multiple of 1/65,536, and the scale is that of the rounded
+    p, so that the expectation is exact.
     """
 
     def __init__(self, p: float) -> None:
@@ -50,9 +50,9 @@ Growth = Literal["linear", "constant"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StochasticDepth:
-    """How often a layer's branches are left out: `rate` in the last layer, 0 in the first and linear between, or alike.
+    """How often a layer's residual branches are dropped: from 0 in the first layer to `rate` in the last, or constant.
 
-    Huang et al. 2016 and timm grow it; the official code of ViT for small data has one rate for all layers.
+    Huang et al. 2016 and timm grow it linearly; the code of Lee et al. 2021 has one rate for all layers.
     """
 
     rate: float = 0.0  # the chance to leave a branch out, at least 0 and below 1
@@ -71,7 +71,7 @@ class StochasticDepth:
 
 
 class DropPath(nn.Module):
-    """Zero all of a sample with probability p while training, and scale the other samples by 1/(1 - p)."""
+    """In training set a whole sample to zero with probability p, and scale the other samples by 1/(1 - p)."""
 
     def __init__(self, p: float) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class DropPath(nn.Module):
         """The same shape; the first dimension is the batch."""
         if not self.training or self.p == 0.0:
             return x
-        # In 32 bits: in 16 the scale itself would be rounded, and with it the expectation.
+        # In 32 bits: in 16 the scale would be rounded, and with it the expectation.
         kept = F.dropout(torch.ones(len(x), *[1] * (x.ndim - 1), device=x.device), self.p)
         return (x * kept).to(x.dtype)
 

@@ -1,4 +1,4 @@
-"""Tokens in, logits out: embeddings, one-hot vectors, and the checks on token ids and lengths."""
+"""Token embeddings, one-hot vectors and the output layer; checks on token ids and lengths."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TokenInput = Literal["embedding", "one-hot"]
 def check_tokens(tokens: Tensor, vocab: int) -> None:
     """Raise DataError if an id lies outside the vocabulary, ShapeError if tokens are not (B, T).
 
-    On a GPU a look at the ids waits for the device: single steps, whose token the model chose itself, are trusted
-    there, as they are in a compiled or captured graph.
+    On a GPU reading the ids would synchronise: there single steps, whose token the model chose itself, are not checked,
+    nor is anything in a compiled or captured graph.
     """
     if tokens.ndim != 2:
         raise ShapeError(f"tokens have shape {tuple(tokens.shape)}, expected (B, T)")
@@ -27,7 +27,7 @@ def check_tokens(tokens: Tensor, vocab: int) -> None:
         raise ShapeError(f"tokens are {tokens.dtype}, expected integer ids (torch.long)")
     if not tokens.numel() or _unseen(tokens) or (tokens.is_cuda and tokens.shape[1] == 1):
         return
-    low, high = torch.stack(torch.aminmax(tokens)).tolist()  # one look at the device
+    low, high = torch.stack(torch.aminmax(tokens)).tolist()  # one synchronisation
     if low < 0 or high >= vocab:
         wrong = low if low < 0 else high
         row, column = (tokens == wrong).nonzero()[0].tolist()
@@ -35,14 +35,14 @@ def check_tokens(tokens: Tensor, vocab: int) -> None:
 
 
 def _unseen(tensor: Tensor) -> bool:
-    """Whether values cannot be looked at now: while a graph is compiled or captured, or where there are none."""
+    """Whether values cannot be read now: while a graph is compiled or captured, or on the meta device."""
     if torch.compiler.is_compiling() or tensor.is_meta:
         return True
     return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
 
 
 def check_lengths(lengths: Tensor | None, tokens: Tensor, what: str = "sequence") -> None:
-    """Raise if lengths are not (B,) integers between 1 and the padded length; an empty sequence has no answer."""
+    """Raise ShapeError or DataError unless lengths are (B,) integers from 1 to the padded length."""
     rows, longest = tokens.shape[0], tokens.shape[-1]
     if lengths is None:
         if not longest:
@@ -63,7 +63,7 @@ def check_lengths(lengths: Tensor | None, tokens: Tensor, what: str = "sequence"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenEmbeddingConfig:
-    """A table of word vectors, multiplied by `scale` on the way in (√D in the 2017 paper)."""
+    """A table of token vectors, multiplied by `scale` (√D in Vaswani et al. 2017, section 3.4)."""
 
     vocab: int
     width: int
@@ -91,9 +91,9 @@ class TokenEmbedding(nn.Module):
 
 
 class Head(nn.Module):
-    """Vectors (B, T, D) -> logits (B, T, V), with a matrix of its own or, tied, with the embedding's.
+    """Vectors (B, T, D) -> logits (B, T, V), with its own matrix or, tied, with the embedding's.
 
-    A tied head holds no matrix: there is one tensor, so that tying cannot come apart in saving or moving.
+    A tied head has no matrix: there is one tensor, which saving or moving cannot duplicate.
     """
 
     def __init__(self, width: int, vocab: int, *, tied: bool, bias: bool) -> None:
@@ -115,12 +115,12 @@ class Head(nn.Module):
 
 
 class OneHot(nn.Module):
-    """Token ids (B, T) -> vectors (B, T, V) with a single 1: the decks' simplest input."""
+    """Token ids (B, T) -> one-hot vectors (B, T, V)."""
 
     def __init__(self, vocab: int) -> None:
         super().__init__()
         self.vocab = vocab
-        self.weight = None  # no table to train, and none to tie
+        self.weight = None  # no table to train or to tie
         self.register_buffer("_like", torch.zeros(()), persistent=False)  # carries the model's dtype
 
     def forward(self, tokens_BT: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Longformer's attention (Beltagy et al. 2020, §3): a window for each token; global tokens see all and all see them."""
+"""Longformer's attention: sliding windows and a few global tokens (Beltagy et al. 2020, section 3)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Windows:
             raise ConfigError(f"windows.dilated_heads={self.dilated_heads}, allowed: 0 to {heads}, or none for all")
 
     def masks(self, layers: int, heads: int, *, causal: bool = False) -> tuple[Window, ...]:
-        """A mask a layer; layers that see equally far share one, and with it what kernels keep there."""
+        """One mask for each layer; layers with equal windows share one, and what kernels cache in it."""
         radii = self.radius if isinstance(self.radius, tuple) else (self.radius,) * layers
         steps = self.dilation if isinstance(self.dilation, tuple) else (self.dilation,) * layers
         windows = [
@@ -70,7 +70,7 @@ class Windows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GlobalAttentionConfig(AttentionConfig):
-    """Self-attention in which tokens that a `Global` mask marks have queries, keys and values of their own."""
+    """Self-attention in which tokens that a `Global` mask marks have projections of their own."""
 
     def __post_init__(self) -> None:
         AttentionConfig.__post_init__(self)
@@ -83,10 +83,10 @@ class GlobalAttentionConfig(AttentionConfig):
 
 
 class GlobalAttention(SelfAttention):
-    """Local tokens use the projections `qkv`, for global keys too; global tokens attend to all through `global_*`.
+    """Local tokens attend through `qkv`, also to global tokens; global tokens attend to all through `global_*`.
 
-    The mask says who is global and who sees whom: `(Window(w) | Global(marks)) & Lengths(lengths)`. A causal model has
-    no global tokens: what sees everything would tell the past of the future.
+    The mask marks the global tokens: `(Window(w) | Global(marks)) & Lengths(lengths)`. A causal model cannot have any:
+    through them earlier tokens would see later ones.
     """
 
     def __init__(self, config: GlobalAttentionConfig) -> None:
@@ -98,7 +98,7 @@ class GlobalAttention(SelfAttention):
 
     @torch.no_grad()
     def copy_local(self) -> None:
-        """Let the global projections start where the local ones are, as the paper does."""
+        """Initialise the global projections with the local ones, as the paper does."""
         width = self.global_q.out_features
         for kind in ("weight", "bias"):
             local = cast(nn.Parameter | None, getattr(self.qkv, kind))

@@ -1,6 +1,6 @@
-"""Normalisation: over a token's features (LayerNorm, RMSNorm) or over a batch of sequences (BatchNorm).
+"""Normalisation over a token's features (LayerNorm, RMSNorm) or over a batch of sequences (BatchNorm).
 
-Every norm is called as `norm(x_BTD, real_BT)`; `real_BT` marks the real positions; only BatchNorm uses it.
+Every norm is called as `norm(x_BTD, real_BT)`; only BatchNorm uses `real_BT`, which is False in padding.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerNorm:
-    """(x - mean)/√(variance + eps) over the features, biased variance, then gain and shift (Ba et al. 2016, §3)."""
+    """(x - mean)/√(variance + eps) over the features, biased variance, then gain and shift (Ba et al. 2016)."""
 
     eps: float = 1e-5  # added below the root, against division by 0
     bias: bool = True  # whether there is a shift beside the gain
@@ -26,7 +26,7 @@ class LayerNorm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RMSNorm:
-    """x/√(mean square + eps) over the features, then gain."""
+    """x/√(mean square + eps) over the features, then gain (Zhang and Sennrich 2019)."""
 
     eps: float = 1e-5  # added below the root, against division by 0
 
@@ -37,9 +37,9 @@ class RMSNorm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchNorm:
-    """Per feature over all real positions of the batch; running statistics when evaluating.
+    """Per feature over all real positions of the batch (Ioffe and Szegedy 2015); running statistics in evaluation.
 
-    In training a token's value depends on its batch-mates and on later positions: encoders only.
+    In training a token's value depends on other rows and on later positions: encoders only.
     """
 
     eps: float = 1e-5  # added below the root, against division by 0
@@ -55,7 +55,7 @@ Norm = LayerNorm | RMSNorm | BatchNorm
 
 
 class FeatureLayerNorm(nn.LayerNorm):
-    """torch's LayerNorm behind the common call."""
+    """torch's LayerNorm with the common signature."""
 
     def forward(self, x_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
@@ -65,7 +65,7 @@ class FeatureLayerNorm(nn.LayerNorm):
 
 
 class FeatureRMSNorm(nn.RMSNorm):
-    """torch's RMSNorm behind the common call."""
+    """torch's RMSNorm with the common signature."""
 
     def forward(self, x_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
@@ -73,7 +73,7 @@ class FeatureRMSNorm(nn.RMSNorm):
 
 
 class SequenceBatchNorm(nn.Module):
-    """BatchNorm whose statistics leave padding out."""
+    """BatchNorm whose statistics exclude padding."""
 
     running_mean: Tensor
     running_var: Tensor
@@ -87,7 +87,7 @@ class SequenceBatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(width))
 
     def forward(self, x_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D); padding comes out as zeros while training."""
+        """(B, T, D) -> (B, T, D); in training padding becomes zeros."""
         if real_BT is None or not self.training:
             return self._normalise(x_BTD.flatten(0, 1)).view_as(x_BTD)
         out = torch.zeros_like(x_BTD)

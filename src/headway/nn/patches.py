@@ -1,4 +1,7 @@
-"""Images as sequences of patches (Dosovitskiy et al. 2021, §3.1; shifted: Lee et al. 2021, §3), positions resized."""
+"""Images as sequences: patches as tokens, shifted or convolved; position embeddings for another image size.
+
+Patches and resizing: Dosovitskiy et al. 2021 (ViT), section 3. Shifted patches: Lee et al. 2021, section 3.2.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,17 @@ Grid = tuple[int, int]  # rows and columns: of pixels, or of patches
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patches:
-    """Each patch's pixels through one linear layer."""
+    """The pixels of each patch through one linear layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shifted:
-    """Shifted Patch Tokenization (Lee et al. 2021): the image beside four copies moved half a patch diagonally."""
+    """Shifted Patch Tokenization (Lee et al. 2021): the image with four copies moved by half a patch diagonally."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hybrid:
-    """Places of a small residual network's map (Dosovitskiy et al. 2021, 3.1), a width for each block that halves."""
+    """The feature map of a small residual network as tokens (Dosovitskiy et al. 2021, section 3.1)."""
 
     widths: tuple[int, ...] = (24, 48, 96)  # channels of each block; every block halves the resolution
 
@@ -47,11 +50,11 @@ def check_images(images: Tensor, channels: int) -> None:
     if not images.is_floating_point():
         raise ShapeError(f"images are {images.dtype}, expected floating point, normalised")
     if not images.shape[2] or not images.shape[3]:
-        raise ShapeError(f"images have shape {tuple(images.shape)}, expected at least 1 x 1 pixel")
+        raise ShapeError(f"images have shape {tuple(images.shape)}, expected at least one pixel")
 
 
 def patch_grid(image: Grid, patch: int) -> Grid:
-    """How many patches lie below and beside each other. Raises ConfigError where they do not fill the image."""
+    """Rows and columns of patches. Raises ConfigError if they do not fill the image."""
     if image[0] % patch or image[1] % patch:
         raise ConfigError(f"an image of {image[0]} x {image[1]} pixels is not filled by patches of {patch} x {patch}")
     return image[0] // patch, image[1] // patch
@@ -65,9 +68,9 @@ def patchify(images: Tensor, patch: int) -> Tensor:
 
 
 def shift_diagonally(images: Tensor, by: int) -> Tensor:
-    """(B, C, height, width) -> (B, 5·C, height, width): as it is, from left-up, right-up, left-down, right-down.
+    """(B, C, height, width) -> (B, 5·C, height, width): and copies from left-up, right-up, left-down, right-down.
 
-    The copy from left-up has at (y, x) what the image has at (y - by, x - by), and zeros where that lies outside.
+    The copy from left-up has at (y, x) the pixel (y - by, x - by) of the image, and zeros outside of it.
     """
     height, width = images.shape[2:]
     padded = F.pad(images, (by, by, by, by))
@@ -76,18 +79,18 @@ def shift_diagonally(images: Tensor, by: int) -> Tensor:
 
 
 class PatchEmbedding(nn.Module):
-    """Images (B, C, height, width) -> tokens (B, T, D); for plain patches a convolution with kernel = stride = P."""
+    """Images (B, C, height, width) -> tokens (B, T, D); plain patches are a convolution with kernel = stride = P."""
 
     def __init__(self, kind: PatchKind, *, patch: int, channels: int, width: int, norm: FeatureNorm) -> None:
         super().__init__()
         self.patch = patch
         if isinstance(kind, Hybrid) and 2 ** len(kind.widths) != patch:
             halved = 2 ** len(kind.widths)
-            raise ConfigError(f"patch={patch}: {len(kind.widths)} blocks make places of {halved} x {halved} pixels")
+            raise ConfigError(f"patch={patch}: {len(kind.widths)} blocks need patch={halved}")
         self.convolutions = halving(channels, kind.widths) if isinstance(kind, Hybrid) else None
         self.shift = patch // 2 if isinstance(kind, Shifted) else 0
         if isinstance(kind, Shifted) and not self.shift:
-            raise ConfigError(f"patch={patch}: shifted patches move by half a patch and need at least 2 pixels")
+            raise ConfigError(f"patch={patch}: shifted patches move by half a patch, which needs at least 2 pixels")
         features = patch * patch * channels * (5 if self.shift else 1)
         if isinstance(kind, Hybrid):
             features = (channels, *kind.widths)[-1]
@@ -107,20 +110,20 @@ class PatchEmbedding(nn.Module):
 
 
 def from_convolution(kernel: Tensor) -> Tensor:
-    """A patch convolution's kernel (D, C, P, P) as our linear layer's matrix (D, P·P·C)."""
+    """The kernel of a patch convolution (D, C, P, P) as the matrix of `PatchEmbedding` (D, P·P·C)."""
     return kernel.permute(0, 2, 3, 1).flatten(1)
 
 
 def to_convolution(matrix: Tensor, patch: int) -> Tensor:
-    """Our linear layer's matrix (D, P·P·C) as a patch convolution's kernel (D, C, P, P)."""
+    """The matrix of `PatchEmbedding` (D, P·P·C) as the kernel of a patch convolution (D, C, P, P)."""
     kernel: Tensor = matrix.unflatten(1, (patch, patch, -1))
     return kernel.permute(0, 3, 1, 2)
 
 
 def resize_grid(positions_TD: Tensor, before: Grid, after: Grid) -> Tensor:
-    """Position vectors of one grid of patches, as those of another: (T, D) -> (T', D), bicubic.
+    """Position embeddings of one grid of patches, resized to another: (T, D) -> (T', D), bicubic.
 
-    Vectors before those of the grid (the class token's) stay as they are.
+    Rows before those of the grid (the class token's) are unchanged.
     """
     if before == after:
         return positions_TD

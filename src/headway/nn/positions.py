@@ -1,8 +1,8 @@
-"""Where a token stands: every positional encoding of the decks, interchangeable by one config value.
+"""Positional encodings, interchangeable by one config value.
 
-Some are joined to the input (added, or `concat` dimensions appended and mixed back: W[x; p] = W_x x + W_p p, of which
-adding is the tied case). Others act inside attention. The types say what makes sense where: a rotation cannot be
-concatenated, a fraction of the length cannot be known by a model that has not seen the end, cross-attention has none.
+Some are added to the input, or concatenated as `concat` dimensions and projected back: W[x; p] = W_x x + W_p p, of
+which adding is the tied case. Others act inside attention. The types allow what makes sense: a rotation cannot be
+concatenated, a causal model does not know the fraction of the length, cross-attention has no positions.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headway.errors import ConfigError, TooLongError
 from headway.nn.context import AttentionContext
 from headway.ops import Offset
 
-# --- joined to the input -------------------------------------------------------------------------------------------
+# --- at the input --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class _InputPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawIndex(_InputPosition):
-    """t itself in every dimension: unbounded, it drowns the words of a long text."""
+    """t itself in every dimension: unbounded, it outweighs the embeddings of a long text."""
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         return positions.float().unsqueeze(-1).expand(*positions.shape, width)
@@ -44,7 +44,7 @@ class RawIndex(_InputPosition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fraction(_InputPosition):
-    """t/(T - 1): bounded, but the same position has another code in a text of another length. Encoders only."""
+    """t/(T - 1): bounded, but a position's code depends on the length of the text. Encoders only."""
 
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         last = torch.as_tensor(lengths, device=positions.device).unsqueeze(-1) - 1
@@ -54,7 +54,7 @@ class Fraction(_InputPosition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saturating(_InputPosition):
-    """tanh(t/tau): bounded and the same in every text, but far positions run together."""
+    """tanh(t/tau): bounded and independent of the length, but far positions become indistinguishable."""
 
     tau: float = 10.0  # tokens until the code is about 0.76 (tanh 1)
 
@@ -69,7 +69,7 @@ class Saturating(_InputPosition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sine(_InputPosition):
-    """sin(rate·t): bounded and never saturated, but different positions share a code."""
+    """sin(rate·t): bounded without saturation, but different positions share a code."""
 
     rate: float = 1.0  # radians per token
 
@@ -91,7 +91,7 @@ class SineCosine(_InputPosition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sinusoidal(_InputPosition):
-    """The 2017 paper's: sin and cos in alternate dimensions, wavelengths from 2π to 10000·2π."""
+    """sin and cos in alternate dimensions, wavelengths from 2π to 10000·2π (Vaswani et al. 2017, section 3.5)."""
 
     layout: ClassVar[Literal["paper", "halves", "tensor2tensor"]] = "paper"
     base: float = 10000.0  # the longest wavelength is 2π·base tokens
@@ -103,21 +103,21 @@ class Sinusoidal(_InputPosition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinusoidalHalves(Sinusoidal):
-    """The paper's frequencies, all sines before all cosines: Marian's layout."""
+    """The same frequencies, all sines before all cosines: Marian's layout."""
 
     layout: ClassVar[Literal["paper", "halves", "tensor2tensor"]] = "halves"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinusoidalTensor2Tensor(Sinusoidal):
-    """Halves with the frequencies of tensor2tensor and fairseq, which reach 1/base exactly."""
+    """Halves with the frequencies of tensor2tensor and fairseq, the lowest of which is exactly 1/base."""
 
     layout: ClassVar[Literal["paper", "halves", "tensor2tensor"]] = "tensor2tensor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned(_InputPosition):
-    """A trained vector for each position up to the model's context, and none beyond it."""
+    """A trained vector for each position up to the model's context; longer inputs are an error."""
 
 
 def _expect_even(kind: str, width: int) -> None:
@@ -130,7 +130,7 @@ def _expect_even(kind: str, width: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rotary:
-    """Queries and keys turned by an angle that grows with the position (RoFormer); values stay."""
+    """Queries and keys rotated by an angle proportional to the position (Su et al. 2021, section 3.2)."""
 
     base: float = 10000.0  # the slowest angle turns once in about 2π·base tokens
     layout: Literal["interleaved", "halves"] = "interleaved"  # RoFormer, GPT-J; LLaMA, NeoX
@@ -146,7 +146,7 @@ class Rotary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlibiBias:
-    """A penalty on scores that grows with distance, with a slope for each head (Press et al. 2022)."""
+    """A penalty on scores proportional to the distance, with a slope for each head (Press et al. 2022, section 3)."""
 
     name: ClassVar[str] = "alibi"
 
@@ -157,7 +157,10 @@ class AlibiBias:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class T5:
-    """A learned bias per head and bucket of distance, one table for all layers; T5 itself has no 1/√E beside it."""
+    """A learned bias per head and bucket of distances, one table for all layers (Raffel et al. 2020, section 2.1).
+
+    T5 itself leaves out the factor 1/√E of the scores.
+    """
 
     buckets: int = 32  # distances share this many biases: near ones have one each, far ones by logarithm
     distance: int = 128  # tokens from which on all distances share the last bucket
@@ -173,9 +176,9 @@ class T5:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shaw:
-    """Learned vectors for clipped distances, added to keys and, with `values`, to values; a table a layer.
+    """Learned vectors for clipped distances, added to keys and, with `values`, to values (Shaw et al. 2018, section 3).
 
-    The value part needs the attention weights themselves, so a layer with it runs on the reference kernel.
+    Each layer has its tables. The value part needs the attention weights, so a layer with it computes them densely.
     """
 
     reach: int = 16  # distances beyond this many tokens are clipped to it
@@ -199,7 +202,7 @@ EncoderPosition = CausalPosition | Fraction
 
 
 class InputPositions(nn.Module):
-    """Joins the code of each position to its token's vector."""
+    """Adds the code of each position to its token's vector, or concatenates and projects it."""
 
     def __init__(self, position: CausalInput | Fraction, width: int, context: int) -> None:
         super().__init__()
@@ -221,7 +224,7 @@ class InputPositions(nn.Module):
         elif furthest > self.context:
             raise TooLongError(f"a sequence of up to {furthest} tokens, the learned positions end at {self.context}")
         else:
-            whole = positions.ndim == 1 and furthest == len(positions)  # 0, 1, 2 …: there is nothing to pick
+            whole = positions.ndim == 1 and furthest == len(positions)  # 0, 1, 2 …: a slice
             codes = self.table[:furthest] if whole else self.table[positions]
         if self.mix is None:
             return x_BTD + codes
@@ -279,9 +282,9 @@ class T5Positions(AttentionPositions):
 
 
 def t5_buckets(distances: Tensor, buckets: int, furthest: int, *, causal: bool) -> Tensor:
-    """The bucket of each distance j - i: exact when near, logarithmic when far, the last from `furthest` on.
+    """The bucket of each distance j - i: exact if small, logarithmic if large, the last one from `furthest` on.
 
-    A causal model spends all buckets on the past; an encoder half of them on each side (Raffel et al. 2020).
+    A causal model uses all buckets for the past; an encoder half for each side (Raffel et al. 2020, section 2.1).
     """
     ahead = torch.zeros_like(distances)
     if causal:

@@ -1,4 +1,4 @@
-"""Stacked recurrent layers, one direction or two, as RNN, GRU or LSTM."""
+"""Stacked recurrent layers in one direction or two: RNN, GRU or LSTM."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RecurrentLayer(nn.Module):
         self.core = kind(inputs, config.hidden, batch_first=True, bidirectional=config.bidirectional)
 
     def start(self, like: Tensor, rows: int) -> Hidden:
-        """Zeros: nothing seen yet."""
+        """Zeros, the state before the first token."""
         return tuple(like.new_zeros(self.directions, rows, self.hidden) for _ in range(self.states))
 
     def forward(self, x_BTD: Tensor, state: Hidden, lengths_B: Tensor | None = None) -> tuple[Tensor, Hidden]:
@@ -72,7 +72,7 @@ class RecurrentLayer(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """Layers on top of each other, dropout between them."""
+    """Stacked layers with dropout between them."""
 
     def __init__(self, inputs: int, config: RecurrentConfig) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Recurrent(nn.Module):
 
 
 def reverse_padded(x_BT: Tensor, lengths_B: Tensor | None) -> Tensor:
-    """Each row's real tokens in reverse order, padding where it was (Sutskever's reversed source)."""
+    """Each row's real tokens in reverse order, padding unchanged (Sutskever et al. 2014, section 3.3)."""
     if lengths_B is None:
         return x_BT.flip(1)
     steps = torch.arange(x_BT.shape[1], device=x_BT.device)

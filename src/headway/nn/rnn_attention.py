@@ -1,7 +1,7 @@
-"""Attention of recurrent models: a decoder state attends to the encoder's states (Bahdanau 2015, §3; Luong 2015, §3).
+"""Attention of a recurrent decoder over its encoder's states (Bahdanau et al. 2015; Luong et al. 2015, section 3.1).
 
 e = key(h)·query(s), weights = softmax(e) over the source, context = Σ weight·value(h). The kinds differ in what key,
-query and value are; "hard" takes the best state alone, for teaching: no gradient reaches the scores.
+query and value are; "hard" takes the state with the highest score only, for teaching: no gradient reaches the scores.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Aligned:
 
 
 class Alignment(ObservableAttention):
-    """Looks over a source (B, S, memory width) from states (B, T, state width)."""
+    """Attention of states (B, T, state width) over a source (B, S, memory width)."""
 
     def __init__(self, memory: int, state: int, config: AlignmentConfig) -> None:
         super().__init__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Bpe, ByteBpe, Characters, Word
@@ -17,10 +18,10 @@ from headway.models import (
     UniversalBertPretrainingConfig,
 )
 from headway.runs.config import RunConfig
-from headway.tasks.language_modelling.training import Language
-from headway.tasks.masked_lm.training import Masked
-from headway.tasks.text_classification.training import TextClassification
-from headway.tasks.translation.training import Translation
+from headway.tasks.language_modelling import Language
+from headway.tasks.masked_lm import Masked
+from headway.tasks.text_classification import TextClassification
+from headway.tasks.translation import Translation
 from headway.training.config import TrainConfig
 from headway.training.optimisers import Adam, AdamW, Sgd
 from headway.training.schedules import Constant, Cosine, InverseSqrt, Linear, Noam
@@ -85,7 +86,7 @@ def rnn_language(model: ModelConfig) -> RunConfig:
 
 def masked(model: ModelConfig) -> RunConfig:
     """BERT's: a million steps of 256 rows of 128 tokens, Adam with decay, linear warm-up and decay."""
-    assert isinstance(model, BertConfig)
+    model = cast(BertConfig, model)
     return RunConfig(
         task=Masked(),
         data=DataConfig(tokenizer=Bpe(vocab=model.vocab)),
@@ -105,7 +106,7 @@ def masked(model: ModelConfig) -> RunConfig:
 
 def masked_longformer(model: ModelConfig) -> RunConfig:
     """The paper's: 65,000 steps of 64 rows of 4,096 tokens, warm-up 500; whole files are documents."""
-    assert isinstance(model, LongformerConfig)
+    model = cast(LongformerConfig, model)
     return RunConfig(
         task=Masked(length=model.context, rows="running", documents="files"),
         data=DataConfig(tokenizer=ByteBpe(vocab=model.vocab)),
@@ -144,7 +145,7 @@ def needle(model: ModelConfig) -> RunConfig:
 
 def universal_masked(model: ModelConfig) -> RunConfig:
     """BERT's recipe for a BERT whose encoder is a loop."""
-    assert isinstance(model, UniversalBertConfig)
+    model = cast(UniversalBertConfig, model)
     run = masked(BertConfig(vocab=model.vocab))
     return replace(run, model=UniversalBertPretrainingConfig(bert=replace(model, pooler=True)))
 

@@ -5,6 +5,8 @@ The recipes are those of Dosovitskiy et al. 2021 (appendix B.1.1) and of the off
 
 from __future__ import annotations
 
+from typing import cast
+
 from headway.data.augment import Augmentation
 from headway.data.autoaugment import AutoAugment
 from headway.data.config import DataConfig
@@ -49,7 +51,7 @@ def small_data(model: ModelConfig) -> RunConfig:
 
 def fine_tuning(model: ModelConfig) -> RunConfig:
     """Dosovitskiy et al.'s fine-tuning: momentum, batches of 512, warm-up 500, cosine to 0, clip 1."""
-    assert isinstance(model, VitConfig)
+    model = cast(VitConfig, model)
     return RunConfig(
         task=Classification(size=model.size[0], augment=Augmentation(crop=0)),
         data=DataConfig(),

@@ -8,9 +8,9 @@ from headway.models import DecisionConfig, ModelConfig, WorldConfig
 from headway.models.observation import Codes, Numbers, Tokens
 from headway.presets.preset import Preset
 from headway.runs.config import RunConfig
-from headway.tasks.decision_transformer.training import Deciding
+from headway.tasks.decision_transformer import Deciding
+from headway.tasks.world_model import WorldModel
 from headway.tasks.world_model.schedule import Round
-from headway.tasks.world_model.training import WorldModel
 from headway.training.config import TrainConfig
 from headway.training.optimisers import AdamW
 from headway.training.schedules import Cosine

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.errors import ConfigError
-from headway.tasks.base import EvaluateRequest, Pipeline, article
+from headway.tasks.base import EvaluateRequest, Pipeline, Task, article
 from headway.tasks.registry import TASKS
 
 if TYPE_CHECKING:
@@ -24,12 +24,11 @@ def evaluate(
     stride: int | None = None,
     lengths: Sequence[int] | None = None,
     compare: str | Path | Run | None = None,
-    average: int | None = None,
 ) -> Report:
     """The metrics of a split. Raises ConfigError for an option that the run's task does not have."""
     given = {"beam": beam, "stride": stride, "lengths": lengths, "compare": compare}
     check_options(run.pipeline, [name for name, value in given.items() if value is not None])
-    rival = None if compare is None else _rival(run, compare, average)
+    rival = None if compare is None else _rival(run, compare)
     return run.pipeline.evaluate(
         EvaluateRequest(
             data=data,
@@ -43,17 +42,17 @@ def evaluate(
     )
 
 
-def _rival(run: Run, compare: str | Path | Run, average: int | None) -> Run:
-    """The run to compare with, loaded on the same device in the same precision."""
+def _rival(run: Run, compare: str | Path | Run) -> Run:
+    """The run to compare with, loaded as this one is unless it is loaded already."""
     if not isinstance(compare, str | Path):
         return compare
-    return type(run)(Path(compare), device=run.device.type, average=average, precision=run.precision)
+    return type(run)(Path(compare), device=run.device.type, average=run.average, precision=run.precision)
 
 
 def check_options(pipeline: Pipeline, names: Sequence[str]) -> None:
     """Raise ConfigError for an option of `evaluate` that this run's task does not have: ignored, it would mislead."""
     for name in names:
         if name not in pipeline.evaluate_options:
-            others = [TASKS[each] for each in TASKS]
+            others: list[type[Task]] = [TASKS[each] for each in TASKS]
             having = [each.title for each in others if name in each.pipeline_class().evaluate_options]
             raise ConfigError(f"--{name} is not supported by {article(pipeline.task.title)} ({', '.join(having)} only)")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from headway.runs.verify import VerificationReport
     from headway.tasks.base import DataRequest, Pipeline, RunParts, Task
     from headway.tasks.capabilities import Capability, PlayResult
+    from headway.tasks.captioning.pipeline import Caption
+    from headway.tasks.classifier import Prediction
+    from headway.tasks.pose.pipeline import EstimatedPose
     from headway.tasks.report import Report
     from headway.tasks.training_task import TrainingTask
     from headway.tasks.translation.ponder_steps import PonderSteps
@@ -44,13 +47,14 @@ class Run:
     """A run's config, its model, and everything that `headway` can do with it.
 
     Each command of the shell is a method here with the same options. A run that cannot do what it is asked raises
-    ConfigError and says what it can do.
+    ConfigError and says what it can do. Attributes: `folder`, `config` (RunConfig), `model`, `steps` (of the
+    checkpoints the model is made of), `tokenizers` (by file name), `device`, `precision` and `average`.
     """
 
     def __init__(
         self, folder: Path, *, device: str = "auto", average: int | None = None, precision: Precision = "fp32"
     ) -> None:
-        self.folder, self.device = folder, pick_device(device)
+        self.folder, self.device, self.average = folder, pick_device(device), average
         self.precision = pick_precision(precision, self.device)
         with opened(folder) if self.precision == "int8" else nullcontext() as copy:  # packed while all else is read
             self.config = read_config(folder)
@@ -131,11 +135,17 @@ class Run:
         pipeline: Any = self.pipeline
         if isinstance(pipeline, capability):
             return pipeline
-        return pipeline.unsupported(capability.verb)  # type: ignore[attr-defined, no-any-return]
+        return pipeline.unsupported(capability.verb)  # type: ignore[no-any-return]
 
     def can(self) -> tuple[str, ...]:
         """The commands that work on this run."""
         return self.pipeline.can()
+
+    def info(self) -> dict[str, Any]:
+        """What the run is, from what data, how far and how well it is trained, its files, and what it can do."""
+        from headway.runs.info import run_info
+
+        return run_info(self.folder)
 
     def translate(
         self,
@@ -154,11 +164,15 @@ class Run:
         no_repeat: int = 0,
         constraints: Constraints | None = None,
         ensemble: Sequence[str | Path | Run] = (),
+        trace: str | Path | None = None,
+        scores: bool = False,
     ) -> Any:
         """One translation a line: list[str]; with `n_best`, up to that many a line, best first: list[list[str]].
 
-        Lines longer than the model takes are split. None stands for what the run's recipe says. `ensemble` names
-        other runs whose probabilities are averaged with this one's.
+        Lines longer than the model takes are split. None stands for what the run's recipe says. `prefix`, `must` and
+        `ban` are texts that each translation begins with, contains and does not contain; `constraints` are the same in
+        tokens. `ensemble` names other runs whose probabilities are averaged with this one's. `trace` names a file that
+        keeps the search of each line, for `headway trace`. With `scores`, a translation is a `ScoredText`.
         """
         from headway.tasks.capabilities import Translates
         from headway.tasks.translation.config import Decoding
@@ -178,7 +192,13 @@ class Run:
             constraints=wanted,
         )
         others = [self._other(each).require(Translates) for each in ensemble]
-        found = pipeline.translator(decoding, ensemble=others, note=_advise).translate(list(lines))
+        with nullcontext() if trace is None else _trace_writer(Path(trace)) as on_trace:
+            translator = pipeline.translator(decoding, ensemble=others, note=_advise, on_trace=on_trace)
+            found = translator.translate(list(lines))
+        if scores:
+            from headway.tasks.translation.translator import ScoredText
+
+            return [best[0] if best else ScoredText("", 0.0) for best in found] if n_best is None else found
         if n_best is None:
             return [best[0].text if best else "" for best in found]
         return [[each.text for each in best] for best in found]
@@ -200,13 +220,15 @@ class Run:
         return traces
 
     def ponder(self, lines: Sequence[str], targets: Sequence[str] | None = None) -> list[PonderSteps]:
-        """How many steps a Universal Transformer takes for each token of each line and of its translation."""
+        """How many steps a Universal Transformer takes for each token of each line and of its translation.
+
+        The translation is the model's own unless `targets` has it. Raises ConfigError for a model of fixed depth.
+        """
         from headway.tasks.translation.pipeline import TranslationPipeline
 
-        pipeline: Any = self.pipeline
-        if not isinstance(pipeline, TranslationPipeline):
-            pipeline.unsupported("ponder")
-        return pipeline.ponder(lines, targets)
+        if not isinstance(self.pipeline, TranslationPipeline):
+            self.pipeline.unsupported("ponder")
+        return self.pipeline.ponder(lines, targets)
 
     def generate(
         self,
@@ -248,20 +270,23 @@ class Run:
 
         return self.require(Scores).score(text, source)
 
-    def classify(self, inputs: Iterable[str | Path], *, top: int = 5) -> list[Any]:
-        """The likeliest classes of each image or sound file, or of each text, best first."""
+    def classify(self, inputs: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
+        """The likeliest classes of each image or sound file, or of each text, best first.
+
+        Raises DataError naming a file that cannot be read.
+        """
         from headway.tasks.capabilities import Classifies
 
         return self.require(Classifies).classify(list(inputs), top=top)
 
-    def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Any]:
-        """A sentence about each image file."""
+    def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
+        """A sentence about each image file. Raises DataError naming a file that cannot be read."""
         from headway.tasks.capabilities import Captions
 
         return self.require(Captions).caption(list(images), beam=beam)
 
-    def pose(self, images: Iterable[str | Path]) -> list[Any]:
-        """The keypoints of the person in each image file."""
+    def pose(self, images: Iterable[str | Path]) -> list[EstimatedPose]:
+        """The keypoints of the person in each image file. Raises DataError naming a file that cannot be read."""
         from headway.tasks.capabilities import EstimatesPose
 
         return self.require(EstimatesPose).pose(list(images))
@@ -316,10 +341,20 @@ class Run:
         return verify_run(self, given, compiled=compiled)
 
     def export(self, out: str | Path, *, onnx: bool = False) -> ExportProof:
-        """Write a Hugging Face model folder, loaded again and compared before it appears. Loads best in fp32 on CPU."""
+        """Write a Hugging Face model folder, loaded again and compared before it appears.
+
+        `onnx` adds the graph of an encoder or a vision transformer. The run is to be loaded in fp32 on the CPU.
+        Raises ConfigError for a model without an equivalent, VerificationError if the two differ.
+        """
         from headway.interop.exporter import export
 
         return export(self.pipeline.export_request(), Path(out), onnx=onnx)
+
+
+def _trace_writer(path: Path) -> AbstractContextManager[Callable[[Trace], None]]:
+    from headway.decoding.trace.format import trace_writer
+
+    return trace_writer(path)
 
 
 def _advise(text: str) -> None:

@@ -19,18 +19,25 @@ from headway.runs.folder import CONFIG, DATA, read_config, read_digests, read_to
 from headway.runs.resume import expect_same
 from headway.storage.commit import commit_file, locked
 from headway.tasks.base import DataRequest
-from headway.training.callbacks import Callback
+from headway.training.callbacks import Callback, SilentCallback
 from headway.training.checkpoints import Checkpoints
 from headway.training.devices import pick_device
 from headway.training.trainer import Trainer
 
+SILENT = SilentCallback()
+
 
 def train_run(
-    config: RunConfig, folder: Path, watcher: Callback, *, resume: bool = False, init: Path | None = None
+    config: RunConfig,
+    folder: Path,
+    watcher: Callback = SILENT,
+    *,
+    resume: bool = False,
+    init: Path | None = None,
 ) -> Trainer:
     """Train into a folder, from the weights of the run `init` if given, or go on there.
 
-    Raises ConfigError if it holds a run and resume was not asked for.
+    `watcher` receives the progress. Raises ConfigError if it holds a run and resume was not asked for.
     """
     with locked(folder):
         before = Checkpoints(folder).steps()

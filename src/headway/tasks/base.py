@@ -161,12 +161,10 @@ class FinetuneSource:
     weights: Mapping[str, torch.Tensor]
 
 
-class Pipeline(ABC):
+class Pipeline:
     """A finished run at work. What it can do beyond this are capabilities it inherits (headway.tasks.capabilities)."""
 
-    evaluate_options: ClassVar[frozenset[str]] = (
-        frozenset()
-    )  # of {"beam", "stride", "lengths", "compare", "out", "plot"}
+    evaluate_options: ClassVar[frozenset[str]] = frozenset()  # beam, stride, lengths, compare, out, plot
 
     def __init__(self, task: Task, parts: RunParts) -> None:
         self.task, self.parts = task, parts

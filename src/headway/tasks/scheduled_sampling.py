@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
-from headway.models.stepper import Source, Stepper
+from headway.models.stepper import EncoderInput, Stepper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class ScheduledSampling:
 
     @torch.no_grad()
     def mixed(
-        self, model: nn.Module, source: Source | None, gold_BT: Tensor, lengths_B: Tensor | None, *, step: int
+        self, model: nn.Module, source: EncoderInput | None, gold_BT: Tensor, lengths_B: Tensor | None, *, step: int
     ) -> Tensor:
         """Inputs (B, T) with some gold tokens replaced by what the model says in their place."""
         gold = torch.rand(gold_BT.shape, device=gold_BT.device) < self.gold_share(step)

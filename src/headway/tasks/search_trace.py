@@ -14,12 +14,12 @@ from headway.decoding.limits import SequenceLimits
 from headway.decoding.trace import Trace, finished
 from headway.decoding.trace.recorder import TraceRecorder
 from headway.errors import DataError
-from headway.models.stepper import Source, Stepper
+from headway.models.stepper import EncoderInput, Stepper
 
 
 def search_trace(
     model: nn.Module,
-    source: Source | None,
+    source: EncoderInput | None,
     prompt_1T: Tensor,
     tokenizer: Tokenizer,
     beam: BeamSettings,

@@ -19,3 +19,19 @@ class Callback(Protocol):
 
     def preparing(self, what: str, done: int, total: int) -> None:
         """While data is prepared: `done` of `total` items."""
+
+
+class SilentCallback:
+    """A callback that does nothing."""
+
+    def step(self, entry: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def preparing(self, what: str, done: int, total: int) -> None:
+        """Nothing."""

@@ -59,7 +59,7 @@ def execute(arguments: Namespace) -> None:
     from headway.cli import render
     from headway.metrics.loss_by_length import parse_lengths
     from headway.runs import load
-    from headway.runs.evaluate import check_options, evaluate
+    from headway.runs.evaluate import check_options
 
     lengths = None if arguments.lengths is None else parse_lengths(arguments.lengths)
     if arguments.plot is not None and Path(arguments.plot).suffix.lower() != ".png":
@@ -69,15 +69,13 @@ def execute(arguments: Namespace) -> None:
     if lengths is not None:  # loss by length can be drawn whatever the task
         files = [name for name in files if name != "plot"]
     check_options(found.pipeline, files)
-    report = evaluate(
-        found,
-        data=arguments.data,
+    report = found.evaluate(
+        arguments.data,
         split=arguments.split,
         beam=arguments.beam,
         stride=arguments.stride,
         lengths=lengths,
         compare=arguments.compare,
-        average=arguments.average,
     )
     _write(report, arguments, title=f"{Path(arguments.run).name}, {report.split}")
     steps = ",".join(map(str, found.steps))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,17 +78,13 @@ def execute(arguments: Namespace) -> None:
         translator.report()
 
 
-@contextmanager
-def _trace(arguments: Namespace) -> Iterator[Callable[[Trace], None] | None]:
+def _trace(arguments: Namespace) -> AbstractContextManager[Callable[[Trace], None] | None]:
     """Where traces go, if they were asked for."""
     if arguments.trace is None:
-        yield None
-        return
-    from headway.decoding.trace.format import to_json
-    from headway.storage.commit import commit_stream
+        return nullcontext()
+    from headway.decoding.trace.format import trace_writer
 
-    with commit_stream(Path(arguments.trace)) as file:
-        yield lambda trace: file.line(to_json(trace))
+    return trace_writer(Path(arguments.trace))
 
 
 def _shown(best: list[ScoredText], n_best: int) -> list[str]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -21,6 +22,7 @@ from headway.decoding.beam import Penalty
 from headway.decoding.trace import Trace, TraceStep
 from headway.decoding.trace.checks import check
 from headway.errors import DataError
+from headway.storage.commit import commit_stream
 
 VERSION = 1
 NAME = "headway_trace"  # its value is the version
@@ -52,6 +54,13 @@ def to_json(trace: Trace) -> str:
 def from_json(line: str | bytes) -> Trace:
     """Parse a line of `to_json`. Raises DataError naming the field."""
     return _trace(_parsed(line))
+
+
+@contextmanager
+def trace_writer(path: Path) -> Iterator[Callable[[Trace], None]]:
+    """What writes traces to a file, one after the other; the file appears when all are written."""
+    with commit_stream(path) as file:
+        yield lambda trace: file.line(to_json(trace))
 
 
 def read_traces(path: Path) -> Iterator[Trace]:

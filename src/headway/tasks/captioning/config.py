@@ -29,9 +29,9 @@ class Captioning(Task):
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)  # of red, green and blue from 0 to 1, subtracted
     std: tuple[float, ...] = (0.5, 0.5, 0.5)  # and divided by
     max_length: int = 50  # tokens of a caption, the stop token included; longer training captions are cut
-    beam: int = 3
-    length_penalty: float = 0.6
-    penalty: Penalty = "gnmt"
+    beam: int = 3  # hypotheses kept in beam search; 1 is greedy
+    length_penalty: float = 0.6  # α: 0 ranks by log-probability alone, larger values favour longer captions
+    penalty: Penalty = "gnmt"  # what a log-probability is divided by: gnmt ((5 + n)/6)^α, mean n^α
 
     def __post_init__(self) -> None:
         check_colours(self.size, self.mean, self.std)

@@ -162,7 +162,7 @@ class CaptioningPipeline(Pipeline, Captions):
         """An image, the best caption the search found, where each of its tokens attended, and the search."""
         from headway.decoding.beam import BeamSettings
         from headway.decoding.trace import lines
-        from headway.models.stepper import Source
+        from headway.models.stepper import EncoderInput
         from headway.tasks.explanation import Explanation, ImageView, Output, StackDescription
         from headway.tasks.patch_sequence import PATCHES, patch_sequence
         from headway.tasks.search_trace import search_trace
@@ -175,7 +175,7 @@ class CaptioningPipeline(Pipeline, Captions):
         patches = patch_sequence(model.grid, own=False, label="Patches")
         settings = BeamSettings(width=config.beam, alpha=config.length_penalty, penalty=config.penalty)
         start = torch.tensor([[tokenizer.start]], device=self.device)
-        source, most = Source.of_images(image), config.max_length
+        source, most = EncoderInput.of_images(image), config.max_length
         trace = search_trace(model, source, start, tokenizer, settings, most, patches["tokens"])
         best = lines(trace)[0]
         written = [*best.tokens, *([tokenizer.stop] if best.stopped else [])]

@@ -25,10 +25,10 @@ class Deciding(Task):
     has_tokenizer: ClassVar[bool] = False
     models: ClassVar[tuple[str, ...]] = ("decision",)
 
-    view: View = Plain()
+    view: View = Plain()  # how the environment is observed
     log: int = 30000  # environment steps, each episode by another policy drawn at random
     noise: float = 0.3  # an episode's actions are chance up to this share
-    targets: tuple[float, ...] = (25.0, 75.0, 150.0, 300.0, 500.0)
+    targets: tuple[float, ...] = (25.0, 75.0, 150.0, 300.0, 500.0)  # returns that a finished run is asked to reach
 
     def __post_init__(self) -> None:
         positive("task.log", self.log)

@@ -6,7 +6,6 @@ import math
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
 import torch
 
 from headway.errors import DataError
@@ -62,11 +61,10 @@ class DecisionPipeline(Pipeline, Plays):
             attempt.step(int(self._logits(attempt, model.context)[-1].argmax()))
         length = min(len(attempt.actions), model.context)
         done = [*attempt.actions[-length:-1], int(self._logits(attempt, length)[-1].argmax())]
-        asked, seen, _ = (attempt.window(n, length) for n in range(3))
+        asked = attempt.window(0, length)
         names = []
-        for wanted, state, action in zip(asked, seen, done, strict=True):
-            numbers = " ".join(f"{value:.2g}" for value in np.ravel(state)[:4])
-            names += [f"return {wanted:g}", f"state {numbers}", f"action {action}"]
+        for n, (wanted, action) in enumerate(zip(asked, done, strict=True)):
+            names += [f"R{wanted:g}", f"s{n}", f"a{action}"]
         states = {"label": "States", "tokens": names[1::3], "writes": [f"action {n}" for n in done], "start": 0}
         return Explanation(
             kind="decision",
@@ -75,7 +73,7 @@ class DecisionPipeline(Pipeline, Plays):
             forward=lambda: self._logits(attempt, length),
             reads={"": StackDescription(label="Decision transformer", sequence=TOKENS)},
             sequences={
-                TOKENS: {"label": "Returns to go, states and actions", "tokens": names, "start": 1},
+                TOKENS: {"label": "Returns to go (R), states (s), actions (a)", "tokens": names, "start": 1},
                 STATES: states,
             },
             output=Output(name=lambda n: f"action {n}", label="What is done next", sequence=STATES, targets=done),

@@ -106,7 +106,8 @@ class ImagePipeline(Pipeline, Classifies):
             except HeadwayError as error:
                 notes.append(missing_data("images", error))
         if len(images) < 2 or not given:  # a batch of one has no other rows
-            images += noise_images(task.channels, getattr(model, "size", (task.size, task.size)))
+            size = getattr(model, "size", (task.size, task.size))
+            images += noise_images(model.channels, size)  # type: ignore[attr-defined]
         return VerificationInputs(
             examples=image_examples(images, self.device),
             pads=False,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from headway.tasks.explanation import Explanation
     from headway.tasks.export_request import ExportRequest
     from headway.tasks.masked_lm.training import MaskedTraining
-    from headway.tasks.report import Report
+    from headway.tasks.report import Report, Section
     from headway.tasks.verification_inputs import VerificationInputs
 
 HIDDEN = "Nats a hidden token, in rows of up to the given number of tokens; a shorter document makes a shorter row."
@@ -61,7 +61,7 @@ class MaskedPipeline(Pipeline, Embeds):
             rows["next_sentence_accuracy"] = f"{values['next_sentence_accuracy']:.1%}"
         halves = (line.rpartition(" | ") for line in values["samples"])
         lines = [[Sample("text", text), Sample("guesses", guesses)] for text, _, guesses in halves]
-        sections = [Facts(rows), Samples("samples: token → guess", lines)]
+        sections: list[Section] = [Facts(rows), Samples("samples: token → guess", lines)]
         return Report(split=split, values=values, sections=sections)
 
     def _by_length(self, training: MaskedTraining, split: str, lengths: Sequence[int]) -> Report:

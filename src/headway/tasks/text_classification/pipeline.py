@@ -52,7 +52,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
         found: list[Prediction] = []
         for first in range(0, len(inputs), ROWS):
             texts = [str(text) for text in inputs[first : first + ROWS]]
-            rows = [np.asarray(self.token_ids(text), np.int64) for text in texts]
+            rows = [np.asarray(self.token_ids(text), np.uint32) for text in texts]
             tokens, lengths = (torch.from_numpy(part).to(self.device) for part in padded(rows, self.tokenizer.pad))
             shares = self.model(tokens, lengths).float().softmax(-1)
             found += [
@@ -69,10 +69,10 @@ class TextClassificationPipeline(Pipeline, Classifies):
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Texts, whose class is predicted; of its data, a table of texts and classes, none is read."""
-        from headway.tasks.verification_inputs import encoder_layout, text_inputs, token_names
+        from headway.tasks.verification_inputs import class_names, encoder_layout, text_inputs
 
         layout = encoder_layout(self.tokenizer, self.config.length, two=False)
-        return text_inputs(self.model, layout, given, None, token_names(self.tokenizer), names="class")
+        return text_inputs(self.model, layout, given, None, class_names(self.classes), names="class")
 
     def explain(self, given: str) -> Explanation:
         """A text, and the class its tokens amount to."""

@@ -16,7 +16,7 @@ from headway.decoding.beam import BeamSettings, Hypothesis, Recorder, beam_searc
 from headway.decoding.constraints import Constraints
 from headway.decoding.ensemble import Ensemble
 from headway.decoding.limits import SequenceLimits
-from headway.models.stepper import Source, Stepper
+from headway.models.stepper import EncoderInput, Stepper
 from headway.nn.positions import InputPositions
 from headway.tasks.translation.config import PLAIN, Decoding, Translation
 
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from headway.decoding.trace import Trace
     from headway.decoding.trace.recorder import TraceRecorder
 
-Recording = Callable[[list[int], Source], AbstractContextManager[Recorder]]  # for these lines, read as this source
+Recording = Callable[
+    [list[int], EncoderInput], AbstractContextManager[Recorder]
+]  # for these lines, read as this source
 EVALUATION_TOKENS = 8192
 
 
@@ -84,7 +86,7 @@ class TranslationSearch:
             stop = self.source_tokenizer.stop
             stopped = [ended(np.asarray([*before, *sources[n]], np.uint32), stop) for n in chosen]
             tokens, counts = (torch.from_numpy(part).to(device) for part in padded(stopped, 0))
-            source = Source(tokens, counts)
+            source = EncoderInput(tokens, counts)
             with nullcontext() if recording is None else recording(chosen, source) as recorder:
                 lengths_B = counts + extra if most is None else (counts + extra).clamp(max=most)
                 limits = SequenceLimits(start=tokenizer.start, stop=tokenizer.stop, max_tokens=lengths_B)
@@ -112,7 +114,7 @@ class TranslationSearch:
 
         searches: list[tuple[list[int], TraceRecorder]] = []
 
-        def recording(rows: list[int], source: Source) -> TraceRecorder:
+        def recording(rows: list[int], source: EncoderInput) -> TraceRecorder:
             assert source.lengths is not None
             searches.append((rows, TraceRecorder(model, source.lengths.tolist())))
             return searches[-1][1]

@@ -14,7 +14,7 @@ from headway.data.batching import Bucketed, Indices
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
-from headway.models.stepper import Source
+from headway.models.stepper import EncoderInput
 from headway.tasks.adaptive_depth import mean_steps, pondered
 from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 from headway.tasks.translation.config import Translation
@@ -96,7 +96,7 @@ class TranslationTraining(TranslationSearch):
             source, target, source_lengths, lengths = batch.inputs
             assert source is not None
             assert target is not None
-            read = Source(source, source_lengths)
+            read = EncoderInput(source, source_lengths)
             mixed = self.config.scheduled.mixed(model, read, target, lengths, step=step)
             batch = replace(batch, inputs=(source, mixed, source_lengths, lengths))
         terms: dict[str, Term] = {}

@@ -28,16 +28,16 @@ class WorldModel(Task):
     aliases: ClassVar[tuple[str, ...]] = ("world-model",)
     models: ClassVar[tuple[str, ...]] = ("world",)
 
-    view: View = Plain()
+    view: View = Plain()  # how the environment is observed
     collect: tuple[int, ...] = (5000, 5000)  # environment steps of each round, at random in the first
-    round: Round = Round()
+    round: Round = Round()  # training steps of each phase of a round
     length: int = 16  # steps of a training window
     dreams: int = 512  # side by side
     horizon: int = 15  # steps of a dream
     context: int = 2  # real steps before one, at most
-    discount: float = 0.99
+    discount: float = 0.99  # γ: what a reward is worth one step later, at most 1
     trace: float = 0.95  # λ
-    entropy: float = 0.003
+    entropy: float = 0.003  # weight of the policy's entropy in the actor's loss
     rare: float = 1.0  # how much more an end counts than a step that was none
     act_rate: float = 1.0  # the learning rate of actor and critic, as a share of the world's
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 EPISODES = 100  # that the policy plays for an evaluation
 SHOWN = 24  # steps of an episode on the page
 STEPS = "steps"
+LABEL = "Steps of the episode: state (s) or time (t), action (a)"
 
 
 class WorldPipeline(Pipeline, Plays):
@@ -75,9 +76,9 @@ class WorldPipeline(Pipeline, Plays):
         actions = torch.from_numpy(episode.actions[rows]).to(self.device).unsqueeze(0)
         ages = torch.arange(len(rows), device=self.device).unsqueeze(0)
         before, after = states[:, :-1], states[:, 1:]
-        names = [
-            f"{n}: {_shown(state)}, action {int(a)}" for n, state, a in zip(rows, before[0], actions[0], strict=True)
-        ]
+        # Short names, which the page's charts have room for: a state of one symbol by its number, others by their step.
+        named = [f"s{int(state)}" if state.numel() == 1 else f"t{n}" for n, state in enumerate(before[0])]
+        names = [f"{state}·a{int(action)}" for state, action in zip(named, actions[0], strict=True)]
 
         @torch.no_grad()
         def forward() -> torch.Tensor:
@@ -97,17 +98,11 @@ class WorldPipeline(Pipeline, Plays):
             said=f"return {float(episode.returns[0]):g}",
             forward=forward,
             reads={"": StackDescription(label="World model", sequence=STEPS)},
-            sequences={STEPS: {"label": "Steps of the episode", "tokens": names, "start": 0}},
+            sequences={
+                STEPS: {"label": "Steps of the episode: state (s) or time (t), action (a)", "tokens": names, "start": 0}
+            },
             output=output,
         )
-
-
-def _shown(state: torch.Tensor) -> str:
-    """An observation in a few characters."""
-    values = state.flatten().tolist()
-    if len(values) == 1:
-        return f"state {values[0]}"
-    return " ".join(f"{value:.2g}" for value in values[:4]) + (" …" if len(values) > 4 else "")
 
 
 def _sections(report: WorldReport) -> list[Section]:

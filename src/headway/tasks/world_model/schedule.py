@@ -20,8 +20,8 @@ class Round:
     """How many steps of training each phase of a round has."""
 
     code: int = 0  # the code of pictures
-    world: int = 500
-    act: int = 300
+    world: int = 500  # training steps of the world model
+    act: int = 300  # training steps of actor and critic, in imagined rollouts
 
     def __post_init__(self) -> None:
         for name in ("code", "world", "act"):

@@ -1,4 +1,4 @@
-"""A finished echo detector at work: it classifies strings, is evaluated and explained."""
+"""A finished echo detector at work: it classifies strings, is evaluated, explained and verified."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from typing import cast
 import torch
 
 from headway.errors import DataError
+from headway.models.inputs import ModelInputs
 from headway.tasks.base import EvaluateRequest, Pipeline, split_of
 from headway.tasks.capabilities import Classifies
 from headway.tasks.classifier import Prediction, likeliest
 from headway.tasks.explanation import Explanation, Output, StackDescription
 from headway.tasks.report import Facts, Report
+from headway.tasks.verification_inputs import Example, TextLayout, VerificationInputs, text_inputs
+from headway_echo.task import Echo
 from headway_echo.training import EchoTraining
 
 STRING = "string"
@@ -48,6 +51,21 @@ class EchoPipeline(Pipeline, Classifies):
         values = {"accuracy": accuracy, "loss": loss, "strings": len(training.splits[split].labels)}
         rows = {"accuracy": f"{accuracy:.1%}", "loss": f"{loss:.4f}  nats a string"}
         return Report(split=split, values=values, sections=[Facts(rows)])
+
+    def verification(self, given: Sequence[str]) -> VerificationInputs:
+        """Strings, given or random, whose class all code paths must agree on."""
+
+        def arrange(ids: Sequence[int], _: Sequence[int] | None) -> Example:
+            return Example(ModelInputs(tokens=torch.tensor([list(ids)], dtype=torch.long)))
+
+        layout = TextLayout(
+            max_length=cast(Echo, self.task).length,
+            tokenizer=self.tokenizer,
+            arrange=arrange,
+            encode=lambda line: (self.tokenizer.encode(line), None),
+        )
+        spell = self.parts.data.classes.__getitem__
+        return text_inputs(self.model, layout, given, None, spell, names="class")
 
     def explain(self, given: str) -> Explanation:
         """A string, what its characters attend to, and its class."""
