@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,14 @@ def test_generate_streams_and_repeats_itself_by_seed(writer, capsys):
     assert said[0] == said[1] != said[2]
     assert said[0].startswith("to be")
     assert len(said[0]) == len("to be") + 90 + 1
+
+
+def test_score_names_the_line_and_byte_that_is_not_utf8(writer, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"to be\nto \xff be\n")))
+    assert main(["score", str(writer), "--device", "cpu"]) == 3
+    found = capsys.readouterr()
+    assert len(found.out.splitlines()) == 1
+    assert "line 2, byte 4: invalid UTF-8" in found.err
 
 
 def test_score_adds_up(writer, translator, capsys):

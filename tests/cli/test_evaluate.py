@@ -13,6 +13,7 @@ import headway
 from headway.cli import main
 from headway.cli.commands.evaluate import _strict
 from headway.runs import Run
+from headway.runs import run as run_module
 from headway.tasks.report import MARK, running_samples, sentence_samples
 from headway.tasks.translation.training import TranslationTraining
 from tests.cli.test_commands import QUICK, parallel, train_words
@@ -208,6 +209,19 @@ def test_the_run_to_compare_with_is_the_mean_of_as_many_checkpoints(translator, 
     )
     run.evaluate(split="val", beam=1, compare=translator)
     assert loaded == [{"device": "cpu", "average": 2, "precision": "fp32"}]
+
+
+def test_the_run_to_compare_with_has_the_same_precision(translator, monkeypatch):
+    loaded, load_model = [], run_module.load_model
+
+    def recorded(*given, **named):
+        loaded.append(named["precision"])
+        return load_model(*given, **named)
+
+    monkeypatch.setattr(run_module, "load_model", recorded)
+    run = headway.load(translator, device="cpu", precision="bf16")
+    run.evaluate(split="val", beam=1, compare=translator)
+    assert loaded == ["bf16", "bf16"]
 
 
 def test_only_runs_that_translate_can_be_compared(translator, writer, tmp_path, capsys):

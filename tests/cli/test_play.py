@@ -13,6 +13,7 @@ pytest.importorskip("gymnasium")
 import headway
 from headway.cli import main
 from headway.errors import ConfigError
+from headway.tasks.world_model import q_learning, training
 
 SMALL = {"train.device": "cpu", "train.batch_tokens": 48, "model.width": 16, "model.layers": 1, "model.heads": 2}
 ROUND = {"collect": "80,40", "round.world": 3, "round.act": 2, "dreams": 8, "horizon": 3}
@@ -44,6 +45,35 @@ def test_the_score_stands_beside_what_it_cost_and_others(lake, capsys):
     assert "120 environment steps" in capsys.readouterr().out
 
 
+def test_the_baseline_is_trained_once_and_kept_with_the_run(lake, tmp_path, capsys, monkeypatch):
+    run = tmp_path / "run"
+    shutil.copytree(lake, run)
+    shutil.rmtree(run / "baseline", ignore_errors=True)
+    trained = []
+    train = q_learning.q_network
+    monkeypatch.setattr(q_learning, "q_network", lambda *given, **named: trained.append(1) or train(*given, **named))
+
+    def played():
+        assert main(["play", str(run), "--episodes", "3", "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    first = played()
+    assert played() == first
+    assert len(trained) == 1
+    (run / "baseline" / "model.safetensors").write_bytes(b"damaged")
+    assert played() == first
+    assert len(trained) == 2
+
+
+def test_the_episodes_are_read_once(lake, monkeypatch):
+    read = []
+    reading = training.read_episodes
+    monkeypatch.setattr(training, "read_episodes", lambda folder: read.append(folder) or reading(folder))
+    run = headway.load(lake, device="cpu")
+    run.play(episodes=2).render(".gif")
+    assert len(read) == len(set(read)) > 0
+
+
 def test_the_real_episode_is_shown_beside_the_imagined_one(lake, tmp_path, capsys):
     assert main(["play", str(lake), "--episodes", "2", "--render", str(tmp_path / "a.gif")]) == 0
     with Image.open(tmp_path / "a.gif") as film:
@@ -53,7 +83,7 @@ def test_the_real_episode_is_shown_beside_the_imagined_one(lake, tmp_path, capsy
 
 
 def test_evaluate_tells_how_far_dreams_stray(lake, capsys, monkeypatch):
-    monkeypatch.setattr("headway.cli.commands.evaluate.EPISODES", 3)
+    monkeypatch.setattr("headway.tasks.world_model.pipeline.EPISODES", 3)
     assert main(["evaluate", str(lake), "--json"]) == 0
     values = json.loads(capsys.readouterr().out)
     assert {"error_1", "repeat_error_1", "end_calibration_error", "table_distance"} <= set(values)
