@@ -33,7 +33,7 @@ everywhere: B batch, T query, S key, D width, H heads, G key/value heads, E head
 import headway
 
 run = headway.load("runs/en-de", precision="auto")
-run.can()                                   # ("translate", "score", "evaluate", "look", "verify", "export")
+run.can()  # ("translate", "score", "evaluate", "look", "verify", "export")
 run.translate(["a man is sleeping ."], beam=6)
 run.evaluate(split="test").values["bleu"]
 ```
