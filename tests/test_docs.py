@@ -381,6 +381,27 @@ def test_the_readme_goes_from_two_files_to_a_translation_in_four_commands():
     assert lines[3].startswith("headway translate runs/en-de ")
 
 
+# --- links ---------------------------------------------------------------------------------------------------------
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a document's headings, as GitHub makes them."""
+    without = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", without, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", [*DOCUMENTS, RESULTS, "CHANGELOG.md"])
+def test_every_link_leads_somewhere(document):
+    for target in re.findall(r"\]\(([^)\s]+)\)", read(document)):
+        if re.match(r"\w+:", target):
+            continue
+        file, _, anchor = target.partition("#")
+        path = (ROOT / document).parent / file if file else ROOT / document
+        assert path.exists(), f"{document}: {target}"
+        assert not anchor or anchor in anchors(path.read_text()), f"{document}: {target}"
+
+
 # --- Python --------------------------------------------------------------------------------------------------------
 
 

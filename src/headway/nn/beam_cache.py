@@ -75,8 +75,8 @@ class BeamKVCache(KVCache):
         return [BeamLayerCache(buffers, step.start, step.start, step) for buffers in self.layers]
 
     def advanced(self, count: int, counts_B: Tensor | None = None) -> BeamKVCache:
-        after = KVCache.advanced(self, count, counts_B)
-        return after if self.index is None else replace(after, index=self.index.grown())
+        index = None if self.index is None else self.index.grown()
+        return BeamKVCache(self.layers, self._length_after(count, counts_B), self.used + count, index)
 
     def ready(self, count: int, counts_B: Tensor | None = None) -> BeamKVCache:
         return self if self.index is None or (count == 1 and counts_B is None) else self._split()

@@ -180,8 +180,10 @@ class KVCache:
 
     def advanced(self, count: int, counts_B: Tensor | None = None) -> Self:
         """After `count` more tokens, of which only `counts_B` are real where rows differ."""
-        length = self.length + (count if counts_B is None else counts_B)
-        return replace(self, length=length, used=self.used + count)
+        return replace(self, length=self._length_after(count, counts_B), used=self.used + count)
+
+    def _length_after(self, count: int, counts_B: Tensor | None) -> Offset:
+        return self.length + (count if counts_B is None else counts_B)
 
     def ready(self, count: int, counts_B: Tensor | None = None) -> Self:
         """The same in a form that takes `count` tokens for each row, of which `counts_B` are real."""

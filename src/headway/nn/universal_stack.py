@@ -163,7 +163,7 @@ def record_steps(model: nn.Module) -> Iterator[list[LoopRecord]]:
     records: list[LoopRecord] = []
     steps: dict[Loop, Tensor] = {}
     hooks = []
-    for loop in (part for part in model.modules() if isinstance(part, Loop)):
+    for loop in _loops(model):
 
         def keep(_module: nn.Module, _inputs: object, value: Tensor, loop: Loop = loop) -> None:
             steps[loop] = value
@@ -177,3 +177,11 @@ def record_steps(model: nn.Module) -> Iterator[list[LoopRecord]]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def _loops(model: nn.Module) -> tuple[Loop, ...]:
+    """The loops of a model, found once: a training step asks for them, and most models have none."""
+    if "_loops" not in vars(model):
+        vars(model)["_loops"] = tuple(part for part in model.modules() if isinstance(part, Loop))
+    found: tuple[Loop, ...] = vars(model)["_loops"]
+    return found

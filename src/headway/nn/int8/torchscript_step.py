@@ -158,9 +158,9 @@ class _Layer(nn.Module):
 
 
 class _Layers(nn.Module):
-    def __init__(self, blocks: list[Block]) -> None:
+    def __init__(self, blocks: list[nn.Module]) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(_Layer(block) for block in blocks)
+        self.layers = nn.ModuleList(_Layer(block) for block in blocks if isinstance(block, Block))
 
     def forward(
         self,
@@ -184,9 +184,9 @@ class TorchScriptStep:
 
     def __init__(self) -> None:
         self.steps = 0
-        self.blocks: list[Block] = []  # for which the rest was determined
+        self.blocks: list[nn.Module] = []  # for which the rest was determined
         self.supported = False
-        self.observers: list[Observers] = []
+        self.observers: Observers | None = None
         self.program: Callable[..., Tensor | None] | None = None
 
     def __reduce__(self) -> tuple[type[TorchScriptStep], tuple[()]]:
@@ -221,15 +221,14 @@ class TorchScriptStep:
 
     def _examine(self, blocks: nn.ModuleList) -> None:
         """Note the blocks; a program of others is forgotten."""
-        every = [block for block in blocks if isinstance(block, Block)]
-        self.supported = len(every) == len(blocks) and all(map(_is_supported, every))
-        self.observers = [Observers(block) for block in every]
-        self.program, self.blocks = None, every
+        self.supported = all(isinstance(block, Block) and _is_supported(block) for block in blocks)
+        self.observers = Observers(blocks)
+        self.program, self.blocks = None, list(blocks)
 
     def step(self, x_B1D: Tensor, cache: KVCache, memory: Memory | None) -> Tensor | None:
         """(B, 1, D) through all blocks, or None where they have to be called themselves."""
         self.steps += 1
-        if self.steps <= COMPILE_AFTER_STEPS or any(self.observers):
+        if self.steps <= COMPILE_AFTER_STEPS or self.observers:
             return None
         caches = cache.layer_caches(1)
         first = caches[0]
@@ -256,7 +255,7 @@ class TorchScriptStep:
         return self.program(x_B1D, hypotheses, used, kv, own, hidden, held, whole, padding)
 
 
-def compiled(blocks: list[Block]) -> Callable[..., Tensor | None]:
+def compiled(blocks: list[nn.Module]) -> Callable[..., Tensor | None]:
     """The blocks as one program; one that returns None where TorchScript fails, as without this file's source."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # TorchScript's deprecation
