@@ -251,11 +251,15 @@ def test_runs_with_other_references_are_not_compared(translator, home, cache, tm
 @pytest.mark.parametrize(
     ("name", "option", "words"),
     [
-        ("translator", ["--stride", "2"], "--stride is for a language model"),
-        ("writer", ["--compare", "x"], "--compare is for a translation model"),
-        ("writer", ["--out", "x"], "--out is for a translation model"),
+        ("translator", ["--stride", "2"], "--stride is not supported by a translation model (language model"),
+        ("writer", ["--compare", "x"], "--compare is not supported by a language model (translation model only)"),
+        ("writer", ["--out", "x"], "--out is not supported by a language model (translation model, "),
         ("writer", ["--stride", "65"], "context=64, stride=65"),
-        ("guesser", ["--plot", "x.png"], "--plot is for a language model or a translation model"),
+        (
+            "guesser",
+            ["--plot", "x.png"],
+            "--plot is not supported by a masked model (language model, translation model",
+        ),
         ("translator", ["--plot", "x.pdf"], "allowed: a name that ends in .png"),
     ],
 )
