@@ -146,7 +146,7 @@ def test_a_run_is_not_overwritten_and_is_resumed_on_request(writer, tmp_path, ca
     again = ["train", "gpt-char", "--data", str(tmp_path / "book.txt"), "--out", str(writer), *cache]
     sizes = ["--model.width", "16", "--model.layers", "1", "--model.heads", "2"]
     assert main([*again, *sizes, *QUICK]) == 2
-    assert "holds a run already (step 6); --resume goes on" in capsys.readouterr().err
+    assert "holds a run already (step 6); pass --resume to continue it" in capsys.readouterr().err
     longer = [word if word != "6" else "9" for word in QUICK]
     assert main([*again, *sizes, *longer, "--resume"]) == 0
     assert "resuming at step 6" in capsys.readouterr().err
@@ -237,6 +237,6 @@ def test_mistakes_on_the_command_line(tmp_path, monkeypatch, capsys, arguments, 
 
 def test_a_model_asked_for_what_it_does_not_do(writer, translator, capsys):
     assert main(["translate", str(writer), "x"]) == 2
-    assert "does not translate" in capsys.readouterr().err
+    assert "it cannot translate; it can generate" in capsys.readouterr().err
     assert main(["generate", str(translator), "--prompt", "x"]) == 2
     assert main(["generate", str(writer), "--prompt", "Ω"]) == 3

@@ -15,7 +15,7 @@ from headway.cli.commands.evaluate import _strict
 from headway.runs import Run
 from headway.runs import run as run_module
 from headway.tasks.report import MARK, running_samples, sentence_samples
-from headway.tasks.translation.training import TranslationTraining
+from headway.tasks.translation.search import TranslationSearch
 from tests.cli.test_commands import QUICK, parallel, train_words
 
 POSITIONS = {"forced_accuracy", "free_accuracy", "mean_divergence"}
@@ -104,13 +104,13 @@ def test_translations_for_machines(translator, capsys):
 
 
 def test_with_a_beam_of_one_nothing_is_decoded_twice(translator, capsys, monkeypatch):
-    decode, beams = TranslationTraining.hypotheses, []
+    decode, beams = TranslationSearch.hypotheses, []
 
     def watched(self, *arguments, **settings):
         beams.append(arguments[3].beam)
         return decode(self, *arguments, **settings)
 
-    monkeypatch.setattr(TranslationTraining, "hypotheses", watched)
+    monkeypatch.setattr(TranslationSearch, "hypotheses", watched)
     one = flat([translator, "--beam", 1], capsys)
     assert beams == [1]
     two = flat([translator, "--beam", 2], capsys)

@@ -112,7 +112,7 @@ def test_a_longformer_trained_with_masked_tokens(guesser, home, capsys):
     picture = home / "masked.png"
     assert main(["evaluate", str(guesser), "--lengths", "8,32", "--plot", str(picture)]) == 0
     assert picture.exists()
-    assert "--plot is for" in refused(["evaluate", guesser, "--plot", picture], capsys, 2)
+    assert "--plot is not supported by a masked model" in refused(["evaluate", guesser, "--plot", picture], capsys, 2)
 
 
 def test_a_longformer_and_pairs_of_sentences_do_not_go_together(home, cache, capsys):
@@ -158,12 +158,15 @@ def test_a_classifier_is_resumed(finder, home, cache, capsys):
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (["evaluate", "--lengths", "8"], "--lengths is for a language model or a masked model"),
-        (["generate"], "a text classifier: it names classes"),
-        (["translate", "a"], "a text classifier: it names classes, it does not translate"),
-        (["classify", "a.png"], "does not classify images: it was trained on text"),
-        (["embed", "a"], "is no encoder"),
-        (["export", "--out", "x"], "has no equivalent"),
+        (
+            ["evaluate", "--lengths", "8"],
+            "--lengths is not supported by a text classifier",
+        ),
+        (["generate"], "is a text classifier: it cannot generate; it can classify"),
+        (["translate", "a"], "is a text classifier: it cannot translate; it can classify"),
+        (["classify", "--out", "a.png"], "--out draws images"),
+        (["embed", "a"], "it cannot embed"),
+        (["export", "--out", "x"], "it cannot export"),
     ],
 )
 def test_what_a_text_classifier_does_not_do_is_told(finder, capsys, command, told):

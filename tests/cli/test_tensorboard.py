@@ -13,7 +13,7 @@ from headway.cli.tensorboard import Tensorboard
 from headway.errors import StorageError
 from headway.training.trainer import read_log
 from tests.cli.test_commands import parallel, train_words
-from tests.training.disk import PAGE, mounted
+from tests.storage.disk import PAGE, mounted
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ def test_the_thought_behind_a_line(run):
 def test_a_model_of_fixed_depth_has_nothing_to_tell(home, run):
     out, cache = home / "plain", ["--data.cache", str(home / "cache")]
     assert main(train_words(home / "data", out, cache)) == 0
-    with pytest.raises(ConfigError, match="does not choose how long it thinks"):
+    with pytest.raises(ConfigError, match="has a fixed depth"):
         headway.load(out, device="cpu").ponder(["the cat"])
 
 

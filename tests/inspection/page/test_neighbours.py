@@ -36,7 +36,7 @@ def test_an_encoders_neighbours_are_whole_words_but_itself():
 def test_what_is_no_word_has_no_neighbours_by_meaning():
     words = tokenizer()
     found = EncodedWords(ids=[words.start, words.stop], embed=lambda texts: torch.zeros(len(texts), 2), tokenizer=words)
-    assert found.lists() == [[], []]
+    assert neighbour_entry({"text": found})["text"] == [[], []]
 
 
 def test_a_tables_neighbours_are_by_cosine():

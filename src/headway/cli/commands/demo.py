@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
+from typing import cast
 
 from headway.cli import options
 
@@ -41,6 +42,7 @@ def execute(arguments: Namespace) -> None:
     from headway.config import override
     from headway.presets.recipes import demo
     from headway.runs import load
+    from headway.tasks.translation.pipeline import TranslationPipeline
 
     console, folder = Console(highlight=False), Path(arguments.out)
     config = demo()
@@ -53,9 +55,10 @@ def execute(arguments: Namespace) -> None:
     train_and_draw(config, folder, resume=(folder / "checkpoints").exists())
     console.print(f"Trained in {time.perf_counter() - started:.0f} s, into {escape(str(folder))}.\n")
     run = load(folder)
+    pipeline = cast(TranslationPipeline, run.pipeline)
     for split, what in (("test", "sentences never seen"), ("unseen", "words never seen together")):
-        values = run.evaluate(split=split).values
-        console.print(f"{split:7} ({what}): BLEU {values['bleu']:.1f}, {values['exact_match']:.1%} exactly right")
+        report = pipeline.translate_split(split).report
+        console.print(f"{split:7} ({what}): BLEU {report.bleu:.1f}, {report.exact_match:.1%} exactly right")
     console.print()
     for line, translation in zip(SENTENCES, run.translate(SENTENCES), strict=True):
         console.print(f"  {line}\n    [bold]{escape(translation)}[/bold]")
