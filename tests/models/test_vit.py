@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from headway.errors import ConfigError, DataError
 from headway.models import Convnet, ConvnetConfig, Vit, build_model
 from headway.models.vit import fit_positions
-from headway.nn.context import LayerContext
 from headway.nn.patches import Shifted
 from headway.ops import NotSelf
 from headway.ops.attend import choose
@@ -17,6 +16,7 @@ from headway.ops.kernels.base import AttentionInputs
 from headway.ops.kernels.sdpa import dense
 from headway.presets import build as build_preset
 from tests.models.tiny import VIT, build
+from tests.nn.tiny import layer_context
 
 SMALL = replace(VIT, patches=Shifted(), local=True, qkv_bias=False, start="small-data")
 
@@ -67,7 +67,7 @@ def test_local_attention_by_hand():
     scores = (q @ k.mT) * attention.scale.view(-1, 1, 1)
     scores = scores.masked_fill(torch.eye(7, dtype=torch.bool), -987654321)
     expected = attention.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-    torch.testing.assert_close(attention(x, LayerContext(mask=model.mask)), expected)
+    torch.testing.assert_close(attention(x, layer_context(mask=model.mask)), expected)
 
 
 def test_local_attention_runs_on_the_fused_kernel_with_a_mask_made_once():

@@ -18,6 +18,7 @@ from headway.nn.longformer_attention import GlobalAttention, GlobalAttentionConf
 from headway.ops import KERNELS, Global, Lengths, Mask, Window, absorbed_attention
 from headway.ops.kernels import banded, flex
 from headway.ops.kernels.base import Kernel
+from tests.nn.tiny import layer_context
 
 WIDTH, HEADS, LENGTH = 12, 3, 41
 LENGTHS = torch.tensor([41, 29])
@@ -75,7 +76,10 @@ def test_two_dense_passes_outputs_and_gradients(kernel, dilation, absorbs, monke
     probe = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     steps = dilation[0] if len(set(dilation)) == 1 else dilation
     found = []
-    for out in (made(x, LayerContext(mask=pattern(4, steps))), two_passes(made, x, 4, dilation)):
+    for out in (
+        made(x, layer_context(mask=pattern(4, steps))),
+        two_passes(made, x, 4, dilation),
+    ):
         wanted = [x, *made.parameters()]
         found.append([out.detach(), *torch.autograd.grad((out * probe).sum(), wanted)])
     for got, want in zip(*found, strict=True):
@@ -88,9 +92,9 @@ def test_flex_gives_the_same(monkeypatch):
     monkeypatch.setitem(KERNELS, "flex", unfused)
     x = torch.randn(2, LENGTH, WIDTH)
     made = layer("reference").float()
-    want = made(x, LayerContext(mask=pattern()))
+    want = made(x, layer_context(mask=pattern()))
     made.kernel = "flex"
-    torch.testing.assert_close(made(x, LayerContext(mask=pattern())), want, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(made(x, layer_context(mask=pattern())), want, rtol=1e-5, atol=1e-5)
 
 
 def test_a_window_over_everything_and_no_global_token_is_plain_attention():
@@ -100,7 +104,7 @@ def test_a_window_over_everything_and_no_global_token_is_plain_attention():
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     none = torch.zeros_like(MARKS)
     for mask in (Window(LENGTH), Window(LENGTH) | Global(none)):
-        torch.testing.assert_close(made(x, LayerContext(mask=mask)), plain(x), rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(made(x, layer_context(mask=mask)), plain(x), rtol=1e-9, atol=1e-9)
 
 
 def test_copies_of_the_local_projections_see_like_them():
@@ -111,7 +115,10 @@ def test_copies_of_the_local_projections_see_like_them():
     plain = AttentionConfig(width=WIDTH, heads=HEADS, kernel="reference").build().double()
     plain.load_state_dict({name: x for name, x in made.state_dict().items() if "global" not in name})
     torch.testing.assert_close(
-        made(x, LayerContext(mask=pattern())), plain(x, LayerContext(mask=pattern())), rtol=1e-9, atol=1e-9
+        made(x, layer_context(mask=pattern())),
+        plain(x, layer_context(mask=pattern())),
+        rtol=1e-9,
+        atol=1e-9,
     )
 
 
@@ -120,11 +127,11 @@ def test_taps_see_both_passes_and_change_nothing(absorbs, monkeypatch):
     absorbing(monkeypatch, absorbs)
     made = layer("banded")
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
-    before, seen = made(x, LayerContext(mask=pattern())), {}
+    before, seen = made(x, layer_context(mask=pattern())), {}
     for name in ("weights", "global_q", "global_k", "global_v", "v"):
         tap = getattr(made, f"tap_{name}")
         tap.register_forward_hook(lambda _, __, out, name=name: seen.__setitem__(name, out.detach()))
-    assert torch.equal(made(x, LayerContext(mask=pattern())), before)
+    assert torch.equal(made(x, layer_context(mask=pattern())), before)
     assert seen["global_q"].shape == (2, HEADS, 3, WIDTH // HEADS)
     by_hand = seen["weights"] @ seen["v"]
     for b, i in MARKS.nonzero().tolist():
@@ -138,7 +145,7 @@ def test_a_hook_may_replace_the_weights():
     made = layer()
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     made.tap_weights.register_forward_hook(lambda _, __, weights: torch.zeros_like(weights))
-    torch.testing.assert_close(made(x, LayerContext(mask=pattern())), made.out.bias.expand(2, LENGTH, WIDTH))
+    torch.testing.assert_close(made(x, layer_context(mask=pattern())), made.out.bias.expand(2, LENGTH, WIDTH))
 
 
 @pytest.mark.parametrize("name", ["global_k", "global_v"])
@@ -148,10 +155,10 @@ def test_a_hook_may_replace_the_keys_and_values_of_global_tokens(name, monkeypat
     getattr(made, f"tap_{name}").register_forward_hook(lambda _, __, out: out.flip(2))
     for absorbs in (True, False):
         absorbing(monkeypatch, absorbs)
-        found.append(made(x, LayerContext(mask=pattern())))
+        found.append(made(x, layer_context(mask=pattern())))
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
     made.get_submodule(f"tap_{name}")._forward_hooks.clear()
-    assert (made(x, LayerContext(mask=pattern())) - found[0])[MARKS].abs().max() > 1e-3
+    assert (made(x, layer_context(mask=pattern())) - found[0])[MARKS].abs().max() > 1e-3
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -164,18 +171,18 @@ def test_a_hook_may_write_into_what_it_sees(name, mode, monkeypatch):
         made = layer()
         getattr(made, f"tap_{name}").register_forward_hook(hook)
         with mode():
-            found.append(made(x, LayerContext(mask=pattern())))
+            found.append(made(x, layer_context(mask=pattern())))
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
 
 
 def test_an_observer_gets_the_same_record_and_changes_nothing(monkeypatch):
     x, made, records = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64), layer("banded"), []
     absorbing(monkeypatch)
-    before = made(x, LayerContext(mask=pattern()))
+    before = made(x, layer_context(mask=pattern()))
     made.on_attention = records.append
-    assert torch.equal(made(x, LayerContext(mask=pattern())), before)
+    assert torch.equal(made(x, layer_context(mask=pattern())), before)
     absorbing(monkeypatch, False)
-    made(x, LayerContext(mask=pattern()))
+    made(x, layer_context(mask=pattern()))
     for record in records:
         torch.testing.assert_close(record.head_outputs(), records[1].head_outputs(), rtol=1e-9, atol=1e-9)
         assert torch.equal(record.weights(), records[1].weights())
@@ -192,10 +199,10 @@ def test_maps_that_are_no_plain_matrix_are_not_absorbed(monkeypatch):
             made.global_kv = Int8Linear(made.global_kv.weight, made.global_kv.bias, made.global_kv.parts)
         else:
             made.global_kv.register_forward_hook(lambda _, __, out: 2 * out)
-        found = made(x, LayerContext(mask=pattern()))
+        found = made(x, layer_context(mask=pattern()))
         with monkeypatch.context() as patch:
             absorbing(patch, False)
-            assert torch.equal(made(x, LayerContext(mask=pattern())), found)
+            assert torch.equal(made(x, layer_context(mask=pattern())), found)
 
 
 def doubled(made: GlobalAttention, calls: list[int]) -> None:
@@ -221,7 +228,7 @@ def test_hooks_on_the_projection_itself_are_called_and_may_change_it(register, m
     handle = register(made, calls)
     for absorbs in (True, False):
         absorbing(monkeypatch, absorbs)
-        found.append(made(x, LayerContext(mask=pattern())))
+        found.append(made(x, layer_context(mask=pattern())))
         found[-1].sum().backward()
     if handle is not None:
         handle.remove()
@@ -232,7 +239,10 @@ def test_hooks_on_the_projection_itself_are_called_and_may_change_it(register, m
 def test_dropout_falls_on_both_passes():
     made = layer(dropout=0.5).train()
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
-    a, b = made(x, LayerContext(mask=pattern())), made(x, LayerContext(mask=pattern()))
+    a, b = (
+        made(x, layer_context(mask=pattern())),
+        made(x, layer_context(mask=pattern())),
+    )
     assert (a - b)[MARKS].abs().max() > 1e-3
     assert (a - b)[~MARKS].abs().max() > 1e-3
 
@@ -240,11 +250,11 @@ def test_dropout_falls_on_both_passes():
 def test_unsupported_calls_raise():
     x = torch.randn(2, LENGTH, WIDTH, dtype=torch.float64)
     with pytest.raises(ConfigError, match="whole texts"):
-        layer()(x, LayerContext(mask=pattern(), cache=LayerCache(KVBuffers(4), 0, 0)))
+        layer()(x, layer_context(mask=pattern(), cache=LayerCache(KVBuffers(4), 0, 0)))
     with pytest.raises(ConfigError, match="whole texts"):
         layer()(x, LayerContext(mask=pattern(), positions=AttentionContext(0, (x, x))))
     with pytest.raises(ConfigError, match="2 Global parts"):
-        layer()(x, LayerContext(mask=pattern() | Global(MARKS)))
+        layer()(x, layer_context(mask=pattern() | Global(MARKS)))
     with pytest.raises(ConfigError, match="kv_heads"):
         GlobalAttentionConfig(width=WIDTH, heads=HEADS, kv_heads=1)
 

@@ -9,13 +9,12 @@ from torch import Tensor, nn
 
 from headway.nn.attention import CrossAttention, SelfAttention
 from headway.nn.block import Block
-from headway.nn.context import LayerContext
 from headway.nn.feedforward import Activation, FeedForward, FeedForwardConfig
 from headway.nn.memory import LayerMemory
 from headway.nn.norms import BatchNorm, LayerNorm, RMSNorm
 from headway.nn.recurrent import Cell, Recurrent, RecurrentConfig
 from headway.ops import Causal, Lengths, Mask
-from tests.nn.tiny import HEADS, WIDTH, attention_config, block_config, scramble
+from tests.nn.tiny import HEADS, WIDTH, attention_config, block_config, layer_context, scramble
 
 ROWS, TOKENS, KEYS = 3, 5, 6
 LENGTHS = torch.tensor([5, 2, 4])
@@ -110,7 +109,10 @@ def test_self_attention_is_torchs(mask, heads, kernel, dtype):
     copy_to_torch(pairs)
     x = torch.randn(ROWS, TOKENS, WIDTH, dtype=dtype, requires_grad=True)
     value, theirs_masks = MASKS[mask]
-    out, expected = ours(x, LayerContext(mask=value)), theirs(x, x, x, need_weights=False, **theirs_masks)[0]
+    out, expected = (
+        ours(x, layer_context(mask=value)),
+        theirs(x, x, x, need_weights=False, **theirs_masks)[0],
+    )
     same(out, expected, TOLERANCE[dtype])
     if dtype == torch.float64:
         same_gradients(out, expected, [x], pairs)
@@ -139,7 +141,7 @@ def test_torchs_weights_are_the_weights_the_tap_shows():
     x = torch.randn(ROWS, TOKENS, WIDTH, dtype=torch.float64)
     seen: list[Tensor] = []
     ours.tap_weights.register_forward_hook(lambda tap, inputs, weights: seen.append(weights))
-    ours(x, LayerContext(mask=Lengths(LENGTHS)))
+    ours(x, layer_context(mask=Lengths(LENGTHS)))
     blocked = padding(LENGTHS, TOKENS)
     expected = theirs(x, x, x, key_padding_mask=blocked, average_attn_weights=False)[1]
     same(seen[0], expected)
@@ -160,7 +162,7 @@ def test_a_block_is_torchs_encoder_layer(place, activation, padded):
     pairs = block_pairs(ours, theirs)
     copy_to_torch(pairs)
     x = torch.randn(ROWS, TOKENS, WIDTH, dtype=torch.float64, requires_grad=True)
-    out = ours(x, LayerContext(mask=Lengths(LENGTHS) if padded else None))
+    out = ours(x, layer_context(mask=Lengths(LENGTHS) if padded else None))
     expected = theirs(x, src_key_padding_mask=padding(LENGTHS, TOKENS) if padded else None)
     same(out, expected)
     same_gradients(out, expected, [x], pairs)
@@ -180,7 +182,7 @@ def test_a_block_with_cross_attention_is_torchs_decoder_layer(place, activation)
     memory = torch.randn(ROWS, KEYS, WIDTH, dtype=torch.float64, requires_grad=True)
     assert ours.cross is not None
     source = LayerMemory(*ours.cross.project(memory), Lengths(SOURCE_LENGTHS))
-    out = ours(x, LayerContext(mask=Causal(), memory=source))
+    out = ours(x, layer_context(mask=Causal(), memory=source))
     expected = theirs(
         x,
         memory,

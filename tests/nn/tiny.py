@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from headway.nn.attention import AttentionConfig, SelfAttention
 from headway.nn.block import BlockConfig
+from headway.nn.context import NO_POSITIONS, LayerContext
 from headway.nn.feedforward import FeedForwardConfig
 from headway.nn.positions import (
     T5,
@@ -130,3 +131,8 @@ def attention_by_hand(
                 values = torch.stack([v[b, j, group] + to_value(i, j) for j in seen])
                 out[b, i, mine] = scores.softmax(0) @ values
     return layer.out(out)
+
+
+def layer_context(**given: object) -> LayerContext:
+    """What a block is given beside its input, without positions inside attention."""
+    return LayerContext(positions=NO_POSITIONS, **given)  # type: ignore[arg-type]

@@ -30,16 +30,16 @@ class AttentionContext:
 NO_POSITIONS = AttentionContext()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LayerContext:
     """What a block is given beside its input (B, T, D)."""
 
+    positions: AttentionContext  # no default: torch.compile of torch 2.11 cannot trace one that is an object
     mask: Mask | None = None
-    positions: AttentionContext = NO_POSITIONS
     cache: LayerCache | None = None  # of this layer; x then holds the tokens after those it has seen
     memory: LayerMemory | None = None  # for cross-attention
     real_BT: Tensor | None = None  # noqa: N815  # which tokens are not padding, where layers mix them outside attention
     output_tokens: int | None = None  # if given, compute only the first n tokens; they see all keys
 
 
-NO_CONTEXT = LayerContext()
+NO_CONTEXT = LayerContext(positions=NO_POSITIONS)
