@@ -205,7 +205,9 @@ class Run:
 
     def _other(self, run: str | Path | Run) -> Run:
         """Another run, loaded as this one is unless it is loaded already."""
-        return run if isinstance(run, Run) else Run(Path(run), device=self.device.type, precision=self.precision)
+        if isinstance(run, Run):
+            return run
+        return Run(Path(run), device=self.device.type, average=self.average, precision=self.precision)
 
     def trace(
         self, lines: Iterable[str], *, beam: int | None = None, length_penalty: float | None = None, n_best: int = 1
