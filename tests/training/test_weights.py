@@ -146,3 +146,12 @@ def test_verify_compares_precisions_of_the_same_checkpoints(run):
     assert mean.steps == [15, 30]
     assert not torch.equal(mean.model(prompt), load(run, device="cpu", average=1).model(prompt))
     assert torch.equal(subject.precise("fp32")(prompt), mean.model(prompt))
+
+
+def test_rounded_weights_are_neither_exported_nor_verified(run, tmp_path):
+    rounded = load(run, device="cpu", precision="bf16")
+    with pytest.raises(ConfigError, match=r"precision='bf16'; load it with device='cpu', precision='fp32'"):
+        rounded.export(tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"precision='bf16'; load it with precision='fp32'"):
+        rounded.verify()
+    assert not (tmp_path / "out").exists()
