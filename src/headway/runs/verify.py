@@ -89,7 +89,10 @@ def verification_subject(run: Run, given: Sequence[str] = (), *, compiled: bool 
 
     def precise(precision: str) -> Model:
         return type(run)(
-            run.folder, device=run.device.type, average=run.average, precision=precision  # type: ignore[arg-type]
+            run.folder,
+            device=run.device.type,
+            average=run.average,
+            precision=precision,  # type: ignore[arg-type]
         ).model
 
     def export() -> Any:
