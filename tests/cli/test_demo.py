@@ -36,3 +36,7 @@ def test_the_demo_trains_scores_translates_and_goes_on_when_asked_again(tmp_path
     second = capsys.readouterr()
     assert "resuming at step 8" in second.err
     assert json.loads((out / "latest.json").read_text()) == {"step": 10}
+
+
+def test_the_sentences_of_the_demo_are_plain_words():
+    assert not [sentence for sentence in SENTENCES if re.search(r"[^a-z .?]", sentence)]

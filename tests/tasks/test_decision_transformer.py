@@ -76,6 +76,14 @@ def test_the_episodes_of_a_world_run_are_a_log(tmp_path):
         prepared(tmp_path / "run", str(tmp_path / "empty"))
 
 
+def test_other_data_than_its_own_is_refused(tmp_path):
+    data = DataConfig(spec="Acrobot-v1")
+    asked = {"folder": tmp_path, "own_data": False, "own_spec": "CartPole-v1"}
+    with pytest.raises(ConfigError, match=r"--data Acrobot-v1: .* can only use its own CartPole-v1"):
+        pipelines.prepared(TASK, data, MODEL, **asked)
+    assert not (tmp_path / "episodes").exists()
+
+
 def test_one_target_is_nothing_to_rank():
     with pytest.raises(ConfigError, match="two or more"):
         Deciding(targets=(1.0,))

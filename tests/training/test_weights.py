@@ -13,6 +13,7 @@ from headway.errors import ConfigError, NoRunError
 from headway.nn.int8 import Int8Linear, supported
 from headway.runs import load
 from headway.runs.int8_copy import opened
+from headway.runs.verify import verification_subject
 from headway.runs.weights import pick_precision
 
 
@@ -136,3 +137,21 @@ def test_a_copy_that_is_replaced_while_it_is_read_is_not_taken_for_the_new_one(r
 def test_a_name_that_no_folder_can_have_is_one_line(capsys):
     assert main(["evaluate", "a" * 300, "--precision", "int8"]) == NoRunError.exit_code
     assert capsys.readouterr().err.startswith("headway: ")
+
+
+def test_verify_compares_precisions_of_the_same_checkpoints(run):
+    mean = load(run, device="cpu", average=2)
+    subject = verification_subject(mean)
+    prompt = mean.pipeline.prompt("the cat")
+    assert mean.steps == [15, 30]
+    assert not torch.equal(mean.model(prompt), load(run, device="cpu", average=1).model(prompt))
+    assert torch.equal(subject.precise("fp32")(prompt), mean.model(prompt))
+
+
+def test_rounded_weights_are_neither_exported_nor_verified(run, tmp_path):
+    rounded = load(run, device="cpu", precision="bf16")
+    with pytest.raises(ConfigError, match=r"precision='bf16'; load it with device='cpu', precision='fp32'"):
+        rounded.export(tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"precision='bf16'; load it with precision='fp32'"):
+        rounded.verify()
+    assert not (tmp_path / "out").exists()

@@ -205,7 +205,9 @@ class Run:
 
     def _other(self, run: str | Path | Run) -> Run:
         """Another run, loaded as this one is unless it is loaded already."""
-        return run if isinstance(run, Run) else Run(Path(run), device=self.device.type, precision=self.precision)
+        if isinstance(run, Run):
+            return run
+        return Run(Path(run), device=self.device.type, average=self.average, precision=self.precision)
 
     def trace(
         self, lines: Iterable[str], *, beam: int | None = None, length_penalty: float | None = None, n_best: int = 1
@@ -338,17 +340,26 @@ class Run:
         """
         from headway.runs.verify import verify_run
 
+        self._expect_exact("verify")
         return verify_run(self, given, compiled=compiled)
 
     def export(self, out: str | Path, *, onnx: bool = False) -> ExportProof:
         """Write a Hugging Face model folder, loaded again and compared before it appears.
 
-        `onnx` adds the graph of an encoder or a vision transformer. The run is to be loaded in fp32 on the CPU.
-        Raises ConfigError for a model without an equivalent, VerificationError if the two differ.
+        `onnx` adds the graph of an encoder or a vision transformer. Raises ConfigError for a model without an
+        equivalent, or a run that is not loaded in fp32 on the CPU; VerificationError if the two differ.
         """
         from headway.interop.exporter import export
 
+        self._expect_exact("export", device="cpu")
         return export(self.pipeline.export_request(), Path(out), onnx=onnx)
+
+    def _expect_exact(self, verb: str, *, device: str | None = None) -> None:
+        """Raise ConfigError unless the weights are those of the checkpoint; rounded ones would pass for them."""
+        if self.precision != "fp32" or device not in (None, self.device.type):
+            wanted = ", ".join([*([] if device is None else [f"device={device!r}"]), "precision='fp32'"])
+            loaded = f"device={self.device.type!r}, precision={self.precision!r}"
+            raise ConfigError(f"{verb}: {self.folder} is loaded with {loaded}; load it with {wanted}")
 
 
 def _trace_writer(path: Path) -> AbstractContextManager[Callable[[Trace], None]]:

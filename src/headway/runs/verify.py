@@ -88,7 +88,12 @@ def verification_subject(run: Run, given: Sequence[str] = (), *, compiled: bool 
     pipeline = run.pipeline
 
     def precise(precision: str) -> Model:
-        return type(run)(run.folder, device=run.device.type, precision=precision).model  # type: ignore[arg-type]
+        return type(run)(
+            run.folder,
+            device=run.device.type,
+            average=run.average,
+            precision=precision,  # type: ignore[arg-type]
+        ).model
 
     def export() -> Any:
         exports = "export" in pipeline.can()

@@ -59,6 +59,11 @@ class DataRequest:
         """The run's only tokenizer, if it is known already."""
         return self.tokenizers.get(ONE_TOKENIZER)
 
+    def expect_own(self) -> None:
+        """Raise ConfigError for other data than the run's own: for tasks whose data is part of the run."""
+        if not self.own_data and self.data.spec != self.own_spec:
+            raise ConfigError(f"--data {self.data.spec}: {self.folder} can only use its own {self.own_spec}")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:

@@ -179,7 +179,7 @@ class PlayResult(ABC):
 
     def render(self, suffix: str) -> bytes:
         """A film (".gif") or a strip (".png") of the first episode. Raises ConfigError if there is nothing to show."""
-        raise NotImplementedError
+        raise ConfigError("--render is not supported by this run: it has no episode to show")
 
 
 CAPABILITIES: tuple[type[Capability], ...] = (

@@ -15,7 +15,7 @@ SENTENCES = (
     "a cute puppy",
     "the old horse is not in the garden.",
     "my aunt bought a red car.",
-    "do the children like this comparison_gif?",
+    "do the children like this film?",
     "we are going to eat the beautiful apples.",
     "she has three small cats.",
     "where is the key?",

@@ -24,9 +24,11 @@ LOG = "log"  # the folder of a run's logged episodes
 def prepare(config: Deciding, request: DataRequest) -> Prepared:
     """The task on a run's log, which is made first if missing, and the sizes of its environment.
 
-    The data's spec is an environment, or a run whose episodes are the log.
+    The data's spec is an environment, or a run whose episodes are the log. Raises ConfigError for other data than the
+    run's own.
     """
-    spec, model = request.own_spec or request.data.spec, cast(DecisionConfig, request.model)
+    request.expect_own()
+    spec, model = request.data.spec, cast(DecisionConfig, request.model)
     kept = request.folder / EPISODES / LOG
     if Path(spec).is_dir():
         parts, name = _of_run(Path(spec))

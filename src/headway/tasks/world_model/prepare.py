@@ -42,8 +42,7 @@ def prepare(config: WorldModel, request: DataRequest) -> Prepared:
 
 def read(config: WorldModel, request: DataRequest) -> WorldTraining:
     """The episodes a finished run was learned from. Raises ConfigError for other data, DataError if they are gone."""
-    if not request.own_data and request.data.spec != request.own_spec:
-        raise ConfigError(f"--data {request.data.spec}: {request.folder} can only use its own {request.own_spec}")
+    request.expect_own()
     training = _training(config, request)
     if not training.collected:
         raise DataError(f"{request.folder}: the episodes it was trained on are missing")
