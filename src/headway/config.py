@@ -41,7 +41,8 @@ def probability(name: str, value: float) -> None:
 def kind(config: type) -> str:
     """The config name of a dataclass: its class variable `name`, else the class name in lower case with dashes."""
     own = vars(config).get("name")
-    return own if isinstance(own, str) else _kind(config.__name__)
+    settings = {field.name for field in dataclasses.fields(config)} if dataclasses.is_dataclass(config) else set()
+    return own if isinstance(own, str) and "name" not in settings else _kind(config.__name__)
 
 
 def _kind(name: str) -> str:

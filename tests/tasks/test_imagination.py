@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from headway.models import build_model
-from headway.tasks.world_model.imagination import Start, acting, actor_critic, drawn, dream, greedy, lambda_returns
+from headway.tasks.world_model.imagination import Start, acting, actor_critic, drawn, greedy, imagine, lambda_returns
 from tests.worlds import LAKE
 
 
@@ -28,7 +28,7 @@ def test_lambda_returns_by_hand():
 @pytest.mark.parametrize("context", [0, 2])
 def test_a_dream_goes_on_from_where_it_starts(context):
     model, begin = build_model(LAKE), start(context=context)
-    found = dream(model, begin, 5, acting(model, drawn))
+    found = imagine(model, begin, 5, acting(model, drawn))
     assert found.states.shape == (6, 64, 1)
     assert (found.states[0] == begin.states[:, -1]).all()
     assert found.alive[0].all()
@@ -42,7 +42,7 @@ def test_a_dream_repeats_with_its_seed():
     found = []
     for seed in (3, 3, 4):
         torch.manual_seed(seed)
-        found.append(dream(model, BEGIN, 5, acting(model, drawn)))
+        found.append(imagine(model, BEGIN, 5, acting(model, drawn)))
     assert torch.equal(found[0].states, found[1].states)
     assert not torch.equal(found[0].states, found[2].states)
     assert torch.equal(acting(model, greedy)(found[0].states[0], 0), acting(model, greedy)(found[0].states[0], 1))
@@ -50,7 +50,7 @@ def test_a_dream_repeats_with_its_seed():
 
 def test_only_actor_and_critic_learn_from_a_dream():
     model = build_model(LAKE)
-    found = dream(model, BEGIN, 5, acting(model, drawn))
+    found = imagine(model, BEGIN, 5, acting(model, drawn))
     sum(actor_critic(model, found, discount=0.9, trace=0.9, entropy=0.01)).backward()
     reached = {name.split(".")[0] for name, p in model.named_parameters() if p.grad is not None}
     assert reached == {"actor", "critic"}

@@ -10,7 +10,7 @@ import torch
 from headway.bench.result import BenchReport, Options, compare
 from headway.models.world import World
 from headway.presets import build
-from headway.tasks.world_model.imagination import Start, acting, drawn, dream
+from headway.tasks.world_model.imagination import Start, acting, drawn, imagine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ def run(options: Options, sizes: ImagineSizes = SIZES) -> BenchReport:
     act = acting(model, drawn)
     result = compare(
         f"{sizes.rollouts} dreams of {sizes.horizon} steps, against no cache",
-        lambda: dream(model, start, sizes.horizon, act),
+        lambda: imagine(model, start, sizes.horizon, act),
         lambda: _without_cache(model, start, sizes.horizon),
         rounds=sizes.rounds,
     )

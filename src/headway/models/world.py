@@ -78,8 +78,8 @@ class World(Model):
         xavier_init(self)
         self.reader: TokenReader | NumberReader = config.observation.build(config.width)
         self.action = nn.Embedding(config.actions, config.width)
-        self.actor = Judge(self.reader, config.policy, config.actions)
-        self.critic = Judge(self.reader, config.policy, 1)
+        self.actor = PolicyNetwork(self.reader, config.policy, config.actions)
+        self.critic = PolicyNetwork(self.reader, config.policy, 1)
         self.register_buffer("scale", torch.ones(()))  # of returns: the critic's unit
 
     def forward(self, states_BT: Tensor, actions_BT: Tensor, ages_BT: Tensor | None = None) -> Tensor:
@@ -138,7 +138,7 @@ class World(Model):
         return ModelOutputs(features=self(inputs.need("states"), inputs.need("actions"), inputs.ages))
 
 
-class Judge(nn.Module):
+class PolicyNetwork(nn.Module):
     """A small network that reads one state: an actor's logits, or a critic's value. Its output is 0 at first."""
 
     def __init__(self, reader: TokenReader | NumberReader, width: int, out: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +54,13 @@ def check_options(pipeline: Pipeline, names: Sequence[str]) -> None:
     """Raise ConfigError for an option of `evaluate` that this run's task does not have: ignored, it would mislead."""
     for name in names:
         if name not in pipeline.evaluate_options:
-            others: list[type[Task]] = [TASKS[each] for each in TASKS]
-            having = [each.title for each in others if name in each.pipeline_class().evaluate_options]
+            having = [title for each in TASKS if (title := _title_with(each, name))]
             raise ConfigError(f"--{name} is not supported by {article(pipeline.task.title)} ({', '.join(having)} only)")
+
+
+def _title_with(task: str, option: str) -> str | None:
+    """The title of a task whose `evaluate` has an option; None without it, or where a plugin cannot be loaded."""
+    with contextlib.suppress(ConfigError):
+        found: type[Task] = TASKS[task]
+        return found.title if option in found.pipeline_class().evaluate_options else None
+    return None

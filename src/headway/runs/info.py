@@ -11,7 +11,6 @@ from typing import Any
 from headway import config as configs
 from headway.errors import ConfigError, NoRunError
 from headway.models import build_model
-from headway.runs.capabilities import capabilities
 from headway.runs.config import RunConfig
 from headway.runs.folder import CONFIG, DATA, read_config, read_tokenizers
 from headway.storage.manifest import INT8
@@ -33,7 +32,7 @@ def run_info(folder: Path) -> dict[str, Any]:
         **_data(folder, config),
         **_progress(folder, config),
         **_files(folder),
-        "can": capabilities(config),
+        "can": list(config.task.pipeline_class().can(config.model)),
     }
 
 

@@ -139,7 +139,7 @@ class Run:
 
     def can(self) -> tuple[str, ...]:
         """The commands that work on this run."""
-        return self.pipeline.can()
+        return self.pipeline.can(self.config.model)
 
     def info(self) -> dict[str, Any]:
         """What the run is, from what data, how far and how well it is trained, its files, and what it can do."""

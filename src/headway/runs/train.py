@@ -66,6 +66,10 @@ def train_run(
                 progress=watcher.preparing,
             )
         )
+        if config.task.has_tokenizer and not prepared.tokenizers:
+            raise ConfigError(
+                f"task {config.task.name!r} prepared no tokenizer; set has_tokenizer = False in its class"
+            )
         config = replace(config, model=configs.override(config.model, prepared.model_overrides))
         if prepared.classes:
             config = replace(config, data=replace(config.data, classes=prepared.classes))

@@ -147,13 +147,13 @@ class Task(ABC):
         self, model: ModelConfig, source: Task, source_model: ModelConfig, folder: str
     ) -> tuple[Task, ModelConfig]:
         """Task and model of this recipe beginning with another run's model. Raises ConfigError where it cannot."""
-        raise ConfigError(f"--init is not supported for a {self.title}")
+        raise ConfigError(f"--init is not supported for {article(self.title)}")
 
     def initial_weights(
         self, model: nn.Module, config: ModelConfig, data: DataConfig, source: FinetuneSource
     ) -> tuple[Mapping[str, torch.Tensor], str]:
         """The weights a fine-tuned model begins with, and what became of the source run's head: "with its head"."""
-        raise ConfigError(f"--init is not supported for a {self.title}")
+        raise ConfigError(f"--init is not supported for {article(self.title)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,11 +193,11 @@ class Pipeline:
 
     def unsupported(self, verb: str) -> NoReturn:
         """Raise ConfigError: what this run cannot do, and what it can."""
-        raise ConfigError(unsupported(self.folder, type(self.task), verb, self.can()))
+        raise ConfigError(unsupported(self.folder, type(self.task), verb, self.can(self.parts.config)))
 
     @classmethod
-    def can(cls) -> tuple[str, ...]:
-        """The commands that work on such a run."""
+    def can(cls, model: ModelConfig | None = None) -> tuple[str, ...]:
+        """The commands that work on a run of this task; with a model's config, without those that this model lacks."""
         return supported(cls)
 
     @property

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.cli import options
-from headway.cli.lines import stdin_lines
+from headway.cli.lines import blocks, stdin_lines, write_lines
 from headway.errors import ConfigError
+
+LINES_AT_ONCE = 512  # a stdin of any size streams through
 
 if TYPE_CHECKING:
     from headway.tasks.capabilities import Classifies
@@ -46,21 +48,26 @@ def execute(arguments: Namespace) -> None:
 
     for flag in ("out", "patches"):
         expect_png(flag, getattr(arguments, flag))
-    found = load(arguments.run, device=arguments.device, precision=arguments.precision)
-    pipeline = found.require(Classifies)
+    pipeline = load(arguments.run, device=arguments.device, precision=arguments.precision).require(Classifies)
     _check(pipeline, arguments)
-    inputs = arguments.input or list(stdin_lines())
-    predictions = pipeline.classify(inputs, top=arguments.top)
+    predictions: list[Prediction] = []
+    for block in blocks(arguments.input or stdin_lines(), LINES_AT_ONCE):
+        found = pipeline.classify(block, top=arguments.top)
+        if arguments.json or pipeline.reads == "image":
+            predictions += found
+        if not arguments.json:
+            write_lines([_line(each) for each in found])
     if arguments.json:
         rows = [
             {pipeline.reads: each.given, "class": each.top[0][0], "probability": each.top[0][1], "top": dict(each.top)}
             for each in predictions
         ]
         print(json.dumps({f"{pipeline.reads}s": len(predictions), "predictions": rows}))
-    else:
-        for each in predictions:
-            print("\t".join([each.given, *(f"{name} {share:.1%}" for name, share in each.top)]))
     _draw(pipeline, predictions, out=arguments.out, patches=arguments.patches)
+
+
+def _line(prediction: Prediction) -> str:
+    return "\t".join([prediction.given, *(f"{name} {share:.1%}" for name, share in prediction.top)])
 
 
 def _check(pipeline: Classifies, arguments: Namespace) -> None:

@@ -57,6 +57,8 @@ class DecisionPipeline(Pipeline, Plays):
             raise DataError(f"{given!r}: {told}") from None
         model = cast("Decision", self.model)
         attempt = Attempt(self.training.make(), target, seed=0)
+        if not attempt.seen:
+            raise DataError(f"{self.training.name}: the episode broke when it was reset, so that there is none to show")
         while attempt.goes_on and len(attempt.seen) < model.context:
             attempt.step(int(self._logits(attempt, model.context)[-1].argmax()))
         length = min(len(attempt.actions), model.context)

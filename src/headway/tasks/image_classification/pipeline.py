@@ -20,6 +20,7 @@ from headway.tasks.image_classification.training import EVALUATED, logits_of
 
 if TYPE_CHECKING:
     from headway.data.image_decoding import Pixels
+    from headway.models import ModelConfig
     from headway.tasks.explanation import Explanation
     from headway.tasks.export_request import ExportRequest
     from headway.tasks.image_classification.patches import ImagePatches
@@ -78,6 +79,12 @@ class ImagePipeline(Pipeline, Classifies):
 
         training: ClassificationTraining = self.read(request.data)  # type: ignore[assignment]
         return classifier_report(self, training, split_of(training.splits, request.split))
+
+    @classmethod
+    def can(cls, model: ModelConfig | None = None) -> tuple[str, ...]:
+        """Without `look` for a model that does not read an image as patches: it has no attention."""
+        verbs = super().can(model)
+        return verbs if model is None or hasattr(model, "patch") else tuple(verb for verb in verbs if verb != "look")
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Images, or sounds as such, whose class is predicted: these files, else some of the data's and noise."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from headway.errors import ConfigError, DataError
-from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, ignore, split_of
+from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, article, ignore, split_of
 from headway.tasks.capabilities import Scores, Translates
 from headway.tasks.translation.config import PLAIN, Decoding, Translation
 from headway.tasks.translation.search import TranslationSearch, before_source
@@ -82,7 +82,8 @@ class TranslationPipeline(Pipeline, Translates, Scores):
 
         models = [self.stepper]
         for other in others:
-            assert isinstance(other, TranslationPipeline)
+            if not isinstance(other, TranslationPipeline):
+                raise ConfigError(f"--ensemble: {type(other).__name__} cannot be averaged with a translation model")
             if other.vocabularies != self.vocabularies:
                 raise ConfigError(f"--ensemble {other.folder}: its vocabulary differs from that of {self.folder}")
             models.append(other.stepper)
@@ -196,7 +197,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         """The run to compare with. Raises ConfigError unless it translates the same references."""
         named = f"--compare {request.names[1]}"
         if not isinstance(rival, TranslationPipeline):
-            raise ConfigError(f"{named}: a {rival.task.title}, expected another translation model")
+            raise ConfigError(f"{named}: {article(rival.task.title)}, expected another translation model")
         try:
             same = rival.pairs(split, request.data)[1] == self.pairs(split, request.data)[1]
         except DataError as error:

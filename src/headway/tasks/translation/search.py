@@ -110,7 +110,7 @@ class TranslationSearch:
         `steps` says which checkpoints the model is made of.
         """
         from headway.decoding.trace.recorder import TraceRecorder  # few searches are recorded
-        from headway.tasks.translation.traces import Readers, readable
+        from headway.tasks.translation.traces import TokenizerPair, to_trace
 
         searches: list[tuple[list[int], TraceRecorder]] = []
 
@@ -121,10 +121,10 @@ class TranslationSearch:
 
         found = self.search(model, device, sources, decoding, recording)
         recorded = {n: recorder.steps(k) for rows, recorder in searches for k, n in enumerate(rows)}
-        readers, made_of = Readers(self.source_tokenizer, self.target_tokenizer), tuple(steps)
+        readers, made_of = TokenizerPair(self.source_tokenizer, self.target_tokenizer), tuple(steps)
         beam = self._beam(decoding)
         traces = [
-            readable(readers, line, ids, recorded.get(n, ()), beam=beam, model_steps=made_of)
+            to_trace(readers, line, ids, recorded.get(n, ()), beam=beam, model_steps=made_of)
             for n, (line, ids) in enumerate(zip(lines, sources, strict=True))
         ]
         return found, traces

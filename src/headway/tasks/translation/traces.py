@@ -11,15 +11,15 @@ from headway.decoding.trace import Trace, TraceStep, finished
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
+class TokenizerPair:
     """Who knows what the ids of either side say."""
 
     source: Tokenizer
     target: Tokenizer
 
 
-def readable(
-    readers: Readers,
+def to_trace(
+    readers: TokenizerPair,
     line: str,
     ids: Sequence[int],
     steps: tuple[TraceStep, ...],

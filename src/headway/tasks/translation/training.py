@@ -34,7 +34,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class Forced:
+class TeacherForced:
     """A split under the gold prefix: how likely it is, and for each line its tokens, stop token last, and guesses."""
 
     score: LanguageReport
@@ -109,7 +109,7 @@ class TranslationTraining(TranslationSearch):
         return self.forced(model, device, "val").score.loss
 
     @torch.no_grad()
-    def forced(self, model: nn.Module, device: torch.device, split: str) -> Forced:
+    def forced(self, model: nn.Module, device: torch.device, split: str) -> TeacherForced:
         """Log-probabilities of every target token of a split after the gold prefix, lines in their order."""
         from headway.metrics.language import LanguageReport
 
@@ -124,7 +124,7 @@ class TranslationTraining(TranslationSearch):
                 nats += float(cross_entropy(logits, batch.targets))
                 for n, guessed in zip(rows.tolist(), logits.argmax(-1).tolist(), strict=True):
                     guesses[n] = guessed[: len(gold[n])]
-        return Forced(LanguageReport(nats, sum(map(len, gold))), gold, guesses, steps)
+        return TeacherForced(LanguageReport(nats, sum(map(len, gold))), gold, guesses, steps)
 
     def _evaluation_batches(self, split: str) -> Iterator[Indices]:
         pairs = self._pairs(split)

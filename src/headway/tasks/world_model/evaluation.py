@@ -19,7 +19,7 @@ from headway.metrics.world import (
 )
 from headway.models.observation import TokenReader
 from headway.models.world import World
-from headway.tasks.world_model.imagination import Dream, Start, acting, dream, greedy
+from headway.tasks.world_model.imagination import ImaginedRollout, Start, acting, greedy, imagine
 from headway.tasks.world_model.policy import fresh_seeds, learned
 from headway.tasks.world_model.training import WorldTraining
 
@@ -64,22 +64,22 @@ def open_loop(model: World, task: WorldTraining, split: str, device: torch.devic
     nothing = torch.zeros(len(chosen), 0, dtype=torch.long, device=device)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        dreamt = dream(model, Start(states[:1].transpose(0, 1), nothing, ages), FARTHEST, lambda _, k: actions[k])
-    errors, still = _errors(model, dreamt.states[1:], states, observations)
+        rollout = imagine(model, Start(states[:1].transpose(0, 1), nothing, ages), FARTHEST, lambda _, k: actions[k])
+    errors, still = _errors(model, rollout.states[1:], states, observations)
     return errors_by_horizon(errors, still, same[1:])
 
 
 @torch.no_grad()
 def _errors(
-    model: World, dreamt: Tensor, states: Tensor, observations: Tensor
+    model: World, rollout: Tensor, states: Tensor, observations: Tensor
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Errors of imagined states (K, B, …), and of the first one repeated: (K, B) each."""
     if model.codes is not None:
         frames = observations.float() / 255
-        shown = torch.stack([model.codes.pictures(x) for x in dreamt])
+        shown = torch.stack([model.codes.pictures(x) for x in rollout])
         wrong, still = ((x - frames[1:]).square().mean((2, 3, 4)) for x in (shown, frames[:1]))
     else:
-        wrong, still = (model.reader.wrong(x, states[1:]) for x in (dreamt, states[:1]))
+        wrong, still = (model.reader.wrong(x, states[1:]) for x in (rollout, states[:1]))
     return wrong.double().cpu().numpy(), still.double().cpu().numpy()
 
 
@@ -108,14 +108,16 @@ def calibrations(
     )
 
 
-def imagined(model: World, real: Episodes, device: torch.device, limit: int, *, first: int | None = None) -> Dream:
+def imagined(
+    model: World, real: Episodes, device: torch.device, limit: int, *, first: int | None = None
+) -> ImaginedRollout:
     """Imagined rollouts of the policy over whole episodes, from the first observations of real ones."""
     rows = real.starts[:-1][:first]
     states = model.reader.state(torch.from_numpy(real.observations[rows]).to(device)).unsqueeze(1)
     nothing = torch.zeros(len(rows), 0, dtype=torch.long, device=device)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        return dream(model, Start(states, nothing, nothing.new_zeros(len(rows), 1)), limit, acting(model, greedy))
+        return imagine(model, Start(states, nothing, nothing.new_zeros(len(rows), 1)), limit, acting(model, greedy))
 
 
 @torch.no_grad()

@@ -24,7 +24,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Dream:
+class ImaginedRollout:
     """An imagined rollout: states, actions, rewards; `alive` marks the steps before the episode ended."""
 
     states: Tensor  # (H + 1, B, …)
@@ -55,7 +55,7 @@ def acting(model: World, choose: Chooser) -> Callable[[Tensor, int], Tensor]:
     return lambda state, at: choose(model.actor(model.reader.normal(state)))
 
 
-def dream(model: World, start: Start, horizon: int, act: Callable[[Tensor, int], Tensor]) -> Dream:
+def imagine(model: World, start: Start, horizon: int, act: Callable[[Tensor, int], Tensor]) -> ImaginedRollout:
     """Roll the world on for `horizon` steps, one cached step of the whole batch at a time; `act` gives the actions.
 
     Next states and ends are drawn, not averaged; the reward is the one expected.
@@ -77,7 +77,7 @@ def dream(model: World, start: Start, horizon: int, act: Callable[[Tensor, int],
             over.append(torch.rand_like(end) < end.sigmoid())
     ends = torch.stack(over)
     before = torch.cat([torch.zeros_like(ends[:1]), ends[:-1]]).cummax(0).values
-    return Dream(torch.stack(seen), torch.stack(done), torch.stack(given), ends, ~before)
+    return ImaginedRollout(torch.stack(seen), torch.stack(done), torch.stack(given), ends, ~before)
 
 
 def lambda_returns(rewards: Tensor, ends: Tensor, values: Tensor, *, discount: float, trace: float) -> Tensor:
@@ -90,20 +90,20 @@ def lambda_returns(rewards: Tensor, ends: Tensor, values: Tensor, *, discount: f
 
 
 def actor_critic(
-    model: World, dreamt: Dream, *, discount: float, trace: float, entropy: float
+    model: World, rollout: ImaginedRollout, *, discount: float, trace: float, entropy: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """What the actor minimises, what it is rewarded for its variety, and the critic's squared error, summed over steps.
 
     Advantages are in units of their spread in the batch, values in units of the world's returns.
     """
-    read, alive = model.reader.normal(dreamt.states), dreamt.alive.float()
+    read, alive = model.reader.normal(rollout.states), rollout.alive.float()
     values = model.critic(read).squeeze(-1)
-    rewards = dreamt.rewards / model.scale
-    goal = lambda_returns(rewards, dreamt.ends, values.detach(), discount=discount, trace=trace)
+    rewards = rollout.rewards / model.scale
+    goal = lambda_returns(rewards, rollout.ends, values.detach(), discount=discount, trace=trace)
     logs = F.log_softmax(model.actor(read[:-1]), -1)
-    chosen = logs.gather(-1, dreamt.actions.unsqueeze(-1)).squeeze(-1)
+    chosen = logs.gather(-1, rollout.actions.unsqueeze(-1)).squeeze(-1)
     ahead = goal - values[:-1].detach()
-    spread = ahead[dreamt.alive].std().clamp(min=1e-4)
+    spread = ahead[rollout.alive].std().clamp(min=1e-4)
     policy = -(chosen * ahead / spread * alive).sum()
     variety = entropy * ((logs.exp() * logs).sum(-1) * alive).sum()
     value = 0.5 * ((values[:-1] - goal).square() * alive).sum()

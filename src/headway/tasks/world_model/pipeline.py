@@ -71,6 +71,8 @@ class WorldPipeline(Pipeline, Plays):
         world = self.world
         episode = play(self.training.make, learned(world, self.device), iter([seed]))
         rows = np.arange(len(episode.actions) - 1)[:SHOWN]
+        if not len(rows):
+            raise DataError(f"{self.training.name}, seed {seed}: the episode has no step to show")
         observations = torch.from_numpy(episode.observations[np.append(rows, rows[-1] + 1)]).to(self.device)
         states = world.reader.state(observations).unsqueeze(0)
         actions = torch.from_numpy(episode.actions[rows]).to(self.device).unsqueeze(0)
@@ -98,9 +100,7 @@ class WorldPipeline(Pipeline, Plays):
             said=f"return {float(episode.returns[0]):g}",
             forward=forward,
             reads={"": StackDescription(label="World model", sequence=STEPS)},
-            sequences={
-                STEPS: {"label": "Steps of the episode: state (s) or time (t), action (a)", "tokens": names, "start": 0}
-            },
+            sequences={STEPS: {"label": LABEL, "tokens": names, "start": 0}},
             output=output,
         )
 

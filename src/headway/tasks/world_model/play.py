@@ -13,7 +13,7 @@ from headway.metrics.world import ReturnStatistics
 from headway.models.world import World
 from headway.tasks.capabilities import PlayResult
 from headway.tasks.world_model.evaluation import imagined
-from headway.tasks.world_model.imagination import Dream
+from headway.tasks.world_model.imagination import ImaginedRollout
 from headway.tasks.world_model.policy import at_random, fresh_seeds, learned
 from headway.tasks.world_model.q_learning import baseline
 from headway.tasks.world_model.training import WorldTraining
@@ -26,7 +26,7 @@ class PlayReport(PlayResult):
     model: World
     training: WorldTraining
     episodes: Episodes  # real ones
-    dreamt: Dream  # from their first observations
+    rollout: ImaginedRollout  # from their first observations
     taken: int  # environment steps that the policy was learned with
     score: ReturnStatistics
     imagined: ReturnStatistics
@@ -67,11 +67,11 @@ class PlayReport(PlayResult):
     def render(self, suffix: str) -> bytes:
         """The first real episode beside the imagined one, as a film (".gif") or a strip (".png")."""
         from headway.plots.worlds import comparison_gif, comparison_strip
-        from headway.tasks.world_model.render import dreamt_frames, real_frames
+        from headway.tasks.world_model.render import imagined_frames, real_frames
 
         real = real_frames(self.training, self.episodes)
-        dream = dreamt_frames(self.model, self.training, self.dreamt)
-        return (comparison_gif if suffix == ".gif" else comparison_strip)(real, dream)
+        imagined = imagined_frames(self.model, self.training, self.rollout)
+        return (comparison_gif if suffix == ".gif" else comparison_strip)(real, imagined)
 
 
 def play_report(model: World, task: WorldTraining, device: torch.device, *, episodes: int, seed: int) -> PlayReport:
@@ -80,15 +80,15 @@ def play_report(model: World, task: WorldTraining, device: torch.device, *, epis
     real = play(task.make, learned(model, device), fresh_seeds(episodes, seed))
     chance = play(task.make, at_random(actions, seed), fresh_seeds(episodes, seed))
     without = play(task.make, baseline(model, task, device), fresh_seeds(episodes, seed))
-    dreamt = imagined(model, real, device, limit)
+    rollout = imagined(model, real, device, limit)
     return PlayReport(
         model=model,
         training=task,
         episodes=real,
-        dreamt=dreamt,
+        rollout=rollout,
         taken=task.taken,
         score=ReturnStatistics.of(real.returns),
-        imagined=ReturnStatistics.of(dreamt.returns.cpu().numpy()),
+        imagined=ReturnStatistics.of(rollout.returns.cpu().numpy()),
         chance=ReturnStatistics.of(chance.returns),
         without_model=ReturnStatistics.of(without.returns),
         optimum=OPTIMUM.get(task.name),

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from headway.data.environments import Observation
 from headway.data.episodes import Episodes, EpisodeSplit, Policy, concatenate
 from headway.errors import DataError, StorageError
-from headway.models.world import Judge, World
+from headway.models.world import PolicyNetwork, World
 from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 from headway.storage.tensors import read_tensors
@@ -47,23 +47,25 @@ def baseline(world: World, task: WorldTraining, device: torch.device) -> Policy:
 
 def _key(world: World, task: WorldTraining) -> str:
     """What the baseline depends on: the episodes, the state's normalisation, the discount and the seed."""
-    digest = hashlib.sha256(repr((task.config.discount, task.seed, UPDATES, ROWS, RATE)).encode())
+    sizes = (world.actor.middle.in_features, world.actions)
+    settings = (task.config.discount, task.seed, UPDATES, ROWS, RATE, RENEWED, *sizes)
+    digest = hashlib.sha256(repr(settings).encode())
     for part in task.collected:
         for array in (part.observations, part.actions, part.rewards, part.ends, part.starts):
             digest.update(np.ascontiguousarray(array).tobytes())
     for name, tensor in (*world.reader.state_dict().items(), ("scale", world.scale)):
-        digest.update(name.encode() + tensor.detach().cpu().numpy().tobytes())
+        digest.update(name.encode() + tensor.detach().cpu().double().numpy().tobytes())
     return digest.hexdigest()
 
 
-def _network(world: World, device: torch.device, seed: int) -> Judge:
+def _network(world: World, device: torch.device, seed: int) -> PolicyNetwork:
     """A network of the actor's size, drawn from a seed."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
-        return Judge(world.reader, world.actor.middle.in_features, world.actions).to(device)
+        return PolicyNetwork(world.reader, world.actor.middle.in_features, world.actions).to(device)
 
 
-def q_network(world: World, episodes: Episodes, device: torch.device, *, discount: float, seed: int) -> Judge:
+def q_network(world: World, episodes: Episodes, device: torch.device, *, discount: float, seed: int) -> PolicyNetwork:
     """Double Q-learning on these episodes alone: a network of the actor's size, no step that was not really taken.
 
     It reads states as the actor does (numbers normalised, pictures by their code); the rest of the model is unused.
@@ -91,7 +93,7 @@ def q_network(world: World, episodes: Episodes, device: torch.device, *, discoun
     return values
 
 
-def _greedy(world: World, values: Judge, device: torch.device) -> Policy:
+def _greedy(world: World, values: PolicyNetwork, device: torch.device) -> Policy:
     reader = world.reader
 
     @torch.no_grad()

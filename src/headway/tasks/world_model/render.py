@@ -18,7 +18,7 @@ from headway.data.environments import (
 from headway.data.episodes import Episodes
 from headway.models.world import World
 from headway.plots.worlds import Frame, bars_frame, table_frame
-from headway.tasks.world_model.imagination import Dream
+from headway.tasks.world_model.imagination import ImaginedRollout
 from headway.tasks.world_model.training import WorldTraining
 
 
@@ -29,10 +29,10 @@ def real_frames(task: WorldTraining, episodes: Episodes, number: int = 0) -> lis
 
 
 @torch.no_grad()
-def dreamt_frames(model: World, task: WorldTraining, dreamt: Dream, number: int = 0) -> list[Frame]:
+def imagined_frames(model: World, task: WorldTraining, rollout: ImaginedRollout, number: int = 0) -> list[Frame]:
     """The frames of one imagined rollout, to its end."""
     draw = _drawing(task)
-    states = dreamt.states[: int(dreamt.alive[:, number].sum()) + 1, number]
+    states = rollout.states[: int(rollout.alive[:, number].sum()) + 1, number]
     if model.codes is not None:
         seen = (255 * model.codes.pictures(states)).round().byte().cpu().numpy()
     else:

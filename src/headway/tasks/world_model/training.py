@@ -27,7 +27,7 @@ from headway.errors import DataError
 from headway.models.world import World
 from headway.tasks.training_task import Batch, Phase, Term
 from headway.tasks.world_model.config import WorldModel
-from headway.tasks.world_model.imagination import Start, acting, actor_critic, drawn, dream
+from headway.tasks.world_model.imagination import Start, acting, actor_critic, drawn, imagine
 from headway.tasks.world_model.policy import at_random, exploring, seeds_to_learn
 from headway.tasks.world_model.schedule import PhaseName, Rounds, cooling
 
@@ -209,8 +209,8 @@ class WorldTraining:
         assert actions is not None
         assert ages is not None
         start = Start(model.reader.state(states), actions, ages)
-        dreamt = dream(model, start, config.horizon, acting(model, drawn))
-        parts = actor_critic(model, dreamt, discount=config.discount, trace=config.trace, entropy=config.entropy)
+        rollout = imagine(model, start, config.horizon, acting(model, drawn))
+        parts = actor_critic(model, rollout, discount=config.discount, trace=config.trace, entropy=config.entropy)
         return {name: Term(x, batch.count) for name, x in zip(("policy", "variety", "value"), parts, strict=True)}
 
     # --- evaluation ------------------------------------------------------------------------------------------------
@@ -234,16 +234,16 @@ class WorldTraining:
         val = self.splits["val"]
         start = self.starts("val", np.arange(min(len(val.rows), 64)), 0)
         states = model.reader.state(start.states.to(device))
-        dreamt = dream(
+        rollout = imagine(
             model,
             Start(states, start.actions.to(device), start.ages.to(device)),
             2 * self.config.horizon,
             acting(model, drawn),
         )
-        alive = float(dreamt.alive.float().sum(0).mean())
+        alive = float(rollout.alive.float().sum(0).mean())
         return [
             f"{self.taken:,} environment steps; dreams of {2 * self.config.horizon} steps last {alive:.1f}, "
-            f"their return is {float(dreamt.returns.mean()):.3f}"
+            f"their return is {float(rollout.returns.mean()):.3f}"
         ]
 
 
