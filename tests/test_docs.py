@@ -79,6 +79,7 @@ RUN = {
     "headway train transformer-tiny --data corpus --source en --target de --out runs/en-de": TRANSLATOR,
     "headway train gpt-char --data book.txt": WRITER,
     "headway train gpt-char --data book.txt --out runs/book": WRITER,
+    "headway train gpt-char --data book.txt --out runs/book --resume": WRITER,
     "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary": f"{WRITER} --out runs/rotary",
     "headway train longformer-char --data book.txt": f"{WRITER} --model.windows.radius 8 --model.windows.dilation 2",
     "headway train longformer-needle": FINDER,
