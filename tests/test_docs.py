@@ -203,6 +203,7 @@ NOT_RUN = {
     "headway bench longformer": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway bench start-up": "reads a clock; tests/bench/test_benches.py does at a small size",
     "source .venv/bin/activate": "changes a shell and nothing else; `make venv` makes the file",
+    "pip install .": "needs a network; `make venv` installs the same package",
     ".venv/bin/pre-commit install": "would put a hook into this clone",
 }  # `make …` is asked for what it would do, and that is looked up here again
 
