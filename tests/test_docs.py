@@ -79,6 +79,7 @@ RUN = {
     "headway train transformer-tiny --data corpus --source en --target de --out runs/en-de": TRANSLATOR,
     "headway train gpt-char --data book.txt": WRITER,
     "headway train gpt-char --data book.txt --out runs/book": WRITER,
+    "headway train gpt-char --data book.txt --out runs/book --resume": WRITER,
     "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary": f"{WRITER} --out runs/rotary",
     "headway train longformer-char --data book.txt": f"{WRITER} --model.windows.radius 8 --model.windows.dilation 2",
     "headway train longformer-needle": FINDER,
@@ -202,6 +203,7 @@ NOT_RUN = {
     "headway bench longformer": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway bench start-up": "reads a clock; tests/bench/test_benches.py does at a small size",
     "source .venv/bin/activate": "changes a shell and nothing else; `make venv` makes the file",
+    "pip install .": "needs a network; `make venv` installs the same package",
     ".venv/bin/pre-commit install": "would put a hook into this clone",
 }  # `make …` is asked for what it would do, and that is looked up here again
 

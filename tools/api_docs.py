@@ -27,7 +27,8 @@ HEAD = """# Python API
 
 `import headway` gives the names that begin with `headway.` and have no module between; the others are imported from the
 module they are listed with. What is not on this page may change without notice. Dimensions have the same letters
-everywhere: B batch, T query, S key, D width, H heads, G key/value heads, E head width, F inner, V vocabulary.
+everywhere: B batch, T query, S key, D width, H heads, G key/value heads, E head width, W value width, F inner,
+V vocabulary.
 
 ```python
 import headway
