@@ -156,6 +156,15 @@ def test_a_run_is_not_overwritten_and_is_resumed_on_request(writer, tmp_path, ca
     assert "--resume with model.width=32, the run has 16" in capsys.readouterr().err
 
 
+def test_a_character_that_only_the_held_out_part_has_is_named_with_split_and_remedy(tmp_path, cache, capsys):
+    book = tmp_path / "book.txt"
+    book.write_text("abc\n" * 300 + "S\n")
+    assert main(["train", "gpt-char", "--data", str(book), "--out", str(tmp_path / "r"), *QUICK, *cache]) == 3
+    missing = "character 'S' (U+0053) does not occur in the training split"
+    remedy = "add it there, or use --data.tokenizer byte-bpe"
+    assert f"headway: {book}, val split: {missing}; {remedy}\n" in capsys.readouterr().err
+
+
 def test_resume_without_a_checkpoint_starts_and_says_so(tmp_path, cache, capsys):
     book = tmp_path / "book.txt"
     book.write_text("abc " * 300)
