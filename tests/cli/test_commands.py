@@ -183,8 +183,12 @@ def test_resume_without_a_checkpoint_starts_and_says_so(tmp_path, cache, capsys)
 def test_a_config_file_and_what_is_printed_of_it(tmp_path, capsys):
     file = tmp_path / "mine.yaml"
     file.write_text("model:\n  width: 32\n  position: {type: rotary, base: 500.0}\ntrain:\n  steps: 7\n")
-    assert main(["train", "gpt-char", "--config", str(file), "--train.steps", "9", "--print_config"]) == 0
-    shown = yaml.safe_load(capsys.readouterr().out)
+    asked = ["train", "gpt-char", "--config", str(file), "--train.steps", "9"]
+    assert main([*asked, "--print_config"]) == 0
+    printed = capsys.readouterr().out
+    assert main([*asked, "--print-config"]) == 0
+    assert capsys.readouterr().out == printed
+    shown = yaml.safe_load(printed)
     assert shown["model"]["width"] == 32
     assert shown["model"]["position"] == {"type": "rotary", "base": 500.0, "layout": "interleaved"}
     assert shown["train"]["steps"] == 9
