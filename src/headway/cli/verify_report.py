@@ -47,7 +47,8 @@ def verify_parts(folder: Path, report: VerificationReport) -> list[RenderableTyp
 def _table(findings: Sequence[Finding], inputs: VerificationInputs) -> Table:
     """A row a check; the last column is for what has a best token or class at each place."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    columns = ["check", "difference", "bound", "verdict", *([f"first different {inputs.names}"] if inputs.names else [])]
+    different = [f"first different {inputs.names}"] if inputs.names else []
+    columns = ["check", "difference", "bound", "verdict", *different]
     for number, name in enumerate(columns):
         table.add_column(name, justify="right" if number in (1, 2) else "left", no_wrap=number < 4, overflow="fold")
     for finding in findings:
