@@ -36,6 +36,14 @@ class TooLongError(DataError):
     """A sequence longer than the positions of a model."""
 
 
+class UnknownCharacterError(DataError):
+    """A character that a vocabulary of characters does not have."""
+
+    def __init__(self, character: str, message: str) -> None:
+        super().__init__(message)
+        self.character = character
+
+
 class VerificationError(HeadwayError):
     """Two code paths disagree on the logits."""
 

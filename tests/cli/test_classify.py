@@ -155,7 +155,7 @@ def test_look_refuses_a_model_without_attention(tmp_path, capsys):
     file = str(next((tmp_path / "data").rglob("*.png")))
     capsys.readouterr()
     assert main(["look", str(tmp_path / "run"), file, "-o", str(tmp_path / "page.html")]) == 2
-    assert re.search("look needs attention, and a Conv[nN]et has none", capsys.readouterr().err)
+    assert re.search("look needs attention; a Conv[nN]et has no attention layers", capsys.readouterr().err)
     assert main(["classify", str(tmp_path / "run"), file, "--patches", "p.png"]) == 2
     assert "does not read images as patches; only a vision transformer does" in capsys.readouterr().err
 

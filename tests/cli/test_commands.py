@@ -153,7 +153,18 @@ def test_a_run_is_not_overwritten_and_is_resumed_on_request(writer, tmp_path, ca
     assert json.loads((writer / "latest.json").read_text()) == {"step": 9}
     other = [word if word != "16" else "32" for word in sizes]
     assert main([*again, *other, *longer, "--resume"]) == 2
-    assert "--resume with model.width=32, the run has 16" in capsys.readouterr().err
+    remedy = f"repeat the options it began with, or pass --config {writer / 'config.yaml'}"
+    assert f"--resume with model.width=32, the run has 16; {remedy}\n" in capsys.readouterr().err
+    assert main([*again, "--config", str(writer / "config.yaml"), "--resume"]) == 0
+
+
+def test_a_character_that_only_the_held_out_part_has_is_named_with_split_and_remedy(tmp_path, cache, capsys):
+    book = tmp_path / "book.txt"
+    book.write_text("abc\n" * 300 + "S\n")
+    assert main(["train", "gpt-char", "--data", str(book), "--out", str(tmp_path / "r"), *QUICK, *cache]) == 3
+    missing = "character 'S' (U+0053) does not occur in the training split"
+    remedy = "add it there, or use --data.tokenizer byte-bpe"
+    assert f"headway: {book}, val split: {missing}; {remedy}\n" in capsys.readouterr().err
 
 
 def test_resume_without_a_checkpoint_starts_and_says_so(tmp_path, cache, capsys):
@@ -172,8 +183,12 @@ def test_resume_without_a_checkpoint_starts_and_says_so(tmp_path, cache, capsys)
 def test_a_config_file_and_what_is_printed_of_it(tmp_path, capsys):
     file = tmp_path / "mine.yaml"
     file.write_text("model:\n  width: 32\n  position: {type: rotary, base: 500.0}\ntrain:\n  steps: 7\n")
-    assert main(["train", "gpt-char", "--config", str(file), "--train.steps", "9", "--print_config"]) == 0
-    shown = yaml.safe_load(capsys.readouterr().out)
+    asked = ["train", "gpt-char", "--config", str(file), "--train.steps", "9"]
+    assert main([*asked, "--print_config"]) == 0
+    printed = capsys.readouterr().out
+    assert main([*asked, "--print-config"]) == 0
+    assert capsys.readouterr().out == printed
+    shown = yaml.safe_load(printed)
     assert shown["model"]["width"] == 32
     assert shown["model"]["position"] == {"type": "rotary", "base": 500.0, "layout": "interleaved"}
     assert shown["train"]["steps"] == 9

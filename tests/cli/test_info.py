@@ -15,6 +15,7 @@ from headway.runs.info import run_info
 from tests.cli.test_commands import parallel, train_words
 from tests.interop.folders import write_gpt2
 from tests.interop.runs import write_run
+from tests.models import tiny
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +65,17 @@ def test_for_people_it_is_a_line_a_fact(trained, capsys):
     assert facts["checkpoints"].startswith("2 (step 3, 6), ")
     assert facts["best"].startswith("step ")
     assert facts["last validation"].startswith("step 6, loss ")
+    assert ", tokens " in facts["last step"]
+    assert ", gradient norm " in facts["last step"]
+
+
+def test_a_batch_is_counted_in_the_unit_of_the_task(tmp_path, capsys):
+    folder = write_run(tmp_path / "run", tiny.VIT)
+    (folder / "log.jsonl").write_text(json.dumps({"step": 1, "loss": 2.5, "norm": 0.5, "tokens": 8}) + "\n")
+    assert main(["info", str(folder)]) == 0
+    assert "step 1, loss 2.5, gradient norm 0.5, images 8\n" in capsys.readouterr().out
+    assert main(["info", str(folder), "--json"]) == 0
+    assert {"last_norm", "last_tokens"} <= set(json.loads(capsys.readouterr().out))
 
 
 def test_no_weights_are_read(trained, tmp_path):

@@ -15,7 +15,7 @@ from tests.pipelines import pipeline_of
 def test_a_run_without_attention_says_so():
     model = build_model(ConvnetConfig(classes=2, widths=(4,), blocks=1))
     pipeline = pipeline_of(Classification(size=32), model, classes=("a", "b"), folder="runs/x")
-    with pytest.raises(ConfigError, match="runs/x: look needs attention, and a Convnet has none"):
+    with pytest.raises(ConfigError, match="runs/x: look needs attention; a Convnet has no attention layers"):
         pipeline.explain("photo.png")
 
 

@@ -78,7 +78,7 @@ def test_image_files_of_the_user_s_own(tmp_path, wide, capsys):
     assert main(["verify", str(run), str(image), str(image), "--device", "cpu"]) == 0
     said = capsys.readouterr()
     assert "2 images of 16 x 16 pixels" in said.out
-    assert "first other class" in said.out
+    assert "first different class" in said.out
     assert said.err == ""
     assert main(["verify", str(run), str(tmp_path / "missing.png")]) == 3
     assert "missing.png" in capsys.readouterr().err

@@ -407,7 +407,7 @@ def test_a_model_that_does_not_fit_a_command_of_its_task_says_why(tmp_path, caps
     convnet = write_run(tmp_path / "convnet", tiny_models.VISION["convnet"])
     code, out, err = say(["look", str(convnet), "photo.png", "--device", "cpu"], capsys, monkeypatch)
     assert (code, out) == (2, "")
-    assert err == f"headway: {convnet}: look needs attention, and a Convnet has none\n"
+    assert err == f"headway: {convnet}: look needs attention; a Convnet has no attention layers\n"
     shifted = write_run(tmp_path / "shifted", tiny_models.VISION["vit-shifted"])
     code, out, err = say(["export", str(shifted), "--out", str(tmp_path / "folder")], capsys, monkeypatch)
     assert (code, out) == (2, "")

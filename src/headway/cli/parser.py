@@ -9,7 +9,7 @@ from headway import __version__
 from headway.cli.commands import COMMANDS, command
 
 EPILOG = """examples:
-  headway demo                                        the main job on built-in data, in minutes
+  headway demo                                        an English-French transformer on built-in data, in minutes
   headway train gpt-char --data book.txt              a character model of your own text, into runs/gpt-char
   headway train transformer-tiny --data corpus --source en --target de --out runs/en-de
   headway info runs/en-de                             what a run is, how good, and what it can do
@@ -18,7 +18,7 @@ EPILOG = """examples:
   headway translate runs/en-de "a cute puppy" --trace beam.jsonl
   headway trace beam.jsonl                            which hypotheses the beam kept and pruned, and why
   headway generate runs/gpt-char --prompt "ROMEO:"
-  headway lab sentences                               deck 002's three-sentence language model
+  headway lab sentences                               a language model of three sentences
   headway presets gpt2                                source, size, departures from the paper
 """
 
@@ -33,7 +33,7 @@ def build_parser(names: Iterable[str] = COMMANDS) -> ArgumentParser:
     """A parser that knows these commands; only their modules are imported."""
     parser = ArgumentParser(
         prog="headway",
-        description="The transformer family as one working system.",
+        description="Train, use and inspect transformers.",
         epilog=EPILOG,
         formatter_class=RawDescriptionHelpFormatter,
     )

@@ -23,7 +23,8 @@ class TrainingBar:
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
             TextColumn("{task.fields[loss]}"), TextColumn("{task.fields[speed]}"), TimeRemainingColumn(),
         )  # fmt: skip
-        self.bar = Progress(*columns, console=self.console, transient=True)
+        # Without a terminal rich shows no bar, and would end it with an empty line.
+        self.bar = Progress(*columns, console=self.console, transient=True, disable=not self.console.is_interactive)
         self.title, self.steps, self.unit = title, steps, unit
         self.task = self.bar.add_task(title, total=steps, loss="", speed="")
         self.loss: float | None = None

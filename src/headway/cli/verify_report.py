@@ -40,18 +40,19 @@ def verify_parts(folder: Path, report: VerificationReport) -> list[RenderableTyp
         if finding.verdict in ("not applicable", "skipped"):
             left.setdefault(finding.note, []).append(finding.check.name)
     closer = [show.section("bugs", show.facts(bugs))] if bugs else []
-    closer += [show.section("not looked at, and why", _reasons(left))] if left else []
+    closer += [show.section("not applicable or skipped, and why", _reasons(left))] if left else []
     return [show.facts(facts), Text(), _table(findings, subject.inputs), *closer, _footer(report)]
 
 
 def _table(findings: Sequence[Finding], inputs: VerificationInputs) -> Table:
     """A row a check; the last column is for what has a best token or class at each place."""
     table = Table(box=None, pad_edge=False, header_style="dim")
-    columns = ["check", "difference", "bound", "verdict", *([f"first other {inputs.names}"] if inputs.names else [])]
+    different = [f"first different {inputs.names}"] if inputs.names else []
+    columns = ["check", "difference", "bound", "verdict", *different]
     for number, name in enumerate(columns):
         table.add_column(name, justify="right" if number in (1, 2) else "left", no_wrap=number < 4, overflow="fold")
     for finding in findings:
-        other = show.NONE if finding.at is None else "all the same"
+        other = show.NONE if finding.at is None else "none"
         other = other if finding.token is None else spelled(inputs, finding.token)
         figures = [show.NONE if x is None else f"{x:.1e}" if x else "0" for x in (finding.difference, finding.bound)]
         verdict = Text(finding.verdict, style=STYLES[finding.verdict])

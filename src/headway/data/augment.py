@@ -29,7 +29,7 @@ class Augmentation:
 
     flip: bool = True  # horizontally, with probability 1/2
     crop: int = 4  # pixels of black padding before a random crop of the original size
-    policy: AutoAugment | None = None  # a learned policy of colour and geometry changes; None: none
+    policy: AutoAugment | None = None  # a learned policy of colour and geometry changes; none: no policy
     erase: float = 0.0  # probability of random erasing (Zhong et al. 2020), with the mean colour
     mix: float = 0.0  # probability per batch of CutMix (Yun et al. 2019) or Mixup (Zhang et al. 2018), λ uniform
 

@@ -17,9 +17,7 @@ class DataConfig:
     source: str = "en"  # parallel text: the ending of the source files, or the name of its column
     target: str = "fr"  # parallel text: the ending of the target files, or the name of their column
     tokenizer: TokenizerConfig = Bpe()  # how text becomes tokens, with its settings
-    marks: SpecialTokens | None = (
-        None  # special tokens, of an imported model or one that translates; None: headway's own
-    )
+    marks: SpecialTokens | None = None  # ids of the special tokens; none: headway's own
     joint: bool = True  # one vocabulary for source and target
     errors: Literal["strict", "replace"] = "strict"  # invalid UTF-8: stop, or read as U+FFFD
     classes: tuple[str, ...] = ()  # of images, by class index; () takes the classes of the data

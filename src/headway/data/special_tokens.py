@@ -8,7 +8,7 @@ from typing import ClassVar
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecialTokens:
-    """The ids of special tokens; None or empty where the vocabulary has no such token."""
+    """The ids of special tokens; none or empty where the vocabulary has no such token."""
 
     name: ClassVar[str] = "marks"  # its `type` in config.yaml
 

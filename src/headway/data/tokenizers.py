@@ -27,7 +27,7 @@ from headway.data.vocabularies import (
     Word,
     train_vocabulary,
 )
-from headway.errors import DataError
+from headway.errors import DataError, UnknownCharacterError
 
 MASK = "<mask>"
 
@@ -211,14 +211,19 @@ class Tokenizer:
             for text, ids in zip(texts, found, strict=True):
                 if len(ids) != len(text):
                     unknown = next(char for char in text if library.token_to_id(char) is None)
-                    named = f"{unknown!r} (U+{ord(unknown):04X})"
-                    raise DataError(f"character {named} is not among the {self.size} of this vocabulary")
+                    message = f"character {named(unknown)} is not among the {self.size} of this vocabulary"
+                    raise UnknownCharacterError(unknown, message)
         return found
 
     def _checked(self, index: int) -> int:
         if not 0 <= index < self.size:
             raise DataError(f"token id {index}, expected 0 to {self.size - 1}")
         return int(index)
+
+
+def named(character: str) -> str:
+    """A character with its code point, for messages."""
+    return f"{character!r} (U+{ord(character):04X})"
 
 
 def _without_prefix(part: Any) -> Any:

@@ -30,7 +30,7 @@ class EncoderDecoderConfig:
     """Sizes and parts of an encoder-decoder; the defaults are the paper's base model (section 3, table 3)."""
 
     vocab: int  # of the target, and of the source unless it has its own
-    source_vocab: int | None = None  # None: one matrix serves source, target and output
+    source_vocab: int | None = None  # none: one matrix serves source, target and output
     context: int = 1024  # for learned positions only
     width: int = 512  # features of a token's vector, D
     encoder_layers: int = 6  # blocks in the encoder
@@ -46,7 +46,7 @@ class EncoderDecoderConfig:
     attention_dropout: float = 0.0  # none in the paper; tensor2tensor has 0.1 here and in the feed-forward
     activation_dropout: float = 0.0  # inside the feed-forward network, behind the activation
     tied: bool = True  # the output matrix is the target embedding
-    scaled: bool = True  # words times √D on the way in; BART has none
+    scaled: bool = True  # multiply embeddings by √D; BART does not
     input_norm: bool = False  # BART normalises the sum of word and position
     output_bias: bool = False  # Marian's and BART's output has one
     kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows

@@ -32,15 +32,15 @@ class GptConfig:
     width: int  # features of a token's vector, D
     layers: int  # blocks in the stack
     heads: int  # attention heads; they divide the width
-    kv_heads: int | None = None  # key and value heads, shared by groups of query heads (GQA); None: as many as heads
-    inner: int | None = None  # None: 4·width
+    kv_heads: int | None = None  # key and value heads, shared by groups of query heads (GQA); none: as many as heads
+    inner: int | None = None  # none: 4·width
     position: CausalPosition | None = Learned()  # how positions are encoded; none: not at all
-    windows: Windows | None = None  # how far back each layer sees; None: to the beginning
+    windows: Windows | None = None  # how far back each layer sees; none: to the beginning
     norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
     activation: Activation = "gelu_tanh"  # of the feed-forward network
     bias: bool = True  # in the linear layers
     tied: bool = True  # the output matrix is the embedding
-    scaled: bool = False  # words times √D on the way in, as beside the 2017 paper's sinusoids
+    scaled: bool = False  # multiply embeddings by √D, as beside the 2017 paper's sinusoids
     dropout: float = 0.0  # share of features put to 0 in training, at least 0 and below 1
     init_std: float = 0.02  # standard deviation of the initial weights
     kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows

@@ -30,11 +30,11 @@ class RnnSeq2SeqConfig:
     """A recurrent encoder and decoder, and what the decoder may see of the source."""
 
     vocab: int  # of the target, and of the source unless it has its own
-    source_vocab: int | None = None  # tokens in the source vocabulary; None: the target's serves both
+    source_vocab: int | None = None  # tokens in the source vocabulary; none: the target's serves both
     width: int = 256  # of the embeddings
     encoder: RecurrentConfig  # the recurrent layers that read the source
     decoder: RecurrentConfig  # the recurrent layers that write the target
-    attention: AlignmentConfig | None = None  # None: the source is known only by the encoder's last state
+    attention: AlignmentConfig | None = None  # none: the source is known only by the encoder's last state
     context: tuple[ContextUse, ...] = ("readout",)  # where the attended source goes; the uses may be joined
     reverse_source: bool = False  # read the source from its end (Sutskever et al. 2014)
     dropout: float = 0.0  # on the embeddings and before the readout

@@ -80,21 +80,21 @@ class UniversalConfig:
     """Sizes and parts of a Universal Transformer; the defaults are tensor2tensor's base."""
 
     vocab: int  # of the target, and of the source unless it has its own
-    source_vocab: int | None = None  # None: one matrix serves source, target and output
+    source_vocab: int | None = None  # none: one matrix serves source, target and output
     width: int = 1024  # features of a token's vector, D
     heads: int = 16  # attention heads; they divide the width
     inner: int = 4096  # features inside the feed-forward network, F
     halting: Adaptive | Fixed = Adaptive()  # how many steps a token takes: adaptive computation time, or a fixed number
     neighbours: int = 0  # above 0 the encoder's transition is a separable convolution, this many tokens to each side
-    window: int | None = None  # how far a token looks among those of its own side; None: to all of them
-    offsets: Offsets | None = None  # None: positions begin at 0
+    window: int | None = None  # how far a token looks among those of its own side; none: to all of them
+    offsets: Offsets | None = None  # none: positions begin at 0
     norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
     activation: Activation = "relu"  # of the feed-forward network
     dropout: float = 0.1  # on what each part adds, and on the embedding
     attention_dropout: float = 0.0  # on the attention weights
     activation_dropout: float = 0.0  # inside the transition, behind the activation
     tied: bool = True  # the output matrix is the target embedding
-    scaled: bool = True  # words times √D on the way in
+    scaled: bool = True  # multiply embeddings by √D
     output_bias: bool = False  # whether the output layer has a bias
     kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 

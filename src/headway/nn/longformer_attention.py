@@ -37,7 +37,7 @@ class Windows:
 
     radius: int | tuple[int, ...]  # tokens on each side (a causal model: back), of all layers or one a layer
     dilation: int | tuple[int, ...] = 1  # steps between the tokens seen, of all layers or one a layer
-    dilated_heads: int | None = None  # how many heads, the last ones, take those steps; None: all
+    dilated_heads: int | None = None  # how many heads, the last ones, take those steps; none: all
 
     def check(self, layers: int, heads: int) -> None:
         """Raise ConfigError unless this fits a model of these sizes."""

@@ -1,7 +1,7 @@
 """Run-time shape checks.
 
 One legend for the whole package: B batch, T query, S key, D width, H heads, G key/value heads, E head width,
-F inner, V vocabulary.
+W value width, F inner, V vocabulary.
 """
 
 from __future__ import annotations

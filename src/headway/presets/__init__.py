@@ -1,4 +1,4 @@
-"""Named configs, each with its source, exact size and ledger of departures.
+"""Named configs, each with its source, exact size and list of departures.
 
 Another package adds a preset as an entry point of the group `headway.presets` (headway.presets.registry).
 """

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway import config as configs
 from headway.errors import ConfigError
+from headway.runs.folder import CONFIG
 
 if TYPE_CHECKING:
     from headway.runs.config import RunConfig
@@ -25,14 +27,15 @@ FREE_TO_CHANGE = (
 )
 
 
-def expect_same(old: RunConfig, new: RunConfig) -> None:
+def expect_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
     """Raise ConfigError naming the first key that would make this another run, with both values."""
     before, after = _flat(configs.plain(old)), _flat(configs.plain(new))
     sized = tuple(f"model.{key}" for key in old.task.sized_by_data(old.model))
     for key in sorted(before.keys() | after.keys()):
         free = key in FREE_TO_CHANGE or any(key == each or key.startswith(f"{each}.") for each in sized)
         if not free and before.get(key) != after.get(key):
-            raise ConfigError(f"--resume with {key}={after.get(key)!r}, the run has {before.get(key)!r}")
+            remedy = f"repeat the options it began with, or pass --config {folder / CONFIG}"
+            raise ConfigError(f"--resume with {key}={after.get(key)!r}, the run has {before.get(key)!r}; {remedy}")
 
 
 def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:

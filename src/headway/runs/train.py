@@ -48,7 +48,7 @@ def train_run(
             )
         expected = None
         if resume and (folder / CONFIG).exists():
-            expect_same(read_config(folder), config)
+            expect_same(folder, read_config(folder), config)
             expected = read_digests(folder, watcher.note)
         config.task.check_model(config.model)
         prepared = config.task.prepare(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Capability(ABC):
     """Something a run can be asked to do, by the name of its command."""
 
-    verb: ClassVar[str]
+    verb: ClassVar[str]  # the name of its command
 
 
 class Translates(Capability):

@@ -15,7 +15,7 @@ class TrainConfig:
     """Optimisation, evaluation and checkpointing of a training run."""
 
     steps: int = 1000  # updates of the weights
-    batch_tokens: int = 4096  # in one micro-batch
+    batch_tokens: int = 4096  # tokens (image tasks: images) in one micro-batch
     accumulate: int = 1  # micro-batches a step; their sum is divided once, so k of them equal one large batch
     learning_rate: float = 1e-3  # at the schedule's peak
     optimiser: Optimiser = AdamW()  # how gradients become updates, with its settings

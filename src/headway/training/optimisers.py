@@ -15,7 +15,7 @@ class Sgd:
     """Gradient descent with momentum: v = momentum·v + g, θ -= η·v."""
 
     momentum: float = 0.0  # share of the last update that is kept, at least 0 and below 1
-    decay: float = 0.0  # weight decay of matrices, added to the gradient
+    decay: float = 0.0  # weight decay λ of matrices: λ·w is added to the gradient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class AdamW:
     beta1: float = 0.9  # decay of the running mean of the gradient
     beta2: float = 0.999  # decay of the running mean of its square
     eps: float = 1e-8  # added to the denominator
-    decay: float = 0.01  # weight decay per step, as a share of learning rate times weight
+    decay: float = 0.01  # weight decay λ: w ← w − lr·λ·w
     decays: Literal["matrices", "all"] = "matrices"  # what is decayed: matrices only, or biases and norms as well
 
 
@@ -43,7 +43,7 @@ class Muon:
     """Muon (Jordan et al. 2024) on the matrices of the blocks, AdamW (at `adam_share` of the rate) on all else."""
 
     momentum: float = 0.95  # decay of the running mean of the gradient
-    decay: float = 0.0  # weight decay of the matrices inside the stack
+    decay: float = 0.0  # weight decay λ of the matrices inside the stack: w ← w − lr·λ·w
     adam_share: float = 0.1  # AdamW's learning rate as a share of Muon's
 
 

@@ -13,7 +13,7 @@ from headway.errors import ConfigError
 if TYPE_CHECKING:
     from headway.bench.result import BenchReport
 
-HELP = "headway beside its peers, in one run"
+HELP = "compare speed with transformers, CTranslate2, timm and torch"
 EXAMPLES = ("headway bench attend",)
 
 

@@ -1,4 +1,4 @@
-"""`headway demo`: the main job on built-in data."""
+"""`headway demo`: train and try an English-French transformer on built-in data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import cast
 
 from headway.cli import options
 
-HELP = "the main job on built-in data: train an English-French transformer and use it"
+HELP = "train and try an English-French transformer on built-in data"
 EXAMPLES = ("headway demo --steps 400",)
 SENTENCES = (
     "a cute puppy",

@@ -25,6 +25,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Print what the run folder says; no weights are loaded."""
+    from headway.runs import read_config
     from headway.runs.info import run_info
 
     facts = run_info(Path(arguments.run))
@@ -32,14 +33,14 @@ def execute(arguments: Namespace) -> None:
         finite = {key: None if isinstance(x, float) and not math.isfinite(x) else x for key, x in facts.items()}
         print(json.dumps(finite, allow_nan=False))
         return
-    rows = _rows(facts)
+    rows = _rows(facts, read_config(Path(arguments.run)).task.unit)
     width = max(map(len, rows))
     for name, value in rows.items():
         print(f"{name:{width}}  {value}")
 
 
-def _rows(facts: dict[str, Any]) -> dict[str, str]:
-    """The facts as lines for people."""
+def _rows(facts: dict[str, Any], unit: str) -> dict[str, str]:
+    """The facts as lines for people; `unit` is what the task counts in a batch."""
     rows = {
         "run": facts["run"],
         "task": facts["task_title"],
@@ -58,7 +59,7 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
     for name, prefix in (("last step", "last_"), ("last validation", "val")):
         entry = {key: value for key, value in facts.items() if key.startswith(prefix)}
         if entry:
-            rows[name] = ", ".join(f"{_name(key)} {_figure(value)}" for key, value in entry.items())
+            rows[name] = ", ".join(f"{_name(key, unit)} {_figure(value)}" for key, value in entry.items())
     count = len(facts["checkpoints"])
     which = f" (step {', '.join(map(str, facts['checkpoints']))})" if count else ""
     rows["checkpoints"] = f"{count}{which}, {_bytes(facts['checkpoint_bytes'])}"
@@ -70,9 +71,10 @@ def _rows(facts: dict[str, Any]) -> dict[str, str]:
     return rows
 
 
-def _name(key: str) -> str:
+def _name(key: str, unit: str) -> str:
     """The name of a log entry's figure: "last_loss" is "loss", "validated_step" is "step"."""
-    return key.removeprefix("last_").removeprefix("validated_").removeprefix("val_").replace("_", " ")
+    name = key.removeprefix("last_").removeprefix("validated_").removeprefix("val_").replace("_", " ")
+    return {"tokens": unit, "norm": "gradient norm"}.get(name, name)
 
 
 def _figure(value: object) -> str:

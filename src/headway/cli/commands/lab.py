@@ -1,4 +1,4 @@
-"""`headway lab`: experiments of the lecture decks."""
+"""`headway lab`: small experiments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headway.cli import options
 from headway.cli.labs import LABS, lab
 from headway.errors import ConfigError
 
-HELP = "experiments of the lecture decks, to run and change"
+HELP = "small experiments"
 EXAMPLES = (
     "headway lab sentences",
     "headway lab positions --data book.txt --seeds 3    takes --KEY.SUB VALUE, as `headway train` does",

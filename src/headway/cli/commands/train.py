@@ -51,7 +51,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--init", metavar="RUN", help="fine-tune this run's vision transformer by the preset's recipe")
     parser.add_argument("--resume", action="store_true", help="continue from the newest intact checkpoint")
     parser.add_argument("--tensorboard", action="store_true", help="write event files as well, into DIR/tensorboard")
-    parser.add_argument("--print_config", action="store_true", help="show the resolved config and stop")
+    printed = "show the resolved config and stop"
+    parser.add_argument("--print_config", "--print-config", action="store_true", help=printed)
 
 
 def execute(arguments: Namespace) -> None:

@@ -1,11 +1,11 @@
-"""`headway lab sentences`: a language model of three sentences, fed its own words and not."""
+"""`headway lab sentences`: a language model of three sentences, sampled with and without feeding its output back."""
 
 from __future__ import annotations
 
 from argparse import Namespace, _ActionsContainer
 from collections import Counter
 
-HELP = "deck 002's language model of three sentences, fed its own words and not"
+HELP = "a language model of three sentences, sampled with and without feeding its output back"
 OVERRIDES = False
 STEPS = 400
 COUNT = 1000  # samples drawn from each model

@@ -34,7 +34,7 @@ class Classification(Task):
 
     size: int = 32  # pixels a side: the shorter side is resized to it, the centre cut out
     sound: Spectrogram | None = None  # the inputs are sounds, read as spectrograms of one channel
-    augment: Augmentation | None = None  # random changes to training images; None: none
+    augment: Augmentation | None = None  # random changes to training images; none: unchanged
     mean: tuple[float, ...] = (0.5, 0.5, 0.5)  # of each channel from 0 to 1, subtracted
     std: tuple[float, ...] = (0.5, 0.5, 0.5)  # and divided by
 

@@ -137,7 +137,7 @@ class ImagePipeline(Pipeline, Classifies):
 
         model = self.model
         if not isinstance(model, PatchModel):
-            raise ConfigError(f"{self.folder}: look needs attention, and a {type(model).__name__} has none")
+            raise ConfigError(f"{self.folder}: look needs attention; a {type(model).__name__} has no attention layers")
         (pixels,) = self.pixels([given])
         own = getattr(model, "class_token", None) is not None
         label = "Patches" if self.config.sound is None else "Patches of the spectrogram"

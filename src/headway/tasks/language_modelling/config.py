@@ -20,7 +20,7 @@ class Language(Task):
     title: ClassVar[str] = "language model"
 
     context: int = 64  # targets in a block; a transformer's own context is the natural choice
-    scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
+    scheduled: ScheduledSampling | None = None  # none: teacher forcing, every input is a gold token
 
     def prepare(self, request: DataRequest) -> Prepared:
         """Read plain text, train a tokenizer if the run has none, encode."""

@@ -8,14 +8,18 @@ from headway.data.datasets import load_text
 from headway.data.digests import split_digests
 from headway.data.text_files import PlainText
 from headway.data.token_store import TokenStore, fingerprint, store_tokens
-from headway.data.tokenizers import Tokenizer
+from headway.data.tokenizers import Tokenizer, named
+from headway.errors import DataError, UnknownCharacterError
 from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
 from headway.tasks.language_modelling.config import Language
 from headway.tasks.language_modelling.training import LanguageTraining
 
 
 def prepare(config: Language, request: DataRequest) -> Prepared:
-    """A text with its tokenizer (the run's, else one trained on it) and its digests by split."""
+    """A text with its tokenizer (the run's, else one trained on it) and its digests by split.
+
+    Raises DataError for a split with a character that the training split, and so a vocabulary of characters, lacks.
+    """
     data = request.data
     text = load_text(data.spec, errors=data.errors)
     digests = split_digests(text, request.expected)
@@ -23,7 +27,16 @@ def prepare(config: Language, request: DataRequest) -> Prepared:
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, text.chunks("train"), specials=())
     cache = Path(data.cache).expanduser()
-    splits = {name: _stream(cache, text, name, tokenizer, digests[name]) for name in text.splits}
+    splits = {}
+    for name in text.splits:
+        try:
+            splits[name] = _stream(cache, text, name, tokenizer, digests[name])
+        except UnknownCharacterError as error:
+            if request.tokenizer is not None:
+                raise
+            remedy = "add it there, or use --data.tokenizer byte-bpe"
+            missing = f"character {named(error.character)} does not occur in the training split"
+            raise DataError(f"{text.name}, {name} split: {missing}; {remedy}") from error
     return Prepared(
         training=LanguageTraining(config, tokenizer, splits, batch_tokens=request.batch_tokens, seed=request.seed),
         tokenizers={ONE_TOKENIZER: tokenizer},

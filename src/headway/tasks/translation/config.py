@@ -26,7 +26,7 @@ class Translation(Task):
     length_penalty: float = 0.6  # α
     penalty: Penalty = "gnmt"  # by what α divides: GNMT's ((5 + n) / 6)^α, or the mean's n^α
     max_extra: int = 50  # a translation may be this much longer than its source
-    scheduled: ScheduledSampling | None = None  # None: teacher forcing, every input is a gold token
+    scheduled: ScheduledSampling | None = None  # none: teacher forcing, every input is a gold token
 
     def prepare(self, request: DataRequest) -> Prepared:
         """Read parallel text, train tokenizers where there are none yet, encode."""
