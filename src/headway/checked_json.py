@@ -11,11 +11,11 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.errors import DataError, HeadwayError
+from headway.errors import DataError, HeadwayError, shown
 
 MAX_INTEGER = 2**31 - 1
-MAX_SHOWN = 40  # characters of a bad value in a message
-_REQUIRED: Any = object()
+MAX_SHOWN = 41  # characters of a bad value in a message
+REQUIRED: Any = object()  # the default of a field that must be there
 
 
 class JsonFields:
@@ -27,6 +27,8 @@ class JsonFields:
     def __init__(self, values: Mapping[str, Any], *, where: str = "", error: type[HeadwayError] = DataError) -> None:
         self._values, self._error = values, error
         self._prefix = f"{where}: " if where else ""
+        if not isinstance(values, Mapping):
+            self.fail(f"{shown(values, MAX_SHOWN)}, expected an object")
         self._read: set[str] = set()
 
     def present(self, name: str) -> bool:
@@ -38,9 +40,9 @@ class JsonFields:
         """Raise for a field that was never read."""
         for name in self._values:
             if name not in self._read:
-                self.fail(f"{_short(name)}: unknown field")
+                self.fail(f"{shown(name, MAX_SHOWN)}: unknown field")
 
-    def integer(self, name: str, default: int = _REQUIRED, *, least: int = 0, most: int = MAX_INTEGER) -> int:
+    def integer(self, name: str, default: int = REQUIRED, *, least: int = 0, most: int = MAX_INTEGER) -> int:
         """A whole number from `least` to `most`."""
         return self._integer(name, self.value(name, default), least, most)
 
@@ -48,7 +50,7 @@ class JsonFields:
         """A list of whole numbers from 0 to `most`, `count` of them where given."""
         return tuple(self._integer(f"{name}[{n}]", value, 0, most) for n, value in enumerate(self._list(name, count)))
 
-    def number(self, name: str, default: float = _REQUIRED, *, above: float = -math.inf) -> float:
+    def number(self, name: str, default: float = REQUIRED, *, above: float = -math.inf) -> float:
         """A finite number above `above`."""
         return self._number(name, self.value(name, default), above)
 
@@ -56,14 +58,14 @@ class JsonFields:
         """A list of finite numbers, `count` of them where given."""
         return tuple(self._number(f"{name}[{n}]", value) for n, value in enumerate(self._list(name, count)))
 
-    def flag(self, name: str, default: bool = _REQUIRED) -> bool:
+    def flag(self, name: str, default: bool = REQUIRED) -> bool:
         """True or false."""
         value = self.value(name, default)
         if type(value) is not bool:
             self.reject(name, value, "true or false")
         return value
 
-    def text(self, name: str, default: str = _REQUIRED) -> str:
+    def text(self, name: str, default: str = REQUIRED) -> str:
         """A string of valid Unicode."""
         return self._text(name, self.value(name, default))
 
@@ -84,17 +86,17 @@ class JsonFields:
         ends = np.cumsum(sizes, dtype=np.int64)
         return [numbers[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
-    def value(self, name: str, default: Any = _REQUIRED) -> Any:
+    def value(self, name: str, default: Any = REQUIRED) -> Any:
         """The field as it is, unchecked."""
         self._read.add(name)
         value = self._values.get(name, default)
-        if value is _REQUIRED:
+        if value is REQUIRED:
             self.fail(f"{name}: missing")
         return value
 
     def reject(self, name: str, value: object, expected: str) -> NoReturn:
         """Raise for a field whose value is not as expected."""
-        self.fail(f"{name}={_short(value)}, expected {expected}")
+        self.fail(f"{name}={shown(value, MAX_SHOWN)}, expected {expected}")
 
     def fail(self, message: str) -> NoReturn:
         """Raise the error of these fields."""
@@ -127,8 +129,3 @@ class JsonFields:
         except UnicodeEncodeError:
             self.reject(name, value, "valid Unicode, got a lone surrogate")
         return value
-
-
-def _short(value: object) -> str:
-    shown = ascii(value)
-    return shown if len(shown) <= MAX_SHOWN else f"{shown[:MAX_SHOWN]}…"

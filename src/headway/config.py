@@ -4,32 +4,83 @@ A config is a tree of frozen dataclasses. `plain` writes it as dicts, lists and 
 by the dataclasses; `override` changes values by dotted keys. Where a field allows several dataclasses, each is named in
 lower case with dashes (`SinusoidalHalves` is "sinusoidal-halves"), alone or as `type` among its settings. A `Choice`
 is such a union whose dataclasses are imported only when named.
+
+Plain data may come from anyone: before a dataclass is made of it, every number is finite and within 64 bits, and every
+size within the limit that `SIZES` has for its name. No message shows more than the beginning of a value.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from headway.errors import ConfigError
+from headway.errors import ConfigError, shown
+from headway.limits import expect_within
+from headway.suggestions import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 C = TypeVar("C")
 TAG = "type"
+MAX_FLOAT = 3.4e38  # settings become tensors and kernel arguments of 32 bits
+# The limit (`headway.limits`) of each setting that is a size, by the name of the setting, whatever dataclass it is in.
+# Where a name means something else, the dataclass has a class variable `size_limits`: {"steps": "layers"}.
+SIZES = {
+    setting: limit
+    for limit, settings in {
+        "layers": "layers encoder_layers decoder_layers blocks",
+        "width": "width widths inner hidden heads kv_heads head_dim dilated_heads classes channels keypoints actions "
+        "parts levels policy clock concat neighbours segments buckets dilation",
+        "context": "context length max_length window radius reach distance most global_tokens horizon",
+        "vocabulary": "vocab source_vocab",
+        "image-side": "image size patch crop",
+        "beam": "beam",
+        "output-tokens": "max_extra",
+        "batch": "batch_tokens dreams",
+    }.items()
+    for setting in settings.split()
+}
 
 
 def positive(name: str, value: int, *, least: int = 1) -> None:
     """Raise ConfigError unless a size is an integer of at least `least`."""
     if not isinstance(value, int) or value < least:
-        raise ConfigError(f"{name}={value!r}, allowed: whole numbers from {least}")
+        raise ConfigError(f"{name}={shown(value)}, allowed: whole numbers from {least}")
+
+
+def expect_within_limits(config: Any, path: str = "") -> None:
+    """Raise ConfigError for a size anywhere in a config that is above its limit, with the option that raises that."""
+    for field in dataclasses.fields(config):
+        value, below = getattr(config, field.name), f"{path}.{field.name}" if path else field.name
+        _expect_size(type(config), field.name, value, below)
+        for part in value if isinstance(value, tuple) else (value,):
+            if dataclasses.is_dataclass(part) and not isinstance(part, type):
+                expect_within_limits(part, below)
+
+
+def _expect_size(config: type, name: str, value: Any, path: str) -> None:
+    limit = getattr(config, "size_limits", SIZES).get(name, SIZES.get(name))
+    if limit is None:
+        return
+    if isinstance(value, tuple) and limit == "width":  # of each layer
+        expect_within("layers", len(value), f"{path}: a list")
+    for part in value if isinstance(value, tuple) else (value,):
+        if type(part) is int:
+            positive(path, part, least=0)
+            expect_within(limit, part, path)
+
+
+def not_negative(name: str, *values: float) -> None:
+    """Raise ConfigError unless numbers, such as weights of a loss, are at least 0."""
+    for value in values:
+        if not value >= 0.0:
+            raise ConfigError(f"{name}={value}, allowed: 0 and above")
 
 
 def probability(name: str, value: float) -> None:
@@ -79,7 +130,7 @@ class Choice(Mapping[str, type]):
         found: Any = loaded(self.group, name)
         if not (isinstance(found, type) and dataclasses.is_dataclass(found) and name in names(found)):
             raise ConfigError(
-                f"plugin {name!r} of group {self.group}: expected a dataclass of that name, got {found!r}"
+                f"plugin {name!r} of group {self.group}: expected a dataclass of that name, got {shown(found)}"
             )
         return cast(type, found)
 
@@ -124,8 +175,20 @@ def parse(wanted: type[C], value: Any) -> C:
     return _read(wanted, value, "")  # type: ignore[no-any-return]
 
 
+class UnknownKeyError(ConfigError):
+    """A config has no such key: its dotted path, and the keys there are in that place."""
+
+    def __init__(self, path: str, allowed: Collection[str]) -> None:
+        super().__init__(_unknown("no config key", path, allowed))
+        self.allowed = tuple(allowed)
+        self.path, self.has_hint = path, bool(nearest(path.rpartition(".")[2], allowed))
+
+
 def override(config: C, changes: Mapping[str, object]) -> C:
-    """The config with values at dotted keys replaced: {"position": "alibi", "recurrent.hidden": 64}."""
+    """The config with values at dotted keys replaced: {"position": "alibi", "recurrent.hidden": 64}.
+
+    Raises ConfigError; for a key that stands elsewhere in the config (`steps`) with its place (`train.steps`).
+    """
     tree = plain(config)
     for path, value in changes.items():
         *parents, last = path.split(".")
@@ -134,10 +197,33 @@ def override(config: C, changes: Mapping[str, object]) -> C:
             if isinstance(branch.get(key), str):  # a choice given by name only, which now gets settings
                 branch[key] = {TAG: branch[key]}
             if not isinstance(branch.get(key), dict):
-                raise ConfigError(f"no config key {path!r}: {'.'.join(parents[: depth + 1])} has no settings")
+                parent = shown(".".join(parents[: depth + 1]))[1:-1]
+                raise ConfigError(f"no config key {shown(path)}: {parent} has no settings")
             branch = branch[key]
         branch[last] = plain(value)  # an unknown key is reported by `parse`, with the known ones
-    return parse(type(config), tree)
+    try:
+        return parse(type(config), tree)
+    except UnknownKeyError as error:
+        elsewhere = _elsewhere(plain(config), error.path)
+        if error.has_hint or not elsewhere:
+            raise
+        there = f" allowed: {', '.join(error.allowed)}" if "." in error.path else ""
+        raise ConfigError(f"no config key {shown(error.path)}: did you mean {' or '.join(elsewhere)}?{there}") from None
+
+
+def _elsewhere(tree: Mapping[str, Any], path: str) -> list[str]:
+    """Keys anywhere in a config whose last part may be what the last part of a path meant."""
+    places: dict[str, list[str]] = {}
+
+    def visit(branch: Mapping[str, Any], above: str) -> None:
+        for key, value in branch.items():
+            if key != TAG:
+                places.setdefault(key, []).append(f"{above}{key}")
+                if isinstance(value, Mapping):
+                    visit(value, f"{above}{key}.")
+
+    visit(tree, "")
+    return [place for name in nearest(path.rpartition(".")[2], places) for place in places[name]][:3]
 
 
 @cache
@@ -145,11 +231,10 @@ def _hints(config: type) -> dict[str, Any]:
     return get_type_hints(config)
 
 
-def _unknown(what: str, got: str, allowed: Iterable[str]) -> str:
-    allowed = list(allowed)
-    near = difflib.get_close_matches(got.split(".")[-1], allowed, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    return f"{what} {got!r}: {hint}allowed: {', '.join(allowed)}"
+def _unknown(what: str, got: object, allowed: Iterable[str]) -> str:
+    allowed, text = list(allowed), got if isinstance(got, str) else shown(got)
+    hint = did_you_mean(text.rpartition(".")[2], allowed)
+    return f"{what} {shown(text)}: {hint}allowed: {', '.join(allowed)}"
 
 
 def _read(wanted: Any, value: Any, path: str) -> Any:
@@ -164,11 +249,12 @@ def _read(wanted: Any, value: Any, path: str) -> Any:
         each = get_args(wanted)[0]
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, list | tuple):
-            raise ConfigError(f"{path}={value!r}, expected a list")
+            raise ConfigError(f"{path}={shown(value)}, expected a list")
+        expect_within("list", len(parts), f"{path}: a list")
         return tuple(_read(each, part, f"{path}[{n}]") for n, part in enumerate(parts))
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted):
-            raise ConfigError(_unknown(f"{path}:", str(value), map(str, get_args(wanted))))
+            raise ConfigError(_unknown(f"{path}:", value, map(str, get_args(wanted))))
         return value
     if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
         return _read_dataclass(wanted, value, path)
@@ -196,23 +282,25 @@ def _read_choice(classes: Mapping[str, type], others: list[Any], value: Any, pat
         except ConfigError:
             if option is scalars[-1]:
                 raise
-    raise ConfigError(f"{path}={value!r}, allowed: {', '.join(classes)}")
+    raise ConfigError(f"{path}={shown(value)}, allowed: {', '.join(classes)}")
 
 
 def _read_dataclass(wanted: Any, value: Any, path: str) -> Any:
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{path or kind(wanted)}={value!r}, expected settings of {kind(wanted)}")
+        raise ConfigError(f"{path or kind(wanted)}={shown(value)}, expected settings of {kind(wanted)}")
     hints = {field.name: _hints(wanted)[field.name] for field in dataclasses.fields(wanted)}
     if value.get(TAG, kind(wanted)) not in names(wanted):
-        raise ConfigError(f"{path or TAG}={value[TAG]!r}, allowed: {kind(wanted)}")
+        raise ConfigError(f"{path or TAG}={shown(value[TAG])}, allowed: {kind(wanted)}")
     given: dict[str, Any] = {}
     for key, part in value.items():
         if key == TAG:
             continue
-        below = f"{path}.{key}" if path else key
         if key not in hints:
-            raise ConfigError(_unknown("no config key", below, hints))
+            name = key if isinstance(key, str) else shown(key)
+            raise UnknownKeyError(f"{path}.{name}" if path else name, hints)
+        below = f"{path}.{key}" if path else key
         given[key] = _read(hints[key], part, below)
+        _expect_size(wanted, key, given[key], below)
     required = (f for f in dataclasses.fields(wanted) if f.default is f.default_factory is dataclasses.MISSING)
     for field in required:
         if field.name not in given:
@@ -225,11 +313,29 @@ def _read_scalar(wanted: Any, value: Any, path: str) -> Any:
         return value.lower() == "true"
     if isinstance(value, str) and wanted in (int, float):
         try:
-            return wanted(value)
+            return _within_64_bits(wanted(value), value, path)
         except ValueError:
             pass
     elif wanted is float and type(value) in (int, float):
-        return float(value)
+        return float(_within_64_bits(value, value, path))
     elif type(value) is wanted:
-        return value
-    raise ConfigError(f"{path}={value!r}, expected {wanted.__name__}")
+        if wanted is str:
+            expect_within("setting-length", len(value), path)
+        return _within_64_bits(value, value, path) if wanted in (int, float) else value
+    raise ConfigError(f"{path}={shown(value)}, expected {wanted.__name__}")
+
+
+def _within_64_bits(number: float, value: Any, path: str) -> float:
+    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+        raise ConfigError(f"{path}={shown(value, 40)}, allowed: whole numbers of 64 bits")
+    if not abs(number) <= MAX_FLOAT:  # nan is not, either
+        raise ConfigError(f"{path}={shown(value, 40)}, allowed: finite numbers of 32 bits")
+    return number
+
+
+def flat(tree: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """The leaves of a nested mapping, such as `plain` gives, by dotted key."""
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        leaves |= flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
+    return leaves

@@ -3,6 +3,9 @@
 A folder becomes visible by one rename after all of its files are on disk: write into a sibling folder, fsync every
 file, write a manifest with sizes and SHA-256 last, fsync, rename, fsync the parent. A single file is committed the same
 way without the manifest. Weights are safetensors, the rest JSON, YAML or text: no format can run code when it is read.
+
+No link is followed and only regular files are replaced (`targets.py`). What is being written has a name that cannot be
+guessed and is locked while its process lives, so that what a killed process left behind can be told and removed.
 """
 
 from __future__ import annotations
@@ -10,26 +13,27 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import io
 import os
 import shutil
+import stat
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from safetensors import SafetensorError
-
 from headway.errors import ConfigError, StorageError
-from headway.storage.manifest import MANIFEST, files_digest, fingerprint, json_text
+from headway.storage.manifest import MANIFEST, Fingerprint, Manifest, StreamFingerprint, fingerprint, json_text
+from headway.storage.targets import DRAFT, expect_output, expect_regular, storage_errors
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from torch import Tensor
 
+LOCK = ".lock"  # of a run folder; holds the process that locks it
 MAX_PENDING_CHUNKS = 32  # of a streamed file: hashed and written by threads while the next ones are produced
-DRAFT = ".draft-"  # name prefix of files and folders being written; a killed process leaves them behind
+MAX_LABEL = 59  # characters of a target's name in that of its draft: four bytes each, and no name may exceed 255
 
 
 class Disk:
@@ -45,8 +49,27 @@ class Disk:
         """Create a folder."""
         folder.mkdir()
 
+    def make_parents(self, folder: Path, *, private: bool = False) -> None:
+        """Create a folder and those above it where they are missing; `private` ones can be read by this user alone."""
+        if not folder.is_dir():
+            self.make_parents(folder.parent, private=private)
+            with contextlib.suppress(FileExistsError):  # another process was faster; a file there fails later
+                folder.mkdir(0o700 if private else 0o777)
+
+    def create(self, path: Path, like: os.stat_result | None = None) -> io.FileIO:
+        """Create an empty file where nothing is, not even a link, with the permissions and the owner of `like`."""
+        mode = 0o666 if like is None else stat.S_IMODE(like.st_mode) & 0o777
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        file = io.FileIO(handle, "ab")
+        if like is not None:
+            for owner, group in ((-1, like.st_gid), (like.st_uid, -1)):
+                with contextlib.suppress(OSError):  # only root may give a file to anyone
+                    os.fchown(handle, owner, group)
+            os.fchmod(handle, mode)  # after the owner, and whatever the umask is
+        return file
+
     def write(self, path: Path, writer: Callable[[Path], None]) -> None:
-        """Create a file whose content `writer` writes."""
+        """Write a file's content by `writer`, which may create the file."""
         writer(path)
 
     def sync(self, path: Path) -> None:
@@ -68,6 +91,10 @@ class Disk:
         else:
             path.unlink(missing_ok=True)
 
+    def remove_empty(self, folder: Path) -> None:
+        """Delete a folder that has nothing in it."""
+        folder.rmdir()
+
 
 DISK = Disk()
 
@@ -77,7 +104,7 @@ class StagedFolder:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.known: dict[str, dict[str, Any]] = {}  # fingerprints of files that were hashed while written
+        self.known: dict[str, Fingerprint] = {}  # of files that were hashed while written
 
     def write(self, name: str, writer: Callable[[Path], None]) -> None:
         """Add a file whose content `writer` writes."""
@@ -87,26 +114,38 @@ class StagedFolder:
 
     def stream(self, name: str, chunks: Iterable[memoryview]) -> None:
         """Add a file from chunks of bytes, hashed and written by threads while the next chunks are produced."""
-        digest, size = hashlib.sha256(), 0
+        hashed = StreamFingerprint()
 
         def fill(path: Path) -> None:
-            nonlocal size
             with (
-                path.open("wb", buffering=0) as file,
+                path.open("xb", buffering=0) as file,
                 ThreadPoolExecutor(1) as hashing,
                 ThreadPoolExecutor(1) as writing,
             ):
                 pending: deque[Future[None]] = deque()
                 for chunk in chunks:
-                    size += len(chunk)
-                    pending += hashing.submit(digest.update, chunk), writing.submit(_write_all, file, chunk)
+                    pending += hashing.submit(hashed.update, chunk), writing.submit(_write_all, file, chunk)
                     while len(pending) > 2 * MAX_PENDING_CHUNKS:
                         pending.popleft().result()
                 for each in pending:
                     each.result()
 
         self.write(name, fill)
-        self.known[name] = {"size": size, "sha256": digest.hexdigest()}
+        self.known[name] = hashed.result()
+
+    def pieces(self, name: str, pieces: Iterable[bytes | memoryview]) -> None:
+        """Add a file from many small pieces, as they are produced."""
+
+        def fill(path: Path) -> None:
+            with path.open("xb") as file:
+                for piece in pieces:
+                    file.write(piece)
+
+        self.write(name, fill)
+
+    def array(self, name: str, array: NDArray[Any]) -> None:
+        """Add a file of the bytes of an array, row by row."""
+        self.pieces(name, [array.reshape(-1).view("u1").data])
 
     def text(self, name: str, text: str) -> None:
         """Add a text file."""
@@ -129,36 +168,40 @@ def _write_all(file: io.FileIO, chunk: memoryview) -> None:
 
 
 def _put(path: Path, data: bytes) -> None:
-    path.write_bytes(data)
+    with path.open("xb", buffering=0) as file:
+        _write_all(file, memoryview(data))
 
 
 @contextlib.contextmanager
-def commit_folder(folder: Path, *, shared: bool = False, needs: int | None = None) -> Iterator[StagedFolder]:
+def commit_folder(
+    folder: Path, *, shared: bool = False, needs: int | None = None, facts: Mapping[str, Any] | None = None
+) -> Iterator[StagedFolder]:
     """Write a folder that appears complete or not at all. Raises StorageError; ConfigError if the folder exists.
 
-    With `shared`, another process may commit the same content meanwhile: its folder is then kept. If the size is known
-    (`needs`, in bytes), free space is checked before anything is written.
+    The manifest states the `facts` beside the checksums of the files.
+
+    With `shared`, another process may commit the same content meanwhile: its folder is then kept, and missing folders
+    above it are made for this user alone. If the size is known (`needs`, in bytes), free space is checked before
+    anything is written.
     """
-    draft = folder.with_name(f"{DRAFT}{os.getpid()}-{folder.name}")
-    with storage_errors(folder, needs), _removed_on_error(draft):
-        if folder.exists() and not shared:
+    with storage_errors(folder, needs):
+        if os.path.lexists(folder) and not shared:
             raise ConfigError(f"{folder} exists already")
-        folder.parent.mkdir(parents=True, exist_ok=True)
+        DISK.make_parents(folder.parent, private=shared)
         DISK.expect_room(folder.parent, needs or 0)
-        DISK.remove(draft)
-        DISK.make(draft)
-        staged = StagedFolder(draft)
-        yield staged
-        files = {path.name: staged.known.get(path.name) or fingerprint(path) for path in sorted(draft.iterdir())}
-        StagedFolder(draft).json(MANIFEST, {"files": files, "sha256": files_digest(files)})
-        DISK.sync(draft)
-        try:
-            DISK.rename(draft, folder)
-        except OSError:
-            if not (shared and folder.exists()):
-                raise
-            DISK.remove(draft)
-        DISK.sync(folder.parent)
+        with _draft_folder(folder) as draft:
+            staged = StagedFolder(draft)
+            yield staged
+            files = {path.name: staged.known.get(path.name) or fingerprint(path) for path in sorted(draft.iterdir())}
+            StagedFolder(draft).text(MANIFEST, Manifest(files, facts or {}).text())
+            DISK.sync(draft)
+            try:
+                DISK.rename(draft, folder)
+            except OSError:
+                if not (shared and folder.is_dir() and not folder.is_symlink()):
+                    raise
+                DISK.remove(draft)
+            DISK.sync(folder.parent)
 
 
 @contextlib.contextmanager
@@ -167,40 +210,180 @@ def commit_run(folder: Path) -> Iterator[Path]:
 
     An interrupted write is removed. Raises ConfigError if the folder exists and is not empty.
     """
-    draft = folder.with_name(f"{DRAFT}{os.getpid()}-{folder.name}")
-    with storage_errors(folder):
-        if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-            raise ConfigError(f"{folder} exists already and is not empty; pass --out for another folder")
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        DISK.remove(draft)
-        DISK.make(draft)
-    try:
+    with contextlib.ExitStack() as stack:
+        with storage_errors(folder):
+            expect_new(folder)
+            DISK.make_parents(folder.parent)
+            draft = stack.enter_context(_draft_folder(folder))
         yield draft
         with storage_errors(folder):
             DISK.sync(draft)
             DISK.rename(draft, folder)
             DISK.sync(folder.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            DISK.remove(draft)
-        raise
+
+
+def expect_new(folder: Path) -> None:
+    """Raise ConfigError unless nothing is there, or an empty folder, which a rename may replace."""
+    if folder.name in ("", ".."):
+        raise ConfigError(f"{folder} cannot be replaced; pass --out for another folder")
+    if folder.is_symlink():
+        raise ConfigError(f"{folder} is a symbolic link, which is not replaced; pass --out for another folder")
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise ConfigError(f"{folder} exists already and is not empty; pass --out for another folder")
+
+
+def commit_file(path: Path, content: str | bytes) -> None:
+    """Write or replace one file; a reader sees the old or the new content, never a part. Raises StorageError.
+
+    A file that is replaced keeps its permissions. Missing folders above it are made: a file that the user names is
+    for `commit_output`.
+    """
+    data = memoryview(content if isinstance(content, bytes) else content.encode())
+    with storage_errors(path, len(data)):
+        DISK.make_parents(path.parent)
+        with _draft_file(path) as (draft, file):
+            DISK.write(draft, lambda _: _write_all(file, data))
+            DISK.sync(draft)
+            _replace(draft, path)
+
+
+def commit_output(path: Path, content: str | bytes) -> None:
+    """Write or replace a file that the user names, in a folder that exists. Raises StorageError."""
+    expect_output(path)
+    commit_file(path, content)
 
 
 @contextlib.contextmanager
-def _removed_on_error(draft: Path) -> Iterator[None]:
-    """Remove an unfinished draft: on a full disk it would go on occupying the space."""
+def commit_stream(path: Path) -> Iterator[AppendLog]:
+    """As `commit_output`, line by line: the file is renamed when all lines are on disk. Raises StorageError."""
+    expect_output(path)
+    with contextlib.ExitStack() as stack:
+        with storage_errors(path):
+            draft, file = stack.enter_context(_draft_file(path))
+        lines = AppendLog(draft, called=path, file=file)
+        yield lines
+        lines.sync()
+        with storage_errors(path):
+            _replace(draft, path)
+
+
+def _replace(draft: Path, path: Path) -> None:
+    expect_regular(path)  # writing may have taken an hour
+    DISK.rename(draft, path)
+    DISK.sync(path.parent)
+
+
+# --- drafts --------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def _draft_file(path: Path) -> Iterator[tuple[Path, io.FileIO]]:
+    """A new file beside `path`, with its permissions, and the same file open; removed if the block fails."""
+    before = expect_regular(path)
+    with _draft_name(path) as draft, DISK.create(draft, before) as file:
+        _try_lock(file.fileno())
+        yield draft, file
+
+
+@contextlib.contextmanager
+def _draft_folder(folder: Path) -> Iterator[Path]:
+    """A new folder beside `folder`; removed if the block fails."""
+    with _draft_name(folder) as draft:
+        DISK.make(draft)
+        with _opened(draft) as handle:
+            _try_lock(handle)
+            yield draft
+
+
+@contextlib.contextmanager
+def _draft_name(path: Path) -> Iterator[Path]:
+    """A name beside `path` at which nobody can have put a link; what is there is removed if the block fails."""
+    label = f"-{path.name[:MAX_LABEL]}"
+    with contextlib.suppress(StorageError):  # they may be another user's, in a folder that all may write to
+        remove_stale_drafts(path.parent, label)
+    draft = path.with_name(f"{DRAFT}{os.urandom(4).hex()}{label}")
     try:
-        yield
-    except Exception:
+        yield draft
+    except BaseException:  # Ctrl-C too; and on a full disk it would go on occupying the space
         with contextlib.suppress(OSError):
             DISK.remove(draft)
         raise
 
 
+def remove_stale_drafts(folder: Path, label: str | None = None) -> None:
+    """Remove drafts left behind by killed processes, all or those of one target. Raises StorageError.
+
+    Where the file system has no locks, only a call for all drafts removes any: that of who has the run's lock.
+    """
+    with storage_errors(folder, doing="read"):
+        names = [entry.name for entry in os.scandir(folder) if entry.name.startswith(DRAFT)] if folder.is_dir() else []
+    for draft in (folder / name for name in names if label is None or name[len(DRAFT) + 8 :] == label):
+        with storage_errors(draft, doing="removed"), contextlib.suppress(FileNotFoundError):
+            if draft.is_symlink():  # not made by headway, but in its way
+                if label is None:
+                    DISK.remove(draft)
+                continue
+            with _opened(draft) as handle:
+                free = _try_lock(handle)
+                if free or (free is None and label is None):
+                    DISK.remove(draft)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    """A file or folder, open to be locked."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def _try_lock(handle: int) -> bool | None:
+    """Lock a draft until it is closed, at the latest when the process ends -> whether no other process has it locked.
+
+    None where that cannot be told: some file systems have no locks.
+    """
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
 def discard(path: Path) -> None:
-    """Remove a file or folder if it exists. Raises StorageError."""
+    """Remove a file or folder if it exists. Raises StorageError.
+
+    A folder is renamed first, so that a reader finds all of its files or none.
+    """
     with storage_errors(path, doing="removed"):
-        DISK.remove(path)
+        if path.is_symlink() or not path.is_dir():
+            DISK.remove(path)
+            return
+        with _opened(path) as handle, _draft_name(path) as draft:
+            _try_lock(handle)  # against another process that removes drafts
+            DISK.rename(path, draft)
+            DISK.remove(draft)
+
+
+def drop_files(folder: Path, names: Collection[str], manifest: Manifest, *, drafts: Path) -> None:
+    """Remove files of a committed folder, and put the manifest of those that are left in place. Raises StorageError.
+
+    The files go first, and are gone from the disk before the manifest changes. Whoever is interrupted in between leaves
+    a folder that lists more than it has: the other files can be read, and the same call finishes the work. The new
+    manifest is written in the folder `drafts`, on the same disk: a reader takes a file that is not listed for damage.
+    """
+    with storage_errors(folder, doing="made smaller"):
+        for name in names:
+            DISK.remove(folder / name)
+        DISK.sync(folder)
+    with storage_errors(folder / MANIFEST), _draft_name(drafts / folder.name) as draft, DISK.create(draft) as file:
+        _try_lock(file.fileno())
+        DISK.write(draft, lambda _: _write_all(file, memoryview(manifest.text().encode())))
+        DISK.sync(draft)
+        _replace(draft, folder / MANIFEST)
 
 
 def quarantine(path: Path, aside: Path) -> None:
@@ -210,28 +393,20 @@ def quarantine(path: Path, aside: Path) -> None:
         DISK.rename(path, aside)
 
 
-def commit_file(path: Path, content: str | bytes) -> None:
-    """Write or replace one file; a reader sees the old or the new content, never a part. Raises StorageError."""
-    draft = path.with_name(f"{DRAFT}{os.getpid()}-{path.name}")
-    data = content if isinstance(content, bytes) else content.encode()
-    with storage_errors(path, len(data)), _removed_on_error(draft):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        DISK.write(draft, lambda place: _put(place, data))
-        DISK.sync(draft)
-        DISK.rename(draft, path)
-        DISK.sync(path.parent)
+# --- files that stay open ------------------------------------------------------------------------------------------
 
 
 class AppendLog:
     """A file to which whole lines are appended, unbuffered; a context manager. Raises StorageError.
 
-    Error messages name the file as `called`: a draft by its final name.
+    Error messages name the file as `called`: a draft, which is open already as `file`, by its final name.
     """
 
-    def __init__(self, path: Path, *, called: Path | None = None) -> None:
+    def __init__(self, path: Path, *, called: Path | None = None, file: io.FileIO | None = None) -> None:
         self.path, self.called = path, called or path
         with storage_errors(self.called):
-            self.file = path.open("ab", buffering=0)  # a buffer would fail later, and again on close
+            # A buffer would fail later, and again on close.
+            self.file = file or io.FileIO(_open_regular(path, os.O_WRONLY | os.O_APPEND), "ab")
 
     def __enter__(self) -> AppendLog:
         return self
@@ -258,65 +433,95 @@ class AppendLog:
 
 
 @contextlib.contextmanager
-def commit_stream(path: Path) -> Iterator[AppendLog]:
-    """Write or replace a file line by line; it is renamed when all lines are on disk. Raises StorageError."""
-    draft = path.with_name(f"{DRAFT}{os.getpid()}-{path.name}")
-    with storage_errors(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        DISK.remove(draft)
-    try:
-        with AppendLog(draft, called=path) as file:
-            yield file
-            file.sync()
-        with storage_errors(path):
-            DISK.rename(draft, path)
-            DISK.sync(path.parent)
-    except BaseException:  # KeyboardInterrupt too: an incomplete file must not stay
-        with contextlib.suppress(OSError):
-            DISK.remove(draft)
-        raise
-
-
-@contextlib.contextmanager
-def storage_errors(path: Path, needs: int | None = None, *, doing: str = "written") -> Iterator[None]:
-    """Turn OSError and SafetensorError into a StorageError with the path, the bytes needed and the bytes free."""
-    try:
-        yield
-    except (OSError, SafetensorError) as error:
-        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left" in str(error)
-        reason = "no space left" if full else str(error)
-        needed = "" if needs is None else f"needs {needs:,} bytes, "
-        raise StorageError(
-            f"{path}: could not be {doing} ({reason}; {needed}{_free(path):,} bytes free there)"
-        ) from error
-
-
-def _free(path: Path) -> int:
-    place = next((parent for parent in path.parents if parent.exists()), Path("/"))
-    return shutil.disk_usage(place).free
-
-
-def remove_stale_drafts(folder: Path) -> None:
-    """Remove drafts left behind by killed processes. Raises StorageError."""
-    for path in folder.glob(f"{DRAFT}*") if folder.is_dir() else ():
-        discard(path)
-
-
-@contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Lock a run folder, until the process ends at the latest. Raises ConfigError if another process holds the lock."""
-    path = folder / ".lock"
-    with storage_errors(path):
-        folder.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+b", buffering=0)
+    path = folder / LOCK
+    file = None
+    while file is None or not _is_open(file, path):  # who had it before may have removed it while this one waited
+        if file is not None:
+            file.close()
+        with storage_errors(path):
+            DISK.make_parents(folder)
+            file = io.FileIO(_open_regular(path, os.O_RDWR), "r+b")
+        with storage_errors(path, doing="locked"):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                with file:
+                    holder = (file.read(20) or b"").decode(errors="replace").strip()
+                raise ConfigError(f"{folder} is in use by process {holder or 'unknown'}") from error
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            file.seek(0)
-            holder = file.read().decode(errors="replace").strip()
-            raise ConfigError(f"{folder} is in use by process {holder or 'unknown'}") from error
         with storage_errors(path):
             file.truncate(0)
             file.write(str(os.getpid()).encode())
         yield
+
+
+def _is_open(file: io.FileIO, path: Path) -> bool:
+    """Whether an open file is still the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+class FolderBefore:
+    """What a folder has before it is written to, so that what came since can be removed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.names = frozenset(_names(folder))
+        self.missing = [each for each in (folder, *folder.parents) if not each.is_dir()]  # the innermost first
+
+    def created(self) -> frozenset[str]:
+        """The names in the folder that were not there before."""
+        return frozenset(_names(self.folder)) - self.names
+
+    def restore(self) -> None:
+        """Remove what was created since, the lock last, and the folders that were missing if they are empty then.
+
+        For who has the folder locked. Raises StorageError.
+        """
+        with storage_errors(self.folder, doing="removed"):
+            for name in sorted(self.created(), key=lambda name: (name == LOCK, name)):
+                DISK.remove(self.folder / name)
+            for each in self.missing:
+                if _names(each):
+                    break
+                DISK.remove_empty(each)
+
+
+def _names(folder: Path) -> list[str]:
+    return os.listdir(folder) if folder.is_dir() else []
+
+
+def lock_holder(folder: Path) -> int | None:
+    """The process on this machine that has a run folder locked, None if there is none. Takes no lock.
+
+    The lock file names the last process that locked it. Whether that one still does is seen by its open files where the
+    system shows them, else by whether there is such a process.
+    """
+    path = folder / LOCK
+    with contextlib.suppress(OSError, ValueError):
+        found = os.lstat(path)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > 20:
+            return None
+        holder = int(path.read_text())
+        if holder <= 0:
+            return None
+        try:
+            opened = list(Path(f"/proc/{holder}/fd").iterdir())
+        except OSError:  # another user's process, or a system without /proc
+            os.kill(holder, 0)
+            return holder
+        for each in opened:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(each.stat(), found):
+                    return holder
+    return None
+
+
+def _open_regular(path: Path, flags: int) -> int:
+    """Open a regular file, or create it, following no link. Raises StorageError for anything else."""
+    expect_regular(path)
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)

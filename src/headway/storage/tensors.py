@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from headway.errors import DataError
+from headway.storage.manifest import DamagedError, Fingerprint, check_file
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
@@ -18,11 +19,18 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
     save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
 
 
-def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file. Raises DataError naming the file."""
+def read_tensors(path: Path, expected: Fingerprint | None = None) -> dict[str, Tensor]:
+    """The tensors of a safetensors file. Raises DataError naming the file.
+
+    With its fingerprint from a manifest, the file is checked first. Raises DamagedError.
+    """
+    if expected is not None:
+        check_file(path, expected)
     try:
         return load_file(path)
-    except (OSError, SafetensorError) as error:
+    except (OSError, SafetensorError, RuntimeError) as error:  # RuntimeError: torch could not map the file
+        if expected is not None and not path.exists():
+            raise DamagedError(f"{path.name} was removed meanwhile") from error
         raise DataError(f"{path}: not a readable safetensors file ({error})") from error
 
 
