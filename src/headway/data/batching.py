@@ -31,6 +31,10 @@ class Order:
         """All batches of an epoch, in order."""
         raise NotImplementedError
 
+    def batches(self, number: int = 0) -> int:
+        """How many batches an epoch has; another epoch may have a few more or less."""
+        return len(self.epoch(number))
+
     def random(self, epoch: int) -> np.random.Generator:
         """The generator of this epoch."""
         return np.random.default_rng([self.seed, epoch])

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headway.data.files import listing, names, read_bytes, read_lines
+from headway.data.files import inside, listing, names, read_lines
 from headway.data.image_files import ALIASES, SPLITS
-from headway.errors import DataError
+from headway.documents import read_json
+from headway.errors import DataError, one_line, shown
 
 ENDINGS = (".txt", ".tsv", ".csv", ".json")
 FOLDERS = (
@@ -37,7 +37,7 @@ def find_captions(path: Path) -> dict[str, list[CaptionedFile]]:
 
     A file whose name has train, val or test in it holds that split, any other the training set.
     """
-    files = [path] if path.is_file() else _caption_files(path)
+    files = [path] if path.is_file() else caption_files(path)
     if not files:
         raise DataError(f"{path}: no captions ({EXPECTED}); there are: {names(listing(path))}")
     found: dict[str, list[CaptionedFile]] = {}
@@ -49,7 +49,8 @@ def find_captions(path: Path) -> dict[str, list[CaptionedFile]]:
     return found
 
 
-def _caption_files(folder: Path) -> list[Path]:
+def caption_files(folder: Path) -> list[Path]:
+    """The files of captions in a folder, or in its folder `annotations`."""
     places = [folder, *(each for each in (folder / "annotations",) if each.is_dir())]
     every = [file for place in places for file in listing(place) if file.suffix.lower() in ENDINGS]
     return [file for file in every if file.name.startswith("captions") or file.name.endswith(".token.txt")]
@@ -63,7 +64,7 @@ def _split_of(file: Path) -> str:
 
 def _read_captions(file: Path, split: str) -> list[CaptionedFile]:
     pairs = _coco(file) if file.suffix.lower() == ".json" else _lines(file)
-    places = _places(file, split)
+    root, places = _places(file, split)
     first: dict[str, str] = {}
     captions: dict[str, list[str]] = {}
     for where, name, caption in pairs:
@@ -74,19 +75,26 @@ def _read_captions(file: Path, split: str) -> list[CaptionedFile]:
         captions.setdefault(name, []).append(caption)
     if not captions:
         raise DataError(f"{file}: no captions, expected at least 1")
-    return [CaptionedFile(first[name], _found(places, name), tuple(texts)) for name, texts in captions.items()]
+    return [
+        CaptionedFile(first[name], _found(root, places, name, first[name]), tuple(texts))
+        for name, texts in captions.items()
+    ]
 
 
-def _places(file: Path, split: str) -> list[Path]:
-    """Folders that may contain the images: beside the captions, or for COCO beside the annotations folder."""
+def _places(file: Path, split: str) -> tuple[Path, list[Path]]:
+    """The data folder, and folders in it that may contain the images: beside the captions, or for COCO beside the
+    annotations folder.
+    """
     roots = [file.parent, file.parent.parent] if file.parent.name == "annotations" else [file.parent]
     coco = file.stem.removeprefix("captions_")  # captions_train2017.json describes train2017/
-    return [root / name for root in roots for name in ("", *FOLDERS, split, coco)]
+    return roots[-1], [root / name for root in roots for name in ("", *FOLDERS, split, coco)]
 
 
-def _found(places: list[Path], name: str) -> Path:
-    """The first existing file of this name, else the first candidate."""
-    return next((place / name for place in places if (place / name).is_file()), places[0] / name)
+def _found(root: Path, places: list[Path], name: str, where: str) -> Path:
+    """The first existing file of this name, else the first candidate. Raises DataError for one outside the folder."""
+    first = inside(root, name, where, below=places[0])
+    place = next((place for place in places if (place / name).is_file()), None)
+    return first if place is None else inside(root, name, where, below=place)
 
 
 def _lines(file: Path) -> Iterator[tuple[str, str, str]]:
@@ -105,30 +113,29 @@ def _lines(file: Path) -> Iterator[tuple[str, str, str]]:
 
 def _table(file: Path, lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     rows = csv.reader(lines)
-    head = [word.strip() for word in next(rows, [])]
-    if "image" not in head or "caption" not in head:
-        raise DataError(f"{file}: line 1 is {','.join(head)!r}, expected image,caption or lines IMAGE<tab>CAPTION")
-    image, caption = head.index("image"), head.index("caption")
-    for row in rows:
-        if row:
+    try:
+        head = [word.strip() for word in next(rows, [])]
+        if "image" not in head or "caption" not in head:
+            raise DataError(f"{file}: line 1 has no columns image,caption, and no tab as in IMAGE<tab>CAPTION")
+        image, caption = head.index("image"), head.index("caption")
+        for row in filter(None, rows):
             where = f"{file}: line {rows.line_num}"
             if len(row) != len(head):
-                raise DataError(f"{where}: {len(row)} columns, expected {len(head)} ({','.join(head)})")
+                raise DataError(f"{where}: {len(row)} columns, expected {len(head)}, as in line 1")
             yield where, row[image].strip(), row[caption]
+    except csv.Error as error:
+        raise DataError(f"{file}: line {rows.line_num}: not CSV ({one_line(error)})") from None
 
 
 def _coco(file: Path) -> Iterator[tuple[str, str, str]]:
-    try:
-        tree = json.loads(read_bytes(file))
-    except ValueError as error:
-        raise DataError(f"{file}: not JSON ({error})") from None
+    tree = read_json(file, most="document-bytes")
     files = {_field(file, "images", n, each, "id"): _field(file, "images", n, each, "file_name") for n, each in
              enumerate(_list(file, tree, "images"))}  # fmt: skip
     for number, each in enumerate(_list(file, tree, "annotations")):
         image = _field(file, "annotations", number, each, "image_id")
         where = f"{file}: annotations[{number}]"
         if image not in files:
-            raise DataError(f"{where}: image_id {image!r}, which images does not have")
+            raise DataError(f"{where}: image_id {shown(image)}, which images does not have")
         yield where, str(files[image]), str(_field(file, "annotations", number, each, "caption"))
 
 

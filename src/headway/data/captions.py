@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from headway.data.caption_files import CaptionedFile, find_captions
-from headway.data.files import read_bytes
+from headway.data.files import listed, read_bytes
 from headway.data.image_decoding import RULE, Pixels
 from headway.data.image_files import ClassFolders
 from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, held_out, open_store, store_images
 from headway.data.synthetic import shapes
 from headway.data.token_store import fingerprint
-from headway.errors import DataError
+from headway.documents import read_json
+from headway.errors import DataError, one_line, shown
 from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
@@ -58,7 +58,7 @@ def load_shape_captions(size: int, cache: Path, progress: Progress) -> CaptionDa
             discard(folder)
             _draw(folder, number, count, size, unseen=name == "unseen")
         progress("drawing shapes", number + 1, len(shapes.COUNTS))
-        texts = json.loads((folder / TEXTS).read_text())
+        texts = read_json(folder / TEXTS, most="document-bytes")
         splits[name] = CaptionedImages(open_store(folder, size).pixels, tuple((text,) for text in texts))
         contents[name] = _digest((pixels.tobytes() for pixels in splits[name].pixels), splits[name].captions)
     return CaptionDataset(name="shapes", splits=splits, contents=contents)
@@ -68,19 +68,16 @@ def _draw(folder: Path, split: int, count: int, size: int, *, unseen: bool) -> N
     """Write a split, generated in chunks with a seed each: all at once would be gigabytes of floats."""
     texts: list[str] = []
 
-    def fill(path: Path) -> None:
-        with path.open("wb") as file:
-            for at in range(0, count, shapes.CHUNK):
-                chunk = min(shapes.CHUNK, count - at)
-                pixels, captions = shapes.captions(
-                    chunk, size=size, seed=1000 * split + at // shapes.CHUNK, unseen=unseen
-                )
-                file.write(pixels.tobytes())
-                texts.extend(captions)
+    def chunks() -> Iterator[bytes]:
+        for at in range(0, count, shapes.CHUNK):
+            chunk = min(shapes.CHUNK, count - at)
+            pixels, captions = shapes.captions(chunk, size=size, seed=1000 * split + at // shapes.CHUNK, unseen=unseen)
+            texts.extend(captions)
+            yield pixels.tobytes()
 
     with commit_folder(folder, shared=True) as draft:
-        draft.write(PIXELS, fill)
-        draft.write(LABELS, np.arange(count, dtype=np.int64).tofile)
+        draft.pieces(PIXELS, chunks())
+        draft.array(LABELS, np.arange(count, dtype=np.int64))
         draft.json(TEXTS, texts)
         draft.json(FACTS, {"bad": []})
 
@@ -92,10 +89,10 @@ def load_captions(path: Path, reading: ImageReading, progress: Progress) -> Capt
     there = {name: [each for each in those if each.file.is_file()] for name, those in found.items()}
     missing = [each for those in found.values() for each in those if not each.file.is_file()]
     if missing and not reading.skip_bad:
-        named = f"{missing[0].where}: names {missing[0].file.name}, which is not in {missing[0].file.parent}"
+        named = f"{missing[0].where}: names {one_line(missing[0].file.name)}, which is not in {missing[0].file.parent}"
         raise _bad(named, len(missing), total, "missing")
     if "train" not in there and reading.to_train:
-        raise DataError(f"{path}: no captions to train on; splits: {', '.join(there)}")
+        raise DataError(f"{path}: no captions to train on; splits: {listed(tuple(there))}")
     digests = {
         name: [hashlib.sha256(read_bytes(each.file)).digest() for each in those] for name, those in there.items()
     }
@@ -130,7 +127,7 @@ def _choose_val(
     """Set `val` to the requested split, or to a tenth of train."""
     if reading.val:
         if reading.val not in there:
-            raise DataError(f"{path}: data.val={reading.val!r}, splits: {', '.join(there)}")
+            raise DataError(f"{path}: data.val={shown(reading.val)}, splits: {listed(tuple(there))}")
         there["val"], digests["val"] = there[reading.val], digests[reading.val]
     elif "val" not in there and reading.to_train:
         if len(there["train"]) < 2:

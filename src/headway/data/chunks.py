@@ -9,7 +9,7 @@ CHUNK = 8192
 # No tokenizer here merges across a single space between words.
 _BETWEEN_WORDS = re.compile(r".*\S(?= \S)", re.DOTALL)
 _SPACE = re.compile(r"[^\S\x1c-\x1f]")  # Unicode white space, without the four control characters that Python adds
-_OVERLONG = re.compile(rf"(\S{{{CHUNK // 2}}})\S+")
+_OVERLONG = re.compile(rf"(?<!\S)(\S{{{CHUNK // 2}}})\S+")  # tried once a word, not at each of its characters
 
 
 def shorten_words(text: str) -> str:

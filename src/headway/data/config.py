@@ -16,6 +16,8 @@ class DataConfig:
     spec: str = ""  # a built-in name or a path
     source: str = "en"  # parallel text: the ending of the source files, or the name of its column
     target: str = "fr"  # parallel text: the ending of the target files, or the name of their column
+    text: str = "text"  # of a table: the name of the column with the text; its number from 1, if there is no header
+    label: str = "label"  # of a table of texts with classes: the name or the number of the column with the class
     tokenizer: TokenizerConfig = Bpe()  # how text becomes tokens, with its settings
     marks: SpecialTokens | None = None  # ids of the special tokens; none: headway's own
     joint: bool = True  # one vocabulary for source and target

@@ -7,7 +7,6 @@ without arguments that returns one. A name means the built-in set, else a path t
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -32,6 +31,7 @@ from headway.data.synthetic.tone_images import load_tones
 from headway.data.tables import Pair
 from headway.data.text_files import ParallelText, PlainText
 from headway.errors import ConfigError, DataError
+from headway.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from headway.data.config import DataConfig
@@ -77,10 +77,12 @@ def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors 
     return _directed(dataset.load(), source, target)
 
 
-def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
-    """Plain text by name or path. Raises DataError for what is neither, or not plain text."""
+def load_text(spec: str | Path, *, errors: Errors = "strict", column: str = "text") -> PlainText:
+    """Plain text by name or path, of a table the texts in a column. Raises DataError for what is neither."""
     dataset = find_dataset(spec, "plain text")
-    text: PlainText = text_files.load_text(spec, errors=errors) if dataset is None else dataset.load()
+    if dataset is None:
+        return text_files.load_text(spec, errors=errors, column=column)
+    text: PlainText = dataset.load()
     return text
 
 
@@ -155,6 +157,18 @@ def find_dataset(spec: str | Path, kind: Kind) -> Dataset | None:
     raise DataError(f"{spec} is {entries[0].kind}, expected {kind}: {', '.join(_names(kind))} or a path")
 
 
+def kinds_of(spec: str | Path) -> tuple[Kind, ...]:
+    """The kinds of the registered set of this name; () for a path. Raises DataError for what is neither."""
+    name = str(spec)
+    if found := tuple(entry.kind for entry in BUILT_IN if entry.name == name):
+        return found
+    if name and _exists(spec):
+        return ()
+    if name not in plugins(GROUP):
+        raise _unknown(name)
+    return (_plugin(name).kind,)
+
+
 def _plugin(name: str) -> Dataset:
     """The set that an installed package registered under this name. Raises ConfigError if it is not a Dataset."""
     found = loaded(GROUP, name)
@@ -186,8 +200,7 @@ def _unknown(name: str) -> DataError:
     known = list(dict.fromkeys([*(entry.name for entry in BUILT_IN), *plugins(GROUP)]))
     if not name:
         return DataError(f"no data named, expected a path or a built-in set: {', '.join(known)}")
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]}? " if near else ""
+    hint = did_you_mean(name, known)
     return DataError(f"{name!r}: no such file, folder or built-in set; {hint}built-in: {', '.join(known)}")
 
 

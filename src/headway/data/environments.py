@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,9 +13,10 @@ from PIL import Image
 
 from headway.config import positive
 from headway.errors import ConfigError, DataError
+from headway.extras import import_extra
+from headway.suggestions import did_you_mean
 
 Observation = NDArray[Any]
-EXTRA = "world models need gymnasium: pip install headway[world]"
 MAX_STEPS = 1000  # of an episode, if its environment has no limit
 OPTIMUM = {  # the highest possible mean return, within the environment's step limit
     "FrozenLake-v1": 0.744,
@@ -43,6 +43,9 @@ class Grid:
 
     part: str = "image"  # key of a Dict observation
     levels: int = 11  # upper bound of the integers, exclusive
+
+    def __post_init__(self) -> None:
+        positive("task.view.levels", self.levels)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,10 +194,7 @@ def render_observation(env: Any, observation: Observation) -> NDArray[np.uint8] 
 
 
 def _gymnasium() -> Any:
-    try:
-        import gymnasium
-    except ImportError as error:
-        raise ConfigError(EXTRA) from error
+    gymnasium = import_extra("gymnasium", "world", "a world model")
     with contextlib.suppress(ImportError):
         import minigrid  # noqa: F401  # registers its environments
     return gymnasium
@@ -204,8 +204,10 @@ def _made(name: str, mode: str | None) -> Any:
     """Make an environment. Raises ConfigError naming similar ones, or the problem."""
     gymnasium = _gymnasium()
     if name not in gymnasium.registry:
-        near = difflib.get_close_matches(name, gymnasium.registry, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "see gymnasium's registry"
+        if name.startswith("MiniGrid-"):
+            import_extra("minigrid", "world", name)
+        newest_first = reversed(list(gymnasium.registry))
+        hint = did_you_mean(name, newest_first).strip() or "see gymnasium's registry"
         raise ConfigError(f"no environment {name!r}: {hint}")
     try:
         return gymnasium.make(name, disable_env_checker=True, **({"render_mode": mode} if mode else {}))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headway.checked_json import JsonFields
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
+from headway.documents import read_json
 from headway.errors import DataError
 from headway.storage.commit import commit_folder
 from headway.storage.manifest import problems
@@ -22,6 +23,7 @@ from headway.storage.tensors import read_tensors
 Policy = Callable[[Observation], NDArray[np.int64]]  # observations (B, …) -> actions (B,)
 TENSORS, FACTS = "episodes.safetensors", "facts.json"
 COLUMNS = ("observations", "actions", "rewards", "ends", "starts")
+DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
 HELD_OUT = 10  # every tenth episode is for validation
 PARALLEL = 8  # environments stepped together
 
@@ -207,9 +209,45 @@ def read_episodes(folder: Path) -> Episodes:
     if wrong:
         raise DataError(f"{folder}: {'; '.join(wrong)}")
     tensors = read_tensors(folder / TENSORS)
-    facts = json.loads((folder / FACTS).read_text())
+    facts = JsonFields(read_json(folder / FACTS), where=str(folder / FACTS))
+    missing = [name for name in COLUMNS if name not in tensors]
+    if missing:
+        raise DataError(f"{folder / TENSORS}: no tensor {missing[0]!r}")
+    for name in COLUMNS:
+        if tensors[name].dtype not in DTYPES:
+            raise DataError(f"{folder / TENSORS}: {name} is {tensors[name].dtype}, which episodes do not have")
     observations, actions, rewards, ends, starts = (tensors[name].numpy() for name in COLUMNS)
-    return Episodes(observations, actions, rewards, ends, starts, int(facts["taken"]), int(facts["dropped"]))
+    found = Episodes(observations, actions, rewards, ends, starts, facts.integer("taken"), facts.integer("dropped"))
+    _expect_sound(folder / TENSORS, found)
+    return found
+
+
+def _expect_sound(path: Path, found: Episodes) -> None:
+    """Raise DataError for columns of other types or sizes, episodes without a step, and numbers that are not finite."""
+    types = {"actions": np.int64, "rewards": np.float32, "ends": np.bool_, "starts": np.int64}
+    for name, dtype in types.items():
+        column = getattr(found, name)
+        if column.ndim != 1 or column.dtype != dtype:
+            raise DataError(
+                f"{path}: {name} is {column.dtype} of shape {column.shape}, expected a row of {np.dtype(dtype)}"
+            )
+    rows = {name: len(getattr(found, name)) if getattr(found, name).ndim else 0 for name in COLUMNS[:-1]}
+    if len(set(rows.values())) > 1:
+        raise DataError(f"{path}: columns of different lengths: {rows}")
+    bounds = found.starts
+    if len(bounds) < 2 or bounds[0] != 0 or bounds[-1] != rows["actions"] or (np.diff(bounds) < 2).any():
+        raise DataError(
+            f"{path}: starts of episodes do not divide {rows['actions']:,} rows, expected 2 rows each or more"
+        )
+    for name in ("observations", "rewards"):
+        column = getattr(found, name)
+        finite = np.isfinite(column)  # of whole numbers always
+        if not finite.all():
+            raise DataError(f"{path}: {name}: row {np.argwhere(~finite)[0][0] + 1} holds NaN or infinity")
+    if found.actions.min() < 0:
+        raise DataError(
+            f"{path}: actions: row {int(found.actions.argmin()) + 1} is {found.actions.min()}, expected 0 or more"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,28 @@
-"""Reading text files: UTF-8, plain or gzipped, streamed; errors name the file, line and byte."""
+"""Reading files of data: UTF-8 text, plain or gzipped, streamed; errors name the file, line and byte.
+
+Nothing here trusts a file: what is decompressed, a line, and a file that is read as a whole have limits
+(`headway.limits`), and a file name that another file gives stays inside the data folder (`inside`).
+"""
 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
+import math
+import os
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
-from headway.errors import DataError
+from headway.errors import DataError, one_line, shown
+from headway.limits import expect_within, limit
 
 Errors = Literal["strict", "replace"]
 CHUNK = 1 << 20
-MAX_LINE = 1 << 24  # characters in a line: a small gzip could otherwise fill the memory
+MAX_NAME = 100  # characters of a name in a list of them
+ANY_RATIO = 1 << 26  # decompressed bytes up to which a file may be compressed by any ratio
 
 
 def read_chunks(path: Path, *, errors: Errors = "strict") -> Iterator[str]:
@@ -46,13 +55,13 @@ def read_chunks(path: Path, *, errors: Errors = "strict") -> Iterator[str]:
 
 def read_lines(path: Path, *, errors: Errors = "strict") -> Iterator[str]:
     """The lines of a file, split at \\n only: other line breaks (U+2028, \\x0b, a lone \\r) are data."""
-    number, rest = 0, ""
+    number, rest, longest = 0, "", limit("line")
     for chunk in read_chunks(path, errors=errors):
         *whole, rest = (rest + chunk).split("\n")
         yield from whole
         number += len(whole)
-        if len(rest) > MAX_LINE:
-            raise DataError(f"{path}: line {number + 1} is longer than the {MAX_LINE:,} characters allowed")
+        if len(rest) > longest:  # a small gzip could otherwise fill the memory
+            expect_within("line", len(rest), f"{path}: line {number + 1}, at least", DataError)
     if rest:
         yield rest
 
@@ -80,9 +89,13 @@ def listing(folder: Path) -> list[Path]:
 
 def names(paths: Iterable[Path], *, most: int = 20) -> str:
     """File names for an error message."""
-    found = [path.name for path in paths]
-    more = f" and {len(found) - most} more" if len(found) > most else ""
-    return (", ".join(found[:most]) or "nothing") + more
+    return listed([path.name for path in paths], most=most) or "nothing"
+
+
+def listed(found: Sequence[str], *, most: int = 20) -> str:
+    """Names from a file or folder for an error message: printable, short, and not too many."""
+    more = f" and {len(found) - most:,} more" if len(found) > most else ""
+    return ", ".join(one_line(name[: MAX_NAME + 1])[:MAX_NAME] for name in found[:most]) + more
 
 
 def without_gz(path: Path) -> str:
@@ -90,9 +103,56 @@ def without_gz(path: Path) -> str:
     return path.name.removesuffix(".gz")
 
 
-def read_bytes(path: Path) -> bytes:
-    """The content of a file, decompressed if it ends with .gz. Raises DataError."""
-    return b"".join(_blocks(path))
+def read_bytes(path: Path, *, most: str = "file-bytes") -> bytes:
+    """The content of a file, decompressed if it ends with .gz; `most` names its limit. Raises DataError."""
+    blocks, size = [], 0
+    for block in _blocks(path):
+        blocks.append(block)
+        size += len(block)
+        expect_within(most, size, f"{path}, at least", DataError)
+    return b"".join(blocks)
+
+
+class DecompressedSize:
+    """Counts the bytes that a compressed file becomes. Raises DataError for a file that becomes too many.
+
+    A few hundred bytes can become gigabytes, so there is a limit on the ratio beside that on the size.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.compressed, self.total = path, max(path.stat().st_size, 1), 0
+
+    def add(self, count: int) -> None:
+        """Count more bytes."""
+        self.total += count
+        if self.total > ANY_RATIO:
+            expect_within("decompressed-bytes", self.total, f"{self.path}: decompressed", DataError)
+            ratio = math.ceil(self.total / self.compressed)
+            expect_within("compression-ratio", ratio, f"{self.path}: decompressed", DataError)
+
+
+def inside(folder: Path, name: str, where: str, *, below: Path | None = None) -> Path:
+    """The path of a file that another file names, in a data folder, or in a folder below it.
+
+    Raises DataError, beginning with `where`, for a name that leads out of the data folder: one that is absolute, has
+    `..` in it, or passes through a link to another place. The file need not exist.
+    """
+    path = (below or folder) / name
+    try:
+        root, real = os.path.realpath(folder), os.path.realpath(path)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            path.lstat()
+    except (OSError, ValueError) as error:  # a name too long, or with a NUL
+        raise DataError(
+            f"{where}: {shown(name)} cannot be a file name ({getattr(error, 'strerror', None) or error})"
+        ) from None
+    parts = Path(name).parts
+    if Path(name).is_absolute() or ".." in parts or not real.startswith(os.path.join(root, "")):
+        raise DataError(
+            f"{where}: {shown(name)} leads out of {folder}, expected a file inside it "
+            "(`cp -rL` copies what links lead to)"
+        )
+    return path
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
@@ -102,13 +162,17 @@ def _blocks(path: Path) -> Iterator[bytes]:
             raise DataError(f"{path}: a folder, expected a file")
         if path.exists() and not path.is_file():
             raise DataError(f"{path}: not a regular file; data is read more than once, which a pipe does not allow")
-        with gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb") as stream:
+        zipped = path.suffix == ".gz"
+        with gzip.open(path, "rb") if zipped else path.open("rb") as stream:
+            counted = DecompressedSize(path) if zipped else None
             while block := stream.read(CHUNK):
+                if counted is not None:
+                    counted.add(len(block))
                 yield block
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{path}: a truncated or damaged gzip ({error})") from None
+        raise DataError(f"{path}: a truncated or damaged gzip ({one_line(error)})") from None
     except (OSError, ValueError) as error:  # ValueError: an invalid path
         raise DataError(f"{str(path)!r}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     yield b""

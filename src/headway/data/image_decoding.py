@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from itertools import islice
 
@@ -14,15 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from headway.errors import DataError
+from headway.errors import DataError, one_line
+from headway.limits import expect_within
 
 Pixels = NDArray[np.uint8]
-MAX_PIXELS = 64_000_000  # a small file can claim more pixels than memory holds
 # Formats that Pillow decodes without external programs.
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF", "PPM")
 ENDINGS = (".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 BATCH = 64  # encoded images in memory at a time
+LARGE = 1 << 24  # pixels beyond which images are decoded one at a time
+BAND = 1 << 22  # pixels whose colours are converted at a time
 RULE = "square 1"  # part of cache keys; change it when decoding changes
+
+
+class LargeImageError(DataError):
+    """An image that is to be decoded one at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +50,11 @@ def decode_each(
     images: Iterable[EncodedImage], size: int, how: Callable[[EncodedImage, int], Pixels] | None = None
 ) -> Iterator[tuple[EncodedImage, Pixels | DataError]]:
     """Decode images in order with threads -> each image with its pixels, or with the error."""
-    how = how or decode
+    in_thread = how or partial(decode, largest=LARGE)
 
     def one(picture: EncodedImage) -> Pixels | DataError:
         try:
-            return how(picture, size)
+            return in_thread(picture, size)
         except DataError as error:
             return error
 
@@ -56,7 +63,16 @@ def decode_each(
         warnings.simplefilter("ignore")
         waiting = iter(images)
         while held := list(islice(waiting, BATCH)):
-            yield from zip(held, pool.map(one, held), strict=True)
+            for picture, found in zip(held, pool.map(one, held), strict=True):
+                yield picture, _decode_alone(picture, size) if isinstance(found, LargeImageError) else found
+
+
+def _decode_alone(picture: EncodedImage, size: int) -> Pixels | DataError:
+    """A large image, decoded outside the threads: one at a time, so that their memory does not add up."""
+    try:
+        return decode(picture, size)
+    except DataError as error:
+        return error
 
 
 def decode_images(
@@ -71,14 +87,14 @@ def decode_images(
     return pixels
 
 
-def decode(picture: EncodedImage, size: int) -> Pixels:
+def decode(picture: EncodedImage, size: int, *, largest: int | None = None) -> Pixels:
     """An image as (3, size, size): its shorter side is resized to `size`, then the centre is cropped.
 
     Only the first frame is used, rotated as EXIF says; transparency is blended with white; 16 bits become 8. Raises
-    DataError naming the file and the problem.
+    DataError naming the file and the problem, and LargeImageError for more than `largest` pixels.
     """
     if isinstance(picture.content, bytes):
-        image = open_image(picture.content, picture.where)
+        image = open_image(picture.content, picture.where, largest=largest)
     else:
         image = Image.fromarray(picture.content)
     width, height = image.size
@@ -90,37 +106,52 @@ def decode(picture: EncodedImage, size: int) -> Pixels:
     return pixels
 
 
-def open_image(data: bytes, where: str) -> Image.Image:
-    """A file as an RGB image, rotated as EXIF says. Raises DataError naming the problem."""
+def open_image(data: bytes, where: str, *, largest: int | None = None) -> Image.Image:
+    """A file as an RGB image, rotated as EXIF says. Raises DataError naming the problem.
+
+    An image of more than `largest` pixels raises LargeImageError, before anything is decoded.
+    """
     if not data:
         raise DataError(f"{where}: an empty file, expected an image")
     try:
         image = Image.open(BytesIO(data), formats=FORMATS)
-        _expect_size(image, where)
+        width, height = image.size  # by the header
+        expect_within("pixels", width * height, f"{where}: {width:,} × {height:,}", DataError)
+        if not width * height:
+            raise DataError(f"{where}: {width} × {height} pixels, expected at least one")
+        if largest is not None and width * height > largest:
+            raise LargeImageError(where)
         image.load()
-        return _eight_bits(ImageOps.exif_transpose(image), where)
+        ImageOps.exif_transpose(image, in_place=True)
+        return _eight_bits(image, where)
     except DataError:
         raise
     except Image.DecompressionBombError:
-        raise DataError(f"{where}: more than the {MAX_PIXELS:,} pixels allowed") from None
+        most = 2 * (Image.MAX_IMAGE_PIXELS or 0)
+        expect_within("pixels", most, f"{where}: at least", DataError)
+        raise DataError(f"{where}: more than {most:,} pixels, which Pillow refuses") from None
     except Exception as error:  # Pillow's readers may raise anything on invalid bytes
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = one_line(error) or type(error).__name__
         if isinstance(error, UnidentifiedImageError):
-            reason = f"none of {', '.join(FORMATS)}; it begins with {data[:8]!r}"
+            reason = f"none of {', '.join(FORMATS)}"
         raise DataError(f"{where}: not a readable image ({reason})") from None
 
 
-def _expect_size(image: Image.Image, where: str) -> None:
-    """Check the size in the header, before decoding."""
-    width, height = image.size
-    if width * height > MAX_PIXELS:
-        raise DataError(f"{where}: {width:,} × {height:,} pixels, allowed: at most {MAX_PIXELS:,}")
-    if not width * height:
-        raise DataError(f"{where}: {width} × {height} pixels, expected at least one")
-
-
 def _eight_bits(image: Image.Image, where: str) -> Image.Image:
-    """An image of any mode as 8-bit RGB."""
+    """An image of any mode as 8-bit RGB, in bands: the intermediate forms take up to five times the memory."""
+    width, height = image.size
+    rows = max(BAND // width, 1)
+    if image.mode == "RGB" and "transparency" not in image.info:
+        return image
+    if rows >= height:
+        return _converted(image, where)
+    made = Image.new("RGB", image.size)
+    for top in range(0, height, rows):
+        made.paste(_converted(image.crop((0, top, width, min(top + rows, height))), where), (0, top))
+    return made
+
+
+def _converted(image: Image.Image, where: str) -> Image.Image:
     if image.mode == "F":
         raise DataError(f"{where}: pixels are 32-bit floats, allowed: 8 or 16 bits")
     if image.mode.startswith("I"):

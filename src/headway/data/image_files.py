@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from headway.data.files import listing, names, read_bytes, read_lines, without_gz
+from headway.data.files import inside, listed, listing, names, read_bytes, read_lines, without_gz
 from headway.data.idx import read_idx
 from headway.data.image_decoding import ENDINGS, EncodedImage
-from headway.data.tables import open_parquet
-from headway.errors import DataError
+from headway.data.parquet_files import column_names, is_text, leaf_names, missing_column, open_parquet, read_columns
+from headway.documents import parse_json
+from headway.errors import DataError, one_line, shown
 
 IDX = (("-images-idx3-ubyte", "-labels-idx1-ubyte"), ("-images.idx3-ubyte", "-labels.idx1-ubyte"))
 SPLITS = ("train", "val", "test")  # folders of these names are splits, others are classes
@@ -75,30 +75,23 @@ class ParquetRows:
             return int(file.metadata.num_rows)
 
     def __iter__(self) -> Iterator[EncodedImage]:
-        number = 0
         numbers = {word: n for n, word in enumerate(self.words)}
-        with open_parquet(self.path) as file:
-            for batch in file.iter_batches(batch_size=256, columns=[self.image, self.label]):
-                for row in batch.to_pylist():
-                    number += 1
-                    where = f"{self.path}: row {number}"
-                    yield EncodedImage(where, _number(where, row[self.label], numbers), _bytes(where, row[self.image]))
+        for row, (image, label) in enumerate(read_columns(self.path, [self.image, self.label]), start=1):
+            where = f"{self.path}: row {row}"
+            yield EncodedImage(where, self._number(where, label, numbers), self._bytes(where, image))
 
+    def _number(self, where: str, value: Any, numbers: dict[str, int]) -> int:
+        if isinstance(value, str) and value in numbers:
+            return numbers[value]
+        if isinstance(value, int) and not isinstance(value, bool) and not numbers and abs(value) < 2**63:
+            return value
+        allowed = f"one of {listed(tuple(numbers))}" if numbers else "a whole number from 0"
+        raise DataError(f"{where}: {one_line(self.label)} {shown(value)}, expected {allowed}")
 
-def _number(where: str, value: Any, numbers: dict[str, int]) -> int:
-    if isinstance(value, str) and value in numbers:
-        return numbers[value]
-    if isinstance(value, int) and not isinstance(value, bool) and not numbers:
+    def _bytes(self, where: str, value: Any) -> bytes:
+        if not isinstance(value, bytes):
+            raise DataError(f"{where}: the image is a {type(value).__name__}, expected the bytes of a file")
         return value
-    allowed = f"one of {', '.join(numbers)}" if numbers else "a whole number from 0"
-    raise DataError(f"{where}: label {value!r}, expected {allowed}")
-
-
-def _bytes(where: str, value: Any) -> bytes:
-    data = value.get("bytes") if isinstance(value, dict) else value
-    if not isinstance(data, bytes):
-        raise DataError(f"{where}: the image is a {type(data).__name__}, expected the bytes of a file")
-    return data
 
 
 def find_splits(
@@ -115,28 +108,41 @@ def find_splits(
             raise DataError(f"{path}: images are a folder, or a file that ends with .parquet")
         return _parquets({"train": path}, classes)
     if tables := [file for file in listing(path) if file.suffix == ".parquet"]:
-        files = {_split(file.stem): file for file in tables}
+        files = {split_name(file.stem): file for file in tables}
         if len(files) < len(tables):
             raise DataError(f"{path}: a split in more than one file, expected one each: {names(tables)}")
         return _parquets(files, classes or _listed(path))
-    if found := _idx(path):
-        return found, classes or _listed(path)
-    folders = _folders(path)
-    if not folders:
+    if found := find_idx(path):
+        return dict(found), classes or _listed(path)
+    there = subfolders(path)
+    if not there:
         looked = "class folders with images, parquet files or IDX files"
         raise DataError(f"{path}: no {looked}; there are: {names(listing(path))}")
-    splits = {_split(folder.name): folder for folder in folders if _split(folder.name) in SPLITS}
+    splits = {split_name(folder.name): folder for folder in there if split_name(folder.name) in SPLITS}
     if "train" not in splits:
         splits = {"train": path}
-    classes = classes or tuple(folder.name for folder in _folders(splits["train"]))
-    return {split: _class_folders(folder, classes, endings) for split, folder in splits.items()}, classes
+    classes = classes or tuple(_class_name(folder) for folder in subfolders(splits["train"]))
+    return {split: _class_folders(path, folder, classes, endings) for split, folder in splits.items()}, classes
 
 
-def _folders(path: Path) -> list[Path]:
-    return sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
+def subfolders(path: Path) -> list[Path]:
+    """The folders in a folder, sorted by name, without hidden ones. Raises DataError."""
+    try:
+        return sorted(each for each in path.iterdir() if each.is_dir() and not each.name.startswith("."))
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
 
 
-def _split(name: str) -> str:
+def _class_name(folder: Path) -> str:
+    try:
+        folder.name.encode()
+    except UnicodeEncodeError:
+        raise DataError(f"{folder.parent}: the folder name {shown(folder.name)} is not UTF-8") from None
+    return folder.name
+
+
+def split_name(name: str) -> str:
+    """The split that a file or folder of this name holds: train, val, test, or the name itself."""
     name = name.split("-0")[0]  # train-00000-of-00001, as on the Hugging Face hub
     return ALIASES.get(name, name)
 
@@ -146,35 +152,40 @@ def _listed(folder: Path) -> tuple[str, ...]:
     return tuple(line.strip() for line in read_lines(path) if line.strip()) if path.is_file() else ()
 
 
-def _class_folders(folder: Path, classes: tuple[str, ...], endings: tuple[str, ...]) -> ClassFolders:
-    """The files of a folder's class folders. Raises DataError for an unknown class or one without images."""
+def _class_folders(root: Path, folder: Path, classes: tuple[str, ...], endings: tuple[str, ...]) -> ClassFolders:
+    """The files of a folder's class folders. Raises DataError for an unknown class or one without images.
+
+    No link that leads out of `root` is followed.
+    """
+    if folder != root:
+        inside(root, folder.name, str(root))
     found: list[tuple[Path, int]] = []
-    there, known = _folders(folder), _some(classes)
+    there, known = subfolders(folder), listed(classes)
     if there and not any(each.name in classes for each in there):
-        named = _some([each.name for each in there])
+        named = listed([each.name for each in there])
         raise DataError(f"{folder}: no folder has the name of a class; folders: {named}; classes: {known}")
     for each in there:
         if each.name not in classes:
             raise DataError(f"{each}: unknown class; classes: {known}")
+        inside(root, each.name, str(folder), below=folder)
         files = sorted(path for path in each.rglob("*") if path.suffix.lower() in endings and path.is_file())
         if not files:
             files_there = names(listing(each), most=5)
             what = "image" if endings == ENDINGS else "sound"
             raise DataError(f"{each}: no {what} ({', '.join(endings)}), expected at least 1; there are: {files_there}")
+        for path in files:
+            if path.is_symlink():
+                inside(root, path.name, str(path.parent), below=path.parent)
         found += [(path, classes.index(each.name)) for path in files]
     if not found:
         raise DataError(f"{folder}: no class folders, expected one for each class")
     return ClassFolders(tuple(found))
 
 
-def _some(words: Sequence[str], most: int = 20) -> str:
-    more = f" and {len(words) - most:,} more" if len(words) > most else ""
-    return ", ".join(words[:most]) + more
-
-
-def _idx(folder: Path) -> dict[str, Split]:
+def find_idx(folder: Path) -> dict[str, IdxFiles]:
+    """The pairs of IDX files in a folder by split. Raises DataError for images without labels."""
     files = {without_gz(path): path for path in listing(folder)}
-    found: dict[str, Split] = {}
+    found: dict[str, IdxFiles] = {}
     for images, labels in IDX:
         for name, path in files.items():
             split = name.removesuffix(images)
@@ -182,7 +193,7 @@ def _idx(folder: Path) -> dict[str, Split]:
                 continue
             if f"{split}{labels}" not in files:
                 raise DataError(f"{path}: no {split}{labels} beside it")
-            found[_split(split)] = IdxFiles(path, files[f"{split}{labels}"])
+            found[split_name(split)] = IdxFiles(path, files[f"{split}{labels}"])
     return found
 
 
@@ -191,15 +202,16 @@ def _parquets(files: dict[str, Path], classes: tuple[str, ...]) -> tuple[dict[st
     words: set[str] = set()
     for split, path in files.items():
         with open_parquet(path) as file:
-            columns = file.schema_arrow.names
-            image, label = (
-                _column(path, columns, IMAGE_COLUMNS, "image"),
-                _column(path, columns, LABEL_COLUMNS, "label"),
-            )
+            columns = column_names(file)
+            image = _column(path, columns, IMAGE_COLUMNS, "image")
+            label = _column(path, columns, LABEL_COLUMNS, "label")
+            if f"{image}.bytes" in leaf_names(file):  # as on the Hugging Face hub: a struct of bytes and path
+                image = f"{image}.bytes"
             splits[split] = ParquetRows(path, image, label)
-            classes = classes or _hub_names(file.schema_arrow.metadata, label)
-            if str(file.schema_arrow.field(label).type) in ("string", "large_string"):
-                words |= set(file.read(columns=[label]).column(label).unique().to_pylist()) - {None}
+            classes = classes or _hub_names(path, file.schema_arrow.metadata, label)
+            texts = is_text(file, label)
+        if texts:
+            words |= {word for (word,) in read_columns(path, [label]) if word is not None}
     if words:
         classes = classes or tuple(sorted(words))
         return {split: replace(rows, words=classes) for split, rows in splits.items()}, classes
@@ -210,13 +222,13 @@ def _column(path: Path, columns: list[str], wanted: tuple[str, ...], what: str) 
     for name in wanted:
         if name in columns:
             return name
-    raise DataError(f"{path}: no column with the {what} ({', '.join(wanted)}); there are: {', '.join(columns)}")
+    raise missing_column(path, f"with the {what} ({', '.join(wanted)})", columns)
 
 
-def _hub_names(metadata: Any, label: str) -> tuple[str, ...]:
+def _hub_names(path: Path, metadata: Any, label: str) -> tuple[str, ...]:
     """Class names from the metadata that the Hugging Face hub writes."""
     try:
-        features = json.loads((metadata or {})[b"huggingface"])["info"]["features"]
+        features = parse_json((metadata or {})[b"huggingface"], str(path))["info"]["features"]
         return tuple(map(str, features[label]["names"]))
-    except (KeyError, TypeError, ValueError):
+    except (DataError, KeyError, TypeError):
         return ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.data import image_decoding, spectrograms
+from headway.data.files import listed
 from headway.data.image_decoding import RULE, EncodedImage, Pixels, decode_each
 from headway.data.image_files import Split, find_splits
 from headway.data.spectrograms import Spectrogram
 from headway.data.token_store import fingerprint
-from headway.errors import DataError
+from headway.documents import read_json
+from headway.errors import DataError, shown
 from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
@@ -100,7 +101,7 @@ def load_images(path: Path, reading: ImageReading, progress: Progress = lambda w
     splits, classes = find_splits(path, reading.classes, endings)
     splits = {name: splits[name] for name in sorted(splits, key=lambda name: (name != "train", name))}
     if "train" not in splits:
-        raise DataError(f"{path}: no train split; splits: {', '.join(splits)}")
+        raise DataError(f"{path}: no train split; splits: {listed(tuple(splits))}")
     known = {name: _scan(f"reading {name}", split, progress) for name, split in splits.items()}
     classes = classes or _counted(path, known["train"].labels)
     for name, found in known.items():
@@ -109,7 +110,7 @@ def load_images(path: Path, reading: ImageReading, progress: Progress = lambda w
         _expect_enough(path, known["train"].labels, classes, least=2)
     if reading.val:
         if reading.val not in splits:
-            raise DataError(f"{path}: data.val={reading.val!r}, splits: {', '.join(splits)}")
+            raise DataError(f"{path}: data.val={shown(reading.val)}, splits: {listed(tuple(splits))}")
         splits["val"], known["val"] = splits[reading.val], known[reading.val]
     elif "val" not in splits and reading.to_train:
         held = held_out(known["train"].digests, known["train"].labels)
@@ -187,10 +188,11 @@ def _expect_labels(path: Path, split: Split, name: str, labels: Labels, classes:
 def _expect_enough(path: Path, labels: Labels, classes: tuple[str, ...], least: int = 1) -> None:
     """Raise DataError for a training set of one class, or a class with fewer than `least` images."""
     if len(classes) < 2:
-        raise DataError(f"{path}: {len(classes)} class ({', '.join(classes)}), expected at least 2")
+        raise DataError(f"{path}: {len(classes)} class ({listed(classes)}), expected at least 2")
     for number, count in enumerate(np.bincount(labels, minlength=len(classes))):
         if count < least:
-            raise DataError(f"{path}: class {classes[number]!r} has {count} image in train, expected at least {least}")
+            name = shown(classes[number])
+            raise DataError(f"{path}: class {name} has {count} image in train, expected at least {least}")
 
 
 def store_images(
@@ -204,21 +206,20 @@ def store_images(
             bad: list[str] = []
             total = len(split)  # type: ignore[arg-type]
 
-            def fill(path: Path) -> None:
-                with path.open("wb") as file:
-                    how = None if reading.sound is None else reading.sound.decode
-                    for image, pixels in decode_each(split, reading.size, how):
-                        if isinstance(pixels, DataError):
-                            bad.append(str(pixels))
-                        else:
-                            file.write(pixels.tobytes())
-                            labels.append(image.label)
-                        progress(what, len(labels) + len(bad), total)
+            def pixels_of_each() -> Iterator[bytes]:
+                how = None if reading.sound is None else reading.sound.decode
+                for image, pixels in decode_each(split, reading.size, how):
+                    if isinstance(pixels, DataError):
+                        bad.append(str(pixels))
+                    else:
+                        labels.append(image.label)
+                        yield pixels.tobytes()
+                    progress(what, len(labels) + len(bad), total)
 
-            draft.write(PIXELS, fill)
-            draft.write(LABELS, lambda path: np.asarray(labels, np.int64).tofile(path))
+            draft.pieces(PIXELS, pixels_of_each())
+            draft.array(LABELS, np.asarray(labels, np.int64))
             draft.json(FACTS, {"bad": [*bad[:NAMED], *["another"] * (len(bad) - NAMED)]})
-    wrong = json.loads((folder / FACTS).read_text())["bad"]
+    wrong = read_json(folder / FACTS, most="document-bytes")["bad"]
     return open_store(folder, reading.size, reading.channels), wrong
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Protocol
 
@@ -14,10 +15,11 @@ from headway.data.config import DataConfig
 from headway.data.datasets import find_dataset
 from headway.data.digests import split_digests
 from headway.data.synthetic.needle import CLASSES, COUNTS, WORDS, Needle
-from headway.data.text_files import ParallelText, load_parallel
+from headway.data.tables import Pair
+from headway.data.text_files import ParallelText, TableRows, load_parallel
 from headway.data.token_store import TokenStore, fingerprint, store_tokens
 from headway.data.tokenizers import Tokenizer, Word
-from headway.errors import ConfigError, DataError
+from headway.errors import ConfigError, DataError, one_line, shown
 
 Tokens = NDArray[np.int64]
 
@@ -77,10 +79,12 @@ class LabelledTexts:
     splits: Mapping[str, TextSplit]
     tokenizer: Tokenizer
     contents: dict[str, str]
+    by_class: bool = False  # the rows are sorted by class, and a tenth of each class is held out
 
 
 def load_labelled_texts(data: DataConfig, tokenizer: Tokenizer | None, *, room: int) -> LabelledTexts:
-    """Texts with classes by name, or by path: a table with columns `label` and `text`, or a folder of one per split.
+    """Texts with classes by name, or by path: a table with columns `data.label` and `data.text`, or a folder of one
+    per split.
 
     `room` is the most tokens of a text that a model reads, and the length of `needle` documents. Raises DataError for
     a class that train does not have, or what cannot be read.
@@ -89,8 +93,44 @@ def load_labelled_texts(data: DataConfig, tokenizer: Tokenizer | None, *, room: 
     if dataset is not None:
         made: LabelledTexts = dataset.load(data, tokenizer, room)
         return made
-    text = load_parallel(data.spec, "label", "text", errors=data.errors)
-    return tokenise(text, data, tokenizer)
+    what = "texts with classes"
+    text = load_parallel(data.spec, data.label, data.text, errors=data.errors, numbers=True, what=what)
+    divided = divide_by_class(text)
+    return replace(tokenise(divided, data, tokenizer), by_class=divided is not text)
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenRows:
+    """Some of the rows of a table."""
+
+    rows: TableRows
+    chosen: NDArray[np.bool_]
+
+    def __iter__(self) -> Iterator[Pair]:
+        return compress(self.rows, self.chosen)
+
+
+def divide_by_class(text: ParallelText) -> ParallelText:
+    """The same rows with the last tenth of each class as val, where the last tenth of all has one class or new ones.
+
+    Tables that are sorted by class look like that. Other data, or a val split of its own, stays as it is.
+    """
+    train, val = text.splits["train"], text.splits["val"]
+    if not (isinstance(train, TableRows) and isinstance(val, TableRows) and train.path == val.path):
+        return text
+    labels = [[label for label, _ in rows] for rows in (train, val)]
+    there, held_out = map(set, labels)
+    if held_out <= there and (len(held_out) > 1 or len(there) == 1):
+        return text
+    every = np.asarray(labels[0] + labels[1])
+    held = np.zeros(len(every), bool)
+    for label in np.unique(every):
+        rows = np.flatnonzero(every == label)
+        if len(rows) > 1:
+            held[rows[-max(len(rows) // 10, 1) :]] = True
+    whole = replace(train, stop=None)
+    splits = {**text.splits, "train": ChosenRows(whole, ~held), "val": ChosenRows(whole, held)}
+    return replace(text, splits=splits)
 
 
 def tokenise(text: ParallelText, data: DataConfig, tokenizer: Tokenizer | None) -> LabelledTexts:
@@ -104,8 +144,7 @@ def tokenise(text: ParallelText, data: DataConfig, tokenizer: Tokenizer | None) 
     numbers = {name: number for number, name in enumerate(classes)}
     for split, names in labels.items():
         if unknown := sorted(set(names) - set(classes)):
-            hint = "; rows sorted by class need a val file of their own" if split == "val" else ""
-            raise DataError(f"{text.name}: class {unknown[0]!r} of split {split} is not in train{hint}")
+            raise DataError(f"{text.name}: class {shown(unknown[0])} of split {one_line(split)} is not in train")
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, (line for _, line in text.pairs("train")))
     cache = Path(data.cache).expanduser()

@@ -72,9 +72,9 @@ def _draw(folder: Path, size: int, count: int, number: int, progress: Progress) 
         parts.append(figures(min(CHUNK, count - at), size=size, seed=100_000 * number + at))
         progress("drawing figures", at + len(parts[-1].areas), count)
     with commit_folder(folder, shared=True) as draft:
-        draft.write(PIXELS, np.concatenate([part.pixels for part in parts]).tofile)
-        draft.write(KEYPOINTS, np.concatenate([part.keypoints for part in parts]).tofile)
-        draft.write(AREAS, np.concatenate([part.areas for part in parts]).tofile)
+        draft.array(PIXELS, np.concatenate([part.pixels for part in parts]))
+        draft.array(KEYPOINTS, np.concatenate([part.keypoints for part in parts]))
+        draft.array(AREAS, np.concatenate([part.areas for part in parts]))
 
 
 def _opened(folder: Path, size: int) -> PoseStore:

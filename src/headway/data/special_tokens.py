@@ -11,6 +11,9 @@ class SpecialTokens:
     """The ids of special tokens; none or empty where the vocabulary has no such token."""
 
     name: ClassVar[str] = "marks"  # its `type` in config.yaml
+    size_limits: ClassVar[dict[str, str]] = dict.fromkeys(
+        ("pad", "unk", "start", "stop", "stops", "mask", "before", "after", "banned"), "vocabulary"
+    )
 
     pad: int | None = None  # fills up the rows of a batch
     unk: int | None = None  # stands for what the vocabulary lacks

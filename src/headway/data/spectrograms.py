@@ -14,6 +14,7 @@ from headway.config import positive
 from headway.data.image_decoding import EncodedImage, Pixels
 from headway.data.wav import Wave, decode_wav
 from headway.errors import ConfigError
+from headway.limits import expect_within
 
 ENDINGS = (".wav",)
 RANGE = 80.0  # dynamic range in decibels below the loudest value
@@ -39,6 +40,7 @@ class Spectrogram:
             raise ConfigError(f"task.sound.lowest={self.lowest}, allowed: above 0 and below {self.rate / 2:g}")
         if self.samples < 1:
             raise ConfigError(f"task.sound.seconds={self.seconds}, allowed: above 0, at least one sample")
+        expect_within("samples", self.samples, "task.sound.seconds")
 
     @property
     def samples(self) -> int:
@@ -53,7 +55,7 @@ class Spectrogram:
     def decode(self, picture: EncodedImage, size: int) -> Pixels:
         """A WAV file as (1, size, size). Raises DataError naming the file and the problem."""
         assert isinstance(picture.content, bytes)
-        wave = fit_length(decode_wav(picture.content, picture.where, self.rate), self.samples)
+        wave = fit_length(decode_wav(picture.content, picture.where, self.rate, most=self.samples), self.samples)
         pixels: Pixels = self.pictures(wave[None], size)[0]
         return pixels
 

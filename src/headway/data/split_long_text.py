@@ -5,28 +5,35 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 
+from headway.errors import DataError
+from headway.limits import expect_within
+
 Measure = Callable[[Sequence[str]], list[int]]  # the number of tokens of each text
 
 # After . ! ? … and a closing quote or bracket, before white space; in Chinese and Japanese without white space.
 _SENTENCE = re.compile(r"""(?<=[.!?…])\s+|(?<=[.!?…]["'»”’)\]])\s+|(?<=[。！？])""")
 
 
-def split_long(text: str, measure: Measure, most: int) -> list[str]:
-    """The parts of a text, each of at most `most` tokens, filled greedily."""
-    return list(_packed(_pieces([text], measure, max(most, 1), 0), max(most, 1)))
+def split_long(text: str, measure: Measure, most: int, where: str = "text") -> list[str]:
+    """The parts of a text, each of at most `most` tokens, filled greedily.
+
+    Raises DataError, naming the text as `where`, for a word that is too long to be split into parts.
+    """
+    return list(_packed(_pieces([text], measure, max(most, 1), 0, where), max(most, 1)))
 
 
-def _pieces(texts: list[str], measure: Measure, most: int, level: int) -> Iterator[tuple[str, int]]:
+def _pieces(texts: list[str], measure: Measure, most: int, level: int, where: str) -> Iterator[tuple[str, int]]:
     """Pieces that fit, with their sizes; others are split at the next finer level."""
     for text, size in zip(texts, measure(texts), strict=True):
         if size <= most or len(text) < 2:
             yield text, size
         elif level < 2:
             finer = _SENTENCE.split(text) if level == 0 else text.split()
-            yield from _pieces([part for part in finer if part.strip()], measure, most, level + 1)
+            yield from _pieces([part for part in finer if part.strip()], measure, most, level + 1, where)
         else:
+            expect_within("word", len(text), f"{where}: a word", DataError)
             half = len(text) // 2
-            yield from _pieces([text[:half], text[half:]], measure, most, level)
+            yield from _pieces([text[:half], text[half:]], measure, most, level, where)
 
 
 def _packed(pieces: Iterator[tuple[str, int]], most: int) -> Iterator[str]:

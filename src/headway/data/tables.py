@@ -1,104 +1,133 @@
-"""Tables of text pairs: TSV, JSONL and (with pyarrow) parquet."""
+"""Tables with columns of text: TSV, CSV, JSONL and (with pyarrow) parquet."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from headway.data.files import Errors, read_lines, without_gz
-from headway.errors import DataError
+from headway.data.csv_files import read_csv
+from headway.data.files import Errors, listed, read_lines, without_gz
+from headway.data.parquet_files import column_names, missing_column, open_parquet, read_columns
+from headway.documents import parse_json
+from headway.errors import DataError, one_line, shown
 
 Pair = tuple[str, str]
-SUFFIXES = (".tsv", ".jsonl", ".parquet")
+SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def suffix(path: Path) -> str:
     """The table format of a file by its name, "" for none."""
-    return next((each for each in SUFFIXES if without_gz(path).endswith(each)), "")
+    return next((each for each in SUFFIXES if without_gz(path).lower().endswith(each)), "")
 
 
-def read_rows(path: Path, source: str, target: str, *, errors: Errors = "strict") -> Iterator[Pair]:
-    """The pairs of a table. Raises DataError naming the file and the line or row."""
-    if suffix(path) == ".tsv":
-        yield from _tsv(path, source, target, errors)
-    elif suffix(path) == ".jsonl":
-        yield from _jsonl(path, source, target, errors)
+def read_rows(path: Path, *columns: str, errors: Errors = "strict", numbers: bool = False) -> Iterator[tuple[str, ...]]:
+    """The cells of these columns, row by row. Raises DataError naming the file and the line or row.
+
+    Columns go by name: the header of TSV and CSV, the keys of JSONL. TSV and CSV without a header have columns by
+    number, from "1"; TSV with as many columns as are asked for may also have them in this order. `numbers` allows whole
+    numbers and truth values in JSONL and parquet, for instance as classes.
+    """
+    kind = suffix(path)
+    if kind in (".tsv", ".csv"):
+        yield from _separated(path, columns, errors)
+    elif kind == ".jsonl":
+        yield from _jsonl(path, columns, errors, numbers)
     else:
-        yield from _parquet(path, source, target, errors)
+        yield from _parquet(path, columns, errors, numbers)
 
 
-def _tsv(path: Path, source: str, target: str, errors: Errors) -> Iterator[Pair]:
-    """Columns by the names in the header if it has both, otherwise source and target in this order."""
-    left, right, width = 0, 1, 2
-    for number, line in enumerate(read_lines(path, errors=errors), start=1):
-        fields = line.split("\t")
-        if number == 1 and source in fields and target in fields:
-            left, right, width = fields.index(source), fields.index(target), len(fields)
-            continue
-        if len(fields) != width:
-            raise DataError(f"{path}: line {number} has {len(fields)} tab-separated columns, expected {width}")
-        yield fields[left], fields[right]
+def read_separated(path: Path, *, errors: Errors = "strict") -> Iterator[tuple[int, list[str]]]:
+    """The rows of a TSV or CSV file, a header included, each with the line in which it begins."""
+    if suffix(path) == ".csv":
+        return read_csv(path, errors=errors)
+    return ((number, line.split("\t")) for number, line in enumerate(read_lines(path, errors=errors), start=1))
 
 
-def _jsonl(path: Path, source: str, target: str, errors: Errors) -> Iterator[Pair]:
+def _separated(path: Path, columns: Sequence[str], errors: Errors) -> Iterator[tuple[str, ...]]:
+    places: list[int] | None = None
+    width = 0
+    for number, cells in read_separated(path, errors=errors):
+        if places is None:
+            names = [cell.strip() for cell in cells]
+            places, width = _places(path, names, columns), len(cells)
+            if all(name in names for name in columns):
+                continue
+        if len(cells) != width:
+            kind = "tab-separated columns" if suffix(path) == ".tsv" else "columns"
+            raise DataError(f"{path}: line {number} has {len(cells)} {kind}, expected {width}")
+        yield tuple([cells[place] for place in places])
+
+
+def _places(path: Path, names: Sequence[str], columns: Sequence[str]) -> list[int]:
+    """Where the columns are, by the cells of the first row. Raises DataError for a column that is not there."""
+    if all(name in names for name in columns):
+        for name in columns:
+            if names.count(name) > 1:
+                raise DataError(f"{path}: {names.count(name)} columns are named {shown(name)}, expected one")
+        return [names.index(name) for name in columns]
+    if all(name.isdecimal() and 1 <= int(name[:9]) <= len(names) for name in columns):
+        return [int(name) - 1 for name in columns]
+    if suffix(path) == ".tsv":
+        if len(names) == len(columns):
+            return list(range(len(columns)))
+        wanted = " and ".join(map(shown, columns))
+        hint = f"none is named {wanted}; a table without a header has columns by number, from 1"
+        raise DataError(
+            f"{path}: line 1 has {len(names)} tab-separated columns, expected {len(columns)} or a header: {hint}"
+        )
+    missing = next(name for name in columns if name not in names)
+    hint = "; a table without a header has columns by number, from 1"
+    raise DataError(f"{missing_column(path, shown(missing), names)}{hint}")
+
+
+def _jsonl(path: Path, columns: Sequence[str], errors: Errors, numbers: bool) -> Iterator[tuple[str, ...]]:
+    for where, row in read_objects(path, columns, errors=errors):
+        yield tuple([_text(where, row, name, errors, numbers) for name in columns])
+
+
+def read_objects(
+    path: Path, columns: Sequence[str] = (), *, errors: Errors = "strict"
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a JSONL file, each with its place for messages; `columns` are those that a message names."""
     for number, line in enumerate(read_lines(path, errors=errors), start=1):
         if not line.strip():
             continue
         where = f"{path}: line {number}"
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:  # ValueError includes numbers of too many digits
-            raise DataError(f"{where}: not JSON ({str(error) or type(error).__name__})") from None
+        row = parse_json(line, where, nonfinite=True, large_integers=True, surrogates=True)
         if not isinstance(row, dict):
-            raise DataError(f"{where}: a JSON {type(row).__name__}, expected an object with {source!r} and {target!r}")
-        yield _text(where, row, source, errors), _text(where, row, target, errors)
+            wanted = f" with {' and '.join(map(shown, columns))}" if columns else ""
+            raise DataError(f"{where}: a JSON {type(row).__name__}, expected an object{wanted}")
+        yield where, row
 
 
-def _parquet(path: Path, source: str, target: str, errors: Errors) -> Iterator[Pair]:
-    number = 0
+def _parquet(path: Path, columns: Sequence[str], errors: Errors, numbers: bool) -> Iterator[tuple[str, ...]]:
     with open_parquet(path) as file:
-        columns = file.schema_arrow.names
-        for name in (source, target):
-            if name not in columns:
-                raise DataError(f"{path}: no column {name!r}; there are: {', '.join(columns)}")
-        for batch in file.iter_batches(batch_size=1000, columns=[source, target]):
-            for row in batch.to_pylist():
-                number += 1
-                where = f"{path}: row {number}"
-                yield _text(where, row, source, errors), _text(where, row, target, errors)
+        there = column_names(file)
+    for name in columns:
+        if name not in there:
+            raise missing_column(path, shown(name), there)
+    for number, row in enumerate(read_columns(path, columns), start=1):
+        where = f"{path}: row {number}"
+        yield tuple([_string(where, name, cell, errors, numbers) for name, cell in zip(columns, row, strict=True)])
 
 
-@contextlib.contextmanager
-def open_parquet(path: Path) -> Iterator[Any]:
-    """An open parquet file. Raises DataError if pyarrow is missing or cannot read it."""
-    try:
-        arrow: Any = importlib.import_module("pyarrow")
-        parquet: Any = importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise DataError(f"{path}: parquet needs pyarrow: pip install 'headway[parquet]'") from None
-    if not path.is_file():
-        raise DataError(f"{path}: no such file")
-    try:
-        with parquet.ParquetFile(path) as file:
-            yield file
-    except (OSError, UnicodeDecodeError, arrow.ArrowException) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{path}: not a readable parquet file ({reason})") from None
-
-
-def _text(where: str, row: dict[str, Any], key: str, errors: Errors) -> str:
-    """A string value, checked for NUL and lone surrogates, which JSON can encode and UTF-8 text cannot."""
+def _text(where: str, row: dict[str, Any], key: str, errors: Errors, numbers: bool) -> str:
     if key not in row:
-        raise DataError(f"{where}: no key {key!r}; there are: {', '.join(map(repr, row)) or 'none'}")
-    value = row[key]
+        raise DataError(f"{where}: no key {shown(key)}; there are: {listed([shown(name) for name in row]) or 'none'}")
+    return _string(where, key, row[key], errors, numbers)
+
+
+def _string(where: str, key: str, value: Any, errors: Errors, numbers: bool) -> str:
+    """A string value, checked for NUL and lone surrogates, which JSON can encode and UTF-8 text cannot."""
+    if numbers and isinstance(value, int) and value.bit_length() <= 64:
+        return str(value).lower()
     if not isinstance(value, str):
-        raise DataError(f"{where}: {key} is a {type(value).__name__}, expected a string")
-    if not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in value):
+        raise DataError(f"{where}: {one_line(key)} is a {type(value).__name__}, expected a string")
+    if not _NOT_TEXT.search(value):
         return value
     if errors == "strict":
-        raise DataError(f"{where}: {key} holds NUL or a lone surrogate; pass --errors replace to continue")
+        raise DataError(f"{where}: {one_line(key)} holds NUL or a lone surrogate; pass --errors replace to continue")
     return value.replace("\0", "\ufffd").encode("utf-8", "surrogatepass").decode("utf-8", "replace")

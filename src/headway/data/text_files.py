@@ -6,6 +6,7 @@ A split is an iterable that can be iterated repeatedly: pairs of lines for paral
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby, islice, zip_longest
@@ -13,11 +14,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
-from headway.data.files import Errors, in_lines, listing, names, read_chunks, read_lines, without_gz
+from headway.data.files import Errors, in_lines, listed, listing, names, read_chunks, read_lines, without_gz
 from headway.data.tables import SUFFIXES, Pair, read_rows, suffix
-from headway.errors import DataError
+from headway.errors import DataError, shown
 
 S = TypeVar("S")
+FORMATS = (*SUFFIXES, ".txt", ".json", ".md", ".bin", ".zip", ".yaml", ".yml", ".log", ".idx", ".npy", ".pt", ".html")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +66,13 @@ class TableRows:
     start: int = 0
     stop: int | None = None
     errors: Errors = "strict"
+    numbers: bool = False  # whole numbers are read as text
 
     def __iter__(self) -> Iterator[Pair]:
-        rows = read_rows(self.path, self.source, self.target, errors=self.errors)
+        rows = read_rows(self.path, self.source, self.target, errors=self.errors, numbers=self.numbers)
         empty = True
-        for pair in islice(rows, self.start, self.stop):
-            yield pair
+        for source, target in islice(rows, self.start, self.stop):
+            yield source, target
             empty = False
         if empty:
             raise DataError(f"{self.path}: no pairs, expected at least 1")
@@ -115,6 +118,25 @@ class TextFiles:
             for chunk in read_chunks(path, errors=self.errors):
                 yield file, chunk
                 last = chunk[-1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTexts:
+    """The texts in a column of a table from row `start` to `stop`, each with a final line end. Raises DataError."""
+
+    path: Path
+    column: str
+    start: int = 0
+    stop: int | None = None
+    errors: Errors = "strict"
+
+    def __iter__(self) -> Iterator[str]:
+        empty = True
+        for (text,) in islice(read_rows(self.path, self.column, errors=self.errors), self.start, self.stop):
+            yield f"{text}\n"
+            empty = False
+        if empty:
+            raise DataError(f"{self.path}: no rows, expected at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,47 +187,89 @@ class PlainText:
         return [_digest(self.chunks(split))]
 
 
-def load_parallel(spec: str | Path, source: str, target: str, *, errors: Errors = "strict") -> ParallelText:
-    """Parallel text from a folder (`train.en`, `train.de`, `val.en` …, or `train.tsv` …) or from one table.
+def load_parallel(
+    spec: str | Path,
+    source: str,
+    target: str,
+    *,
+    errors: Errors = "strict",
+    numbers: bool = False,
+    what: str = "parallel text",
+) -> ParallelText:
+    """Pairs from a folder (`train.en`, `train.de`, `val.en` …, or `train.tsv` …) or from one table.
 
-    Without a val split, the last tenth of the training pairs is used.
+    Without a val split, the last tenth of the training pairs is used. `what` says in errors what the pairs are;
+    `numbers` allows whole numbers in a table.
     """
     path = Path(spec).expanduser()
     if source == target:
         raise DataError(f"{path}: source and target are both {source!r}, expected two")
     if path.is_dir():
-        files = _pair_files(path, source, target, errors) or _tables(path, source, target, errors)
+        files = _pair_files(path, source, target, errors) or _tables(path, source, target, errors, numbers)
         found = names(listing(path))
         if not files:
             wanted = f"train.{source} and train.{target}, or train{{{','.join(SUFFIXES)}}}"
             raise DataError(f"{path}: no {wanted}; there are: {found}")
         if "train" not in files:
-            raise DataError(f"{path}: no train split; splits: {', '.join(files)}; files: {found}")
+            raise DataError(f"{path}: no train split; splits: {listed(tuple(files))}; files: {found}")
         splits = files if "val" in files else {**files, **_divided(files["train"])}
     elif not path.exists():
         raise DataError(f"{path}: no such file or folder")
     elif suffix(path):
-        splits = _divided(TableRows(path=path, source=source, target=target, errors=errors))
+        splits = _divided(TableRows(path=path, source=source, target=target, errors=errors, numbers=numbers))
     else:
-        raise DataError(f"{path}: parallel text is a folder or a file that ends with {', '.join(SUFFIXES)}")
+        raise DataError(f"{path}: expected {what}: a folder or a file that ends with {', '.join(SUFFIXES)}")
     return ParallelText(name=str(path), source=source, target=target, splits=splits)
 
 
-def load_text(spec: str | Path, *, errors: Errors = "strict") -> PlainText:
-    """Plain text from a file or a folder of .txt[.gz]; without a val split, the last tenth of the text is used."""
+def load_text(spec: str | Path, *, errors: Errors = "strict", column: str = "text") -> PlainText:
+    """Plain text from a file, a folder of .txt[.gz], or a column of a table or of a folder of tables.
+
+    Without a val split, the last tenth is used: of the text, or of a table's rows.
+    """
     path = Path(spec).expanduser()
-    if not path.is_dir():
-        return PlainText(name=str(path), splits=_last_tenth(TextFiles(paths=(path,), errors=errors)))
-    files = [file for file in listing(path) if without_gz(file).endswith(".txt")]
+    if path.is_dir():
+        return _text_folder(path, errors, column)
+    if suffix(path):
+        return PlainText(name=str(path), splits=_last_rows(TableTexts(path=path, column=column, errors=errors)))
+    if without_gz(path).lower().endswith(".json"):
+        forms = "a text ends with .txt, a table with one object a line with .jsonl"
+        raise DataError(f"{path}: JSON is not read as plain text; {forms}")
+    return PlainText(name=str(path), splits=_last_tenth(TextFiles(paths=(path,), errors=errors)))
+
+
+def _text_folder(folder: Path, errors: Errors, column: str) -> PlainText:
+    """The texts of a folder: by split where the names say so, otherwise one after another."""
+    files = [file for file in listing(folder) if without_gz(file).endswith(".txt")]
     if not files:
-        hint = "--source and --target read parallel text"
-        raise DataError(f"{path}: no .txt or .txt.gz file; there are: {names(listing(path))}; {hint}")
-    by_name = _by_stem(path, files, ".txt")
+        return _table_folder(folder, errors, column)
+    by_name = _by_stem(folder, files, ".txt")
     if "train" not in by_name:
-        return PlainText(name=str(path), splits=_last_tenth(TextFiles(paths=tuple(files), errors=errors)))
+        return PlainText(name=str(folder), splits=_last_tenth(TextFiles(paths=tuple(files), errors=errors)))
     texts = {split: TextFiles(paths=(file,), errors=errors) for split, file in by_name.items()}
     splits = texts if "val" in texts else {**texts, **_last_tenth(texts["train"])}
-    return PlainText(name=str(path), splits=splits)
+    return PlainText(name=str(folder), splits=splits)
+
+
+def _table_folder(folder: Path, errors: Errors, column: str) -> PlainText:
+    tables = table_splits(folder)
+    if not tables:
+        hint = "--source and --target read parallel text"
+        raise DataError(f"{folder}: no .txt or .txt.gz file; there are: {names(listing(folder))}; {hint}")
+    if "train" not in tables:
+        raise DataError(f"{folder}: no train split; splits: {listed(tuple(tables))}")
+    texts = {split: TableTexts(path=file, column=column, errors=errors) for split, file in tables.items()}
+    return PlainText(name=str(folder), splits=texts if "val" in texts else {**texts, **_last_rows(texts["train"])})
+
+
+def languages(folder: Path) -> dict[str, Path]:
+    """The training files of a folder by language: those named `train.`, then an ending that is not another format's."""
+    by_ending = ((without_gz(file).partition("."), file) for file in listing(folder))
+    return {ending: file for (stem, _, ending), file in by_ending if stem == "train" and _is_language(ending)}
+
+
+def _is_language(ending: str) -> bool:
+    return re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,19}", ending) is not None and f".{ending}".lower() not in FORMATS
 
 
 def _pair_files(folder: Path, source: str, target: str, errors: Errors) -> dict[str, PairFiles | TableRows]:
@@ -224,12 +288,20 @@ def _pair_files(folder: Path, source: str, target: str, errors: Errors) -> dict[
     }
 
 
-def _tables(folder: Path, source: str, target: str, errors: Errors) -> dict[str, PairFiles | TableRows]:
+def _tables(folder: Path, source: str, target: str, errors: Errors, numbers: bool) -> dict[str, PairFiles | TableRows]:
+    return {
+        split: TableRows(path=path, source=source, target=target, errors=errors, numbers=numbers)
+        for split, path in table_splits(folder).items()
+    }
+
+
+def table_splits(folder: Path) -> dict[str, Path]:
+    """The tables of a folder by split. Raises DataError for a split in two files."""
     files = [path for path in listing(folder) if suffix(path)]
     by_name = {split: path for each in SUFFIXES for split, path in _by_stem(folder, files, each).items()}
     if len(by_name) != len(files):
         raise DataError(f"{folder}: a split in more than one file: {names(files)}")
-    return {split: TableRows(path=path, source=source, target=target, errors=errors) for split, path in by_name.items()}
+    return by_name
 
 
 def _by_stem(folder: Path, files: Iterable[Path], ending: str) -> dict[str, Path]:
@@ -237,8 +309,8 @@ def _by_stem(folder: Path, files: Iterable[Path], ending: str) -> dict[str, Path
     found: dict[str, Path] = {}
     for path in files:
         name = without_gz(path)
-        stem = name.removesuffix(ending)
-        if stem in ("", name):
+        stem = name[: -len(ending)]
+        if not stem or not name.lower().endswith(ending.lower()):
             continue
         if stem in found:
             raise DataError(f"{folder}: {found[stem].name} and {path.name} are the same split, expected one of them")
@@ -264,9 +336,28 @@ def _last_tenth(files: TextFiles) -> dict[str, TextFiles]:
     return {"train": replace(files, stop=cut), "val": replace(files, start=cut)}
 
 
+def _last_rows(texts: TableTexts) -> dict[str, TableTexts]:
+    """Split the texts of a table into train and val, the last tenth of its rows."""
+    count = sum(1 for _ in texts)
+    if count < 2:
+        raise DataError(f"{texts.path}: {count} row, expected at least 2: the last tenth is val")
+    cut = count - max(1, count // 10)
+    return {"train": replace(texts, stop=cut), "val": replace(texts, start=cut)}
+
+
+def with_whole(text: PlainText) -> PlainText:
+    """The text with a split `test` that has all of it, if it has no splits of its own."""
+    if set(text.splits) != {"train", "val"}:
+        return text
+    train, val = text.splits["train"], text.splits["val"]
+    if isinstance(train, TextFiles | TableTexts) and isinstance(val, TextFiles | TableTexts) and val.start:
+        return replace(text, splits={**text.splits, "test": replace(train, stop=None)})
+    return text
+
+
 def _chosen(name: str, splits: Mapping[str, S], split: str) -> S:
     if split not in splits:
-        raise DataError(f"{name}: no split {split!r}; there are: {', '.join(splits)}")
+        raise DataError(f"{name}: no split {shown(split)}; there are: {listed(tuple(splits))}")
     return splits[split]
 
 

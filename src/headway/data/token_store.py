@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,16 +52,15 @@ def store_tokens(folder: Path, sequences: Iterable[list[int]]) -> TokenStore:
     if not folder.exists() or problems(folder):
         discard(folder)
         with commit_folder(folder, shared=True) as draft:
-            starts: list[int] = [0]
+            starts = array("q", [0])  # a fifth of the memory of a list
 
-            def fill(path: Path) -> None:
-                with path.open("wb") as file:
-                    for sequence in sequences:
-                        file.write(np.asarray(sequence, dtype=np.uint32).tobytes())
-                        starts.append(starts[-1] + len(sequence))
+            def ids_of_each() -> Iterator[bytes]:
+                for sequence in sequences:
+                    starts.append(starts[-1] + len(sequence))
+                    yield np.asarray(sequence, dtype=np.uint32).tobytes()
 
-            draft.write("ids.u32", fill)
-            draft.write("starts.i64", lambda path: np.asarray(starts, dtype=np.int64).tofile(path))
+            draft.pieces("ids.u32", ids_of_each())
+            draft.array("starts.i64", np.asarray(starts, dtype=np.int64))
     ids = folder / "ids.u32"
     empty = ids.stat().st_size == 0  # an empty file cannot be mapped
     return TokenStore(

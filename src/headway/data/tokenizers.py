@@ -13,6 +13,8 @@ import tokenizers
 
 from headway.data.chunks import CHUNK, chunks, shorten_words
 from headway.data.special_tokens import SpecialTokens
+from headway.data.tokenizer_checks import PARTS, check_tokenizer, library_error, quiet_panics, try_tokenizer
+from headway.data.unknown_tokens import count_lines
 from headway.data.vocabularies import (
     PAD,
     SPECIALS,
@@ -27,7 +29,8 @@ from headway.data.vocabularies import (
     Word,
     train_vocabulary,
 )
-from headway.errors import DataError, UnknownCharacterError
+from headway.errors import DataError, UnknownCharacterError, shown
+from headway.limits import expect_within, limit
 
 MASK = "<mask>"
 
@@ -53,18 +56,26 @@ class Tokenizer:
     headway's names, or by the ids in `marks`.
     """
 
-    def __init__(self, library: tokenizers.Tokenizer, marks: SpecialTokens | None = None) -> None:
+    def __init__(
+        self, library: tokenizers.Tokenizer, marks: SpecialTokens | None = None, *, where: str = "tokenizer"
+    ) -> None:
         self._library, self.marks = library, marks
         self._library.encode_special_tokens = True
         self._library.no_truncation()
         self._library.no_padding()
         self._text = library.to_str()
         content = json.loads(self._text)
+        self._longest = check_tokenizer(content, where)
+        self._rules = {name: content[name] for name in PARTS}
         model = content["model"]
-        self._words = model["type"] == "WordLevel"
+        self._kind: str = model["type"]
+        self._words = self._kind == "WordLevel"
+        named = model.get("unk_token")  # a Unigram model has its number instead
+        self.unknown: int | None = model.get("unk_id") if named is None else library.token_to_id(named)
         # Without merges and `<unk>` there is a token per character, and the library silently drops unknown ones.
-        only_characters = model["type"] == "BPE" and not model["merges"] and content["pre_tokenizer"] is None
-        self._drops_unknown = only_characters and model.get("unk_token") is None
+        only_characters = model["type"] == "BPE" and not model["merges"]
+        as_it_is = content["normalizer"] is None and content["pre_tokenizer"] is None
+        self._drops_unknown = only_characters and as_it_is and model.get("unk_token") is None
 
     @classmethod
     def train(
@@ -79,20 +90,28 @@ class Tokenizer:
         return cls(train_vocabulary(config, lines, tuple(specials)), marks)
 
     @classmethod
-    def from_json(cls, text: str, marks: SpecialTokens | None = None) -> Tokenizer:
-        """A tokenizer in the format of the `tokenizers` library. Raises DataError for anything else."""
+    def from_json(cls, text: str, marks: SpecialTokens | None = None, *, where: str = "tokenizer") -> Tokenizer:
+        """A tokenizer in the format of the `tokenizers` library. Raises DataError for anything else.
+
+        `where` names it in errors. Also refused is one that may make a text far longer, or take far longer than a text
+        is long (`headway.data.tokenizer_checks`).
+        """
+        expect_within("tokenizer-bytes", len(text), where, DataError)
         try:
-            library = tokenizers.Tokenizer.from_str(text)
-            highest = max(library.get_vocab().values(), default=-1)
-        except BaseException as error:  # the library raises PanicException, a BaseException, on some files
-            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-                raise
-            reason = " ".join(str(error).split())[:200]
-            raise DataError(f"tokenizer: not the JSON of a tokenizer ({reason})") from None
+            with quiet_panics():
+                library = tokenizers.Tokenizer.from_str(text)
+                highest = max(library.get_vocab().values(), default=-1)
+        except BaseException as error:
+            raise library_error(error, f"{where}: not the JSON of a tokenizer") from None
         if highest + 1 != library.get_vocab_size():
             size = library.get_vocab_size()
-            raise DataError(f"tokenizer: {size} tokens with ids up to {highest}, expected ids 0 to {size - 1}")
-        return cls(library, marks)
+            raise DataError(f"{where}: {size} tokens with ids up to {highest}, expected ids 0 to {size - 1}")
+        made = cls(library, marks, where=where)
+        try_tokenizer(library, made._rules, where)
+        return made
+
+    def __repr__(self) -> str:
+        return f"<Tokenizer: {self._kind}, {self.size:,} tokens>"
 
     def to_json(self) -> str:
         """The tokenizer in the format of the `tokenizers` library."""
@@ -152,7 +171,7 @@ class Tokenizer:
         """The id of a token. Raises DataError for an unknown token."""
         index = self._library.token_to_id(token)
         if index is None:
-            raise DataError(f"no token {token!r} in this vocabulary of {self.size}")
+            raise DataError(f"no token {shown(token)} in this vocabulary of {self.size}")
         return index
 
     def token(self, index: int) -> str:
@@ -164,13 +183,15 @@ class Tokenizer:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of each text."""
+        """The ids of each text. Unknown tokens are counted (`headway.data.unknown_tokens`)."""
         for text in texts:
             _must_be_unicode(text)
         if self._words:
             texts = [shorten_words(text) for text in texts]
         short = iter(self._ids(self._library, [text for text in texts if len(text) <= CHUNK]))
-        return [next(short) if len(text) <= CHUNK else self._encode_long(text) for text in texts]
+        found = [next(short) if len(text) <= CHUNK else self._encode_long(text) for text in texts]
+        count_lines(self, found)
+        return found
 
     def encode_lines(self, lines: Iterable[str]) -> Iterator[list[int]]:
         """The ids of each line, encoded in batches, which is faster."""
@@ -180,8 +201,16 @@ class Tokenizer:
 
     def decode(self, ids: Iterable[int], *, specials: bool = False) -> str:
         """The text of ids, with special tokens only if `specials`. Raises DataError for an invalid id."""
-        kept = [self._checked(index) for index in ids]
-        return self._library.decode(kept, skip_special_tokens=not specials)
+        kept = list(map(int, ids))
+        if kept and (min(kept) < 0 or max(kept) >= self.size):
+            self._checked(next(index for index in kept if not 0 <= index < self.size))
+        if len(kept) * self._longest > limit("document-bytes"):
+            size = sum(len(self._library.id_to_token(index) or "") for index in kept)
+            expect_within("document-bytes", size, f"the text of {len(kept):,} tokens", DataError)
+        try:
+            return self._library.decode(kept, skip_special_tokens=not specials)
+        except BaseException as error:
+            raise library_error(error, "these tokens cannot be decoded by this tokenizer") from None
 
     def _encode_long(self, text: str) -> list[int]:
         """Encode a text in chunks, a few at a time, which limits the working memory of the library."""
@@ -199,18 +228,30 @@ class Tokenizer:
         """The same tokenizer for text that continues a word: without prepending a space."""
         content = json.loads(self._text)
         changed = {key: _without_prefix(content[key]) for key in ("normalizer", "pre_tokenizer")}
-        library = tokenizers.Tokenizer.from_str(json.dumps({**content, **changed}))
+        try:
+            library = tokenizers.Tokenizer.from_str(json.dumps({**content, **changed}))
+        except BaseException as error:  # the library does not read every tokenizer that it writes
+            raise library_error(error, "this text is too long for this tokenizer") from None
         library.encode_special_tokens = True
         return library
 
     def _ids(self, library: tokenizers.Tokenizer, texts: list[str]) -> list[list[int]]:
         if not texts:
             return []
-        found: list[list[int]] = [each.ids for each in library.encode_batch_fast(texts, add_special_tokens=False)]
+        try:
+            found: list[list[int]] = [each.ids for each in library.encode_batch_fast(texts, add_special_tokens=False)]
+        except BaseException as error:
+            raise library_error(error, "this text cannot be encoded by this tokenizer") from None
+        # In tokens, of which a character may be four or, where Unicode expands it, more.
+        allowed = 4 * limit("expansion") * (sum(map(len, texts)) + len(texts))
+        if sum(map(len, found)) > allowed:
+            expect_within("expansion", limit("expansion") + 1, "tokenizer: a text becomes longer, at least", DataError)
         if self._drops_unknown:
             for text, ids in zip(texts, found, strict=True):
                 if len(ids) != len(text):
-                    unknown = next(char for char in text if library.token_to_id(char) is None)
+                    unknown = next((char for char in text if library.token_to_id(char) is None), None)
+                    if unknown is None:  # each character is a token, but a rule of the tokenizer takes them otherwise
+                        raise DataError("this text cannot be encoded by this tokenizer: characters are lost")
                     message = f"character {named(unknown)} is not among the {self.size} of this vocabulary"
                     raise UnknownCharacterError(unknown, message)
         return found

@@ -16,7 +16,8 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from headway.data.chunks import chunks, shorten_words
-from headway.errors import ConfigError, DataError
+from headway.data.tokenizer_checks import library_error
+from headway.errors import ConfigError, DataError, HeadwayError
 
 PAD, UNK, START, STOP = SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 _EVERY_WORD = 2**31 - 1  # the library needs a limit
@@ -44,6 +45,7 @@ class Bpe:
     """Byte-pair encoding (Sennrich et al. 2016); words start with a space instead of ending with a marker."""
 
     vocab: int = 8000  # tokens in the vocabulary, special ones included
+    fit: bool = False  # a text that gives fewer tokens than `vocab` has a smaller vocabulary; otherwise an error
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -54,6 +56,7 @@ class ByteBpe:
     """Byte-level BPE of GPT-2 (Radford et al. 2019): lossless, without unknown tokens."""
 
     vocab: int = 8000  # tokens in the vocabulary, special ones included
+    fit: bool = False  # a text that gives fewer tokens than `vocab` has a smaller vocabulary; otherwise an error
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -64,6 +67,7 @@ class Unigram:
     """Unigram language model segmentation (Kudo 2018)."""
 
     vocab: int = 8000  # tokens in the vocabulary, special ones included
+    fit: bool = False  # a text that gives fewer tokens than `vocab` has a smaller vocabulary; otherwise an error
 
     def __post_init__(self) -> None:
         _positive(self.vocab)
@@ -86,6 +90,10 @@ def train_vocabulary(config: TokenizerConfig, lines: Iterable[str], specials: tu
         library = _LEARN[type(config)](config, lines, specials)
     except UnicodeEncodeError as error:
         raise DataError(f"text with a lone surrogate (U+{ord(error.object[error.start]):04X}) is not Unicode") from None
+    except HeadwayError:
+        raise
+    except BaseException as error:
+        raise library_error(error, "no vocabulary of this kind can be trained on this text") from None
     library.add_special_tokens(list(specials))
     return library
 
@@ -124,9 +132,14 @@ def _characters(config: Characters, lines: Iterable[str], specials: tuple[str, .
 
 def _bpe(config: Bpe, lines: Iterable[str], specials: tuple[str, ...]) -> Tokenizer:
     library = _subwords(models.BPE(unk_token=UNK), specials)
-    trainer = trainers.BpeTrainer(vocab_size=config.vocab, special_tokens=list(specials), show_progress=False)
+    trainer = trainers.BpeTrainer(
+        vocab_size=config.vocab,
+        min_frequency=_least_count(config),
+        special_tokens=list(specials),
+        show_progress=False,
+    )
     library.train_from_iterator(_chunked(lines), trainer)
-    return _check_size("bpe", library, config.vocab, "its characters and the special tokens")
+    return _check_size("bpe", library, config, "its characters and the special tokens")
 
 
 def _byte_bpe(config: ByteBpe, lines: Iterable[str], specials: tuple[str, ...]) -> Tokenizer:
@@ -135,12 +148,13 @@ def _byte_bpe(config: ByteBpe, lines: Iterable[str], specials: tuple[str, ...]) 
     library.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=config.vocab,
+        min_frequency=_least_count(config),
         special_tokens=list(specials),
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
     library.train_from_iterator(_chunked(lines), trainer)
-    return _check_size("byte-bpe", library, config.vocab, "256 bytes and the special tokens")
+    return _check_size("byte-bpe", library, config, "256 bytes and the special tokens")
 
 
 def _unigram(config: Unigram, lines: Iterable[str], specials: tuple[str, ...]) -> Tokenizer:
@@ -155,7 +169,7 @@ def _unigram(config: Unigram, lines: Iterable[str], specials: tuple[str, ...]) -
             raise
         raise DataError(f"unigram: a vocabulary of {config.vocab} has no room for the text's characters") from None
     _make_deterministic(library, specials)
-    return _check_size("unigram", library, config.vocab, "its characters and the special tokens")
+    return _check_size("unigram", library, config, "its characters and the special tokens")
 
 
 def _subwords(model: Any, specials: tuple[str, ...]) -> Tokenizer:
@@ -189,17 +203,28 @@ def _make_deterministic(library: Tokenizer, specials: tuple[str, ...]) -> None:
     library.model = models.Unigram(pieces_of, unk_id=specials.index(UNK), byte_fallback=False)
 
 
-def _check_size(kind: str, library: Tokenizer, wanted: int, least: str) -> Tokenizer:
-    """The tokenizer. Raises DataError unless its vocabulary has the requested size."""
-    reached = library.get_vocab_size()
+def _least_count(config: Bpe | ByteBpe) -> int:
+    """How often a merged pair must occur: what a text has only once is no unit, and a small text has little else."""
+    return 2 if config.fit else 0
+
+
+def _check_size(kind: str, library: Tokenizer, config: Bpe | ByteBpe | Unigram, least: str) -> Tokenizer:
+    """The tokenizer. Raises DataError unless its vocabulary has the requested size, or is smaller where that may be."""
+    reached, wanted = library.get_vocab_size(), config.vocab
     if reached > wanted:
         raise DataError(f"{kind}: a vocabulary of {wanted} is too small for the training text: {least} are {reached}")
-    if reached < wanted:
+    if reached < wanted and not config.fit:
         raise DataError(
             f"{kind}: a vocabulary of {wanted} is more than the training text gives "
             f"(data.tokenizer.vocab): {reached} at most"
         )
     return library
+
+
+def fitted_vocabulary(config: TokenizerConfig, size: int) -> str:
+    """What to tell about a trained vocabulary that has fewer tokens than the config asks for; "" if it has them."""
+    wanted = getattr(config, "vocab", size)
+    return f"vocabulary: asked {wanted:,}, the text gives {size:,} (data.tokenizer.vocab)" if size < wanted else ""
 
 
 def _chunked(lines: Iterable[str], *, within_words: bool = True) -> Iterator[str]:

@@ -13,6 +13,14 @@ from headway.errors import DataError
 Ids = NDArray[np.integer]
 
 
+def perplexity(loss: float) -> float:
+    """exp(loss), infinite on overflow."""
+    try:
+        return math.exp(loss)
+    except OverflowError:
+        return math.inf
+
+
 @dataclass(frozen=True, slots=True)
 class LanguageReport:
     """The negative log-probability of a text in nats, over its tokens and, where known, its UTF-8 bytes."""
@@ -33,10 +41,7 @@ class LanguageReport:
     @property
     def perplexity(self) -> float:
         """exp(loss), infinite on overflow."""
-        try:
-            return math.exp(self.loss)
-        except OverflowError:
-            return math.inf
+        return perplexity(self.loss)
 
     @property
     def bits_per_byte(self) -> float | None:

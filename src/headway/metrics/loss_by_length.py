@@ -9,6 +9,7 @@ from typing import Any
 from headway.errors import ConfigError, DataError
 from headway.metrics.language import LanguageReport
 
+DIGITS = 18  # of any number that a tensor can hold
 FORM = "expected whole numbers from 1 with commas between, as in 64,128,256"
 
 
@@ -17,6 +18,8 @@ def parse_lengths(text: str) -> tuple[int, ...]:
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isascii() and part.isdigit() for part in parts):
         raise ConfigError(f"--lengths {text!r}: {FORM}")
+    if max(map(len, parts)) > DIGITS:
+        raise ConfigError(f"--lengths: a number of {max(map(len, parts)):,} digits, allowed: up to {DIGITS}")
     if "0" in (part.lstrip("0") or "0" for part in parts):
         raise ConfigError(f"--lengths {text!r}: a window of 0 tokens, {FORM}")
     return tuple(sorted(set(map(int, parts))))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.metrics.accuracy_by_position import PositionReport
-from headway.storage.commit import commit_file
+from headway.storage.commit import commit_output
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +27,7 @@ INK, GRID = "#333333", "#E3E3E3"
 DPI = 150
 MIN_SHARE = 50  # positions that fewer than one in this many sequences reach are not drawn: too noisy
 GROWTH = 1.5  # lengths that grow at least by this factor get a logarithmic axis
+MANY = 40  # points of a line that are drawn without markers
 SMOOTHING = 80  # the standard deviation of the smoothing kernel is the run's length over this
 
 Points = tuple[list[int], list[float]]
@@ -54,6 +55,26 @@ def plot_curves(
         _style(top, "step", ylabel)
     _draw_losses(top, train, val)
     return to_png(figure, path_or_buffer)
+
+
+def plot_validation(series: Mapping[str, Sequence[tuple[int, float]]], *, ylabel: str) -> bytes:
+    """The validation loss of several runs by step, one line each; the best of each is in the legend."""
+    figure = new_figure(8, 4.6)
+    axes = figure.subplots()
+    for number, (name, points) in enumerate(series.items()):
+        steps, losses = _points([{"step": step, "loss": loss} for step, loss in points], "loss")
+        label = f"{name}, best {min(losses):.4g}" if losses else f"{name}, not evaluated"
+        marker = MARKERS[number % len(MARKERS)] if len(steps) <= MANY else ""
+        # Runs that coincide: smaller markers on top leave those below visible.
+        size = max(4.0, 7 - 0.8 * number)
+        label = f" {label}" if label.startswith("_") else label  # matplotlib leaves such names out
+        colour = COLOURS[number % len(COLOURS)]
+        axes.plot(steps, losses, color=colour, marker=marker, markersize=size, label=label, **_LINE)
+    _style(axes, "step", ylabel)
+    legend = axes.legend(frameon=False, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    return to_png(figure, None)
 
 
 def plot_by_length(
@@ -225,7 +246,7 @@ def to_png(figure: Figure, target: str | os.PathLike[str] | BinaryIO | None = No
     figure.savefig(buffer, format="png", metadata={"Software": None})  # no version: equal runs give equal files
     data = buffer.getvalue()
     if isinstance(target, str | os.PathLike):
-        commit_file(Path(target), data)
+        commit_output(Path(target), data)
     elif target is not None:
         target.write(data)
     return data

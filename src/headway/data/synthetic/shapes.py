@@ -145,8 +145,8 @@ def load_shapes(size: int, cache: Path, progress: Progress) -> Images:
             discard(folder)
             drawn = scenes(count, size=size, seed=seed, unseen=name == "unseen")
             with commit_folder(folder, shared=True) as draft:
-                draft.write(PIXELS, drawn.pixels.tofile)
-                draft.write(LABELS, drawn.shapes.astype(np.int64).tofile)
+                draft.array(PIXELS, drawn.pixels)
+                draft.array(LABELS, drawn.shapes.astype(np.int64))
                 draft.json(FACTS, {"bad": []})
         progress("drawing shapes", seed + 1, len(COUNTS))
         splits[name] = open_store(folder, size)

@@ -46,6 +46,6 @@ def _make(folder: Path, size: int, sound: Spectrogram, split: str, progress: Pro
         labels.append(drawn.labels)
         progress(f"making tones, {split}", at + len(drawn.labels), COUNTS[split])
     with commit_folder(folder, shared=True) as draft:
-        draft.write(PIXELS, np.concatenate(pixels).tofile)
-        draft.write(LABELS, np.concatenate(labels).tofile)
+        draft.array(PIXELS, np.concatenate(pixels))
+        draft.array(LABELS, np.concatenate(labels))
         draft.json(FACTS, {"bad": []})

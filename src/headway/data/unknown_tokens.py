@@ -1,0 +1,90 @@
+"""Tokens that a vocabulary does not hold: counted wherever a text is encoded, and told once, at the end.
+
+A model answers a text of unknown tokens as readily as any other, and what it says then means nothing. Every command on
+a run and every method of a `Run` that encodes texts does so in a `unknown_told` block; `Tokenizer.encode_batch` counts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from headway.data.tokenizers import Tokenizer
+
+
+@dataclass(slots=True)
+class UnknownTally:
+    """What was encoded so far: tokens, unknown ones, lines that have some, and how the vocabulary spells them."""
+
+    tokens: int = 0
+    unknown: int = 0
+    lines: int = 0
+    name: str = ""
+
+    def note(self) -> str:
+        """What was not understood, in one line."""
+        tokens = f"{self.unknown:,} token{'s' * (self.unknown != 1)}"
+        lines = f" in {self.lines:,} line{'s' * (self.lines != 1)}" if self.lines else ""
+        verb = "are" if self.unknown != 1 else "is"
+        share = f"{self.unknown / self.tokens:.1%} of all"
+        return f"{tokens}{lines} {verb} not in the vocabulary: read as {self.name} ({share})"
+
+
+_current: ContextVar[UnknownTally | None] = ContextVar("unknown_tokens", default=None)
+
+
+@contextlib.contextmanager
+def unknown_told(tell: Callable[[str], None]) -> Iterator[None]:
+    """Tell of the unknown tokens met in this block, when it ends without an error; inside another one, that tells."""
+    if _current.get() is not None:
+        yield
+        return
+    tally = UnknownTally()
+    before = _current.set(tally)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+    if tally.unknown:
+        tell(tally.note())
+
+
+@contextlib.contextmanager
+def uncounted() -> Iterator[None]:
+    """Do not count what is encoded in this block: it is encoded once more, or nobody asked for it."""
+    before = _current.set(UnknownTally())
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+def count_lines(tokenizer: Tokenizer, lines: Sequence[Sequence[int]]) -> None:
+    """Count the tokens of lines that were encoded."""
+    tally, unknown = _current.get(), tokenizer.unknown
+    if tally is None or unknown is None:
+        return
+    for ids in lines:
+        found = ids.count(unknown)
+        tally.tokens += len(ids)
+        if found:
+            tally.unknown, tally.lines, tally.name = tally.unknown + found, tally.lines + 1, tokenizer.token(unknown)
+
+
+def count_stored(tokenizer: Tokenizer, ids: NDArray[np.uint32]) -> None:
+    """Count the tokens of a split, which may have been encoded by an earlier command and kept."""
+    tally, unknown = _current.get(), tokenizer.unknown
+    if tally is None or unknown is None:
+        return
+    found = int(np.count_nonzero(ids == unknown))
+    tally.tokens += len(ids)
+    if found:
+        tally.unknown, tally.name = tally.unknown + found, tokenizer.token(unknown)
