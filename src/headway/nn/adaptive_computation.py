@@ -9,7 +9,7 @@ other tokens see of a halted one: both are choices of `Adaptive`.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +25,7 @@ Mixture = Literal["interpolated", "accumulated"]
 class Fixed:
     """Every token takes the same number of steps."""
 
+    size_limits: ClassVar[dict[str, str]] = {"steps": "layers"}
     steps: int = 6  # how many steps every token takes
 
     def __post_init__(self) -> None:
@@ -41,6 +42,7 @@ class Adaptive:
     states with u = 0.5 get 0.25 and 0.5); "accumulated" is Σ u·state, as in Graves 2016.
     """
 
+    size_limits: ClassVar[dict[str, str]] = {"steps": "layers"}
     steps: int = 12  # the cap, where what is left is spent; tensor2tensor has twice the layers
     threshold: float = 0.99  # a token halts when its summed halting probability exceeds this, between 0 and 1
     bias: float = 1.0  # where b begins: at first a token halts at its second step

@@ -16,6 +16,7 @@ from headway.nn.cache import AttendArgs
 from headway.nn.context import NO_CONTEXT, LayerContext
 from headway.nn.linear import FusedLinear
 from headway.nn.memory import LayerMemory
+from headway.nn.norms import FeatureNorm
 from headway.nn.positions import Shaw
 from headway.nn.taps import ObservableAttention, Tap
 from headway.ops import Bias, Offset
@@ -30,6 +31,8 @@ class AttentionConfig:
     width: int
     heads: int
     kv_heads: int | None = None  # None: as many as heads
+    head_dim: int | None = None  # features of a head, E; None: width / heads
+    qk_norm: FeatureNorm | None = None  # of each head's queries and keys, before they are rotated
     bias: bool = True
     out_bias: bool | None = None  # of the output; None: as the others
     dropout: float = 0.0  # on the weights
@@ -42,7 +45,9 @@ class AttentionConfig:
         positive("width", self.width)
         positive("heads", self.heads)
         probability("dropout", self.dropout)
-        if self.width % self.heads:
+        if self.head_dim is not None:
+            positive("head_dim", self.head_dim)
+        elif self.width % self.heads:
             raise ConfigError(f"width={self.width} is not divisible by heads={self.heads}")
         if self.kv_heads is not None and (self.kv_heads < 1 or self.heads % self.kv_heads):
             raise ConfigError(f"kv_heads={self.kv_heads} does not divide heads={self.heads}")
@@ -57,7 +62,7 @@ class AttentionConfig:
     @property
     def head_width(self) -> int:
         """E."""
-        return self.width // self.heads
+        return self.width // self.heads if self.head_dim is None else self.head_dim
 
     def build(self) -> SelfAttention:
         """The self-attention of these sizes."""
@@ -77,16 +82,16 @@ class _Attention(ObservableAttention):
 
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__()
-        self.heads, self.groups, self.head_width = config.heads, config.groups, config.head_width
+        self.width, self.heads, self.groups = config.width, config.heads, config.groups
+        self.head_width = config.head_width
         self.dropout, self.kernel = config.dropout, config.kernel
         scale = config.scale if config.scale is not None else config.head_width**-0.5
         self.scale: float | nn.Parameter = scale
         if config.learn_scale:
             self.scale = nn.Parameter(torch.full((config.heads,), scale))
         self.shaw = ShawTables(config.shaw, config.head_width) if config.shaw else None
-        self.out = nn.Linear(
-            config.width, config.width, bias=config.bias if config.out_bias is None else config.out_bias
-        )
+        bias = config.bias if config.out_bias is None else config.out_bias
+        self.out = nn.Linear(config.heads * config.head_width, config.width, bias=bias)
         self.tap_q, self.tap_k, self.tap_v, self.tap_weights, self.tap_heads = (Tap() for _ in range(5))
 
     def _attend(self, args: AttendArgs) -> Tensor:
@@ -144,17 +149,20 @@ class SelfAttention(_Attention):
 
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__(config)
-        kv_width = config.groups * config.head_width
-        self.qkv = FusedLinear(config.width, (config.width, kv_width, kv_width), bias=config.bias, gain=GAIN)
+        q_width, kv_width = config.heads * config.head_width, config.groups * config.head_width
+        self.qkv = FusedLinear(config.width, (q_width, kv_width, kv_width), bias=config.bias, gain=GAIN)
+        self.q_norm = None if config.qk_norm is None else config.qk_norm.build(config.head_width)
+        self.k_norm = None if config.qk_norm is None else config.qk_norm.build(config.head_width)
 
     def forward(self, x_BTD: Tensor, context: LayerContext = NO_CONTEXT) -> Tensor:
         """(B, T, D) -> (B, T, D), or (B, output_tokens, D)."""
         positions = context.positions
         q, k, v = self.qkv.split(self.qkv(x_BTD))
         q = q if context.output_tokens is None else q[:, : context.output_tokens]
-        q = positions.rotate(split_heads(q, self.heads))
-        k = positions.rotate(split_heads(k, self.groups))
-        v = split_heads(v, self.groups)
+        q, k, v = split_heads(q, self.heads), split_heads(k, self.groups), split_heads(v, self.groups)
+        if self.q_norm is not None and self.k_norm is not None:
+            q, k = self.q_norm(q), self.k_norm(k)
+        q, k = positions.rotate(q), positions.rotate(k)
         args = AttendArgs(q, k, v, context.mask, positions.bias, positions.offset)
         if context.cache is not None:
             args = context.cache.update(args)
@@ -170,8 +178,10 @@ class CrossAttention(_Attention):
         super().__init__(config)
         if config.shaw is not None:
             raise ConfigError("cross-attention takes no relative positions (shaw): the two sides are different texts")
-        kv_width = config.groups * config.head_width
-        self.q = FusedLinear(config.width, (config.width,), bias=config.bias, gain=GAIN)
+        if config.qk_norm is not None:
+            raise ConfigError("cross-attention takes no qk_norm, only self-attention does")
+        q_width, kv_width = config.heads * config.head_width, config.groups * config.head_width
+        self.q = FusedLinear(config.width, (q_width,), bias=config.bias, gain=GAIN)
         self.kv = FusedLinear(config.width, (kv_width, kv_width), bias=config.bias, gain=GAIN)
 
     def project(self, memory_BSD: Tensor) -> tuple[Tensor, Tensor]:

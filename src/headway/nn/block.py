@@ -17,7 +17,7 @@ from headway.nn.norms import LayerNorm, Norm
 from headway.nn.taps import Tap
 
 Residual = Literal["none", "residual", "dense"]
-Place = Literal["pre", "post"]
+Place = Literal["pre", "post", "sandwich"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,8 @@ class BlockConfig:
     attention: AttentionConfig
     feedforward: FeedForwardConfig | None
     norm: Norm | None = LayerNorm()
-    place: Place = "post"  # post: norm(x + f(x)), the 2017 paper; pre: x + f(norm(x)), GPT-2
+    # post: norm(x + f(x)), the 2017 paper; pre: x + f(norm(x)), GPT-2; sandwich: x + norm(f(norm(x))), Gemma 2
+    place: Place = "post"
     residual: Residual = "residual"
     dropout: float = 0.0  # on the output of each part
     cross: bool = False
@@ -55,11 +56,11 @@ class Block(nn.Module):
     def __init__(self, config: BlockConfig, *, drop_path: float = 0.0) -> None:
         super().__init__()
         width = config.attention.width
-        self.pre = config.place == "pre"
+        self.pre = config.place != "post"
         self.adds = config.residual == "residual"
         self.attention = config.attention.build()
         # Relative positions are for self-attention only: between two texts a distance means nothing.
-        self.cross = CrossAttention(replace(config.attention, shaw=None)) if config.cross else None
+        self.cross = CrossAttention(replace(config.attention, shaw=None, qk_norm=None)) if config.cross else None
         self.feedforward = FeedForward(width, config.feedforward) if config.feedforward else None
 
         def norm(wanted: object) -> nn.Module | None:
@@ -68,6 +69,10 @@ class Block(nn.Module):
         self.attention_norm = norm(self.attention)
         self.cross_norm = norm(self.cross)
         self.feedforward_norm = norm(self.feedforward)
+        sandwich = config.place == "sandwich"
+        self.attention_output_norm = norm(self.attention) if sandwich else None
+        self.cross_output_norm = norm(self.cross) if sandwich else None
+        self.feedforward_output_norm = norm(self.feedforward) if sandwich else None
         self.dropout = Dropout(config.dropout)
         self.drop_path = DropPath(drop_path) if drop_path else None
         self.tap_resid_in, self.tap_resid_out = Tap(), Tap()
@@ -78,20 +83,28 @@ class Block(nn.Module):
         real_BT, first = context.real_BT, context.output_tokens
         x = self.tap_resid_in(x_BTD)
         y = self.attention(self._before(x, self.attention_norm, real_BT), context)
+        y = self._after(y, self.attention_output_norm, real_BT)
         x = self._add(x if first is None else x[:, :first], self.tap_attn_out(y), self.attention_norm, real_BT)
         if self.cross is not None:
             if context.memory is None:
                 raise ConfigError("a block with cross-attention needs a memory, got none")
             y = self.cross(self._before(x, self.cross_norm, real_BT), context.memory)
+            y = self._after(y, self.cross_output_norm, real_BT)
             x = self._add(x, self.tap_cross_out(y), self.cross_norm, real_BT)
         if self.feedforward is not None:
             y = self.feedforward(self._before(x, self.feedforward_norm, real_BT), real_BT)
+            y = self._after(y, self.feedforward_output_norm, real_BT)
             x = self._add(x, self.tap_mlp_out(y), self.feedforward_norm, real_BT)
         return self.tap_resid_out(x)
 
     def _before(self, x: Tensor, norm: nn.Module | None, real_BT: Tensor | None) -> Tensor:
         """The input of a part: normalised, in a pre-norm block."""
         return norm(x, real_BT) if norm is not None and self.pre else x
+
+    @staticmethod
+    def _after(y: Tensor, norm: nn.Module | None, real_BT: Tensor | None) -> Tensor:
+        """The output of a part: normalised before it is added, in a sandwich."""
+        return y if norm is None else norm(y, real_BT)
 
     def _add(self, x: Tensor, y: Tensor, norm: nn.Module | None, real_BT: Tensor | None) -> Tensor:
         """The residual stream x with a part's output y added; normalised, in a post-norm block."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, get_args
 
 import torch
@@ -15,7 +16,7 @@ from headway.errors import ConfigError
 from headway.nn.dropout import Dropout
 from headway.nn.linear import FusedLinear, linear_gelu, linear_relu
 
-Activation = Literal["relu", "leaky_relu", "gelu", "gelu_tanh", "silu", "swiglu"]
+Activation = Literal["relu", "leaky_relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
 
 _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -24,16 +25,18 @@ _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,
 }
+# Gated activations: the function of the gate (Shazeer 2020, "GLU Variants Improve Transformer").
+_GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
 
 
 def activation_function(name: Activation) -> Callable[[Tensor], Tensor]:
-    """The function of this name; for swiglu the one inside its gate."""
-    return F.silu if name == "swiglu" else _FUNCTIONS[name]
+    """The function of this name; for a gated activation the one inside its gate."""
+    return _FUNCTIONS[_GATES.get(name, name)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedForwardConfig:
-    """D -> inner -> D with an activation between; swiglu has a second, gating, up-projection."""
+    """D -> inner -> D with an activation between; swiglu and geglu have a second, gating, up-projection."""
 
     inner: int
     activation: Activation = "relu"
@@ -57,11 +60,11 @@ class FeedForward(nn.Module):
 
     def __init__(self, width: int, config: FeedForwardConfig) -> None:
         super().__init__()
-        self.gated = config.activation == "swiglu"
-        self.activation = _swiglu if self.gated else activation_function(config.activation)
+        self.gated, function = config.activation in _GATES, activation_function(config.activation)
+        self.activation = partial(_gated, function) if self.gated else function
         self.fused = _fused(config)
         parts = (config.inner, config.inner) if self.gated else (config.inner,)
-        self.up = FusedLinear(width, parts, bias=config.bias)  # swiglu: gate, then value
+        self.up = FusedLinear(width, parts, bias=config.bias)  # gated: gate, then value
         self.down = nn.Linear(config.inner, width, bias=config.bias)
         self.dropout = Dropout(config.dropout)
         # Weights files have `neighbour_weights` under this key.
@@ -93,10 +96,10 @@ def _fused(config: FeedForwardConfig) -> FusedActivation | None:
     return linear_gelu if config.activation == "gelu" and not config.dropout else None
 
 
-def _swiglu(x: Tensor) -> Tensor:
+def _gated(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """(…, 2·inner), the gate before the value -> (…, inner)."""
     gate, value = x.chunk(2, -1)
-    return F.silu(gate) * value
+    return function(gate) * value
 
 
 def _depthwise(x_BTD: Tensor, weights_KD: Tensor) -> Tensor:

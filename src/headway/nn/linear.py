@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway._compile import constant
+from headway.config import not_negative
 from headway.nn.taps import observed
 
 
@@ -61,6 +62,7 @@ def linear_gelu(layer: nn.Module, x: Tensor) -> Tensor:
 @torch.no_grad()
 def normal_init(module: nn.Module, std: float) -> None:
     """Every matrix and table N(0, std), every bias 0, as GPT-2 and BERT begin. Norms keep gain 1 and shift 0."""
+    not_negative("init_std", std)
     for part in module.modules():
         for name, parameter in part.named_parameters(recurse=False):
             if parameter.ndim == 2:

@@ -18,7 +18,7 @@ from headway.nn.cache import AttendArgs
 from headway.nn.context import NO_CONTEXT, LayerContext
 from headway.nn.linear import FusedLinear
 from headway.nn.taps import Tap
-from headway.ops import Lengths, Mask, Window, absorbed_attention
+from headway.ops import Causal, Lengths, Mask, Window, absorbed_attention
 from headway.ops.mask_structure import (
     MarkedTokens,
     QuerySubset,
@@ -35,7 +35,7 @@ Heads = tuple[Tensor, Tensor, Tensor]  # queries, keys and values, (B, H, …, E
 class Windows:
     """How far each layer sees. A radius is one-sided: Hugging Face's `attention_window` is twice as much."""
 
-    radius: int | tuple[int, ...]  # tokens on each side (a causal model: back), of all layers or one a layer
+    radius: int | tuple[int | None, ...]  # tokens on each side (causal: back), of all layers or one each; none: all
     dilation: int | tuple[int, ...] = 1  # steps between the tokens seen, of all layers or one a layer
     dilated_heads: int | None = None  # how many heads, the last ones, take those steps; none: all
 
@@ -43,7 +43,8 @@ class Windows:
         """Raise ConfigError unless this fits a model of these sizes."""
         for name, value in (("radius", self.radius), ("dilation", self.dilation)):
             for each in value if isinstance(value, tuple) else (value,):
-                positive(f"windows.{name}", each)
+                if each is not None or name == "dilation":
+                    positive(f"windows.{name}", cast(int, each))
             if isinstance(value, tuple) and len(value) != layers:
                 raise ConfigError(
                     f"windows.{name} has {len(value)} values for {layers} layers: one for all or one each"
@@ -51,16 +52,25 @@ class Windows:
         if self.dilated_heads is not None and not 0 <= self.dilated_heads <= heads:
             raise ConfigError(f"windows.dilated_heads={self.dilated_heads}, allowed: 0 to {heads}, or none for all")
 
-    def masks(self, layers: int, heads: int, *, causal: bool = False) -> tuple[Window, ...]:
-        """One mask for each layer; layers with equal windows share one, and what kernels cache in it."""
+    @property
+    def everywhere(self) -> bool:
+        """Whether every layer has a window."""
+        return not isinstance(self.radius, tuple) or None not in self.radius
+
+    def masks(self, layers: int, heads: int, *, causal: bool = False) -> tuple[Mask | None, ...]:
+        """One mask for each layer, or None for one that sees all of a text from both sides.
+
+        Layers with equal windows share one, and what kernels cache in it.
+        """
         radii = self.radius if isinstance(self.radius, tuple) else (self.radius,) * layers
         steps = self.dilation if isinstance(self.dilation, tuple) else (self.dilation,) * layers
-        windows = [
-            Window(radius, 0 if causal else None, self._by_head(step, heads))
+        whole, ahead = (Causal(), 0) if causal else (None, None)
+        masks: list[Mask | None] = [
+            whole if radius is None else Window(radius, ahead, self._by_head(step, heads))
             for radius, step in zip(radii, steps, strict=True)
         ]
-        shared = {window: window for window in windows}
-        return tuple(shared[window] for window in windows)
+        shared = {mask: mask for mask in masks}
+        return tuple(shared[mask] for mask in masks)
 
     def _by_head(self, step: int, heads: int) -> int | tuple[int, ...]:
         if self.dilated_heads is None or step == 1:
@@ -74,8 +84,9 @@ class GlobalAttentionConfig(AttentionConfig):
 
     def __post_init__(self) -> None:
         AttentionConfig.__post_init__(self)
-        if self.kv_heads is not None or self.shaw is not None:
-            raise ConfigError("attention with global tokens takes neither kv_heads nor relative positions (shaw)")
+        for name in ("kv_heads", "head_dim", "qk_norm", "shaw"):
+            if getattr(self, name) is not None:
+                raise ConfigError(f"attention with global tokens takes no {name}")
 
     def build(self) -> GlobalAttention:
         """The attention of these sizes."""

@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway.config import not_negative, probability
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerNorm:
@@ -18,6 +20,9 @@ class LayerNorm:
 
     eps: float = 1e-5  # added below the root, against division by 0
     bias: bool = True  # whether there is a shift beside the gain
+
+    def __post_init__(self) -> None:
+        not_negative("norm.eps", self.eps)
 
     def build(self, width: int) -> FeatureLayerNorm:
         """The layer for this width."""
@@ -29,10 +34,14 @@ class RMSNorm:
     """x/√(mean square + eps) over the features, then gain (Zhang and Sennrich 2019)."""
 
     eps: float = 1e-5  # added below the root, against division by 0
+    centred: bool = False  # the gain is 1 + weight, so that weights begin at 0 (Gemma)
+
+    def __post_init__(self) -> None:
+        not_negative("norm.eps", self.eps)
 
     def build(self, width: int) -> FeatureRMSNorm:
         """The layer for this width."""
-        return FeatureRMSNorm(width, eps=self.eps)
+        return CentredRMSNorm(width, eps=self.eps) if self.centred else FeatureRMSNorm(width, eps=self.eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +53,10 @@ class BatchNorm:
 
     eps: float = 1e-5  # added below the root, against division by 0
     momentum: float = 0.1  # the share of a new batch in the running statistics
+
+    def __post_init__(self) -> None:
+        not_negative("norm.eps", self.eps)
+        probability("norm.momentum", self.momentum)
 
     def build(self, width: int) -> SequenceBatchNorm:
         """The layer for this width."""
@@ -70,6 +83,20 @@ class FeatureRMSNorm(nn.RMSNorm):
     def forward(self, x_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D)."""
         return super().forward(x_BTD)
+
+
+class CentredRMSNorm(FeatureRMSNorm):
+    """RMSNorm whose gain is 1 + weight; computed in float32, as 16 bits would round small weights away beside 1."""
+
+    def __init__(self, width: int, *, eps: float) -> None:
+        super().__init__(width, eps=eps)
+        nn.init.zeros_(self.weight)
+
+    def forward(self, x_BTD: Tensor, real_BT: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D)."""
+        exact = torch.promote_types(x_BTD.dtype, torch.float32)
+        gain = 1.0 + self.weight.to(exact)
+        return F.rms_norm(x_BTD.to(exact), self.normalized_shape, gain, self.eps).to(x_BTD.dtype)
 
 
 class SequenceBatchNorm(nn.Module):

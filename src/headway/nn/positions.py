@@ -7,6 +7,7 @@ concatenated, a causal model does not know the fraction of the length, cross-att
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -96,6 +97,10 @@ class Sinusoidal(_InputPosition):
     layout: ClassVar[Literal["paper", "halves", "tensor2tensor"]] = "paper"
     base: float = 10000.0  # the longest wavelength is 2π·base tokens
 
+    def __post_init__(self) -> None:
+        _InputPosition.__post_init__(self)
+        _expect_base(self.base)
+
     def codes(self, positions: Tensor, width: int, lengths: Tensor | int) -> Tensor:
         _expect_even("sinusoidal", width)
         return ops.sinusoids(positions, width, self.layout, self.base)
@@ -120,6 +125,11 @@ class Learned(_InputPosition):
     """A trained vector for each position up to the model's context; longer inputs are an error."""
 
 
+def _expect_base(base: float) -> None:
+    if not base >= 1.0:
+        raise ConfigError(f"position.base={base}, allowed: 1 and above")
+
+
 def _expect_even(kind: str, width: int) -> None:
     if width % 2:
         raise ConfigError(f"position {kind} needs an even width, got {width}")
@@ -132,12 +142,23 @@ def _expect_even(kind: str, width: int) -> None:
 class Rotary:
     """Queries and keys rotated by an angle proportional to the position (Su et al. 2021, section 3.2)."""
 
-    base: float = 10000.0  # the slowest angle turns once in about 2π·base tokens
+    base: float | tuple[float, ...] = 10000.0  # the slowest angle turns once in about 2π·base tokens; or one a layer
     layout: Literal["interleaved", "halves"] = "interleaved"  # RoFormer, GPT-J; LLaMA, NeoX
 
     def __post_init__(self) -> None:
+        for base in self.bases or (0.0,):
+            _expect_base(base)
         if self.layout not in ("interleaved", "halves"):
             raise ConfigError(f"layout={self.layout!r}, allowed: interleaved, halves")
+
+    @property
+    def bases(self) -> tuple[float, ...]:
+        """The base of each layer, or one for all."""
+        return self.base if isinstance(self.base, tuple) else (self.base,)
+
+    def base_of(self, layer: int) -> float:
+        """The base of a layer."""
+        return self.bases[layer % len(self.bases)]
 
     def build(self, heads: int, head_width: int, *, causal: bool) -> AttentionPositions:
         """What all layers share."""
@@ -246,18 +267,32 @@ class AttentionPositions(nn.Module):
         """The context of queries at `positions` (T,) or (B, T), the first of which is at `offset` among the keys."""
         return AttentionContext(offset)
 
+    def of_layers(self, positions: Tensor, offset: Offset, layers: int) -> Sequence[AttentionContext]:
+        """The context of each layer; here one for all."""
+        return [self(positions, offset)] * layers
+
 
 class RotaryPositions(AttentionPositions):
-    """Rotation angles."""
+    """Rotation angles, of all layers or of each."""
 
     def __init__(self, position: Rotary, heads: int, head_width: int) -> None:
         super().__init__(position, heads, head_width)
         _expect_even("rotary", head_width)
-        self.base, self.layout = position.base, position.layout
+        self.bases, self.layout = position.bases, position.layout
 
     def forward(self, positions: Tensor, offset: Offset) -> AttentionContext:
-        angles = ops.rotary_angles(positions, self.head_width, self.base)
-        return AttentionContext(offset, angles, self.layout)
+        """The context of the first layer."""
+        return self._turned(positions, offset, self.bases[0])
+
+    def of_layers(self, positions: Tensor, offset: Offset, layers: int) -> Sequence[AttentionContext]:
+        """The context of each layer; layers with equal bases share one."""
+        if len(self.bases) == 1:
+            return super().of_layers(positions, offset, layers)
+        made = {base: self._turned(positions, offset, base) for base in dict.fromkeys(self.bases)}
+        return [made[base] for base in self.bases]
+
+    def _turned(self, positions: Tensor, offset: Offset, base: float) -> AttentionContext:
+        return AttentionContext(offset, ops.rotary_angles(positions, self.head_width, base), self.layout)
 
 
 class AlibiPositions(AttentionPositions):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, get_args
 
@@ -23,6 +24,7 @@ from headway.nn.positions import (
     EncoderPosition,
     Fraction,
     InputPositions,
+    Rotary,
     RotaryPositions,
     Shaw,
 )
@@ -39,6 +41,7 @@ class StackConfig:
     position: EncoderPosition | None = None
     causal: bool = False  # whether queries see only the past; T5's buckets depend on it
     input_norm: bool = False  # BERT normalises the sum of its embeddings
+    first_norm: bool = True  # whether the first block normalises before attention; ModernBERT's input is normalised
     dropout: float = 0.0  # on the input of the first block
     stochastic_depth: StochasticDepth = StochasticDepth()
 
@@ -60,6 +63,9 @@ class StackConfig:
             raise ConfigError(
                 f"neighbours={self.block.feedforward.neighbours}: a causal model must not see later tokens"
             )
+        if isinstance(self.position, Rotary) and len(self.position.bases) not in (1, self.layers):
+            given = f"position.base has {len(self.position.bases)} values for {self.layers} layers"
+            raise ConfigError(f"{given}: one for all or one each")
         if self.causal and isinstance(self.position, Fraction):
             raise ConfigError("position=Fraction: a causal model does not know the length of an unfinished text")
 
@@ -106,10 +112,12 @@ class Stack(nn.Module):
         self.dropout = Dropout(config.dropout)
         left_out = config.stochastic_depth.rates(config.layers)
         self.blocks = nn.ModuleList(Block(block, drop_path=rate) for rate in left_out)
+        if len(self.blocks) and not config.first_norm:
+            setattr(self.blocks[0], "attention_norm", None)  # noqa: B010  # a module list forgets that it holds blocks
         # DenseNet: block k reads the input and the outputs of all blocks before it, projected back to the width.
         dense = block.residual == "dense"
         self.mixes = nn.ModuleList(nn.Linear((k + 1) * width, width) for k in range(config.layers)) if dense else None
-        self.output_norm = block.norm.build(width) if block.place == "pre" and block.norm else None
+        self.output_norm = block.norm.build(width) if block.place != "post" and block.norm else None
         self.step_program: StepProgram | None = None
 
     def empty_cache(self, capacity: int) -> KVCache:
@@ -127,7 +135,7 @@ class Stack(nn.Module):
         self,
         x_BTD: Tensor,
         *,
-        mask: Mask | tuple[Mask, ...] | None = None,
+        mask: Mask | tuple[Mask | None, ...] | None = None,
         lengths_B: Tensor | None = None,
         cache: KVCache | None = None,
         memory: Memory | None = None,
@@ -143,25 +151,26 @@ class Stack(nn.Module):
         if self.input_positions is not None:
             furthest = count if cache is None else cache.before(count) + count
             x_BTD = self.input_positions(x_BTD, positions, furthest, count if lengths_B is None else lengths_B)
-        context = AttentionContext(offset)
+        layers = len(self.blocks)
+        contexts: Sequence[AttentionContext] = [AttentionContext(offset)] * layers
         if self.attention_positions is not None:
-            context = self.attention_positions(positions, offset)
+            contexts = self.attention_positions.of_layers(positions, offset, layers)
         real_BT = None
         if lengths_B is not None and self.needs_padding_mask:
             real_BT = torch.arange(count, device=x_BTD.device) < lengths_B.unsqueeze(-1)
         if self.input_norm is not None:
             x_BTD = self.input_norm(x_BTD, real_BT)
         x_BTD = self.dropout(x_BTD)
-        if cache is not None and self.step_program is not None:
-            y = self.step_program(self.blocks, x_BTD, mask=mask, positions=context, cache=cache, memory=memory)
+        if cache is not None and self.step_program is not None and layers:
+            y = self.step_program(self.blocks, x_BTD, mask=mask, positions=contexts[0], cache=cache, memory=memory)
             if y is not None:
                 return self._normalised(y, real_BT)
         caches = None if cache is None else cache.layer_caches(count)
-        seen, last = [x_BTD], len(self.blocks) - 1
+        seen, last = [x_BTD], layers - 1
         for k, block in enumerate(self.blocks):
             layer = LayerContext(
                 mask=mask[k] if isinstance(mask, tuple) else mask,
-                positions=context,
+                positions=contexts[k],
                 cache=None if caches is None else caches[k],
                 memory=None if memory is None else memory.layer(k),
                 real_BT=real_BT,

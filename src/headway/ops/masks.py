@@ -17,11 +17,14 @@ from typing import Any, Self, TypeVar, cast
 import torch
 from torch import Tensor
 
+from headway.display import code, grid, sentence
 from headway.errors import ShapeError
 
 Offset = int | Tensor  # position of query 0 among the keys: a number, a 0-d tensor, or one per batch row
 Span = tuple[float, float]
 Form = TypeVar("Form")
+DRAWN = 12  # queries and keys of a mask of any size in a notebook
+LARGEST_DRAWN = 128  # a larger mask is named only
 
 
 def query_positions(index: Tensor, offset: Offset, b: Tensor) -> Tensor:
@@ -135,13 +138,33 @@ class Mask:
             device = next((t.device for t in self.tensors), torch.device("cpu"))
         return self.allowed(*index_grid(rows, self.heads, queries, keys, device))
 
+    @property
+    def sizes(self) -> tuple[int, int] | None:
+        """The queries and keys that its tensors are for; None for a mask of any size."""
+        return None
+
     def show(self, queries: int, keys: int | None = None, row: int = 0) -> str:
         """Draw the mask as text, one line per query: ■ may attend, · may not."""
-        keys = queries if keys is None else keys
+        cells = self._cells(queries, queries if keys is None else keys, row)
+        return "\n".join(" ".join("■" if cell else "·" for cell in line) for line in cells)
+
+    def _cells(self, queries: int, keys: int, row: int) -> list[list[bool]]:
+        """The mask of one batch row and the first head."""
         self.check(max((t.shape[0] for t in self.tensors if t.ndim), default=1), queries, keys)
         dense = self.dense(queries, keys, "cpu") if not self.tensors else self.dense(queries, keys)
-        picture = dense[row if dense.shape[0] > 1 else 0, 0].expand(queries, keys).tolist()
-        return "\n".join(" ".join("■" if cell else "·" for cell in line) for line in picture)
+        picture: list[list[bool]] = dense[row if dense.shape[0] > 1 else 0, 0].expand(queries, keys).tolist()
+        return picture
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the mask of the first batch row and head, drawn."""
+        queries, keys = self.sizes or (DRAWN, DRAWN)
+        if max(queries, keys) > LARGEST_DRAWN:
+            return code(repr(self))
+        try:
+            cells = self._cells(queries, keys, 0)
+        except ShapeError:  # parts for calls of other sizes
+            return code(repr(self))
+        return grid([list(map(float, line)) for line in cells]) + sentence(repr(self))
 
 
 def _parts(mask: Mask, kind: type[And] | type[Or]) -> tuple[Mask, ...]:
@@ -156,6 +179,11 @@ class JoinedMask(Mask):
     """Several masks combined by `&` (`And`) or `|` (`Or`)."""
 
     parts: tuple[Mask, ...]
+
+    @property
+    def sizes(self) -> tuple[int, int] | None:
+        known = [each for part in self.parts if (each := part.sizes) is not None]
+        return (max(queries for queries, _ in known), max(keys for _, keys in known)) if known else None
 
     def _join(self, how: Callable[[Tensor, Tensor], Tensor], b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return functools.reduce(how, (part.allowed(b, h, i, j) for part in self.parts))
@@ -289,6 +317,10 @@ class Table(Mask):
 
     table: Tensor
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return self.table.shape[-2], self.table.shape[-1]
+
     def check(self, rows: int, queries: int, keys: int) -> None:
         if tuple(self.table.shape) != (rows, queries, keys) or self.table.dtype != torch.bool:
             found = f"{tuple(self.table.shape)} of {self.table.dtype}"
@@ -306,6 +338,10 @@ class Listed(Mask):
 
     keys: Tensor
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return self.keys.shape[1], int(self.keys.max()) + 1 if self.keys.numel() else 1
+
     def check(self, rows: int, queries: int, keys: int) -> None:
         if self.keys.ndim != 3 or tuple(self.keys.shape[:2]) != (rows, queries):
             found = tuple(self.keys.shape)
@@ -320,6 +356,11 @@ class Lengths(Mask):
     """Padding mask: row b has `lengths[b]` real keys, the rest are padding."""
 
     lengths: Tensor  # (B,) integers
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        longest = int(self.lengths.max()) if self.lengths.numel() else 1
+        return longest, longest
 
     def allowed(self, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         return j < self.lengths[b]
@@ -372,6 +413,10 @@ class _LabelMask(_OffsetMask):
     """A mask over labels of the keys; a query has the label of the key at its own position."""
 
     marks: Tensor  # (B, S)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return self.marks.shape[-1], self.marks.shape[-1]
 
     def check(self, rows: int, queries: int, keys: int) -> None:
         super().check(rows, queries, keys)

@@ -4,6 +4,8 @@ from headway.nn.int8.layers import (
     PROCESS_LOCK,
     Int8Head,
     Int8Linear,
+    LayerChoice,
+    Method,
     fbgemm,
     pack,
     pack_weight,
@@ -11,4 +13,15 @@ from headway.nn.int8.layers import (
     supported,
 )
 
-__all__ = ["PROCESS_LOCK", "Int8Head", "Int8Linear", "fbgemm", "pack", "pack_weight", "quantise", "supported"]
+__all__ = [
+    "PROCESS_LOCK",
+    "Int8Head",
+    "Int8Linear",
+    "LayerChoice",
+    "Method",
+    "fbgemm",
+    "pack",
+    "pack_weight",
+    "quantise",
+    "supported",
+]

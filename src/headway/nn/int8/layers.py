@@ -1,5 +1,8 @@
 """Linear layers in 8 bits: weights quantised once with a scale per output, activations per call with one scale.
 
+Models with outliers, activations far larger than the others in some rows or columns, lose too much that way: `outliers`
+has the layers for them, `choice` finds out which layers need one.
+
 Everything that knows how torch multiplies in 8 bits is in this file (`torchscript_step` calls the same operations).
 torch has deprecated its quantised tensors; without them, or on a processor without such products, the same 8-bit
 weights are multiplied in float32.
@@ -10,11 +13,13 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -35,7 +40,24 @@ def _operation(name: str) -> Any:
     return getattr(wrapped, "_op", wrapped)
 
 
-_MULTIPLY, _MULTIPLY_RELU = _operation("linear_dynamic"), _operation("linear_relu_dynamic")
+MULTIPLY, MULTIPLY_RELU = _operation("linear_dynamic"), _operation("linear_relu_dynamic")
+# The same with a given scale and zero point: x is rounded to multiples of the scale.
+MULTIPLY_SCALED = _operation("linear_with_input_q_dq_qweight_dq_output_fp32")
+
+
+Method = Literal["rows", "smooth", "two-part", "fp32"]  # from the fastest to the most exact
+
+
+@dataclass(frozen=True, slots=True)
+class LayerChoice:
+    """How a linear layer that is not plain is multiplied (`headway.nn.int8.outliers`); one in "fp32" stays as it is.
+
+    `peaks` (K,) is the largest activation met in each column, as a share of the largest in its row; None for a layer
+    whose weights are read from a file later.
+    """
+
+    method: Method
+    peaks: Tensor | None = None
 
 
 class Int8Linear(nn.Module):
@@ -57,19 +79,20 @@ class Int8Linear(nn.Module):
         self.register_buffer("weight", weight)
         self.register_buffer("scale", scale)
         self.register_buffer("bias", None if bias_N is None else bias_N.detach().float())
-        self.parts = parts or (weight_NK.shape[0],)
+        self.out_features, self.in_features = weight_NK.shape  # as those of the layer it replaces
+        self.parts = parts or (self.out_features,)
         self.packed_weight: Any = None  # for the engine: set by the first call, or by `pack`
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, K) -> (…, N)."""
-        return self._multiply(x, _MULTIPLY)
+        return self._multiply(x, MULTIPLY)
 
     def forward_relu(self, x: Tensor) -> Tensor:
         """relu(forward(x)), in one operation where no hook reads the product."""
         if observed(self):
             y: Tensor = self(x)
             return y.relu()
-        return self._multiply(x, _MULTIPLY_RELU)
+        return self._multiply(x, MULTIPLY_RELU)
 
     def _multiply(self, x: Tensor, operation: Any) -> Tensor:
         if self.packed_weight is not None and x.is_cpu and x.dtype == torch.float32:
@@ -77,7 +100,7 @@ class Int8Linear(nn.Module):
             return multiplied
         if not x.is_cpu or x.dtype != torch.float32 or not supported():
             y = F.linear(x.float(), self.weight.float() * self.scale[:, None], self.bias).to(x.dtype)
-            return y.relu_() if operation is _MULTIPLY_RELU else y
+            return y.relu_() if operation is MULTIPLY_RELU else y
         with fbgemm():
             if self.packed_weight is None:  # another thread may have packed it meanwhile
                 self.packed_weight = self.pack()
@@ -107,25 +130,39 @@ class Int8Head(Int8Linear):
         return super().forward(x_BTD)
 
 
-def quantise(model: nn.Module) -> None:
+def quantise(model: nn.Module, choices: Mapping[str, LayerChoice] = MappingProxyType({})) -> None:
     """Replace every linear layer by an 8-bit one of the same name, and install the step program of each stack.
 
-    Everything else stays in float32.
+    `choices` has, by their names, the layers that are not plain. Everything else stays in float32.
     """
-    for parent in list(model.modules()):
-        for name, child in list(parent.named_children()):
-            if isinstance(child, Head):
-                matrix, bias = model.output()  # type: ignore[operator]
-                setattr(parent, name, Int8Head(matrix, bias))
-            elif isinstance(child, nn.Linear):
-                parts = child.parts if isinstance(child, FusedLinear) else ()
-                setattr(parent, name, Int8Linear(child.weight, child.bias, parts))
+    for name, layer in linear_layers(model).items():
+        choice = choices.get(name)
+        if choice is None or choice.method != "fp32":
+            place, _, last = name.rpartition(".")
+            setattr(model.get_submodule(place), last, int8_layer(model, layer, choice))
     stacks = [part for part in model.modules() if hasattr(part, "step_program")]
     if stacks and TORCHSCRIPT and supported():
         from headway.nn.int8.torchscript_step import TorchScriptStep  # imports attention, which a stack has already
 
         for stack in stacks:
             stack.step_program = TorchScriptStep()  # type: ignore[assignment]
+
+
+def linear_layers(model: nn.Module) -> dict[str, nn.Module]:
+    """The layers that `quantise` replaces, by name: every linear layer, and the output layer."""
+    return {name: part for name, part in model.named_modules() if isinstance(part, Head | nn.Linear)}
+
+
+def int8_layer(model: nn.Module, layer: nn.Module, choice: LayerChoice | None = None) -> Int8Linear:
+    """A linear layer of a model, or its output layer, in 8 bits; plain without a choice."""
+    head, parts = isinstance(layer, Head), layer.parts if isinstance(layer, FusedLinear) else ()
+    source: Any = layer
+    weight_NK, bias_N = model.output() if head else (source.weight, source.bias)  # type: ignore[operator]
+    if choice is None:
+        return (Int8Head if head else Int8Linear)(weight_NK, bias_N, parts)
+    from headway.nn.int8.outliers import OutlierInt8Head, OutlierInt8Linear  # which few models need
+
+    return (OutlierInt8Head if head else OutlierInt8Linear)(weight_NK, bias_N, parts, choice)
 
 
 @cache
@@ -136,7 +173,9 @@ def supported() -> bool:
             return False
         with fbgemm():
             packed = Int8Linear(torch.ones(8, 8), None).pack()
-        return torch.equal(_MULTIPLY(torch.ones(1, 8), packed, False).round(), torch.full((1, 8), 8.0))
+        ones, eights = torch.ones(1, 8), torch.full((1, 8), 8.0)
+        products = MULTIPLY(ones, packed, False), MULTIPLY_SCALED(ones, 1.0, LEVELS + 1, packed)
+        return all(torch.equal(product.round(), eights) for product in products)
     except (RuntimeError, AttributeError, NotImplementedError, TypeError):
         return False
 

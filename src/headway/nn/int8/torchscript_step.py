@@ -22,6 +22,7 @@ from headway.nn.context import AttentionContext
 from headway.nn.feedforward import FeedForward, activation_function
 from headway.nn.int8 import layers
 from headway.nn.int8.layers import PROCESS_LOCK, Int8Linear, reduced, supported
+from headway.nn.int8.outliers import OutlierInt8Linear
 from headway.nn.memory import Memory
 from headway.nn.norms import FeatureLayerNorm
 from headway.nn.taps import Observers, observed
@@ -269,7 +270,8 @@ def compiled(blocks: list[nn.Module]) -> Callable[..., Tensor | None]:
 def steps_in_torchscript(model: nn.Module) -> bool:
     """Whether this is a transformer in 8 bits, without hooks and observers, on a machine that has such programs."""
     parts = set(map(type, model.modules()))
-    return layers.TORCHSCRIPT and supported() and {Block, Int8Linear} <= parts and not observed(model, inside=True)
+    plain = {Block, Int8Linear} <= parts and not any(issubclass(part, nn.Linear | OutlierInt8Linear) for part in parts)
+    return layers.TORCHSCRIPT and supported() and plain and not observed(model, inside=True)
 
 
 def _is_supported(block: Block) -> bool:
@@ -284,14 +286,17 @@ def _is_supported(block: Block) -> bool:
         linear.append(block.cross.q)
         norms.append(block.cross_norm)
     linear += [attention.out for attention in attentions]
+    if block.attention.q_norm is not None or block.attention_output_norm is not None:
+        return False
     simple = all(
         attention.groups == attention.heads
+        and attention.heads * attention.head_width == attention.width
         and attention.shaw is None
         and isinstance(attention.scale, float)
         and attention.kernel == "auto"
         for attention in attentions
     )
     normed = all(isinstance(norm, FeatureLayerNorm) and norm.bias is not None for norm in norms)
-    packed = all(isinstance(part, Int8Linear) and part.packed_weight is not None for part in linear)
+    packed = all(type(part) is Int8Linear and part.packed_weight is not None for part in linear)
     plain = network.neighbour_weights is None and network.activation in _ACTIVATIONS
     return block.adds and simple and normed and packed and plain
