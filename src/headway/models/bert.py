@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
+from headway.models.smaller import StackSizes
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig, activation_function
 from headway.nn.linear import normal_init
+from headway.nn.longformer_attention import Windows
 from headway.nn.norms import LayerNorm, Norm
 from headway.nn.positions import EncoderPosition, Learned
 from headway.nn.stack import StackConfig
 from headway.nn.universal_stack import LoopConfig
-from headway.ops import Lengths
+from headway.ops import Lengths, Mask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,41 +34,58 @@ class BertConfig:
     layers: int = 12  # blocks in the stack
     heads: int = 12  # attention heads; they divide the width
     inner: int = 3072  # features inside the feed-forward network, F
-    segments: int = 2  # kinds of segments with an embedding each
+    segments: int = 2  # kinds of segments with an embedding each; 0: none
     position: EncoderPosition | None = Learned()  # how positions are encoded; none: not at all
+    windows: Windows | None = None  # how far each layer sees; none: to both ends
     norm: Norm = LayerNorm(eps=1e-12)  # the normalisation, with its settings
+    place: Literal["post", "pre"] = "post"  # norms after each part, or before it (ModernBERT)
     activation: Activation = "gelu"  # of the feed-forward network
+    bias: bool = True  # in the linear layers
     dropout: float = 0.1  # on embeddings, weights and what each part adds
     pooler: bool = True  # a dense layer with tanh on the first token, for heads that read a whole text
     init_std: float = 0.02  # standard deviation of the initial weights
     kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
+    def __post_init__(self) -> None:
+        if self.windows is not None:
+            self.windows.check(self.layers, self.heads)
+
     @property
     def stack(self) -> StackConfig:
         """The stack these sizes describe."""
-        attention = AttentionConfig(width=self.width, heads=self.heads, dropout=self.dropout, kernel=self.kernel)
-        feedforward = FeedForwardConfig(inner=self.inner, activation=self.activation)
+        attention = AttentionConfig(
+            width=self.width, heads=self.heads, bias=self.bias, dropout=self.dropout, kernel=self.kernel
+        )
+        feedforward = FeedForwardConfig(inner=self.inner, activation=self.activation, bias=self.bias)
         return StackConfig(
             layers=self.layers,
             block=BlockConfig(
                 attention=attention,
                 feedforward=feedforward,
                 norm=self.norm,
-                place="post",
+                place=self.place,
                 dropout=self.dropout,
             ),
             context=self.context,
             position=self.position,
             input_norm=True,
+            first_norm=self.place == "post",  # before it the input norm is enough
             dropout=self.dropout,
         )
 
     def build(self) -> Bert:
         return Bert(self)
 
+    def smaller(self) -> BertConfig | None:
+        """The next smaller version."""
+        found = StackSizes(self.width, self.heads, self.layers, self.inner).smaller()
+        if found is None:
+            return None
+        return replace(self, width=found.width, heads=found.heads, layers=found.layers, inner=found.inner)
+
     @property
     def text(self) -> TextSizes:
-        return TextSizes(vocab=self.vocab, context=self.context, segments=self.segments)
+        return TextSizes(vocab=self.vocab, context=self.context, segments=max(self.segments, 1))
 
 
 class OneSide(Protocol):
@@ -78,6 +97,8 @@ class OneSide(Protocol):
     def width(self) -> int: ...
     @property
     def segments(self) -> int: ...
+    @property
+    def windows(self) -> Windows | None: ...
     @property
     def norm(self) -> Norm: ...
     @property
@@ -97,8 +118,15 @@ class Bert(Model):
         super().__init__()
         self.vocab = config.vocab
         self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
-        self.segment_embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.segments, width=config.width))
+        self.segment_embedding: TokenEmbedding | None = None
+        if config.segments:
+            self.segment_embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.segments, width=config.width))
+        else:
+            self.reads = self.reads - {"segments"}
         self.stack = config.stack.build()
+        self.windows: tuple[Mask | None, ...] | None = None
+        if config.windows is not None:
+            self.windows = config.windows.masks(len(self.stack.blocks), config.stack.block.attention.heads)
         self.pooler = nn.Linear(config.width, config.width) if config.pooler else None
         normal_init(self, config.init_std)
 
@@ -107,11 +135,25 @@ class Bert(Model):
     ) -> Tensor:
         """(B, T) -> (B, T, D); segments (B, T) are the sentence each token belongs to, the first one if None."""
         check_lengths(lengths_B, tokens_BT)
-        segments = self.segment_embedding.weight[0] if segments_BT is None else self.segment_embedding(segments_BT)
-        x_BTD = self.embedding(tokens_BT) + segments
-        mask = None if lengths_B is None else Lengths(lengths_B)
-        hidden: Tensor = self.stack(x_BTD, mask=mask, lengths_B=lengths_B)
+        x_BTD = self.embedding(tokens_BT)
+        if self.segment_embedding is not None:
+            segments = self.segment_embedding.weight[0] if segments_BT is None else self.segment_embedding(segments_BT)
+            x_BTD = x_BTD + segments
+        elif segments_BT is not None:
+            raise ConfigError("this model has no embedding of segments (segments=0)")
+        hidden: Tensor = self.stack(x_BTD, mask=self._masks(lengths_B), lengths_B=lengths_B)
         return hidden
+
+    def _masks(self, lengths_B: Tensor | None) -> Mask | tuple[Mask | None, ...] | None:
+        """One for all layers, or one for each; layers with equal windows share one, and what kernels cache in it."""
+        real = None if lengths_B is None else Lengths(lengths_B)
+        if self.windows is None:
+            return real
+        made: dict[Mask | None, Mask | None] = {None: real}
+        for window in self.windows:
+            if window is not None and window not in made:
+                made[window] = window.at(0) if real is None else window.at(0) & real
+        return tuple(made[window] for window in self.windows)
 
     def pool(self, hidden_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, D): the first token's vector through a linear layer and tanh."""
@@ -149,6 +191,11 @@ class BertPretrainingConfig:
     def build(self) -> BertPretraining:
         return BertPretraining(self)
 
+    def smaller(self) -> BertPretrainingConfig | None:
+        """With the next smaller encoder."""
+        bert = self.bert.smaller()
+        return None if bert is None else replace(self, bert=bert)
+
     @property
     def text(self) -> TextSizes:
         return self.bert.text.under("bert")
@@ -156,6 +203,8 @@ class BertPretrainingConfig:
     def check_rows(self, rows: str) -> None:
         """Raise ConfigError for rows of a masked task that the heads cannot be trained on."""
         check_rows(rows, follows=self.follows)
+        if rows == "pairs" and self.bert.segments < 2:
+            raise ConfigError(f"task.rows={rows} with this model, allowed: running, or a model.bert.segments of 2")
 
 
 def check_rows(rows: str, *, follows: bool) -> None:
@@ -183,7 +232,8 @@ class BertPretraining(Model):
         width = config.bert.width
         self.vocab = config.bert.vocab
         self.bert = Bert(config.bert)
-        self.transform = nn.Linear(width, width)
+        self.reads = self.bert.reads
+        self.transform = nn.Linear(width, width, bias=config.bert.stack.block.attention.bias)
         self.transform_norm = config.bert.norm.build(width)
         self.transform_function = activation_function(config.bert.activation)
         self.token_head = Head(width, config.bert.vocab, tied=config.tied, bias=True)

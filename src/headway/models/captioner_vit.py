@@ -48,6 +48,7 @@ class CaptionerVitConfig:
 
     def __post_init__(self) -> None:
         positive("vocab", self.vocab)
+        positive("decoder_layers", self.decoder_layers)
         _ = self.vision  # sizes that do not fit fail here
 
     @property

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
 from headway.models.inputs import Model, ModelInputs, ModelOutputs
+from headway.models.smaller import halved
 from headway.nn.convolutions import Residual, channels_last, convolution
 from headway.nn.patches import check_images
 
@@ -33,6 +34,13 @@ class ConvnetConfig:
 
     def build(self) -> Convnet:
         return Convnet(self)
+
+    def smaller(self) -> ConvnetConfig | None:
+        """One block a stage, then half the channels, down to 16."""
+        if self.blocks > 1:
+            return replace(self, blocks=self.blocks // 2)
+        widths = halved(self.widths, least=16)
+        return None if widths is None else replace(self, widths=widths)
 
     @property
     def text(self) -> None:

@@ -77,12 +77,13 @@ class Decision(Model):
 
     def forward(self, returns_BT: Tensor, states_BT: Tensor, actions_BT: Tensor) -> Tensor:
         """(B, T), (B, T, …), (B, T) -> logits (B, T, A); an action is not visible where it is predicted."""
+        dtype = self.mean.dtype  # of a model in bfloat16: observations and returns are given in float32
         if self.numbers is not None:
-            seen = self.numbers((states_BT - self.mean) / self.std)
+            seen = self.numbers(((states_BT - self.mean) / self.std).to(dtype))
         else:
             assert self.tokens is not None
             seen = self.tokens(states_BT)
-        asked = self.asked((returns_BT / self.scale).unsqueeze(-1))
+        asked = self.asked((returns_BT / self.scale).to(dtype).unsqueeze(-1))
         x = torch.stack([asked, seen, self.action(actions_BT)], 2).flatten(1, 2)
         logits: Tensor = self.head(self.stack(x, mask=Causal())[:, 1::3])
         return logits

@@ -8,8 +8,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from headway.config import positive
 from headway.errors import ConfigError
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
+from headway.models.smaller import StackSizes
 from headway.models.stepper import EncoderInput, SourceAttention
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig, Place
@@ -36,12 +38,15 @@ class EncoderDecoderConfig:
     encoder_layers: int = 6  # blocks in the encoder
     decoder_layers: int = 6  # blocks in the decoder
     heads: int = 8  # attention heads; they divide the width
+    head_dim: int | None = None  # features of a head; none: width / heads
     inner: int = 2048  # features inside the feed-forward network, F
     position: CausalPosition | None = Sinusoidal()  # how positions are encoded; none: not at all
     norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
     # where a block normalises: "post", after adding (2017 paper), or "pre", before each part (GPT-2)
     place: Place = "post"
+    scale: float | None = None  # of attention scores; none: 1/√(features of a head); T5 has 1
     activation: Activation = "relu"  # of the feed-forward network
+    bias: bool = True  # in the linear layers
     dropout: float = 0.1  # on what each part adds, and on embedding plus position
     attention_dropout: float = 0.0  # none in the paper; tensor2tensor has 0.1 here and in the feed-forward
     activation_dropout: float = 0.0  # inside the feed-forward network, behind the activation
@@ -51,13 +56,24 @@ class EncoderDecoderConfig:
     output_bias: bool = False  # Marian's and BART's output has one
     kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
+    def __post_init__(self) -> None:
+        positive("decoder_layers", self.decoder_layers)  # the memory of a decoding is that of its layers
+
     @property
     def encoder(self) -> StackConfig:
         """The encoder's stack."""
         attention = AttentionConfig(
-            width=self.width, heads=self.heads, dropout=self.attention_dropout, kernel=self.kernel
+            width=self.width,
+            heads=self.heads,
+            head_dim=self.head_dim,
+            bias=self.bias,
+            scale=self.scale,
+            dropout=self.attention_dropout,
+            kernel=self.kernel,
         )
-        feedforward = FeedForwardConfig(inner=self.inner, activation=self.activation, dropout=self.activation_dropout)
+        feedforward = FeedForwardConfig(
+            inner=self.inner, activation=self.activation, bias=self.bias, dropout=self.activation_dropout
+        )
         block = BlockConfig(
             attention=attention,
             feedforward=feedforward,
@@ -82,6 +98,20 @@ class EncoderDecoderConfig:
 
     def build(self) -> EncoderDecoder:
         return EncoderDecoder(self)
+
+    def smaller(self) -> EncoderDecoderConfig | None:
+        """The next smaller version, both sides alike."""
+        found = StackSizes(self.width, self.heads, max(self.encoder_layers, self.decoder_layers), self.inner).smaller()
+        if found is None:
+            return None
+        return replace(
+            self,
+            width=found.width,
+            heads=found.heads,
+            encoder_layers=min(found.layers, self.encoder_layers),
+            decoder_layers=min(found.layers, self.decoder_layers),
+            inner=found.inner,
+        )
 
     @property
     def text(self) -> TextSizes:

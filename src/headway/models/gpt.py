@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
+from headway.models.smaller import StackSizes, shared_heads
 from headway.models.stepper import EncoderInput
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import Block, BlockConfig
@@ -33,12 +35,18 @@ class GptConfig:
     layers: int  # blocks in the stack
     heads: int  # attention heads; they divide the width
     kv_heads: int | None = None  # key and value heads, shared by groups of query heads (GQA); none: as many as heads
+    head_dim: int | None = None  # features of a head; none: width / heads
     inner: int | None = None  # none: 4·width
     position: CausalPosition | None = Learned()  # how positions are encoded; none: not at all
     windows: Windows | None = None  # how far back each layer sees; none: to the beginning
     norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
+    place: Literal["pre", "sandwich"] = "pre"  # norms before each part, or before and after it (Gemma 2)
+    qk_norm: bool = False  # normalise each head's queries and keys as well (Qwen3)
+    scale: float | None = None  # of attention scores; none: 1/√(features of a head)
     activation: Activation = "gelu_tanh"  # of the feed-forward network
     bias: bool = True  # in the linear layers
+    qkv_bias: bool | None = None  # in the projection to queries, keys and values; none: as bias
+    out_bias: bool | None = None  # in the attention's output; none: as bias
     tied: bool = True  # the output matrix is the embedding
     scaled: bool = False  # multiply embeddings by √D, as beside the 2017 paper's sinusoids
     dropout: float = 0.0  # share of features put to 0 in training, at least 0 and below 1
@@ -56,7 +64,11 @@ class GptConfig:
             width=self.width,
             heads=self.heads,
             kv_heads=self.kv_heads,
-            bias=self.bias,
+            head_dim=self.head_dim,
+            qk_norm=self.norm if self.qk_norm else None,
+            bias=self.bias if self.qkv_bias is None else self.qkv_bias,
+            out_bias=self.bias if self.out_bias is None else self.out_bias,
+            scale=self.scale,
             dropout=self.dropout,
             kernel=self.kernel,
         )
@@ -68,7 +80,7 @@ class GptConfig:
                 attention=attention,
                 feedforward=feedforward,
                 norm=self.norm,
-                place="pre",
+                place=self.place,
                 dropout=self.dropout,
             ),
             context=self.context,
@@ -79,6 +91,21 @@ class GptConfig:
 
     def build(self) -> Gpt:
         return Gpt(self)
+
+    def smaller(self) -> GptConfig | None:
+        """The next smaller version; of a model with windows for each layer, none."""
+        inner = 4 * self.width if self.inner is None else self.inner
+        found = StackSizes(self.width, self.heads, self.layers, inner).smaller()
+        if found is None or self.windows is not None:
+            return None
+        return replace(
+            self,
+            width=found.width,
+            heads=found.heads,
+            kv_heads=shared_heads(self.kv_heads, found.heads),
+            layers=found.layers,
+            inner=None if self.inner is None else found.inner,
+        )
 
     @property
     def text(self) -> TextSizes:
@@ -91,9 +118,10 @@ class Gpt(Model):
     def __init__(self, config: GptConfig) -> None:
         super().__init__()
         self.vocab = config.vocab
-        masks: tuple[Mask, ...] = (Causal(),)
+        masks: list[Mask] = [Causal()]
         if config.windows is not None:
-            masks = config.windows.masks(config.layers, config.heads, causal=True)
+            found = config.windows.masks(config.layers, config.heads, causal=True)
+            masks = [mask for mask in found if mask is not None]
         # Layers with equal masks share one, and what kernels cache in it.
         self.masks = list(dict.fromkeys(masks))
         self.mask_of_layer = [self.masks.index(mask) for mask in masks]

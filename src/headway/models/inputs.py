@@ -7,7 +7,6 @@ that works with any model (import, export, verification) calls `run` and does no
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -85,7 +84,7 @@ class TextSizes:
 class Model(nn.Module):
     """The base of all models: a network that can be called with `ModelInputs`."""
 
-    reads: ClassVar[frozenset[str]] = frozenset()  # the fields of ModelInputs that `run` passes on
+    reads: frozenset[str] = frozenset()  # the fields of ModelInputs that `run` passes on
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:
         """Call `forward` with the inputs it takes. Raises ConfigError for a required input that is missing."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError, ShapeError
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
+from headway.models.smaller import StackSizes
 from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.feedforward import Activation, FeedForwardConfig, activation_function
@@ -42,6 +43,8 @@ class LongformerConfig:
 
     def __post_init__(self) -> None:
         self.windows.check(self.layers, self.heads)
+        if not self.windows.everywhere:
+            raise ConfigError(f"windows.radius={self.windows.radius}: every layer of a Longformer has a window")
 
     @property
     def stack(self) -> StackConfig:
@@ -66,6 +69,13 @@ class LongformerConfig:
     def build(self) -> Longformer:
         return Longformer(self)
 
+    def smaller(self) -> LongformerConfig | None:
+        """The next smaller version; of a model with windows of its own for each layer, none."""
+        found = StackSizes(self.width, self.heads, self.layers, self.inner).smaller()
+        if found is None or not isinstance(self.windows.radius, int):
+            return None
+        return replace(self, width=found.width, heads=found.heads, layers=found.layers, inner=found.inner)
+
     @property
     def text(self) -> TextSizes:
         return TextSizes(vocab=self.vocab, context=self.context, segments=self.segments)
@@ -77,7 +87,7 @@ class Longformer(Model):
     def __init__(self, config: LongformerConfig) -> None:
         super().__init__()
         self.vocab = config.vocab
-        self.windows = config.windows.masks(config.layers, config.heads)
+        self.windows = [mask for mask in config.windows.masks(config.layers, config.heads) if mask is not None]
         self.embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.vocab, width=config.width))
         self.segment_embedding = TokenEmbedding(TokenEmbeddingConfig(vocab=config.segments, width=config.width))
         self.stack = Stack(config.stack)
@@ -148,6 +158,11 @@ class LongformerMaskedConfig:
 
     def build(self) -> LongformerMasked:
         return LongformerMasked(self)
+
+    def smaller(self) -> LongformerMaskedConfig | None:
+        """With the next smaller encoder."""
+        longformer = self.longformer.smaller()
+        return None if longformer is None else replace(self, longformer=longformer)
 
     @property
     def text(self) -> TextSizes:

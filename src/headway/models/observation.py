@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway.config import positive
+from headway.config import not_negative, positive, probability
 from headway.errors import ConfigError
 
 NARROWEST, WIDEST = -5.0, 2.0  # of the logarithm of a standard deviation, in units of the moves of a step
@@ -27,6 +27,7 @@ class Tokens:
     def __post_init__(self) -> None:
         positive("model.observation.parts", self.parts)
         positive("model.observation.levels", self.levels)
+        probability("model.observation.least", self.least)
 
     def build(self, width: int) -> TokenReader:
         """The reader of these sizes."""
@@ -59,6 +60,10 @@ class Codes:
     least: float = 0.02  # codes less likely than this share of the likeliest are never sampled
 
     def __post_init__(self) -> None:
+        for name in ("image", "patch", "levels", "inner"):
+            positive(f"model.observation.{name}", getattr(self, name))
+        probability("model.observation.least", self.least)
+        not_negative("model.observation.commitment", self.commitment)
         if self.image % self.patch:
             raise ConfigError(f"model.observation.image={self.image} is not a multiple of patch={self.patch}")
 

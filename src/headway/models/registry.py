@@ -7,14 +7,17 @@ package registers the config as an entry point of the group `headway.models` ins
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 from torch import nn
 
-from headway.config import Choice, kind
-from headway.errors import ConfigError
+from headway.config import Choice, expect_within_limits, kind
+from headway.errors import ConfigError, shown
+from headway.limits import expect_within
 
 if TYPE_CHECKING:
     from headway.models.inputs import Model, TextSizes
@@ -65,16 +68,33 @@ else:
     ModelConfig = MODELS
 
 
+def smaller_model(config: ModelConfig) -> ModelConfig | None:
+    """The next smaller model of a kind, by its config's method `smaller`; None if it has none, or is small enough."""
+    smaller: Callable[[], ModelConfig | None] | None = getattr(config, "smaller", None)
+    return None if smaller is None else smaller()
+
+
 def build_model(config: ModelConfig, *, seed: int = 0, device: torch.device | str = "cpu") -> Model:
     """The model of a config, its parameters drawn from `seed` alone; device "meta" allocates nothing.
 
-    Raises ConfigError for what is not the config of a registered model.
+    Raises ConfigError for what is not the config of a registered model, and before anything is allocated for one that
+    is larger than the limits (`headway.limits`).
     """
     if MODELS.get(kind(type(config))) is not type(config):  # another package may have a BertConfig, too
-        raise ConfigError(f"{config!r} is not a registered model config; headway.build builds a preset by its name")
+        raise ConfigError(
+            f"{shown(config)} is not a registered model config; headway.build builds a preset by its name"
+        )
+    expect_within_limits(config)
+    with _without_initialisers(), torch.device("meta"):
+        sketch = config.build()
+    count = sum(tensor.numel() for tensor in chain(sketch.parameters(), sketch.buffers()))
+    expect_within("parameters", count, f"{kind(type(config))} of these sizes")
     if torch.device(device).type == "meta":
-        with _without_initialisers(), torch.device("meta"):
-            return config.build()
+        return sketch
+    needed, there = 4 * count, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > there:
+        sizes = f"{count:,} parameters take {needed / 1e9:,.0f} GB, this machine has {there / 1e9:,.0f} GB"
+        raise ConfigError(f"{kind(type(config))} of these sizes: {sizes}")
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):  # drawn there, so that every device starts alike
         torch.default_generator.manual_seed(seed)  # not torch.manual_seed, which would seed every GPU
         model = config.build()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import torch
@@ -41,6 +41,14 @@ class RnnLmConfig:
 
     def build(self) -> RnnLm:
         return RnnLm(self)
+
+    def smaller(self) -> RnnLmConfig | None:
+        """Half the width and the hidden state, down to 64."""
+        if min(self.width, self.recurrent.hidden) < 128:
+            return None
+        return replace(
+            self, width=self.width // 2, recurrent=replace(self.recurrent, hidden=self.recurrent.hidden // 2)
+        )
 
     @property
     def text(self) -> TextSizes:

@@ -6,7 +6,7 @@ feeding, Luong et al. 2015, section 3.3).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -55,6 +55,13 @@ class RnnSeq2SeqConfig:
 
     def build(self) -> RnnSeq2Seq:
         return RnnSeq2Seq(self)
+
+    def smaller(self) -> RnnSeq2SeqConfig | None:
+        """Half the width and the hidden states, down to 64."""
+        if min(self.width, self.encoder.hidden, self.decoder.hidden) < 128:
+            return None
+        encoder, decoder = (replace(side, hidden=side.hidden // 2) for side in (self.encoder, self.decoder))
+        return replace(self, width=self.width // 2, encoder=encoder, decoder=decoder)
 
     @property
     def text(self) -> TextSizes:

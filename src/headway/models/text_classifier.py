@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,11 @@ class TextClassifierConfig:
 
     def build(self) -> TextClassifier:
         return TextClassifier(self)
+
+    def smaller(self) -> TextClassifierConfig | None:
+        """With the next smaller encoder."""
+        encoder = self.encoder.smaller()
+        return None if encoder is None else replace(self, encoder=encoder)
 
     @property
     def text(self) -> TextSizes:

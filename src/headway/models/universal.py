@@ -15,6 +15,7 @@ from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.models.encoder_decoder import EncoderDecoder
 from headway.models.inputs import TextSizes
+from headway.models.smaller import StackSizes
 from headway.models.stepper import EncoderInput
 from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.attention import AttentionConfig
@@ -126,6 +127,11 @@ class UniversalConfig:
     def build(self) -> Universal:
         return Universal(self)
 
+    def smaller(self) -> UniversalConfig | None:
+        """The next smaller version: narrower, as its layers are one."""
+        found = StackSizes(self.width, self.heads, 1, self.inner).smaller()
+        return None if found is None else replace(self, width=found.width, heads=found.heads, inner=found.inner)
+
     @property
     def text(self) -> TextSizes:
         return TextSizes(vocab=self.vocab, source_vocab=self.source_vocab)
@@ -218,6 +224,10 @@ class UniversalBertConfig:
     kernel: str = "auto"  # attention kernel: auto, or a name that ops.attend knows
 
     @property
+    def windows(self) -> None:
+        """Every step sees the whole text."""
+
+    @property
     def stack(self) -> LoopConfig:
         """The loop these sizes describe."""
         attention = AttentionConfig(width=self.width, heads=self.heads, dropout=self.dropout, kernel=self.kernel)
@@ -229,6 +239,11 @@ class UniversalBertConfig:
         from headway.models.bert import Bert
 
         return Bert(self)
+
+    def smaller(self) -> UniversalBertConfig | None:
+        """The next smaller version."""
+        found = StackSizes(self.width, self.heads, 1, self.inner).smaller()
+        return None if found is None else replace(self, width=found.width, heads=found.heads, inner=found.inner)
 
     @property
     def text(self) -> TextSizes:
@@ -251,6 +266,11 @@ class UniversalBertPretrainingConfig:
         from headway.models.bert import BertPretraining
 
         return BertPretraining(self)
+
+    def smaller(self) -> UniversalBertPretrainingConfig | None:
+        """With the next smaller encoder."""
+        bert = self.bert.smaller()
+        return None if bert is None else replace(self, bert=bert)
 
     @property
     def text(self) -> TextSizes:

@@ -6,15 +6,16 @@ Lee et al. 2021, "Vision Transformer for Small-Size Datasets": shifted patch tok
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
 from headway.config import positive
-from headway.errors import ConfigError, DataError
+from headway.errors import ConfigError, DataError, shown
 from headway.models.inputs import Model, ModelInputs, ModelOutputs
+from headway.models.smaller import StackSizes
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import Block, BlockConfig
 from headway.nn.dropout import StochasticDepth
@@ -57,7 +58,7 @@ class VitConfig:
         for name in ("classes", "channels", "patch"):
             positive(name, getattr(self, name))
         if len(self.size) != 2:
-            raise ConfigError(f"image={self.image!r}, allowed: pixels a side, or height and width")
+            raise ConfigError(f"image={shown(self.image)}, allowed: pixels a side, or height and width")
         for side in self.size:
             positive("image", side)
         if self.pool not in get_args(Pool):
@@ -105,6 +106,13 @@ class VitConfig:
 
     def build(self) -> Vit:
         return Vit(self)
+
+    def smaller(self) -> VitConfig | None:
+        """The next smaller version."""
+        found = StackSizes(self.width, self.heads, self.layers, self.inner).smaller()
+        if found is None:
+            return None
+        return replace(self, width=found.width, heads=found.heads, layers=found.layers, inner=found.inner)
 
     @property
     def text(self) -> None:
