@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headway.limits import expect_within
+
 OTHER = 0  # the class of every token that occurs in no phrase
 
 
@@ -43,13 +45,17 @@ class _Node:
 
 
 def automaton(must: Sequence[Sequence[int]], banned: Sequence[Sequence[int]], *, other: bool) -> Automaton:
-    """The automaton of these phrases; `other`: whether a token that occurs in none of them may be generated."""
+    """The automaton of these phrases; `other`: whether a token that occurs in none of them may be generated.
+
+    Raises ConfigError if its table, a row of token classes for each state, would be too large.
+    """
     kinds = {token: n for n, token in enumerate(dict.fromkeys(t for p in (*must, *banned) for t in p), OTHER + 1)}
     nodes = [_Node({})]
     for bit, phrase in enumerate(must):
         nodes[_insert(nodes, phrase)].met |= 1 << bit
     for phrase in banned:
         nodes[_insert(nodes, phrase)].bad = True
+    _expect_size(len(nodes), kinds)
     steps = _transitions(nodes, kinds)
     full = (1 << len(must)) - 1
     found = {(0, 0): 0}
@@ -67,9 +73,14 @@ def automaton(must: Sequence[Sequence[int]], banned: Sequence[Sequence[int]], *,
             if key not in found:
                 found[key] = len(found)
                 todo.append(key)
+                _expect_size(len(found), kinds)
             row.append(found[key])
         after.append(row)
     return Automaton(kinds, after, _distances(after, [n for (_, met), n in found.items() if met == full]))
+
+
+def _expect_size(states: int, kinds: dict[int, int]) -> None:
+    expect_within("constraints", states * (len(kinds) + 1), "required and banned phrases")
 
 
 def _insert(nodes: list[_Node], phrase: Sequence[int]) -> int:

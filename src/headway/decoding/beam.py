@@ -12,8 +12,11 @@ from headway.decoding.beam_topk import Candidates, candidates
 from headway.decoding.constraints import Constraints
 from headway.decoding.events import search_finished
 from headway.decoding.limits import SequenceLimits
+from headway.decoding.memory import first_capacity, memory_errors
+from headway.decoding.non_finite import numbered
 from headway.decoding.parallel import run_in_parallel, worker_count
-from headway.errors import ConfigError
+from headway.errors import ConfigError, NonFiniteOutputError
+from headway.limits import expect_within
 from headway.models.stepper import EncoderInput, Stepper
 
 if TYPE_CHECKING:
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 
 Penalty = Literal["gnmt", "mean"]
 StopRule = Literal["first", "best"]
+
+MAX_ALPHA = 10.0  # n^α stays far below the largest float32 for outputs of thousands of tokens
+MAX_DIVERSITY = 1e6  # log-probabilities are far above -1e6
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,12 @@ def length_penalty(length: int, alpha: float, kind: Penalty) -> float:
     return ((5 + length) / 6) ** alpha if kind == "gnmt" else float(length**alpha)
 
 
+def expect_length_penalty(name: str, alpha: float) -> None:
+    """Raise ConfigError for an α that is NaN or so large that a penalty could overflow."""
+    if not abs(alpha) <= MAX_ALPHA:
+        raise ConfigError(f"{name}={alpha}, allowed: {-MAX_ALPHA:g} to {MAX_ALPHA:g}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeamSettings:
     """Beam width, ranking of hypotheses and stopping rule.
@@ -85,13 +97,16 @@ class BeamSettings:
         if self.penalty not in ("gnmt", "mean") or self.stop_rule not in ("first", "best"):
             found = f"penalty={self.penalty!r}, stop_rule={self.stop_rule!r}"
             raise ConfigError(f"{found}: allowed are gnmt and mean, first and best")
+        for name, count in (("beam", self.width), ("n_best", self.n_best), ("groups", self.groups)):
+            expect_within("beam", count, name)
         if self.width < 1 or not 1 <= self.n_best <= self.width:
             found = f"beam={self.width} and n_best={self.n_best}"
             raise ConfigError(f"{found}: beam must be >= 1 and n_best between 1 and beam")
         if self.groups < 1 or self.width % self.groups:
             raise ConfigError(f"groups={self.groups} with beam={self.width}: expected a divisor of the beam")
-        if not 0 <= self.diversity < float("inf"):
-            raise ConfigError(f"diversity={self.diversity}, allowed: 0 and above")
+        expect_length_penalty("length_penalty", self.alpha)
+        if not 0 <= self.diversity <= MAX_DIVERSITY:
+            raise ConfigError(f"diversity={self.diversity}, allowed: 0 to {MAX_DIVERSITY:g}")
 
     @property
     def group_width(self) -> int:
@@ -111,25 +126,29 @@ def beam_search(
     """The `n_best` hypotheses for each source row, best first and all different; width 1 is greedy search.
 
     Hypotheses still open at `limits.max_tokens` are cut there. Scores are the model's own: constraints and diversity
-    do not change them.
+    do not change them. Raises NonFiniteOutputError if the model's output is NaN or infinite.
     """
     prompt = limits.prompt(source)
     lengths = torch.as_tensor(limits.max_tokens, device=prompt.device).expand(len(prompt))
     if not len(prompt):
         return []
-    if int(lengths.min()) < 1:
-        raise ConfigError(f"max_tokens={int(lengths.min())}: expected at least 1")
+    fewest, most = (int(count) for count in lengths.aminmax())
+    if fewest < 1:
+        raise ConfigError(f"max_tokens={fewest}: expected at least 1")
+    expect_within("output-tokens", most, "max_tokens")
 
     @torch.inference_mode()
     def search(rows: Tensor | slice) -> list[list[Hypothesis]]:
         given = None if source is None else source.rows(rows)
         counts = None if limits.prompt_lengths is None else limits.prompt_lengths[rows]
-        return _Search(
-            model, given, prompt[rows], counts, limits.stop, settings, lengths[rows], constraints, recorder
-        ).run()
+        with numbered(range(len(prompt)) if isinstance(rows, slice) else rows):
+            return _Search(
+                model, given, prompt[rows], counts, limits.stop, settings, lengths[rows], constraints, recorder
+            ).run()
 
     count = 1 if recorder is not None else worker_count(model, len(prompt), settings.width, prompt.device)
-    found = search(slice(None)) if count == 1 else run_in_parallel(search, len(prompt), count)
+    with memory_errors(f"beam={settings.width}, max_tokens={most}"):
+        found = search(slice(None)) if count == 1 else run_in_parallel(search, len(prompt), count)
     best = [_n_best(hypotheses, settings.n_best) for hypotheses in found]
     search_finished(model, [[hypothesis.tokens for hypothesis in hypotheses] for hypotheses in best])
     return best
@@ -152,11 +171,12 @@ class _Search:
     ) -> None:
         self.model, self.stop, self.beam, self.recorder = model, stop, beam, recorder
         rows, device, longest = len(limits), limits.device, int(limits.max())
-        self.state = model.start(source, capacity=longest + prompt_BT.shape[1])
+        best = beam.stop_rule == "best"
+        self.state = model.start(source, capacity=first_capacity(rows * beam.width, prompt_BT.shape[1], longest))
         self.rows, self.limits, self.length = torch.arange(rows, device=device), limits, 0
         self.cut_lengths = set(limits.tolist())  # the lengths at which some row is cut
-        norms = [length_penalty(n, beam.alpha, beam.penalty) for n in range(1, longest + 2)]
-        self.norms = torch.tensor([norms[0], *norms], device=device)
+        norms = [length_penalty(n, beam.alpha, beam.penalty) for n in range(1, longest + 2)] if best else [1.0]
+        self.norms = torch.tensor([norms[0], *norms], device=device)  # rule "best": the length penalty by length
         self.finished: list[list[Hypothesis]] = [[] for _ in range(rows)]
         self.counts = torch.zeros(rows, beam.groups, dtype=torch.long, device=device)  # finished hypotheses per group
         self.leaders: dict[tuple[int, int], list[float]] = {}  # rule "best": the best finished scores of (row, group)
@@ -246,6 +266,7 @@ class _Search:
 
     def _record(self, found: Candidates) -> None:
         if self.recorder is not None:
+            self._expect_numbers(found.totals)
             shown = found.ordered() if self.beam.groups > 1 else found
             parents = shown.parents if self.length > 1 else torch.zeros_like(shown.parents)
             chosen = (shown.totals, parents, shown.tokens, shown.ended, shown.kept)
@@ -264,10 +285,13 @@ class _Search:
         if self.constraint_state is not None:
             self.constraint_state.move(chosen, fresh)
         alive = going.any(1)
+        if self.beam.groups > 1 or self.constraint_state is not None:
+            alive &= ~found.totals.isnan().any(1)  # another group, or a bank, may hide it from `going`
         if self.length in self.cut_lengths:
             self._cut(alive & (self.limits == self.length), tokens)
             alive &= self.limits > self.length
         if not bool(alive.all()):
+            self._expect_numbers(found.totals)
             stay = alive.repeat_interleave(self.scores.shape[1]).nonzero().squeeze(1)
             self.rows, self.limits, self.scores = self.rows[alive], self.limits[alive], self.scores[alive]
             chosen, fresh = chosen[stay], fresh[stay]
@@ -278,6 +302,16 @@ class _Search:
             return False
         self.last, self.state = fresh.unsqueeze(1), self.model.select(self.state, chosen)
         return True
+
+    def _expect_numbers(self, totals_RC: Tensor) -> None:
+        """Raise NonFiniteOutputError if the best candidates of a row are NaN.
+
+        One NaN or infinite logit makes all log-probabilities of its hypothesis NaN, which `topk` puts first and no
+        comparison holds for: `going` is False for the row in the same step. Only steps that end a row ask, therefore.
+        """
+        bad = totals_RC.isnan().any(1).nonzero()
+        if len(bad):
+            raise NonFiniteOutputError(int(self.rows[bad[0]]), self.length)
 
     def _going(self, totals: Tensor) -> Tensor:
         """(R, groups): the beams that have an open hypothesis and may still improve on their finished ones."""

@@ -1,7 +1,7 @@
 """CUDA-graph decoding: a step of fixed shapes, compiled, captured once and replayed.
 
 The KV cache is allocated at full size, the length and the last token live on the device, and the next token is chosen
-there: a step is one launch, and a text of a few hundred tokens is written without a device synchronisation.
+there: a step is one launch, and a text of a few hundred tokens is written with one device synchronisation, at its end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from headway._compile import compiler_missing
 from headway.decoding.events import search_finished, search_started
-from headway.errors import AdviceWarning, ConfigError
+from headway.decoding.non_finite import expect_finite
+from headway.errors import AdviceWarning, ConfigError, NonFiniteOutputError
 from headway.models.gpt import Gpt
 from headway.nn.block import Block
 from headway.nn.cache import KVCache
@@ -43,18 +44,20 @@ class GraphDecoder:
         self.cache: KVCache = model.start(capacity=capacity).static(rows, *heads, weight)
         self.token = torch.zeros(rows, 1, dtype=torch.long, device=weight.device)
         self.written = torch.zeros(rows, capacity, dtype=torch.long, device=weight.device)
+        self.largest = torch.zeros(rows, 1, device=weight.device)  # the largest logit of each text; NaN if one was
         self.step: Callable[[], None] = self._step
         if weight.is_cuda:
             self.step = self._captured(compiled)
 
     @torch.inference_mode()
     def write(self, prompt_BT: Tensor, count: int) -> Tensor:
-        """Continue prompts (B, T) by `count` tokens -> (B, count)."""
+        """Continue prompts (B, T) by `count` tokens -> (B, count). Raises NonFiniteOutputError."""
         known = prompt_BT.shape[1]
         if prompt_BT.shape[0] != self.rows or known + count > self.capacity:
             asked = f"{prompt_BT.shape[0]} prompts of {known} tokens and {count} more"
             raise ConfigError(f"{asked}; this decoder is for {self.rows} texts of up to {self.capacity} tokens")
         self._length().zero_()
+        self.largest.zero_()
         step, observed = self.step, search_started(self.model)
         if observed and step != self._step:
             warnings.warn("a CUDA graph cannot be captured by headway.capture; decoding without it", AdviceWarning, 2)
@@ -64,10 +67,22 @@ class GraphDecoder:
         self.written.index_copy_(1, self._length().view(1), self.token)
         for _ in range(count - 1):
             step()
+        try:
+            expect_finite(self.largest)
+        except NonFiniteOutputError:
+            self._clear()
+            raise
         written = self.written[:, known : known + count].clone()
         if observed:  # otherwise tolist() would synchronise for nothing
             search_finished(self.model, [[tokens] for tokens in written.tolist()])
         return written
+
+    def _clear(self) -> None:
+        """Forget all keys and values: a slot that no query may see still meets a weight of 0, and 0·NaN is NaN."""
+        for layer in self.cache.layers:
+            for buffer in (layer.k, layer.v):
+                if buffer is not None:
+                    buffer.zero_()
 
     def _length(self) -> Tensor:
         assert isinstance(self.cache.length, Tensor)
@@ -80,6 +95,8 @@ class GraphDecoder:
         self.written.index_copy_(1, self._length().view(1), self.token)
 
     def _choose(self, logits_BV: Tensor) -> Tensor:
+        # maximum and amax keep a NaN, once there is one.
+        self.largest.copy_(torch.maximum(self.largest, logits_BV.amax(-1, keepdim=True).abs()))
         if self.temperature == 0:
             return logits_BV.argmax(-1, keepdim=True)
         share = (logits_BV.float() / self.temperature).softmax(-1)

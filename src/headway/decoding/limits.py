@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import ConfigError
+from headway.limits import expect_within
 from headway.models.stepper import EncoderInput
 
 
@@ -19,6 +20,10 @@ class SequenceLimits:
     stop: int  # -1: no stop token
     max_tokens: int | Tensor = 100  # for all rows, or one for each (B,)
     prompt_lengths: Tensor | None = None  # (B,) the real tokens of each prompt; None: all
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.max_tokens, Tensor):
+            expect_within("output-tokens", self.max_tokens, "max_tokens")
 
     def prompt(self, source: EncoderInput | None) -> Tensor:
         """The prompts (B, T); a single start token is repeated for each row of the source."""

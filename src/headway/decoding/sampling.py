@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +14,17 @@ from headway.decoding.constraint_state import ConstraintState
 from headway.decoding.constraints import Constraints
 from headway.decoding.events import search_finished
 from headway.decoding.limits import SequenceLimits
+from headway.decoding.memory import first_capacity
+from headway.decoding.non_finite import numbered
 from headway.decoding.rng import UniformStreams
-from headway.errors import ConfigError
+from headway.errors import ConfigError, NonFiniteOutputError
+from headway.limits import expect_within
 from headway.models.stepper import EncoderInput, Stepper
 
 COMPACT_SHARE = 4  # finished rows leave the batch once they are one in this many: moving the others costs a copy
 TOP_P_TOKENS = 512  # likeliest tokens among which top_p mostly ends
+LOWEST_TEMPERATURE = 1e-5  # logits divided by less may overflow; the tokens drawn are those of greedy search anyway
+PENALTIES = (1e-6, 1e6)  # logits times or divided by more may overflow
 CHECK_STEPS = 8  # steps between two device-to-host checks for finished rows on a GPU
 
 
@@ -33,23 +39,25 @@ class Sampling:
     repetition_penalty: float = 1.0  # Keskar et al. 2019 (CTRL), section 4.1; 1: none
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < float("inf"):
-            raise ConfigError(f"temperature={self.temperature}, allowed: 0 (greedy) and above")
+        if self.temperature and not LOWEST_TEMPERATURE <= self.temperature < float("inf"):
+            raise ConfigError(
+                f"temperature={self.temperature}, allowed: 0 (greedy), or {LOWEST_TEMPERATURE:g} and above"
+            )
         if self.top_k is not None and self.top_k < 1:
             raise ConfigError(f"top_k={self.top_k}, allowed: 1 and above")
         if not 0 < self.top_p <= 1:
             raise ConfigError(f"top_p={self.top_p}, allowed: above 0, up to 1")
         if not 0 <= self.min_p <= 1:
             raise ConfigError(f"min_p={self.min_p}, allowed: 0 to 1")
-        if not 0 < self.repetition_penalty < float("inf"):
-            raise ConfigError(f"repetition_penalty={self.repetition_penalty}, allowed: above 0 (1: no penalty)")
+        if not PENALTIES[0] <= self.repetition_penalty <= PENALTIES[1]:
+            allowed = f"above 0, from {PENALTIES[0]:g} to {PENALTIES[1]:g} (1: no penalty)"
+            raise ConfigError(f"repetition_penalty={self.repetition_penalty}, allowed: {allowed}")
 
 
 PLAIN = Sampling()
 GREEDY = Sampling(temperature=0.0)
 
 
-@torch.no_grad()
 def sample(
     model: Stepper[Any],
     limits: SequenceLimits,
@@ -66,9 +74,10 @@ def sample(
     Row r is sequence `numbers[r]` (default: r). Its random numbers depend on the seed, that number and the step only,
     so that no other row changes it. A row all of whose tokens are forbidden ends there. With `feed_back=False` every
     step is given the prompt's last token again instead of the drawn one: a model that does not see its own output.
+    Raises NonFiniteOutputError if the model's output is NaN or infinite.
     """
-    prompt_BT, stop, max_tokens = limits.prompt(source), limits.stop, limits.max_tokens
-    rows, device = len(prompt_BT), prompt_BT.device
+    prompt_BT, max_tokens = limits.prompt(source), limits.max_tokens
+    rows = len(prompt_BT)
     numbers = range(rows) if numbers is None else numbers
     if isinstance(max_tokens, Tensor):
         raise ConfigError("sampling takes one max_tokens for all rows, got one for each")
@@ -78,14 +87,34 @@ def sample(
         raise ConfigError(f"max_tokens={max_tokens}, allowed: 0 and above")
     if not rows or not max_tokens:
         return [[] for _ in range(rows)]
-    state = model.start(source, capacity=prompt_BT.shape[1] + max_tokens)
+    uniforms = UniformStreams(seed, numbers, prompt_BT.device)
+    with numbered(numbers):
+        sequences = _sampled(model, limits, max_tokens, sampling, source, constraints, uniforms, feed_back)
+    search_finished(model, [[tokens] for tokens in sequences])
+    return sequences
+
+
+@torch.no_grad()
+def _sampled(
+    model: Stepper[Any],
+    limits: SequenceLimits,
+    max_tokens: int,
+    sampling: Sampling,
+    source: EncoderInput | None,
+    constraints: Constraints | None,
+    uniforms: UniformStreams,
+    feed_back: bool,
+) -> list[list[int]]:
+    prompt_BT, stop = limits.prompt(source), limits.stop
+    rows, device = len(prompt_BT), prompt_BT.device
+    state = model.start(source, capacity=first_capacity(rows, prompt_BT.shape[1], max_tokens))
     logits, state = model.extend(prompt_BT, state, limits.prompt_lengths)
     ends = limits.prompt_lengths
     if ends is None:
         ends = torch.full((rows,), prompt_BT.shape[1], device=device)
     logits = logits[torch.arange(rows, device=device), ends - 1]
     seen = _tokens_in(prompt_BT, ends, logits.shape[1], sampling)
-    sampler = TokenSampler(sampling, UniformStreams(seed, numbers, device), seen)
+    sampler = TokenSampler(sampling, uniforms, seen)
     if constraints:
         held = ConstraintState(constraints, logits.shape[1], stop=stop, device=device)
         sampler.constrain(held, rows, max_tokens)
@@ -93,9 +122,11 @@ def sample(
     place = torch.arange(rows, device=device)  # of each row still in the batch
     done = torch.zeros(rows, dtype=torch.bool, device=device)
     out = torch.full((rows, max_tokens), -1, device=device)
+    largest: list[tuple[Tensor, Tensor]] = []  # of each step: the rows and their largest logits
     for step in range(max_tokens):
         token = sampler.draw(logits, step, out[place, :step] if constraints else None)
         out[place, step] = token
+        largest.append((place, sampler.largest))
         if step == max_tokens - 1:
             break
         if stop >= 0 or constraints:
@@ -109,9 +140,8 @@ def sample(
                 sampler.select(here)
         extended, state = model.extend(token.clamp(min=0).unsqueeze(1) if feed_back else final, state)
         logits = extended[:, -1]
-    sequences = [_before_stop(tokens, stop) for tokens in out.tolist()]
-    search_finished(model, [[tokens] for tokens in sequences])
-    return sequences
+    _expect_finite(largest)
+    return [_before_stop(tokens, stop) for tokens in out.tolist()]
 
 
 class TokenSampler:
@@ -121,6 +151,7 @@ class TokenSampler:
         self.sampling, self.uniforms, self.seen = sampling, uniforms, seen_BV
         self.constraints: ConstraintState | None = None
         self.max_tokens = 0
+        self.largest = torch.empty(0)  # (B,) the largest logit of each row in the last draw: NaN if any is
 
     def constrain(self, constraints: ConstraintState, rows: int, max_tokens: int) -> None:
         """Apply constraints to the rows, from their first token on."""
@@ -133,6 +164,7 @@ class TokenSampler:
         if self.seen is not None:
             theta = self.sampling.repetition_penalty
             logits = torch.where(self.seen, torch.where(logits > 0, logits / theta, logits * theta), logits)
+        self.largest = logits.amax(-1)
         if self.constraints is not None:
             assert written_BT is not None
             room = torch.full((len(logits),), self.max_tokens - step, device=logits.device)
@@ -190,10 +222,9 @@ def _top_p_threshold(probs_BV: Tensor, share: float) -> Tensor:
     if probs_BV.is_cuda or bool((ranked.sum(-1) < share).any()):  # rare on a CPU, where a full sort is slow
         ranked = probs_BV.sort(descending=True).values
     before = ranked.cumsum(-1) - ranked
-    return ranked.gather(1, (before < share).sum(-1, keepdim=True) - 1)
+    return ranked.gather(1, ((before < share).sum(-1, keepdim=True) - 1).clamp(min=0))  # none is below share: NaN
 
 
-@torch.no_grad()
 def stream(
     model: Stepper[Any],
     prompt_1T: Tensor,
@@ -205,32 +236,65 @@ def stream(
     stops: Collection[int] = (),
     context: int | None = None,
 ) -> Iterator[int]:
-    """Yield the tokens `sample` gives sequence `number` as they are drawn, up to one of `stops`.
+    """The tokens that `sample` gives sequence `number` as they are drawn, up to one of `stops`.
 
-    A text that outgrows `context` continues from its later half.
+    A text that outgrows `context` continues from its later half. Raises NonFiniteOutputError if the model's output is
+    NaN or infinite.
     """
-    known = prompt_1T if context is None else prompt_1T[:, -context:]
-    logits, state = model.extend(known, model.start(capacity=known.shape[1] + max_tokens))
-    ends = torch.tensor([prompt_1T.shape[1]], device=prompt_1T.device)
-    seen = _tokens_in(prompt_1T, ends, logits.shape[2], sampling)
-    sampler = TokenSampler(sampling, UniformStreams(seed, [number], prompt_1T.device), seen)
-    written: list[int] = []
-    for step in range(max_tokens):
-        token = sampler.draw(logits[:, -1], step)
-        if int(token) in stops:
-            return
-        written.append(int(token))
-        search_finished(model, [[written]])
-        yield written[-1]
-        if step == max_tokens - 1:
-            return
-        fresh = token.unsqueeze(1)
-        if context is not None:
-            known = torch.cat([known, fresh], 1)
-            if known.shape[1] > context:
-                known, written = known[:, -max(context // 2, 1) :], []
-                fresh, state = known, model.start(capacity=context)
-        logits, state = model.extend(fresh, state)
+    expect_within("output-tokens", max_tokens, "max_tokens")
+    return _stream(model, prompt_1T, max_tokens, sampling, seed, number, stops, context)
+
+
+@torch.no_grad()
+def _stream(
+    model: Stepper[Any],
+    prompt_1T: Tensor,
+    max_tokens: int,
+    sampling: Sampling,
+    seed: int,
+    number: int,
+    stops: Collection[int],
+    context: int | None,
+) -> Iterator[int]:
+    with numbered([number]):
+        known = prompt_1T if context is None else prompt_1T[:, -context:]
+        logits, state = model.extend(known, model.start(capacity=first_capacity(1, known.shape[1], max_tokens)))
+        ends = torch.tensor([prompt_1T.shape[1]], device=prompt_1T.device)
+        seen = _tokens_in(prompt_1T, ends, logits.shape[2], sampling)
+        sampler = TokenSampler(sampling, UniformStreams(seed, [number], prompt_1T.device), seen)
+        written: list[int] = []
+        for step in range(max_tokens):
+            token = sampler.draw(logits[:, -1], step)
+            if not math.isfinite(float(sampler.largest)):
+                raise NonFiniteOutputError(0, step + 1)
+            drawn = int(token)
+            if drawn in stops:
+                return
+            written.append(drawn)
+            search_finished(model, [[written]])
+            yield written[-1]
+            if step == max_tokens - 1:
+                return
+            fresh = token.unsqueeze(1)
+            if context is not None:
+                known = torch.cat([known, fresh], 1)
+                if known.shape[1] > context:
+                    known, written = known[:, -max(context // 2, 1) :], []
+                    fresh, state = known, model.start(capacity=context)
+            logits, state = model.extend(fresh, state)
+
+
+def _expect_finite(largest: Sequence[tuple[Tensor, Tensor]]) -> None:
+    """Raise NonFiniteOutputError for the first step in which the largest logit of a row is NaN or infinite.
+
+    Asked once, at the end: on a GPU a question at each step would wait for the device.
+    """
+    if bool(torch.cat([values for _, values in largest]).isfinite().all()):
+        return
+    for step, (place, values) in enumerate(largest, 1):
+        bad = place[~values.isfinite()]
+        if len(bad):
+            raise NonFiniteOutputError(int(bad[0]), step)
 
 
 def _tokens_in(prompt_BT: Tensor, ends_B: Tensor, vocab: int, sampling: Sampling) -> Tensor | None:

@@ -21,7 +21,9 @@ from headway.checked_json import JsonFields
 from headway.decoding.beam import Penalty
 from headway.decoding.trace import Trace, TraceStep
 from headway.decoding.trace.checks import check
+from headway.documents import open_regular, parse_json
 from headway.errors import DataError
+from headway.limits import expect_within, limit
 from headway.storage.commit import commit_stream
 
 VERSION = 1
@@ -66,9 +68,10 @@ def trace_writer(path: Path) -> Iterator[Callable[[Trace], None]]:
 def read_traces(path: Path) -> Iterator[Trace]:
     """The traces of a file, line by line. Raises DataError naming the file, the line and the field."""
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+        with open_regular(path) as file:
+            for number, line in enumerate(iter(lambda: file.readline(limit("document-bytes") + 1), b""), 1):
                 try:
+                    expect_within("document-bytes", len(line), "a trace", DataError)
                     yield from_json(line)
                 except DataError as error:
                     raise DataError(f"{path}: line {number}: {error}") from None
@@ -110,10 +113,7 @@ def _sum(fields: dict[str, Any]) -> int:
 
 def _parsed(line: str | bytes) -> JsonFields:
     """The object of a line, after version and checksum are verified."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError) as error:  # invalid UTF-8 is a ValueError too
-        raise DataError(f"not valid JSON ({type(error).__name__})") from None
+    found = parse_json(line, "", surrogates=True)  # a string with one is refused with its name
     if not isinstance(found, dict) or NAME not in found:
         raise DataError(f"{NAME}: missing, so this is not a headway trace")
     fields = JsonFields(found)
@@ -121,10 +121,7 @@ def _parsed(line: str | bytes) -> JsonFields:
     if version != VERSION:
         raise DataError(f"{NAME}: version {version}, this headway reads version {VERSION}")
     expected = fields.integer(SUM, most=2**32 - 1)
-    try:
-        actual = _sum({name: value for name, value in found.items() if name != SUM})
-    except (ValueError, RecursionError):  # json.loads accepts NaN and Infinity, _compact does not
-        raise DataError(f"{SUM}: a field is NaN or infinite") from None
+    actual = _sum({name: value for name, value in found.items() if name != SUM})
     if actual != expected:
         raise DataError(f"{SUM}: {actual}, expected {expected}: the line is damaged")
     return fields
