@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from headway.models import Model, ModelConfig
     from headway.tasks.explanation import Explanation
     from headway.tasks.export_request import ExportRequest
+    from headway.tasks.proposal import Proposal, Reading
     from headway.tasks.report import Report
     from headway.tasks.training_task import TrainingTask
-    from headway.tasks.verification_inputs import VerificationInputs
+    from headway.tasks.verification_inputs import InputSizes, VerificationInputs
 
 ONE_TOKENIZER = "tokenizer.json"  # its file, where source and target share a vocabulary or there is one text
 
@@ -49,10 +50,16 @@ class DataRequest:
     compiled: bool = False  # whether the training step is compiled
     tokenizers: Mapping[str, Tokenizer] = field(default_factory=dict)  # of a run that is resumed or finished, by file
     expected: Mapping[str, str] | None = None  # the digests of the data the run was begun with, by split
+    reads_only: bool = False  # True: a command that reads the run, whose folder stays as it is
     own_data: bool = True  # False: other data than the run was trained on, all of it to be evaluated
     own_spec: str = ""  # what the run was trained on
     note: Callable[[str], None] = ignore
     progress: Callable[[str, int, int], None] = ignore
+
+    @property
+    def other_data(self) -> bool:
+        """Whether this is other data than the run was trained on, all of it to be evaluated."""
+        return not self.own_data and self.data.spec != self.own_spec
 
     @property
     def tokenizer(self) -> Tokenizer | None:
@@ -61,7 +68,7 @@ class DataRequest:
 
     def expect_own(self) -> None:
         """Raise ConfigError for other data than the run's own: for tasks whose data is part of the run."""
-        if not self.own_data and self.data.spec != self.own_spec:
+        if self.other_data:
             raise ConfigError(f"--data {self.data.spec}: {self.folder} can only use its own {self.own_spec}")
 
 
@@ -74,6 +81,7 @@ class Prepared:
     model_overrides: Mapping[str, object] = field(default_factory=dict)  # sizes the data decides, by dotted key
     classes: tuple[str, ...] = ()  # in the order of their numbers
     digests: Mapping[str, str] = field(default_factory=dict)  # of the data, by split
+    facts: Mapping[str, str] = field(default_factory=dict)  # told before training: {"vocabulary": "65 tokens"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +97,7 @@ class RunParts:
     steps: tuple[int, ...]  # of the checkpoints the model is made of
     request: Callable[[str | None], DataRequest]  # to read the run's own data (None) or other data again
     newest: Callable[[], tuple[Model, int]]  # the model of the newest checkpoint and its step
+    inputs: InputSizes | None = None  # how many inputs `verification` makes, and how long; None: for `verify`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +118,33 @@ class Task(ABC):
 
     name: ClassVar[str]  # "translation": in config.yaml, `presets --json`, messages
     title: ClassVar[str]  # "translation model": what a run of it is called
-    unit: ClassVar[str] = "tokens"  # of batch sizes, speed and loss
+    unit: ClassVar[str] = "tokens"  # of speed and loss
+    batch_unit: ClassVar[str] = "tokens"  # what train.batch_tokens counts
     loss_unit: ClassVar[str] = "nats"  # what one unit's loss is measured in
     main_phase: ClassVar[str | None] = None  # of a task with phases, the one whose loss the curves show
     has_tokenizer: ClassVar[bool] = True
+    takes_budget: ClassVar[bool] = True  # whether steps and batches can be fitted to a time
     aliases: ClassVar[tuple[str, ...]] = ()  # names in older configs
     models: ClassVar[tuple[str, ...]] = ()  # the kinds of model that can be trained on it; empty: any
+
+    @classmethod
+    def recognise(cls, spec: str, given: Mapping[str, str]) -> Proposal | None:
+        """What to train on a data set by name or path; None for one that is not of this task.
+
+        Only names and the beginning of files are read; `given` has what the user says about reading (`data.source`).
+        Raises DataError for data that could be read in several ways.
+        """
+        return None
+
+    @classmethod
+    def reading(cls, spec: str, given: Mapping[str, str]) -> Reading:
+        """How a data set is to be read: config keys beside those given (`data.source`), as its names and header tell.
+
+        Raises DataError for data that could be read in several ways.
+        """
+        from headway.tasks.proposal import Reading
+
+        return Reading()
 
     @abstractmethod
     def prepare(self, request: DataRequest) -> Prepared:
@@ -208,7 +238,10 @@ class Pipeline:
 
     def read(self, data: str | None = None) -> TrainingTask:
         """The run's own data (None), or other data. Raises ConfigError for an imported run without data."""
-        return self.task.read(self.parts.request(data))
+        from headway.data.unknown_tokens import uncounted
+
+        with uncounted():  # all splits are encoded, or none where they are kept: `evaluate` counts those of its own
+            return self.task.read(self.parts.request(data))
 
 
 def unsupported(folder: Path, task: type[Task], verb: str, can: Sequence[str]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor, nn
 
+from headway.decoding.non_finite import expect_finite
 from headway.metrics.classification import ClassificationReport, confusion_matrix
 from headway.tasks.training_task import Validated
 
@@ -35,8 +36,12 @@ class Prediction:
 
 
 def likeliest(probabilities: Tensor, classes: tuple[str, ...], top: int) -> list[list[tuple[str, float]]]:
-    """Probabilities (N, classes) -> for each row the `top` likeliest classes by name, best first."""
+    """Probabilities (N, classes) -> for each row the `top` likeliest classes by name, best first.
+
+    Raises NonFiniteOutputError for a row that is NaN.
+    """
     best = probabilities.topk(min(top, len(classes)))
+    expect_finite(best.values[:, 0], "input")  # one NaN or infinite logit makes all probabilities of its row NaN
     rows = zip(best.values.tolist(), best.indices.tolist(), strict=True)
     return [[(classes[n], share) for n, share in zip(indices, shares, strict=True)] for shares, indices in rows]
 

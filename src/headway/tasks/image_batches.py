@@ -14,7 +14,7 @@ from headway.data.augment import Augmentation, Mixed, augmented, constants, draw
 from headway.data.batching import Indices
 from headway.data.files import read_bytes
 from headway.data.image_decoding import EncodedImage, Pixels, decode_images
-from headway.errors import ConfigError
+from headway.errors import ConfigError, shown
 
 RESIDENT = 2 << 30  # bytes: training images up to this size are kept on the device, so that a step copies none
 Colours = tuple[float, ...]  # a number each for red, green and blue
@@ -26,9 +26,9 @@ def check_colours(size: int, mean: Sequence[float], std: Sequence[float], channe
     for name, values in (("mean", mean), ("std", std)):
         if len(values) != channels:
             count = "three numbers" if channels == 3 else "one number"
-            raise ConfigError(f"task.{name}={values}, expected {count}")
+            raise ConfigError(f"task.{name}={shown(values)}, expected {count}")
     if min(std) <= 0:
-        raise ConfigError(f"task.std={std}, allowed: above 0")
+        raise ConfigError(f"task.std={shown(std)}, allowed: above 0")
 
 
 class TrainingImages:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from headway import display
 from headway.metrics.accuracy_by_position import first_divergence
 
 if TYPE_CHECKING:
@@ -24,6 +25,10 @@ class Facts:
     rows: Mapping[str, str]
     title: str = ""
 
+    def html(self) -> str:
+        """For notebooks."""
+        return display.facts(self.rows, self.title)
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -34,6 +39,10 @@ class Figures:
     title: str = ""
     footnote: str = ""
 
+    def html(self) -> str:
+        """For notebooks."""
+        return display.figures(self.header, self.rows, self.title, self.footnote)
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -42,6 +51,10 @@ class Note:
     text: str
     warning: bool = False
     dim: bool = True
+
+    def html(self) -> str:
+        """For notebooks."""
+        return display.sentence(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,11 @@ class Samples:
     title: str
     blocks: Sequence[Sequence[Sample]]
 
+    def html(self) -> str:
+        """For notebooks."""
+        tables = (display.facts({each.name: str(each) for each in block}) for block in self.blocks)
+        return "".join([display.heading(self.title), *tables])
+
 
 Section: TypeAlias = Facts | Figures | Note | Samples
 
@@ -76,6 +94,21 @@ class Report:
     sections: Sequence[Section]
     plot: Callable[[str], bytes] | None = None  # a PNG under a title
     outputs: Sequence[str] = field(default_factory=tuple)  # one line for each example: what `--out` writes
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={_short(value)}" for name, value in self.values.items())
+        return f"Report({self.split}: {values})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the sections, and the plot."""
+        parts = [display.heading(f"split {self.split}"), *(section.html() for section in self.sections)]
+        if self.plot is not None:
+            parts.append(display.png(self.plot(self.split), f"plot of split {self.split}"))
+        return "".join(parts)
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
 def spread(count: int) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from headway.data.augment import constants
 from headway.data.config import DataConfig
@@ -19,15 +20,29 @@ from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, HeadwayError
 from headway.models import Model, ModelInputs, ModelOutputs
 from headway.models.kernels import attention_kernel
+from headway.models.stepper import EncoderInput
 from headway.nn.positions import InputPositions
 
-MAX_TOKENS = 256  # of an input, to answer in seconds: a cache is filled token by token
-GREEDY_TOKENS = 16  # that a generating model goes on for
 LENGTHS = (1, 6, 11)  # of random inputs, beside one of as many as fit
 MAX_GIVEN = 8  # lines or images of the user's
-OWN = 2  # lines or images of the run's validation data
 NOISE_IMAGES = 4
+PASSAGE_CHARACTERS = 8  # of a text for each token of a passage, which is cut to what fits
 Named = Literal["token", "class"] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSizes:
+    """How many inputs there are, and how long they may be, so that what is done with them takes seconds."""
+
+    own: int  # lines or images of the run's validation data
+    tokens: int  # most of an input
+    greedy: int = 0  # tokens that a generating model goes on for, each the likeliest
+    drawn: int = 0  # tokens that a generating model goes on for after a made-up input, drawn at random
+    passages: bool = False  # text in passages, not lines; made-up inputs begin with real text, not random tokens
+
+
+VERIFICATION = InputSizes(own=2, tokens=256, greedy=16)  # a cache is filled token by token
+CALIBRATION = InputSizes(own=16, tokens=48, drawn=24, passages=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +136,13 @@ class TokenBudget:
     greedy: int
 
     @classmethod
-    def of(cls, layout: TextLayout, model: Model) -> TokenBudget:
+    def of(cls, layout: TextLayout, model: Model, sizes: InputSizes = VERIFICATION) -> TokenBudget:
         """The most that the task, the tables of learned positions and a few seconds allow."""
         tables = [
             part.context for part in model.modules() if isinstance(part, InputPositions) and part.table is not None
         ]
-        longest = min(MAX_TOKENS, layout.max_length, *tables)
-        greedy = min(GREEDY_TOKENS, longest // 2) if layout.generates else 0
+        longest = min(sizes.tokens, layout.max_length, *tables)
+        greedy = min(sizes.greedy, longest // 2) if layout.generates else 0
         return cls(longest - greedy, greedy)
 
 
@@ -139,16 +154,20 @@ def text_inputs(
     spell: Callable[[int], str],
     *,
     names: Named = "token",
+    sizes: InputSizes = VERIFICATION,
 ) -> VerificationInputs:
-    """Inputs of a model of text: the given lines, else `own` (the first lines of the run's data) and random ones."""
-    budget = TokenBudget.of(layout, model)
+    """Inputs of a model of text: the given lines, else `own` (the first lines of the run's data) and made-up ones."""
+    budget = TokenBudget.of(layout, model, sizes)
     notes: list[str] = []
     if given:
-        examples = line_examples(layout, given, budget)
+        examples = line_examples(layout, given[:MAX_GIVEN], budget)
     else:
-        examples, notes = own_examples("lines", own, lambda lines: line_examples(layout, lines, budget))
-        examples += random_examples(layout, budget)
-    if len({len(each.tokens) for each in examples}) < 2:  # a batch of one length has no padding
+        examples, notes = own_examples("lines", own, lambda lines: line_examples(layout, lines[: sizes.own], budget))
+        if sizes.passages:
+            examples = examples or passage_examples(model, layout, budget, sizes)
+        else:
+            examples += random_examples(layout, budget)
+    if not sizes.passages and len({len(each.tokens) for each in examples}) < 2:  # a batch of one length has no padding
         examples += random_examples(layout, budget)[:2]
     return VerificationInputs(
         examples=continued(model, examples, budget),
@@ -196,6 +215,35 @@ def random_examples(layout: TextLayout, budget: TokenBudget, seed: int = 0) -> l
     ]
 
 
+def passage_examples(model: Model, layout: TextLayout, budget: TokenBudget, sizes: InputSizes) -> list[Example]:
+    """Passages of `headway.tasks.passages`, which a generating model continues by tokens drawn from its distribution.
+
+    Whatever the vocabulary is of, so some of the input is what the model itself writes.
+    """
+    from headway.decoding.limits import SequenceLimits
+    from headway.decoding.sampling import sample
+    from headway.tasks.passages import PASSAGES
+
+    drawn = min(sizes.drawn, budget.given // 2) if layout.generates else 0
+    begun = line_examples(layout, PASSAGES, TokenBudget(max(budget.given - drawn, 1), 0))
+    if not drawn:
+        return begun
+    prompts = [each.tokens[: max(budget.given - drawn, 1)] for each in begun]
+    lengths = torch.tensor([len(prompt) for prompt in prompts])
+    limits = SequenceLimits(
+        start=pad_sequence(prompts, batch_first=True), stop=-1, max_tokens=drawn, prompt_lengths=lengths
+    )
+    sources = [each.inputs.source[0] for each in begun if each.inputs.source is not None]
+    source = None
+    if sources:
+        source = EncoderInput(pad_sequence(sources, batch_first=True), torch.tensor([len(each) for each in sources]))
+    written = sample(model, limits, source=source)  # type: ignore[arg-type]
+    return [
+        replace(each, inputs=replace(each.inputs, tokens=torch.cat([prompt, torch.tensor(tokens)])[None]))
+        for each, prompt, tokens in zip(begun, prompts, written, strict=True)
+    ]
+
+
 def _text_ids(tokenizer: Tokenizer) -> list[int]:
     """The ids that are not special: a model may count positions by its padding id, as Longformer does."""
     special = {*tokenizer.specials, tokenizer.marks.pad if tokenizer.marks else None}
@@ -206,7 +254,7 @@ def line_examples(layout: TextLayout, lines: Sequence[str], budget: TokenBudget)
     """Lines as inputs, cut to what fits; a line without a token is left out."""
     around, around_source = layout.around
     examples = []
-    for line in lines[:MAX_GIVEN]:
+    for line in lines:
         ids, source = layout.encode(line)
         if ids or source:
             fitting = None if source is None else source[: budget.given - around_source]
@@ -231,14 +279,17 @@ def continued(model: Model, examples: Sequence[Example], budget: TokenBudget) ->
     return result
 
 
-def first_lines(data: DataConfig) -> Callable[[], list[str]] | None:
-    """Reads the first lines of a text's validation split; None for an imported run, which has no data."""
+def first_lines(data: DataConfig, sizes: InputSizes = VERIFICATION) -> Callable[[], list[str]] | None:
+    """Reads the first lines or passages of a text's validation split; None for an imported run, which has no data."""
 
     def own() -> list[str]:
         from headway.data.datasets import load_text
 
-        chunk = next(load_text(data.spec, errors=data.errors).chunks("val"), "")
-        return [line for line in chunk.splitlines() if line.strip()][:OWN]
+        chunk = next(load_text(data.spec, errors=data.errors, column=data.text).chunks("val"), "")
+        if not sizes.passages:
+            return [line for line in chunk.splitlines() if line.strip()][: sizes.own]
+        length = PASSAGE_CHARACTERS * sizes.tokens
+        return [chunk[begin : begin + length] for begin in range(0, min(len(chunk), sizes.own * length), length)]
 
     return own if data.spec else None
 

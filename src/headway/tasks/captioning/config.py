@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from headway.config import positive
 from headway.data.augment import Augmentation
-from headway.decoding.beam import Penalty
+from headway.decoding.beam import Penalty, expect_length_penalty
 from headway.errors import ConfigError
 from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 from headway.tasks.image_batches import check_colours
 
 if TYPE_CHECKING:
     from headway.models import ModelConfig
+    from headway.tasks.proposal import Proposal
     from headway.tasks.training_task import TrainingTask
 
 
@@ -23,6 +25,7 @@ class Captioning(Task):
 
     name: ClassVar[str] = "captioning"
     title: ClassVar[str] = "captioner"
+    batch_unit: ClassVar[str] = "captions"
 
     size: int = 48  # pixels a side: the shorter side is resized to it, the centre cut out
     augment: Augmentation | None = None  # nothing that would make a caption untrue
@@ -37,8 +40,16 @@ class Captioning(Task):
         check_colours(self.size, self.mean, self.std)
         positive("task.max_length", self.max_length)
         positive("task.beam", self.beam)
+        expect_length_penalty("task.length_penalty", self.length_penalty)
         if self.augment is not None and self.augment.mix:
             raise ConfigError(f"task.augment.mix={self.augment.mix}: two images mixed have no caption; allowed: 0")
+
+    @classmethod
+    def recognise(cls, spec: str, given: Mapping[str, str]) -> Proposal | None:
+        """What to train on a data set that is of this task."""
+        from headway.tasks.captioning.recognise import recognise
+
+        return recognise(spec)
 
     def prepare(self, request: DataRequest) -> Prepared:
         """Read images with captions, train a tokenizer if the run has none."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
+from headway.config import kind
 from headway.data.captions import CaptionDataset
 from headway.data.config import DataConfig
 from headway.data.datasets import load_captions
@@ -24,15 +25,21 @@ def prepare(config: Captioning, request: DataRequest) -> Prepared:
     tokenizer = request.tokenizer
     if tokenizer is None:
         tokenizer = Tokenizer.train(request.data.tokenizer, chain.from_iterable(captions.splits["train"].captions))
-    counts = ", ".join(f"{name} {len(store):,}" for name, store in captions.splits.items())
-    request.note(f"{tokenizer.size} tokens; images with captions: {counts}")
+    facts = {
+        "images": ", ".join(
+            f"{name} {len(store):,} with {sum(map(len, store.captions)):,} captions"
+            for name, store in captions.splits.items()
+        ),
+        "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(request.data.tokenizer))})",
+    }
     if captions.left_out:
-        request.note(f"{captions.left_out:,} images are missing or cannot be read: left out")
+        facts["left out"] = f"{captions.left_out:,} images that are missing or cannot be read"
     return Prepared(
         training=_training(config, request, tokenizer, captions),
         tokenizers={ONE_TOKENIZER: tokenizer},
         model_overrides={"vocab": tokenizer.size},
         digests=captions.contents,
+        facts=facts,
     )
 
 

@@ -110,7 +110,7 @@ class CaptioningPipeline(Pipeline, Captions):
         from headway.models import ModelInputs
         from headway.tasks.verification_inputs import (
             MAX_GIVEN,
-            OWN,
+            VERIFICATION,
             Example,
             TextLayout,
             TokenBudget,
@@ -124,12 +124,13 @@ class CaptioningPipeline(Pipeline, Captions):
             token_names,
         )
 
+        sizes = self.parts.inputs or VERIFICATION
         task, data, tokenizer = self.config, self.parts.data, self.tokenizer
         notes: list[str] = []
         images = normalised_images(read_files(given[:MAX_GIVEN], task.size), task.mean, task.std) if given else []
         if not given and data.spec:
             try:
-                some = sample_captioned_images(data.spec, count=OWN, size=task.size)
+                some = sample_captioned_images(data.spec, count=sizes.own, size=task.size)
                 images = normalised_images(some, task.mean, task.std)
             except HeadwayError as error:
                 notes.append(missing_data("images", error))
@@ -147,7 +148,7 @@ class CaptioningPipeline(Pipeline, Captions):
             encode=lambda line: (tokenizer.encode(line), None),
             generates=True,
         )
-        budget = TokenBudget.of(layout, self.model)
+        budget = TokenBudget.of(layout, self.model, sizes)
         examples = caption_examples(images, random_examples(layout, budget))
         return VerificationInputs(
             examples=continued(self.model, examples, budget),

@@ -11,6 +11,7 @@ from headway.data.image_decoding import Pixels
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.beam import BeamSettings, Hypothesis, beam_search
 from headway.decoding.limits import SequenceLimits
+from headway.decoding.non_finite import numbered
 from headway.models.stepper import EncoderInput, Stepper
 from headway.tasks.captioning.config import Captioning
 from headway.tasks.image_batches import model_dtype, normalised
@@ -48,5 +49,6 @@ class CaptionSearch:
         limits = SequenceLimits(start=self.tokenizer.start, stop=self.tokenizer.stop, max_tokens=config.max_length)
         for first in range(0, len(pixels), EVALUATED):
             source = EncoderInput.of_images(self.normalised(model, device, pixels[first : first + EVALUATED]))
-            found += beam_search(stepper, source, settings, limits)
+            with numbered(range(first, len(pixels)), "image"):
+                found += beam_search(stepper, source, settings, limits)
         return found

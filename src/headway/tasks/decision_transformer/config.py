@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from headway.config import positive
 from headway.data.environments import Plain, View
-from headway.errors import ConfigError
+from headway.errors import ConfigError, shown
 from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 
 if TYPE_CHECKING:
@@ -32,8 +32,10 @@ class Deciding(Task):
 
     def __post_init__(self) -> None:
         positive("task.log", self.log)
+        if not 0.0 <= self.noise <= 1.0:
+            raise ConfigError(f"task.noise={self.noise}, allowed: 0 to 1")
         if len(self.targets) < 2:
-            raise ConfigError(f"task.targets={self.targets}, allowed: two or more returns")
+            raise ConfigError(f"task.targets={shown(self.targets)}, allowed: two or more returns")
 
     def prepare(self, request: DataRequest) -> Prepared:
         """Read the log; make it first if the run has none."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import cast
 
+from headway.checked_json import JsonFields
 from headway.data.environments import Environment
 from headway.data.episodes import FACTS, Episodes, concatenate, read_episodes, write_episodes
+from headway.documents import read_json
 from headway.errors import ConfigError, DataError
 from headway.models.decision_transformer import DecisionConfig
 from headway.models.observation import Codes
@@ -34,6 +35,8 @@ def prepare(config: Deciding, request: DataRequest) -> Prepared:
         parts, name = _of_run(Path(spec))
     else:
         name = spec
+        if not kept.exists() and request.reads_only:
+            raise DataError(f"{request.folder}: the episodes it was trained on are missing")
         if not kept.exists():
             found = logged(config, partial(Environment, name, config.view), request.seed)
             write_episodes(kept, found, {"environment": name, "seed": request.seed})
@@ -46,7 +49,12 @@ def prepare(config: Deciding, request: DataRequest) -> Prepared:
         config, name, concatenate(parts), length=model.context, batch_tokens=request.batch_tokens, seed=request.seed
     )
     sizes: dict[str, object] = {"observation": observation, "actions": environment.actions}
-    return Prepared(training=training, model_overrides=sizes)
+    episodes = training.episodes
+    facts = {
+        "environment": f"{name}, {environment.actions} actions",
+        "episodes": f"{len(episodes):,} of {episodes.steps:,} environment steps, every tenth held out",
+    }
+    return Prepared(training=training, model_overrides=sizes, facts=facts)
 
 
 def _of_run(run: Path) -> tuple[list[Episodes], str]:
@@ -54,5 +62,5 @@ def _of_run(run: Path) -> tuple[list[Episodes], str]:
     folders = sorted((run / EPISODES).glob("*"))
     if not folders:
         raise DataError(f"{run}: no episodes there; allowed: an environment's name, or a run that collected some")
-    name = str(json.loads((folders[0] / FACTS).read_text())["environment"])
-    return [read_episodes(each) for each in folders], name
+    facts = JsonFields(read_json(folders[0] / FACTS), where=str(folders[0] / FACTS))
+    return [read_episodes(each) for each in folders], facts.text("environment")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import torch
 
+from headway.decoding.non_finite import expect_finite
 from headway.errors import DataError
 from headway.tasks.base import EvaluateRequest, Pipeline, split_of
 from headway.tasks.capabilities import Plays
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headway.tasks.report import Report
 
 TOKENS, STATES = "tokens", "states"
+LARGEST_RETURN = 1e30  # far below the largest float32
 
 
 class DecisionPipeline(Pipeline, Plays):
@@ -35,12 +36,13 @@ class DecisionPipeline(Pipeline, Plays):
 
     def evaluate(self, request: EvaluateRequest) -> Report:
         """Loss of the logged actions."""
+        from headway.metrics.language import perplexity
         from headway.tasks.report import Facts, Note, Report
 
         training = self.training if request.data is None else cast("DecisionTraining", self.read(request.data))
         split = split_of(training.splits, request.split)
         loss, taken = training.evaluate(self.model, self.device, split), training.episodes.taken
-        values = {"loss": loss, "perplexity": math.exp(loss), "environment_steps": taken}
+        values = {"loss": loss, "perplexity": perplexity(loss), "environment_steps": taken}
         rows = {"loss": f"{loss:.4f}  nats an action", "environment_steps": f"{taken:,}  of the log"}
         return Report(split=split, values=values, sections=[Facts(rows), Note("`headway play` asks for returns")])
 
@@ -50,11 +52,13 @@ class DecisionPipeline(Pipeline, Plays):
         from headway.tasks.decision_transformer.training import Attempt
         from headway.tasks.explanation import Explanation, Output, StackDescription
 
+        told = "the page of a decision transformer shows an episode; INPUT is the return to ask for, a number"
         try:
             target = float(given)
         except ValueError:
-            told = "the page of a decision transformer shows an episode; INPUT is the return to ask for, a number"
             raise DataError(f"{given!r}: {told}") from None
+        if not abs(target) <= LARGEST_RETURN:
+            raise DataError(f"{given!r}: {told} from {-LARGEST_RETURN:g} to {LARGEST_RETURN:g}")
         model = cast("Decision", self.model)
         attempt = Attempt(self.training.make(), target, seed=0)
         if not attempt.seen:
@@ -86,4 +90,5 @@ class DecisionPipeline(Pipeline, Plays):
         """The logits of the action (T, A) at each of an attempt's last steps."""
         inputs = (torch.from_numpy(attempt.window(n, length)).unsqueeze(0).to(self.device) for n in range(3))
         logits: torch.Tensor = self.model(*inputs)
+        expect_finite(logits[0], "step")
         return logits[0]

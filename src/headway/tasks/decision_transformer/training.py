@@ -14,6 +14,7 @@ from torch import nn
 from headway.data.batching import Indices, Shuffled
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
 from headway.data.episodes import Episodes, EpisodeSplit, Policy, concatenate, play, split_episodes
+from headway.decoding.non_finite import expect_finite
 from headway.errors import ConfigError, DataError
 from headway.metrics.world import ReturnStatistics, rank_correlation
 from headway.models.decision_transformer import Decision
@@ -173,6 +174,7 @@ def follow(
         inputs = [_padded([each.window(n, length) for each in under_way]) for n in range(3)]
         at = torch.tensor([min(len(each.seen), length) - 1 for each in under_way])
         logits = model(*(torch.from_numpy(x).to(device) for x in inputs)).cpu()[torch.arange(len(at)), at]
+        expect_finite(logits, "episode")
         chosen = (logits.double().numpy() + random.gumbel(size=logits.shape)).argmax(-1)
         for each, action in zip(under_way, chosen.tolist(), strict=True):
             each.step(action)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from headway.data.config import DataConfig
     from headway.models import ModelConfig
+    from headway.tasks.proposal import Proposal
     from headway.tasks.training_task import TrainingTask
 
 HEAD = "head."  # weights that belong to the classes
@@ -30,6 +31,7 @@ class Classification(Task):
     name: ClassVar[str] = "classification"
     title: ClassVar[str] = "image classifier"
     unit: ClassVar[str] = "images"
+    batch_unit: ClassVar[str] = "images"
     has_tokenizer: ClassVar[bool] = False
 
     size: int = 32  # pixels a side: the shorter side is resized to it, the centre cut out
@@ -47,6 +49,13 @@ class Classification(Task):
     def channels(self) -> int:
         """Of the model's input: three colours, or one of a spectrogram."""
         return 3 if self.sound is None else 1
+
+    @classmethod
+    def recognise(cls, spec: str, given: Mapping[str, str]) -> Proposal | None:
+        """What to train on a data set that is of this task."""
+        from headway.tasks.image_classification.recognise import recognise
+
+        return recognise(spec)
 
     def prepare(self, request: DataRequest) -> Prepared:
         """Read images or sounds with their classes."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from headway.data.config import DataConfig
 from headway.data.datasets import load_images
 from headway.data.digests import check_digests
+from headway.data.files import listed
 from headway.data.images import ImageReading, Images, Progress, class_subset
 from headway.tasks.base import DataRequest, Prepared
 from headway.tasks.image_classification.config import Classification
@@ -21,15 +22,20 @@ def prepare(config: Classification, request: DataRequest) -> Prepared:
     if request.data.share < 1.0:
         part = class_subset(images.splits["train"], request.data.share)
         images = replace(images, splits={**images.splits, "train": part})
-    counts = ", ".join(f"{name} {len(store):,}" for name, store in images.splits.items())
-    request.note(f"{len(images.classes)} classes; images: {counts}")
-    if images.left_out:
-        request.note(f"{images.left_out:,} images cannot be read: left out")
+    facts = {
+        config.unit: ", ".join(f"{name} {len(store):,}" for name, store in images.splits.items()),
+        "classes": f"{len(images.classes)}: {listed(images.classes, most=10)}",
+    }
+    left_out = [f"{images.left_out:,} that cannot be read"] if images.left_out else []
+    left_out += [f"training images beyond data.share={request.data.share}"] if request.data.share < 1.0 else []
+    if left_out:
+        facts["left out"] = ", ".join(left_out)
     return Prepared(
         training=_training(config, request, images),
         model_overrides={"classes": len(images.classes)},
         classes=images.classes,
         digests=images.contents,
+        facts=facts,
     )
 
 

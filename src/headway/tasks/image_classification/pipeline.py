@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headway.decoding.non_finite import numbered
 from headway.errors import ConfigError
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Classifies
@@ -50,7 +51,8 @@ class ImagePipeline(Pipeline, Classifies):
         found: list[Prediction] = []
         for first in range(0, len(pixels), EVALUATED):
             block = pixels[first : first + EVALUATED]
-            named = likeliest(self.logits(np.stack(block)).softmax(-1), self.classes, top)
+            with numbered(range(first, len(pixels))):
+                named = likeliest(self.logits(np.stack(block)).softmax(-1), self.classes, top)
             files = map(str, inputs[first : first + EVALUATED])
             found += [Prediction(*each) for each in zip(files, named, block, strict=True)]
         return found
@@ -92,7 +94,7 @@ class ImagePipeline(Pipeline, Classifies):
         from headway.errors import HeadwayError
         from headway.tasks.verification_inputs import (
             MAX_GIVEN,
-            OWN,
+            VERIFICATION,
             VerificationInputs,
             class_names,
             image_examples,
@@ -101,6 +103,7 @@ class ImagePipeline(Pipeline, Classifies):
             normalised_images,
         )
 
+        sizes = self.parts.inputs or VERIFICATION
         task, data, model = self.config, self.parts.data, self.parts.config
         notes: list[str] = []
         images: list[torch.Tensor] = []
@@ -108,11 +111,11 @@ class ImagePipeline(Pipeline, Classifies):
             images = normalised_images(self.pixels(given[:MAX_GIVEN]), task.mean, task.std)
         elif data.spec and task.sound is None:
             try:
-                some = sample_images(data.spec, data.classes, count=OWN, size=task.size)
+                some = sample_images(data.spec, data.classes, count=sizes.own, size=task.size)
                 images = normalised_images(some, task.mean, task.std)
             except HeadwayError as error:
                 notes.append(missing_data("images", error))
-        if len(images) < 2 or not given:  # a batch of one has no other rows
+        if len(images) < 2 or not (given or sizes.passages):  # a batch of one has no other rows
             size = getattr(model, "size", (task.size, task.size))
             images += noise_images(model.channels, size)  # type: ignore[attr-defined]
         return VerificationInputs(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from headway.config import positive
 from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 from headway.tasks.scheduled_sampling import ScheduledSampling
 
 if TYPE_CHECKING:
     from headway.models import ModelConfig
+    from headway.tasks.proposal import Proposal, Reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +24,23 @@ class Language(Task):
 
     context: int = 64  # targets in a block; a transformer's own context is the natural choice
     scheduled: ScheduledSampling | None = None  # none: teacher forcing, every input is a gold token
+
+    def __post_init__(self) -> None:
+        positive("task.context", self.context)
+
+    @classmethod
+    def recognise(cls, spec: str, given: Mapping[str, str]) -> Proposal | None:
+        """What to train on a data set that is of this task."""
+        from headway.tasks.language_modelling.recognise import recognise
+
+        return recognise(spec, given)
+
+    @classmethod
+    def reading(cls, spec: str, given: Mapping[str, str]) -> Reading:
+        """The columns of a table."""
+        from headway.tasks.language_modelling.recognise import reading
+
+        return reading(spec, given)
 
     def prepare(self, request: DataRequest) -> Prepared:
         """Read plain text, train a tokenizer if the run has none, encode."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from headway.config import kind
 from headway.data.datasets import load_text
 from headway.data.digests import split_digests
-from headway.data.text_files import PlainText
+from headway.data.text_files import PlainText, with_whole
 from headway.data.token_store import TokenStore, fingerprint, store_tokens
 from headway.data.tokenizers import Tokenizer, named
 from headway.errors import DataError, UnknownCharacterError
@@ -21,7 +22,9 @@ def prepare(config: Language, request: DataRequest) -> Prepared:
     Raises DataError for a split with a character that the training split, and so a vocabulary of characters, lacks.
     """
     data = request.data
-    text = load_text(data.spec, errors=data.errors)
+    text = load_text(data.spec, errors=data.errors, column=data.text)
+    if request.other_data:
+        text = with_whole(text)
     digests = split_digests(text, request.expected)
     tokenizer = request.tokenizer
     if tokenizer is None:
@@ -42,6 +45,10 @@ def prepare(config: Language, request: DataRequest) -> Prepared:
         tokenizers={ONE_TOKENIZER: tokenizer},
         model_overrides={"vocab": tokenizer.size},
         digests=digests,
+        facts={
+            "text": ", ".join(f"{name} {len(store.ids):,} tokens" for name, store in splits.items()),
+            "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(data.tokenizer))})",
+        },
     )
 
 

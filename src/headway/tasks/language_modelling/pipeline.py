@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from headway.data.unknown_tokens import count_stored
+from headway.decoding.non_finite import expect_log_probabilities
 from headway.errors import DataError, TooLongError
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Generates, Scores
@@ -74,7 +76,8 @@ class LanguagePipeline(Pipeline, Generates, Scores):
             stops=special.stops if special else (),
             context=getattr(self.parts.config, "context", None),
         )
-        return before_stop(decoded_stream(self.tokenizer, tokens_1T[0].tolist(), drawn), stop)
+        text: list[int] = tokens_1T[0, len(special.before if special else ()) :].tolist()
+        return before_stop(decoded_stream(self.tokenizer, text, drawn), stop)
 
     @torch.no_grad()
     def score(self, text: str, source: str | None = None) -> list[tuple[str, float]]:
@@ -84,7 +87,8 @@ class LanguagePipeline(Pipeline, Generates, Scores):
             return []
         logits = self.model(ids[:, :-1]).float().log_softmax(-1)
         targets = ids[:, 1:]
-        nats = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)[0].tolist()
+        nats: list[float] = logits.gather(-1, targets.unsqueeze(-1)).squeeze(-1)[0].tolist()
+        expect_log_probabilities(nats)
         return [(self.tokenizer.token(index), value) for index, value in zip(targets[0].tolist(), nats, strict=True)]
 
     def evaluate(self, request: EvaluateRequest) -> Report:
@@ -94,12 +98,15 @@ class LanguagePipeline(Pipeline, Generates, Scores):
 
         training: LanguageTraining = self.read(request.data)  # type: ignore[assignment]
         split = split_of(training.splits, request.split)
+        count_stored(self.tokenizer, training.ids(split))
         if request.lengths is not None:
             return self._by_length(training, split, request.lengths, request.stride)
-        context = self.config.context
+        context = min(self.config.context, len(training.ids(split)) - 1)  # of which the last is a target only
         stride = max(context // 2, 1) if request.stride is None else request.stride
-        sliding = training.evaluate(self.model, self.device, split, stride=stride)
-        blocks = training.evaluate(self.model, self.device, split)
+        if stride <= self.config.context:
+            stride = min(stride, context)
+        sliding = training.evaluate(self.model, self.device, split, context=context, stride=stride)
+        blocks = training.evaluate(self.model, self.device, split, context=context)
         continued = training.continuations(self.model, self.device, split)
         positions = continued.report
         named = {f"sliding_{key}": value for key, value in sliding.to_json().items() if key != "tokens"}
@@ -108,9 +115,10 @@ class LanguagePipeline(Pipeline, Generates, Scores):
             [key, *(NONE if value is None else f"{value:.4f}" for value in (values[key], values[f"sliding_{key}"]))]
             for key in ("loss", "perplexity", "bits_per_byte")
         ]
+        short = f" The text is shorter than the context of {self.config.context}." * (context < self.config.context)
         sections: list[Section] = [
             Figures(["", f"blocks of {context}", f"sliding by {stride}"], rows),
-            Note(f"{blocks.tokens:,} tokens. Blocks do not overlap; sliding windows do."),
+            Note(f"{blocks.tokens:,} tokens. Blocks do not overlap; sliding windows do.{short}"),
             positions_section(positions),
             self._continued(continued),
         ]
@@ -170,8 +178,16 @@ class LanguagePipeline(Pipeline, Generates, Scores):
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Texts, of which each next token is predicted."""
         from headway.models import ModelInputs
-        from headway.tasks.verification_inputs import Example, TextLayout, first_lines, text_inputs, token_names
+        from headway.tasks.verification_inputs import (
+            VERIFICATION,
+            Example,
+            TextLayout,
+            first_lines,
+            text_inputs,
+            token_names,
+        )
 
+        sizes = self.parts.inputs or VERIFICATION
         tokenizer = self.tokenizer
 
         def arrange(ids: Sequence[int], source: Sequence[int] | None) -> Example:
@@ -186,7 +202,8 @@ class LanguagePipeline(Pipeline, Generates, Scores):
             encode=lambda line: (tokenizer.encode(line), None),
             generates=True,
         )
-        return text_inputs(self.model, layout, given, first_lines(self.parts.data), token_names(tokenizer))
+        own, spell = first_lines(self.parts.data, sizes), token_names(tokenizer)
+        return text_inputs(self.model, layout, given, own, spell, sizes=sizes)
 
     def export_request(self) -> ExportRequest:
         """A language model: nothing stands around its texts."""

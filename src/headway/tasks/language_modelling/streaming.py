@@ -8,21 +8,26 @@ from headway.data.tokenizers import Tokenizer
 
 
 def decoded_stream(tokenizer: Tokenizer, prompt: Sequence[int], tokens: Iterable[int]) -> Iterator[str]:
-    """The text of tokens as they come, after a prompt; an incomplete character waits for the rest of its bytes.
+    """The text of tokens as they come, after those of a prompt; an incomplete character waits for its other bytes.
 
     Only the tokens since the last whole piece of text are decoded again, and the piece before them, which tells whether
-    a space stands between.
+    a space stands between. There special tokens count, since a prompt may end in unknown words; those that come are
+    not shown.
     """
-    known, fresh = list(prompt), []
-    shown = tokenizer.decode(known)
+    special = frozenset(tokenizer.specials)
+    known: list[int] = list(prompt)
+    fresh: list[int] = []
+    shown = tokenizer.decode(known, specials=True)
     for token in tokens:
+        if token in special:
+            continue
         fresh.append(token)
-        text = tokenizer.decode([*known, *fresh])
+        text = tokenizer.decode([*known, *fresh], specials=True)
         if text.endswith("\ufffd") or len(text) <= len(shown):
             continue
         yield text[len(shown) :]
         known, fresh = fresh, []
-        shown = tokenizer.decode(known)
+        shown = tokenizer.decode(known, specials=True)
 
 
 def before_stop(pieces: Iterable[str], stops: Sequence[str]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -50,8 +51,13 @@ class LanguageTraining:
         self, config: Language, tokenizer: Tokenizer, splits: dict[str, TokenStore], *, batch_tokens: int, seed: int
     ) -> None:
         self.config, self.tokenizer, self.splits = config, tokenizer, splits
-        rows = max(batch_tokens // config.context, 1)
-        self.order = Blocks(len(splits["train"].ids), config.context, rows, seed)
+        self.batch_tokens, self.seed = batch_tokens, seed  # of `order`, which an evaluation does not need
+
+    @cached_property
+    def order(self) -> Blocks:
+        """Blocks of the training text in batches. Raises DataError for a text shorter than one."""
+        rows = max(self.batch_tokens // self.config.context, 1)
+        return Blocks(len(self.splits["train"].ids), self.config.context, rows, self.seed)
 
     def batch(self, indices: Indices) -> Batch:
         """Blocks that begin at these places (B, T)."""

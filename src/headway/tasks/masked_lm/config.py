@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -10,6 +11,7 @@ from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 
 if TYPE_CHECKING:
     from headway.models import ModelConfig
+    from headway.tasks.proposal import Reading
 
 
 @runtime_checkable
@@ -45,6 +47,13 @@ class Masked(Task):
         if min(self.hidden, self.replaced) < 0 or self.hidden + self.replaced > 1:
             given = f"task.hidden={self.hidden}, task.replaced={self.replaced}"
             raise ConfigError(f"{given}, allowed: 0 and above, together at most 1")
+
+    @classmethod
+    def reading(cls, spec: str, given: Mapping[str, str]) -> Reading:
+        """The columns of a table."""
+        from headway.tasks.language_modelling.recognise import reading
+
+        return reading(spec, given)
 
     def prepare(self, request: DataRequest) -> Prepared:
         """Read plain text as sentences, train a tokenizer if the run has none, encode."""

@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from headway.config import kind
 from headway.data.datasets import load_text
 from headway.data.digests import split_digests
+from headway.data.text_files import with_whole
 from headway.data.token_store import fingerprint, store_tokens
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer
 from headway.errors import ConfigError
@@ -24,7 +26,9 @@ def prepare(config: Masked, request: DataRequest) -> Prepared:
     data, sizes = request.data, request.model.text
     if sizes is None:
         raise ConfigError(f"a masked task with a {type(request.model).__name__}, which reads no text")
-    text = load_text(data.spec, errors=data.errors)
+    text = load_text(data.spec, errors=data.errors, column=data.text)
+    if request.other_data:
+        text = with_whole(text)
     digests = split_digests(text, request.expected)
     tokenizer = request.tokenizer
     if tokenizer is None:
@@ -40,6 +44,10 @@ def prepare(config: Masked, request: DataRequest) -> Prepared:
         tokenizers={ONE_TOKENIZER: tokenizer},
         model_overrides={sizes.vocab_key: tokenizer.size},
         digests=digests,
+        facts={
+            "text": ", ".join(f"{name} {len(store.ids):,} tokens" for name, store in splits.items()),
+            "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(data.tokenizer))})",
+        },
     )
 
 

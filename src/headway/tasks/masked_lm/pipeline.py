@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headway.data.unknown_tokens import count_stored
 from headway.errors import TooLongError
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Embeds
@@ -48,6 +49,7 @@ class MaskedPipeline(Pipeline, Embeds):
 
         training: MaskedTraining = self.read(request.data)  # type: ignore[assignment]
         split = split_of(training.splits, request.split)
+        count_stored(self.tokenizer, training.splits[split].ids)
         if request.lengths is not None:
             return self._by_length(training, split, request.lengths)
         values = training.evaluate(self.model, self.device, split)
@@ -92,10 +94,18 @@ class MaskedPipeline(Pipeline, Embeds):
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Two sentences, or one text, of which every token is predicted."""
-        from headway.tasks.verification_inputs import encoder_layout, first_lines, text_inputs, token_names
+        from headway.tasks.verification_inputs import (
+            VERIFICATION,
+            encoder_layout,
+            first_lines,
+            text_inputs,
+            token_names,
+        )
 
+        sizes = self.parts.inputs or VERIFICATION
         layout = encoder_layout(self.tokenizer, self.config.length, two=self.config.rows == "pairs")
-        return text_inputs(self.model, layout, given, first_lines(self.parts.data), token_names(self.tokenizer))
+        own, spell = first_lines(self.parts.data, sizes), token_names(self.tokenizer)
+        return text_inputs(self.model, layout, given, own, spell, sizes=sizes)
 
     def export_request(self) -> ExportRequest:
         """A text between a start and a stop token."""

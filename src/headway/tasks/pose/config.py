@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,6 +12,7 @@ from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 
 if TYPE_CHECKING:
     from headway.models import ModelConfig
+    from headway.tasks.proposal import Proposal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,7 @@ class PoseEstimation(Task):
     aliases: ClassVar[tuple[str, ...]] = ("pose-estimation",)
     title: ClassVar[str] = "pose model"
     unit: ClassVar[str] = "images"
+    batch_unit: ClassVar[str] = "images"
     loss_unit: ClassVar[str] = "squared error"
     has_tokenizer: ClassVar[bool] = False
 
@@ -36,6 +39,13 @@ class PoseEstimation(Task):
     def image(self) -> tuple[int, int]:
         """Height and width."""
         return self.size, self.size
+
+    @classmethod
+    def recognise(cls, spec: str, given: Mapping[str, str]) -> Proposal | None:
+        """What to train on a data set that is of this task."""
+        from headway.tasks.pose.recognise import recognise
+
+        return recognise(spec)
 
     def prepare(self, request: DataRequest) -> Prepared:
         """Read images with the keypoints of a person each."""

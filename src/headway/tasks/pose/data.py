@@ -16,9 +16,11 @@ def prepare(config: PoseEstimation, request: DataRequest) -> Prepared:
     cache = Path(request.data.cache).expanduser()
     poses = load_poses(request.data.spec, config.size, cache, request.progress)
     check_digests(poses.contents, request.expected)
-    counts = ", ".join(f"{name} {len(store):,}" for name, store in poses.splits.items())
-    request.note(f"{getattr(request.model, 'keypoints', 0)} keypoints; people: {counts}")
     return Prepared(
         training=PoseTraining(config, poses.splits, batch_tokens=request.batch_tokens, seed=request.seed),
         digests=poses.contents,
+        facts={
+            "people": ", ".join(f"{name} {len(store):,}" for name, store in poses.splits.items()),
+            "keypoints": str(getattr(request.model, "keypoints", 0)),
+        },
     )

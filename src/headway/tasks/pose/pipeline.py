@@ -15,6 +15,7 @@ from torch import Tensor
 from headway.data.heatmaps import TINY, keypoints_of
 from headway.data.image_decoding import Pixels
 from headway.data.synthetic.stick_figures import KEYPOINTS
+from headway.decoding.non_finite import expect_finite, numbered
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import EstimatesPose
 from headway.tasks.image_batches import read_files
@@ -63,8 +64,10 @@ class PosePipeline(Pipeline, EstimatesPose):
     def pose(self, images: Sequence[str | Path]) -> list[EstimatedPose]:
         """The keypoints of the person in each image file."""
         found: list[EstimatedPose] = []
-        for file, pixels in zip(images, read_files(images, self.config.size), strict=True):
-            places, heights = keypoints_of(self.heat_maps(pixels), image=self.config.image)
+        for number, (file, pixels) in enumerate(zip(images, read_files(images, self.config.size), strict=True)):
+            with numbered([number], "image"):
+                places, heights = keypoints_of(self.heat_maps(pixels), image=self.config.image)
+                expect_finite(heights)
             keypoints = torch.cat([places[0], heights[0, :, None]], 1).cpu().numpy()
             found.append(EstimatedPose(str(file), pixels, keypoints))
         return found

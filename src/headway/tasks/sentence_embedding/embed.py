@@ -12,7 +12,8 @@ from torch import Tensor
 
 from headway.data.batching import padded
 from headway.data.tokenizers import Tokenizer
-from headway.errors import ConfigError
+from headway.decoding.non_finite import expect_finite
+from headway.errors import ConfigError, DataError
 from headway.tasks.sentence_embedding.config import Embedding
 
 TOKENS = 8192  # in one forward pass, padding included
@@ -30,12 +31,18 @@ class Encoder(Protocol):
 def embed(
     encoder: Encoder, tokenizer: Tokenizer, config: Embedding, texts: Sequence[str], device: torch.device
 ) -> NDArray[np.float32]:
-    """Texts -> (N, D) in their order; those of like length go through the encoder together."""
+    """Texts -> (N, D) in their order; those of like length go through the encoder together.
+
+    Raises DataError for a text without tokens, NonFiniteOutputError for a vector that is NaN or infinite.
+    """
     before, after = around(tokenizer)
     room = config.max_length - len(before) - len(after)
     if room < 1:
         raise ConfigError(f"task.max_length={config.max_length} leaves no room for a text")
     rows = [[*before, *ids[:room], *after] for ids in tokenizer.encode_batch(texts)]
+    empty = next((n for n, row in enumerate(rows, 1) if not row), None)
+    if empty is not None:
+        raise DataError(f"text {empty} is empty: an encoder without special tokens needs at least one token")
     found: list[tuple[list[int], Tensor]] = []
     for numbers in _batches([len(row) for row in rows]):
         tokens, lengths = padded([np.asarray(rows[n], np.int64) for n in numbers], 0)
@@ -46,6 +53,7 @@ def embed(
     out = np.zeros((len(rows), width), np.float32)
     for numbers, vectors in found:
         out[numbers] = vectors.numpy()
+    expect_finite(torch.from_numpy(out), "text")
     return out
 
 

@@ -37,11 +37,19 @@ class EmbeddingPipeline(Pipeline, Embeds):
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Texts, of which every token gets a vector: these are compared."""
-        from headway.tasks.verification_inputs import encoder_layout, first_lines, text_inputs, token_names
+        from headway.tasks.verification_inputs import (
+            VERIFICATION,
+            encoder_layout,
+            first_lines,
+            text_inputs,
+            token_names,
+        )
 
-        layout = encoder_layout(self.tokenizer, self.config.max_length, two=True)
-        own, spell = first_lines(self.parts.data), token_names(self.tokenizer)
-        return text_inputs(self.model, layout, given, own, spell, names=None)
+        text = self.parts.config.text
+        sizes = self.parts.inputs or VERIFICATION
+        layout = encoder_layout(self.tokenizer, self.config.max_length, two=text is not None and text.segments > 1)
+        own, spell = first_lines(self.parts.data, sizes), token_names(self.tokenizer)
+        return text_inputs(self.model, layout, given, own, spell, names=None, sizes=sizes)
 
     def export_request(self) -> ExportRequest:
         """As a masked model, and how token vectors become a sentence's."""

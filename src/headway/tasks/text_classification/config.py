@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -10,6 +11,7 @@ from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 
 if TYPE_CHECKING:
     from headway.models import ModelConfig
+    from headway.tasks.proposal import Proposal, Reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +26,20 @@ class TextClassification(Task):
 
     def __post_init__(self) -> None:
         positive("task.length", self.length, least=3)
+
+    @classmethod
+    def recognise(cls, spec: str, given: Mapping[str, str]) -> Proposal | None:
+        """What to train on a data set that is of this task."""
+        from headway.tasks.text_classification.recognise import recognise
+
+        return recognise(spec, given)
+
+    @classmethod
+    def reading(cls, spec: str, given: Mapping[str, str]) -> Reading:
+        """The columns of a table."""
+        from headway.tasks.text_classification.recognise import reading
+
+        return reading(spec, given)
 
     def prepare(self, request: DataRequest) -> Prepared:
         """Read texts with their classes, train a tokenizer if the run has none, encode."""

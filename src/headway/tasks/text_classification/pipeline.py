@@ -10,6 +10,9 @@ import numpy as np
 import torch
 
 from headway.data.batching import padded
+from headway.data.labelled_text import StoredTexts
+from headway.data.unknown_tokens import count_stored
+from headway.decoding.non_finite import numbered
 from headway.errors import DataError
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Classifies
@@ -54,10 +57,9 @@ class TextClassificationPipeline(Pipeline, Classifies):
             texts = [str(text) for text in inputs[first : first + ROWS]]
             rows = [np.asarray(self.token_ids(text), np.uint32) for text in texts]
             tokens, lengths = (torch.from_numpy(part).to(self.device) for part in padded(rows, self.tokenizer.pad))
-            shares = self.model(tokens, lengths).float().softmax(-1)
-            found += [
-                Prediction(text, best) for text, best in zip(texts, likeliest(shares, self.classes, top), strict=True)
-            ]
+            with numbered(range(first, len(inputs))):
+                named = likeliest(self.model(tokens, lengths).float().softmax(-1), self.classes, top)
+            found += [Prediction(text, best) for text, best in zip(texts, named, strict=True)]
         return found
 
     def evaluate(self, request: EvaluateRequest) -> Report:
@@ -65,14 +67,19 @@ class TextClassificationPipeline(Pipeline, Classifies):
         from headway.tasks.classifier_report import classifier_report
 
         training: TextClassificationTraining = self.read(request.data)  # type: ignore[assignment]
-        return classifier_report(self, training, split_of(training.splits, request.split))
+        split = split_of(training.splits, request.split)
+        if isinstance(texts := training.splits[split], StoredTexts):
+            count_stored(self.tokenizer, texts.store.ids)
+        return classifier_report(self, training, split)
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Texts, whose class is predicted; of its data, a table of texts and classes, none is read."""
-        from headway.tasks.verification_inputs import class_names, encoder_layout, text_inputs
+        from headway.tasks.verification_inputs import VERIFICATION, class_names, encoder_layout, text_inputs
 
+        sizes = self.parts.inputs or VERIFICATION
         layout = encoder_layout(self.tokenizer, self.config.length, two=False)
-        return text_inputs(self.model, layout, given, None, class_names(self.classes), names="class")
+        spell = class_names(self.classes)
+        return text_inputs(self.model, layout, given, None, spell, names="class", sizes=sizes)
 
     def explain(self, given: str) -> Explanation:
         """A text, and the class its tokens amount to."""

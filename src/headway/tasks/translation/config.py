@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from headway.decoding.beam import Penalty, StopRule
+from headway.config import positive
+from headway.decoding.beam import Penalty, StopRule, expect_length_penalty
 from headway.decoding.constraints import Constraints
 from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 from headway.tasks.scheduled_sampling import ScheduledSampling
 
 if TYPE_CHECKING:
     from headway.models import ModelConfig
+    from headway.tasks.proposal import Proposal, Reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +30,26 @@ class Translation(Task):
     penalty: Penalty = "gnmt"  # by what α divides: GNMT's ((5 + n) / 6)^α, or the mean's n^α
     max_extra: int = 50  # a translation may be this much longer than its source
     scheduled: ScheduledSampling | None = None  # none: teacher forcing, every input is a gold token
+
+    def __post_init__(self) -> None:
+        for name in ("max_length", "beam"):
+            positive(f"task.{name}", getattr(self, name))
+        positive("task.max_extra", self.max_extra, least=0)
+        expect_length_penalty("task.length_penalty", self.length_penalty)
+
+    @classmethod
+    def recognise(cls, spec: str, given: Mapping[str, str]) -> Proposal | None:
+        """What to train on a data set that is of this task."""
+        from headway.tasks.translation.recognise import recognise
+
+        return recognise(spec, given)
+
+    @classmethod
+    def reading(cls, spec: str, given: Mapping[str, str]) -> Reading:
+        """The languages, or the columns of a table."""
+        from headway.tasks.translation.recognise import reading
+
+        return reading(spec, given)
 
     def prepare(self, request: DataRequest) -> Prepared:
         """Read parallel text, train tokenizers where there are none yet, encode."""

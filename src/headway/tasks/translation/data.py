@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 
+from headway.config import kind
 from headway.data.config import DataConfig
 from headway.data.datasets import load_parallel
 from headway.data.digests import split_digests
@@ -38,10 +39,31 @@ def prepare(config: Translation, request: DataRequest) -> Prepared:
             raise DataError(f"{data.spec}, split {name}: {len(sides[0])} source and {len(sides[1])} target lines")
         splits[name] = Pairs(*sides)
     training = TranslationTraining(config, source, target, splits, batch_tokens=request.batch_tokens, seed=request.seed)
-    if "train" in splits and (left_out := len(splits["train"].source) - len(training.kept)):
-        request.note(f"{left_out:,} training pairs are longer than task.max_length={config.max_length}: left out")
     sizes = {"vocab": target.size, "source_vocab": None if source is target else source.size}
-    return Prepared(training=training, tokenizers=tokenizers, model_overrides=sizes, digests=digests)
+    return Prepared(
+        training=training,
+        tokenizers=tokenizers,
+        model_overrides=sizes,
+        digests=digests,
+        facts=_facts(config, data, training),
+    )
+
+
+def _facts(config: Translation, data: DataConfig, training: TranslationTraining) -> dict[str, str]:
+    source, target, splits = training.source_tokenizer, training.target_tokenizer, training.splits
+    shared = f"{target.size:,} tokens for both sides"
+    facts = {
+        "pairs": ", ".join(
+            f"{name} {len(pairs.source):,} ({len(pairs.source.ids):,} and {len(pairs.target.ids):,} tokens)"
+            for name, pairs in splits.items()
+        ),
+        "languages": f"{data.source} to {data.target}",
+        "vocabulary": (shared if source is target else f"{source.size:,} and {target.size:,} tokens")
+        + f" ({kind(type(data.tokenizer))})",
+    }
+    if "train" in splits and (left_out := len(splits["train"].source) - len(training.kept)):
+        facts["left out"] = f"{left_out:,} training pairs are longer than task.max_length={config.max_length}"
+    return facts
 
 
 def _train(text: ParallelText, data: DataConfig) -> dict[str, Tokenizer]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from headway.data.unknown_tokens import uncounted
+from headway.decoding.non_finite import expect_log_probabilities
 from headway.errors import ConfigError, DataError
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, article, ignore, split_of
 from headway.tasks.capabilities import Scores, Translates
@@ -113,6 +115,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         inputs = (torch.tensor([read]), torch.tensor([[writer.start, *target[:-1]]]))
         logits = self.model(*(x.to(self.device) for x in inputs)).float().log_softmax(-1)
         nats = logits[0].gather(-1, torch.tensor(target, device=self.device).unsqueeze(-1)).squeeze(-1).tolist()
+        expect_log_probabilities(nats)
         return [(writer.token(index), value) for index, value in zip(target, nats, strict=True)]
 
     def score_line(self, line: str) -> list[tuple[str, float]]:
@@ -168,7 +171,8 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         forced = training.forced(self.model, self.device, split)
         greedy = done.tokens
         if (request.beam or self.config.beam) > 1:
-            greedy = self.search.outputs(self.model, self.device, done.sources, beam=1)
+            with uncounted():
+                greedy = self.search.outputs(self.model, self.device, done.sources, beam=1)
         positions, score = forced.beside(greedy), forced.score
         values: dict[str, Any] = {"loss": score.loss, "perplexity": score.perplexity, "tokens": score.tokens}
         values |= {**done.report.to_json(), **forced.steps}
@@ -176,7 +180,8 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         if forced.steps:
             sections.append(Facts({key: f"{value:.2f}" for key, value in forced.steps.items()}))
         if rival is not None:
-            compared = rival.translate_split(split, data=request.data, beam=request.beam)
+            with uncounted():
+                compared = rival.translate_split(split, data=request.data, beam=request.beam)
             more, section = _compared(done, compared, request.names)
             values |= more
             sections.append(section)
@@ -216,8 +221,9 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         """A source and a target's beginning, of which each next token is predicted; a line has a tab between them."""
         from headway.data.datasets import load_parallel
         from headway.models import ModelInputs
-        from headway.tasks.verification_inputs import OWN, Example, TextLayout, text_inputs, token_names
+        from headway.tasks.verification_inputs import VERIFICATION, Example, TextLayout, text_inputs, token_names
 
+        sizes = self.parts.inputs or VERIFICATION
         data, reader, writer = self.parts.data, self.search.source_tokenizer, self.tokenizer
 
         def arrange(ids: Sequence[int], source_ids: Sequence[int] | None) -> Example:
@@ -232,7 +238,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
 
         def own() -> Iterator[str]:
             text = load_parallel(data.spec, data.source, data.target, errors=data.errors)
-            return ("\t".join(pair) for pair in islice(text.pairs("val"), OWN))
+            return ("\t".join(pair) for pair in islice(text.pairs("val"), sizes.own))
 
         layout = TextLayout(
             max_length=self.config.max_length,
@@ -242,7 +248,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
             encode=encode,
             generates=True,
         )
-        return text_inputs(self.model, layout, given, own if data.spec else None, token_names(writer))
+        return text_inputs(self.model, layout, given, own if data.spec else None, token_names(writer), sizes=sizes)
 
     def export_request(self) -> ExportRequest:
         """One tokenizer for both texts or one each, and how it decodes."""
@@ -266,7 +272,8 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         if not found:
             raise DataError(f"{given!r}: the source is empty, expected at least one token")
         reader, writer = self.search.source_tokenizer, self.tokenizer
-        source = [*before_source(reader), *reader.encode(trace.source), reader.stop]
+        with uncounted():
+            source = [*before_source(reader), *reader.encode(trace.source), reader.stop]
         written = [*found[0].tokens, *([writer.stop] if found[0].stopped else [])]
         read = [writer.start, *written[:-1]]
 

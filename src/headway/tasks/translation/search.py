@@ -16,6 +16,8 @@ from headway.decoding.beam import BeamSettings, Hypothesis, Recorder, beam_searc
 from headway.decoding.constraints import Constraints
 from headway.decoding.ensemble import Ensemble
 from headway.decoding.limits import SequenceLimits
+from headway.decoding.non_finite import numbered
+from headway.limits import expect_within
 from headway.models.stepper import EncoderInput, Stepper
 from headway.nn.positions import InputPositions
 from headway.tasks.translation.config import PLAIN, Decoding, Translation
@@ -76,6 +78,7 @@ class TranslationSearch:
         wanted = _never(tokenizer) if decoding.constraints is None else decoding.constraints & _never(tokenizer)
         beam = self._beam(decoding)
         extra = config.max_extra if decoding.max_extra is None else decoding.max_extra
+        expect_within("output-tokens", extra, "max_extra")
         most = positions_end(model)
         out: list[list[Hypothesis]] = [[] for _ in sources]
         before = before_source(self.source_tokenizer)
@@ -90,7 +93,8 @@ class TranslationSearch:
             with nullcontext() if recording is None else recording(chosen, source) as recorder:
                 lengths_B = counts + extra if most is None else (counts + extra).clamp(max=most)
                 limits = SequenceLimits(start=tokenizer.start, stop=tokenizer.stop, max_tokens=lengths_B)
-                found = beam_search(model, source, beam, limits, wanted or None, recorder)
+                with numbered(chosen):
+                    found = beam_search(model, source, beam, limits, wanted or None, recorder)
             for n, hypotheses in zip(chosen, found, strict=True):
                 out[n] = hypotheses
         return out

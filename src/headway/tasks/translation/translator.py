@@ -10,8 +10,10 @@ import torch
 
 from headway.data.split_long_text import split_long
 from headway.data.tokenizers import Tokenizer
+from headway.data.unknown_tokens import uncounted
 from headway.decoding.beam import Hypothesis
 from headway.decoding.constraints import Constraints
+from headway.decoding.non_finite import numbered
 from headway.errors import ConfigError, DataError
 from headway.models.stepper import Stepper
 from headway.tasks.translation.config import PLAIN, Decoding
@@ -55,30 +57,30 @@ class Translator:
         end = positions_end(model)
         self.most = task.config.max_length if end is None else min(task.config.max_length, end)
         self.most -= len(before_source(task.source_tokenizer))
-        self.unk = _unknown(task.source_tokenizer)
-        self.lines = self.in_parts = self.unknown = self.with_unknown = 0
+        self.lines = self.in_parts = 0
 
     def translate(self, lines: Sequence[str]) -> list[list[ScoredText]]:
         """The best translations of each line, best first; none for an empty one."""
+        before = self.lines
         parts = list(self._parts(lines))
         if self.keep is not None:
             sources = [line[0] if line else [] for line in parts]
-            best, traces = self.task.traced(self.model, self.device, lines, sources, self.decoding, steps=self.steps)
+            with numbered(range(before, self.lines), "line"):
+                best, traces = self.task.traced(
+                    self.model, self.device, lines, sources, self.decoding, steps=self.steps
+                )
             for trace in traces:
                 self.keep(trace)
             return [self._joined([each] if each else []) for each in best]
-        found = self.task.search(self.model, self.device, [ids for line in parts for ids in line], self.decoding)
+        with numbered([n for n, line in enumerate(parts, before) for _ in line], "line"):
+            found = self.task.search(self.model, self.device, [ids for line in parts for ids in line], self.decoding)
         rest = iter(found)
         return [self._joined([next(rest) for _ in line]) for line in parts]
 
     def report(self) -> None:
-        """Tell what is only known at the end: lines in parts beyond those named, unknown tokens."""
+        """Tell what is only known at the end: lines in parts beyond those named."""
         if self.in_parts > NAMED:
             self.note(f"{self.in_parts:,} lines in all were translated in parts")
-        if self.unknown:
-            self.note(
-                f"{self.unknown:,} tokens in {self.with_unknown:,} lines are not in the vocabulary: read as <unk>"
-            )
 
     def _parts(self, lines: Sequence[str]) -> Iterator[list[list[int]]]:
         """The tokens of each line, in as many parts as it takes; none of an empty line."""
@@ -86,12 +88,12 @@ class Translator:
         encoded = tokenizer.encode_batch(["" if not line.strip() else line for line in lines])
         for line, ids in zip(lines, encoded, strict=True):
             self.lines += 1
-            unknown = 0 if self.unk is None else ids.count(self.unk)
-            self.unknown, self.with_unknown = self.unknown + unknown, self.with_unknown + bool(unknown)
             if len(ids) + 1 <= self.most:
                 yield [ids] if ids else []
             else:
-                yield tokenizer.encode_batch(self._split(line, len(ids)))
+                with uncounted():  # the whole line was
+                    parts = tokenizer.encode_batch(self._split(line, len(ids)))
+                yield parts
 
     def _split(self, line: str, size: int) -> list[str]:
         wanted = self.decoding.constraints
@@ -101,7 +103,7 @@ class Translator:
         if self.keep is not None:
             where = f"line {self.lines}: {size} tokens, and the model takes {self.most - 1}"
             raise DataError(f"{where}: a line that is split has no trace")
-        parts = split_long(line, self._sizes, self.most - 1)
+        parts = split_long(line, self._sizes, self.most - 1, f"line {self.lines}")
         self.in_parts += 1
         if self.in_parts <= NAMED:
             self.note(f"line {self.lines}: {size} tokens, translated in {len(parts)} parts")
@@ -119,14 +121,6 @@ class Translator:
         ]
 
 
-def _unknown(tokenizer: Tokenizer) -> int | None:
-    """The token of what the vocabulary does not hold; bytes and characters may do without one."""
-    try:
-        return tokenizer.unk
-    except DataError:
-        return None
-
-
 def text_constraints(
     tokenizer: Tokenizer, *, prefix: str = "", must: Sequence[str] = (), ban: Sequence[str] = (), no_repeat: int = 0
 ) -> Constraints:
@@ -136,8 +130,9 @@ def text_constraints(
     """
 
     def tokens(text: str, *, of: str) -> tuple[int, ...]:
-        ids = tokenizer.encode(text)
-        if not ids or _unknown(tokenizer) in ids:
+        with uncounted():
+            ids = tokenizer.encode(text)
+        if not ids or tokenizer.unknown in ids:
             raise ConfigError(f"{of} {text!r}: the model's vocabulary cannot write it")
         return tuple(ids)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from headway.config import positive, probability
+from headway.config import not_negative, positive, probability
 from headway.data.environments import Plain, View
-from headway.errors import ConfigError
+from headway.errors import ConfigError, shown
 from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 from headway.tasks.world_model.schedule import Round
 
@@ -25,6 +25,7 @@ class WorldModel(Task):
     unit: ClassVar[str] = "steps"
     main_phase: ClassVar[str | None] = "world"
     has_tokenizer: ClassVar[bool] = False
+    takes_budget: ClassVar[bool] = False  # its steps follow from `collect` and `round`
     aliases: ClassVar[tuple[str, ...]] = ("world-model",)
     models: ClassVar[tuple[str, ...]] = ("world",)
 
@@ -45,9 +46,11 @@ class WorldModel(Task):
         for name in ("length", "dreams", "horizon"):
             positive(f"task.{name}", getattr(self, name))
         if not self.collect or min(self.collect) < 1:
-            raise ConfigError(f"task.collect={self.collect}, allowed: one or more whole numbers from 1")
+            raise ConfigError(f"task.collect={shown(self.collect)}, allowed: one or more whole numbers from 1")
         for name in ("discount", "trace"):
             probability(f"task.{name}", getattr(self, name))
+        for name in ("entropy", "rare", "act_rate"):
+            not_negative(f"task.{name}", getattr(self, name))
 
     def prepare(self, request: DataRequest) -> Prepared:
         """Open the environment; episodes are collected into the run's folder while training goes on."""

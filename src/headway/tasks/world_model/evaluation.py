@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headway.data.episodes import Episodes, play
+from headway.decoding.non_finite import expect_finite
 from headway.metrics.world import (
     CalibrationBin,
     HorizonError,
@@ -33,8 +34,8 @@ def report(
     model: World, task: WorldTraining, split: str, device: torch.device, *, episodes: int, seed: int
 ) -> WorldReport:
     """Everything `headway evaluate` reports of a world model; the real episodes have fresh seeds."""
-    ends, rewards = calibrations(model, task, split, device)
     real = play(task.make, learned(model, device), fresh_seeds(episodes, seed))
+    ends, rewards = calibrations(model, task, split, device)
     return WorldReport(
         loss=task.validate(model, device),
         by_horizon=open_loop(model, task, split, device),
@@ -117,7 +118,10 @@ def imagined(
     nothing = torch.zeros(len(rows), 0, dtype=torch.long, device=device)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        return imagine(model, Start(states, nothing, nothing.new_zeros(len(rows), 1)), limit, acting(model, greedy))
+        start = Start(states, nothing, nothing.new_zeros(len(rows), 1))
+        rollout = imagine(model, start, limit, acting(model, greedy))
+    expect_finite(rollout.returns, "imagined episode")
+    return rollout
 
 
 @torch.no_grad()

@@ -10,6 +10,8 @@ import torch
 
 from headway.data.environments import Observation
 from headway.data.episodes import Policy
+from headway.decoding.non_finite import expect_finite
+from headway.errors import ConfigError
 from headway.models.world import World
 from headway.tasks.world_model.imagination import greedy
 
@@ -24,7 +26,9 @@ def seeds_to_learn(*stream: int) -> Iterator[int]:
 
 
 def fresh_seeds(count: int, seed: int) -> Iterator[int]:
-    """So many seeds that were never learned with."""
+    """So many seeds that were never learned with. Raises ConfigError for a seed below 0."""
+    if seed < 0:
+        raise ConfigError(f"seed={seed}, allowed: 0 and above")
     random = np.random.default_rng([HALF, seed])
     return itertools.islice(iter(lambda: HALF + int(random.integers(HALF)), -1), count)
 
@@ -39,7 +43,7 @@ def learned(model: World, device: torch.device) -> Policy:
     """The likeliest action."""
 
     def act(observations: Observation) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        return greedy(_logits(model, device, observations)).cpu().numpy()
+        return greedy(_logits(model, device, observations)).numpy()
 
     return act
 
@@ -49,7 +53,7 @@ def exploring(model: World, device: torch.device, *stream: int) -> Policy:
     random = np.random.default_rng(stream)
 
     def act(observations: Observation) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        logits = _logits(model, device, observations).cpu().double().numpy()
+        logits = _logits(model, device, observations).double().numpy()
         return np.asarray((logits + random.gumbel(size=logits.shape)).argmax(-1), np.int64)
 
     return act
@@ -57,6 +61,8 @@ def exploring(model: World, device: torch.device, *stream: int) -> Policy:
 
 @torch.no_grad()
 def _logits(model: World, device: torch.device, observations: Observation) -> torch.Tensor:
+    """The logits of the actions (B, A), on the CPU. Raises NonFiniteOutputError."""
     state = model.reader.state(torch.from_numpy(observations).to(device))
-    logits: torch.Tensor = model.actor(model.reader.normal(state))
+    logits: torch.Tensor = model.actor(model.reader.normal(state)).cpu()
+    expect_finite(logits, "episode")
     return logits

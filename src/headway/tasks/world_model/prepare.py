@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 from headway.data.environments import Environment, Shape, Symbols, Vector
@@ -37,7 +38,12 @@ def prepare(config: WorldModel, request: DataRequest) -> Prepared:
     training = _training(config, request)
     sizes: dict[str, object] = {"observation": observation, "actions": environment.actions}
     environment.close()
-    return Prepared(training=training, model_overrides=sizes)
+    collected = ", ".join(f"{steps:,}" for steps in config.collect)
+    facts = {
+        "environment": f"{name}, {environment.actions} actions",
+        "rounds": f"{len(config.collect)}, each after {collected} environment steps",
+    }
+    return Prepared(training=training, model_overrides=sizes, facts=facts)
 
 
 def read(config: WorldModel, request: DataRequest) -> WorldTraining:
@@ -56,5 +62,6 @@ def _training(config: WorldModel, request: DataRequest) -> WorldTraining:
         request.folder,
         batch_tokens=request.batch_tokens,
         seed=request.seed,
+        cache=Path(request.data.cache).expanduser(),
         note=request.note,
     )

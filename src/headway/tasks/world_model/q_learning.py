@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
-import json
 
 import numpy as np
 import torch
@@ -20,19 +19,19 @@ from headway.storage.manifest import problems
 from headway.storage.tensors import read_tensors
 from headway.tasks.world_model.training import WorldTraining
 
-BASELINE, WEIGHTS, FACTS = "baseline", "model.safetensors", "facts.json"  # in the run's folder
+WEIGHTS = "model.safetensors"
 UPDATES, ROWS, RATE = 4000, 256, 1e-3
 RENEWED = 100  # updates after which the network that values what comes next is the newest again
 
 
 def baseline(world: World, task: WorldTraining, device: torch.device) -> Policy:
-    """The greedy policy of Q-learning on a run's episodes: trained once, then kept in the run's folder.
+    """The greedy policy of Q-learning on a run's episodes: trained once, then kept in the cache.
 
-    A folder that cannot be written only costs the next call its time.
+    A cache that cannot be written only costs the next call its time.
     """
-    folder, key = task.folder / BASELINE, _key(world, task)
-    with contextlib.suppress(OSError, ValueError, KeyError, DataError, RuntimeError):
-        if not problems(folder) and json.loads((folder / FACTS).read_text())["key"] == key:
+    folder = task.cache / f"baseline-{_key(world, task)[:32]}"
+    with contextlib.suppress(OSError, ValueError, DataError, RuntimeError):
+        if not problems(folder):
             kept = _network(world, device, task.seed)
             kept.load_state_dict(read_tensors(folder / WEIGHTS))
             return _greedy(world, kept.to(device), device)
@@ -41,7 +40,6 @@ def baseline(world: World, task: WorldTraining, device: torch.device) -> Policy:
         discard(folder)
         with commit_folder(folder, shared=True) as draft:
             draft.tensors(WEIGHTS, {name: t.contiguous().cpu() for name, t in values.state_dict().items()})
-            draft.json(FACTS, {"key": key})
     return _greedy(world, values, device)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ COOLED = 0.03  # the share of the learning rate at the end of a phase
 class Round:
     """How many steps of training each phase of a round has."""
 
+    size_limits: ClassVar[dict[str, str]] = {"code": "round-steps", "world": "round-steps", "act": "round-steps"}
     code: int = 0  # the code of pictures
     world: int = 500  # training steps of the world model
     act: int = 300  # training steps of actor and critic, in imagined rollouts
@@ -58,6 +59,10 @@ class Rounds(Order):
     def __init__(self, rounds: Round, rows: dict[PhaseName, int], total: Callable[[PhaseName], int], seed: int) -> None:
         super().__init__(seed)
         self.rounds, self.rows, self.total = rounds, rows, total
+
+    def batches(self, number: int = 0) -> int:
+        """The steps of a round, whether its episodes are there or not."""
+        return self.rounds.steps
 
     def epoch(self, number: int) -> list[Indices]:
         """The rows of each step."""

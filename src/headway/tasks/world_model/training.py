@@ -49,9 +49,11 @@ class WorldTraining:
         *,
         batch_tokens: int,
         seed: int,
+        cache: Path,
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.config, self.name, self.folder, self.seed, self.note = config, name, folder, seed, note
+        self.cache = cache
         self.make = partial(Environment, name, config.view)
         self.collected: list[Episodes] = []
         self.splits: dict[str, EpisodeSplit] = {}

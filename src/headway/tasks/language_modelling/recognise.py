@@ -1,0 +1,82 @@
+"""A text to model by its signs: a file of text, a folder of .txt files, or a table with one column of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain, islice
+from pathlib import Path
+
+from headway.data.datasets import kinds_of, load_text
+from headway.data.files import CHUNK, listed, listing, read_chunks, without_gz
+from headway.data.table_columns import text_column
+from headway.data.table_survey import GZIP_RATIO, survey_table
+from headway.errors import DataError
+from headway.tasks.proposal import Confidence, Proposal, Reading
+
+PRESET = "gpt-char"
+SMALL = 2 << 20  # bytes up to which a text is modelled by its characters
+ALPHABET = 500  # characters up to which they are a vocabulary
+
+
+def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
+    """What to train on plain text: characters of a small text, byte pairs of a larger one."""
+    kinds = kinds_of(spec)
+    if kinds:
+        sign = f"the built-in set {spec}"
+        return _proposal(sign, Confidence.FORMAT, {}) if "plain text" in kinds else None
+    path = Path(spec).expanduser()
+    if table := survey_table(path):
+        if "data.label" in given:  # a text with a class, whatever is wrong with the name
+            return None
+        column = given.get("data.text") or text_column(table)
+        if column is None:
+            raise _unclear(spec, table.columns)
+        sign = f"the column {column} of {table.path.name}"
+        return _proposal(sign, Confidence.POSSIBLE, _settings(spec, [table.path], column))
+    files = [file for file in listing(path) if without_gz(file).endswith(".txt")] if path.is_dir() else [path]
+    if not files or not _is_text(files[0]):
+        return None
+    sign = f"{len(files):,} files of text" if len(files) > 1 else f"the file of text {files[0].name}"
+    return _proposal(sign, Confidence.POSSIBLE, _settings(spec, files, "text"))
+
+
+def reading(spec: str, given: Mapping[str, str]) -> Reading:
+    """Of a table, the column with the text. Raises DataError where that is not clear."""
+    table = None if "data.text" in given or kinds_of(spec) else survey_table(Path(spec).expanduser())
+    if table is None:
+        return Reading()
+    column = text_column(table)
+    if column is None:
+        raise _unclear(str(table.path), table.columns)
+    return Reading(
+        settings={"data.text": column}, note=f"a table: its text is column {column} (--data.text chooses another)"
+    )
+
+
+def _is_text(path: Path) -> bool:
+    try:
+        return bool(next(read_chunks(path), "").strip())
+    except DataError:
+        return False
+
+
+def _settings(spec: str, files: list[Path], column: str) -> dict[str, object]:
+    """Byte pairs for a text that is large, has many characters, or ends with ones that its beginning lacks."""
+    size = sum(file.stat().st_size * (GZIP_RATIO if file.suffix == ".gz" else 1) for file in files)
+    if size <= SMALL:
+        text = load_text(spec, errors="replace", column=column)
+        train, rest = (
+            set(chain.from_iterable(islice(text.chunks(split), SMALL // CHUNK))) for split in ("train", "val")
+        )
+        if rest <= train and len(train) <= ALPHABET:
+            return {}
+    vocab = 4000 if size > SMALL else 1000
+    return {"data.tokenizer": "byte-bpe", "data.tokenizer.vocab": vocab, "data.tokenizer.fit": True}
+
+
+def _proposal(sign: str, confidence: Confidence, settings: dict[str, object]) -> Proposal:
+    return Proposal(preset=PRESET, found="plain text", sign=sign, confidence=confidence, settings=settings)
+
+
+def _unclear(spec: str, columns: tuple[str, ...]) -> DataError:
+    return DataError(f"{spec}: a table with the columns {listed(columns)}: name the one with the text by --data.text")

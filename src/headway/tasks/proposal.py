@@ -1,0 +1,88 @@
+"""What can be done with a data set: each task says whether it recognises it, and what it would train on it.
+
+A task looks at names and at the beginning of files (`Task.recognise`); nothing here knows the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+
+from headway.data.datasets import kinds_of
+from headway.data.files import listed
+from headway.errors import ConfigError, DataError
+from headway.tasks.registry import TASKS
+
+FORMS = "docs/training.md, “Which data forms are recognised”, lists the forms"
+SHOWN = 8  # names of what a folder holds
+
+
+class Confidence(IntEnum):
+    """How sure a task is that data is its own; of several tasks the surest is asked."""
+
+    POSSIBLE = 1  # it can be read so: any text is a text to model
+    CONTENT = 2  # by what the first rows or files look like
+    NAMES = 3  # by the names of columns
+    FORMAT = 4  # by a form that has no other meaning: aligned files, class folders, annotations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What a task proposes for data that it recognises."""
+
+    preset: str
+    found: str  # what the data is: "texts with classes"
+    sign: str  # what shows it: "the columns review and sentiment"
+    confidence: Confidence
+    settings: Mapping[str, object] = field(default_factory=dict)  # config keys that fit the preset to the data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How data is to be read, as its files tell: config keys, and what to tell the user about them."""
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+
+
+def recognise(spec: str, given: Mapping[str, str] | None = None) -> Proposal:
+    """What to train on a data set by name or path: the proposal of the task that is surest.
+
+    `given` are settings that say how the data is read, such as `data.source`.
+
+    Raises DataError for what no task recognises, with what is there, or for what is unclear, with what to name.
+    """
+    kinds_of(spec)  # raises for what is neither a name nor a path
+    proposals: list[Proposal] = []
+    unclear: list[DataError] = []
+    for name in TASKS:
+        try:
+            found = TASKS[name].recognise(spec, given or {})  # type: ignore[attr-defined]  # the registry holds tasks
+        except ConfigError:  # a plugin that cannot be loaded
+            continue
+        except DataError as error:
+            unclear.append(error)
+        else:
+            proposals += [] if found is None else [found]
+    if proposals:
+        return max(proposals, key=lambda each: each.confidence)
+    raise unclear[0] if unclear else _unrecognised(Path(spec).expanduser())
+
+
+def _unrecognised(path: Path) -> DataError:
+    what = f"{path} is a file" if path.is_file() else f"{path} holds {_contents(path)}"
+    return DataError(
+        f"{what}: not recognised as data to train on; {FORMS}, and PRESET before --data says what to train"
+    )
+
+
+def _contents(folder: Path) -> str:
+    """What is in a folder, in a few words."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        return f"what cannot be read ({error.strerror})"
+    shown = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if not entry.name.startswith(".")]
+    return listed(shown, most=SHOWN) or "nothing"
