@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
 
 
 class Callback(Protocol):
@@ -19,6 +20,14 @@ class Callback(Protocol):
 
     def preparing(self, what: str, done: int, total: int) -> None:
         """While data is prepared: `done` of `total` items."""
+
+
+@runtime_checkable
+class PlanCallback(Protocol):
+    """A callback that is told what will be trained; any other one gets a note for each fact."""
+
+    def planned(self, steps: int, facts: Mapping[str, str]) -> None:
+        """Before the first step: how many steps there are, and what is trained, on what data, to where."""
 
 
 class SilentCallback:

@@ -7,6 +7,7 @@ from typing import Literal
 
 from headway.errors import ConfigError
 from headway.training.optimisers import AdamW, Optimiser
+from headway.training.ranges import expect_not_negative, expect_share, expect_whole
 from headway.training.schedules import Constant, Schedule
 
 
@@ -29,6 +30,7 @@ class TrainConfig:
     evaluate_every: int = 250  # steps between validations
     save_every: int = 250  # steps between checkpoints
     keep: int = 3  # checkpoints, beside the best
+    keep_optimiser: bool = False  # keep the optimiser state in all checkpoints, not only in the newest two
     average: int = 0  # the last n checkpoints make the final model; 0 takes the best
     ema: float = 0.0  # decay of a running mean of the weights, which is then what is evaluated and saved as the model
     patience: int = 0  # evaluations without a better one before training stops; 0 goes on
@@ -37,10 +39,12 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_tokens", "accumulate", "evaluate_every", "save_every", "keep"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"train.{name}={getattr(self, name)}, allowed: 1 and above")
+            expect_whole(name, getattr(self, name), least=1)
+        for name in ("seed", "average", "patience"):
+            expect_whole(name, getattr(self, name), least=0)
         for name in ("label_smoothing", "ema"):
-            if not 0.0 <= getattr(self, name) < 1.0:
-                raise ConfigError(f"train.{name}={getattr(self, name)}, allowed: at least 0 and below 1")
+            expect_share(name, getattr(self, name))
+        for name in ("learning_rate", "clip"):
+            expect_not_negative(name, getattr(self, name))
         if self.average > self.keep:
             raise ConfigError(f"train.average={self.average} needs as many checkpoints: train.keep={self.keep}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from headway.errors import AdviceWarning, ConfigError
+from headway.training.quantities import counted
 
 
 def pick_device(wanted: str) -> torch.device:
@@ -16,6 +18,31 @@ def pick_device(wanted: str) -> torch.device:
     if wanted == "cuda" and not torch.cuda.is_available():
         raise ConfigError("train.device='cuda', but torch sees no GPU; allowed here: auto, cpu")
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def described(device: torch.device) -> str:
+    """A device for people: "cpu, 2 threads"."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    return f"{device.type}, {counted(torch.get_num_threads(), 'thread')}"
+
+
+def device_memory(device: torch.device) -> int:
+    """The bytes of memory that a device has."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory)
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def peak_memory(device: torch.device) -> int:
+    """The most bytes used so far: on a GPU by tensors, else by the whole process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    import resource  # not on Windows
+    import sys
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:

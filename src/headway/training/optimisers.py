@@ -4,32 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
+
+from headway.training.ranges import expect_not_negative, expect_share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sgd:
     """Gradient descent with momentum: v = momentum·v + g, θ -= η·v."""
 
+    batch_exponent: ClassVar[float] = 1.0  # a batch k times as large allows k^this of the rate (Goyal et al. 2017)
+
     momentum: float = 0.0  # share of the last update that is kept, at least 0 and below 1
     decay: float = 0.0  # weight decay λ of matrices: λ·w is added to the gradient
+
+    def __post_init__(self) -> None:
+        expect_share("optimiser.momentum", self.momentum)
+        expect_not_negative("optimiser.decay", self.decay)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adam:
     """Adam without weight decay; the defaults are of Vaswani et al. 2017, section 5.3."""
 
+    batch_exponent: ClassVar[float] = 0.5  # (Malladi et al. 2022)
+
     beta1: float = 0.9  # decay of the running mean of the gradient
     beta2: float = 0.98  # decay of the running mean of its square
     eps: float = 1e-9  # added to the denominator
+
+    def __post_init__(self) -> None:
+        _expect_moments(self.beta1, self.beta2, self.eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdamW:
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019), by default on matrices only."""
+
+    batch_exponent: ClassVar[float] = 0.5
 
     beta1: float = 0.9  # decay of the running mean of the gradient
     beta2: float = 0.999  # decay of the running mean of its square
@@ -37,17 +52,40 @@ class AdamW:
     decay: float = 0.01  # weight decay λ: w ← w − lr·λ·w
     decays: Literal["matrices", "all"] = "matrices"  # what is decayed: matrices only, or biases and norms as well
 
+    def __post_init__(self) -> None:
+        _expect_moments(self.beta1, self.beta2, self.eps)
+        expect_not_negative("optimiser.decay", self.decay)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Muon:
     """Muon (Jordan et al. 2024) on the matrices of the blocks, AdamW (at `adam_share` of the rate) on all else."""
 
+    batch_exponent: ClassVar[float] = 0.5
+
     momentum: float = 0.95  # decay of the running mean of the gradient
     decay: float = 0.0  # weight decay λ of the matrices inside the stack: w ← w − lr·λ·w
     adam_share: float = 0.1  # AdamW's learning rate as a share of Muon's
 
+    def __post_init__(self) -> None:
+        expect_share("optimiser.momentum", self.momentum)
+        for name in ("decay", "adam_share"):
+            expect_not_negative(f"optimiser.{name}", getattr(self, name))
+
+
+def _expect_moments(beta1: float, beta2: float, eps: float) -> None:
+    expect_share("optimiser.beta1", beta1)
+    expect_share("optimiser.beta2", beta2)
+    expect_not_negative("optimiser.eps", eps)
+
 
 Optimiser = Sgd | Adam | AdamW | Muon
+
+
+def state_bytes(config: Optimiser, parameters: int) -> int:
+    """Bytes of an optimiser's running means; those of Muon, which has one for each matrix of a block, at most."""
+    means = int(config.momentum > 0) if isinstance(config, Sgd) else 2
+    return 4 * means * parameters
 
 
 def build_optimisers(config: Optimiser, model: nn.Module) -> list[torch.optim.Optimizer]:

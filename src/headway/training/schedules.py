@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from headway.training.ranges import expect_share, expect_whole
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
     """Linear warm-up, then constant."""
 
     warmup: int = 0  # steps from 0 up to the peak
+
+    def __post_init__(self) -> None:
+        expect_whole("schedule.warmup", self.warmup, least=0)
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a fraction of the peak."""
@@ -23,6 +28,10 @@ class Linear:
 
     warmup: int = 0  # steps from 0 up to the peak
     floor: float = 0.0  # the rate at the end as a share of the peak
+
+    def __post_init__(self) -> None:
+        expect_whole("schedule.warmup", self.warmup, least=0)
+        expect_share("schedule.floor", self.floor, whole=True)
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a fraction of the peak."""
@@ -37,6 +46,10 @@ class Cosine:
 
     warmup: int = 0  # steps from 0 up to the peak
     floor: float = 0.1  # the rate at the end as a share of the peak
+
+    def __post_init__(self) -> None:
+        expect_whole("schedule.warmup", self.warmup, least=0)
+        expect_share("schedule.floor", self.floor, whole=True)
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a fraction of the peak."""
@@ -53,6 +66,10 @@ class InverseSqrt:
     warmup: int = 4000  # steps up to the peak
     start: float = 0.0  # the rate at step 0 as a share of the peak
 
+    def __post_init__(self) -> None:
+        expect_whole("schedule.warmup", self.warmup, least=1)
+        expect_share("schedule.start", self.start, whole=True)
+
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a fraction of the peak."""
         if step < self.warmup:
@@ -66,6 +83,10 @@ class Noam:
 
     width: int = 512  # the model's width, d_model in the formula
     warmup: int = 4000  # steps up to the peak
+
+    def __post_init__(self) -> None:
+        expect_whole("schedule.warmup", self.warmup, least=1)
+        expect_whole("schedule.width", self.width, least=1)
 
     def factor(self, step: int, steps: int) -> float:
         """The learning rate at `step` of `steps`, as a fraction of `learning_rate`."""

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM during training: stop after the current step, with a checkpoint."""
+"""SIGINT, SIGTERM and SIGHUP during training: stop after the current step, with a checkpoint."""
 
 from __future__ import annotations
 
@@ -30,16 +30,24 @@ class StopRequest:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[None]:
-        """Handle signals: the first SIGINT or SIGTERM is remembered, a second one ends the process at once."""
+        """Handle signals: the first is remembered, a second one ends the process at once.
+
+        SIGHUP, which a closed terminal sends, is left alone where it is ignored: `nohup` asked for that.
+        """
 
         def handle(number: int, frame: FrameType | None) -> None:
             if self.number:
                 os._exit(128 + number)
             self.number = number
-            self.note("saving after this step; press Ctrl-C again to abort without saving")
+            with contextlib.suppress(Exception):  # a terminal that is gone must not prevent the save
+                self.note("saving after this step; press Ctrl-C again to abort without saving")
 
+        numbers = [signal.SIGINT, signal.SIGTERM]
+        hangup = getattr(signal, "SIGHUP", None)  # Windows has none
+        if hangup is not None and signal.getsignal(hangup) != signal.SIG_IGN:
+            numbers.append(hangup)
         try:
-            before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+            before = {number: signal.signal(number, handle) for number in numbers}
         except ValueError:  # not in the main thread, which alone can handle signals
             yield
             return

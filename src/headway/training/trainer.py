@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -13,20 +12,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from headway.checked_json import JsonFields
 from headway.data.batching import Cursor
-from headway.errors import NonFiniteError
+from headway.errors import NonFiniteError, NoRunError
 from headway.storage.commit import AppendLog, commit_file, remove_stale_drafts
+from headway.storage.finite import first_non_finite
+from headway.storage.targets import expect_regular
 from headway.storage.tensors import set_weights
 from headway.tasks.training_task import Batch, Capturable, Phase, Phased, TrainingTask, Validated
 from headway.training.callbacks import Callback
-from headway.training.checkpoints import Checkpoints
+from headway.training.checkpoints import FACTS, RESUMABLE, Checkpoints
 from headway.training.config import TrainConfig
 from headway.training.cuda_graph import MAX_STEPS, CudaGraphSteps, unsupported_reason
 from headway.training.devices import compile_features, pick_device, seed_dropout
+from headway.training.log import LOG, log_bytes, log_line, parse_log, run_of_log
 from headway.training.optimisers import build_optimisers
 from headway.training.signals import Interrupted, StopRequest
-
-LOG = "log.jsonl"
 
 
 class Trainer:
@@ -40,8 +41,11 @@ class Trainer:
         self.model = model.to(self.device)
         self.optimisers = build_optimisers(config.optimiser, self.model)
         self.checkpoints = Checkpoints(run, callback.note)
+        self.checkpoints.expect_writable()
+        expect_regular(run / LOG)
         self.step, self.cursor = 0, Cursor()
         self.best, self.best_step, self.stale = math.inf, 0, 0
+        self.validation_noted = False  # whether a NaN validation loss was reported
         self.ema = {name: p.detach().clone() for name, p in self.model.named_parameters()} if config.ema else {}
         self.batches = task.order.after(self.cursor)
         self.graphed: CudaGraphSteps | None = None
@@ -61,15 +65,20 @@ class Trainer:
         """Train to the last step, evaluating and saving. Raises Interrupted, NonFiniteError, StorageError."""
         remove_stale_drafts(self.run)
         remove_stale_drafts(self.checkpoints.folder)
+        self.checkpoints.set_aside_after(self.step)
+        if self.step:  # a process that died after its last commit has done the rest of a save only in part
+            self._finish_save()
         self._trim_log()
+        run = run_of_log(self.run / LOG)
         with self.stop_request.listening(), AppendLog(self.run / LOG) as log:
             while self.step < self.config.steps and not self._out_of_patience():
                 for entry in self.next_steps():
-                    log.line(json.dumps(entry))
+                    log.line(log_line(entry, run))
                     self.callback.step(entry)
                 ends = self.step == self.config.steps
                 if self.step % self.config.evaluate_every == 0 or ends:
-                    log.line(json.dumps(self._evaluate()))
+                    self._expect_finite()
+                    log.line(log_line(self._evaluate(), run))
                     ends = ends or self._out_of_patience() or self.best_step == self.step
                 # Checked after the evaluation, which may take long; a signal that comes later waits for the next step.
                 saves = self.step % self.config.save_every == 0 or ends or self.stop_request.number is not None
@@ -174,23 +183,50 @@ class Trainer:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, torch.bfloat16)
 
+    # --- NaN and infinite values -----------------------------------------------------------------------------------
+
     def _not_finite(self, loss: float, norm: float) -> None:
         """Handle a NaN or infinite step: stop, skip it, or roll back to the last checkpoint and skip the batch."""
-        bad = next(
-            (n for n, p in self.model.named_parameters() if p.grad is not None and not p.grad.isfinite().all()), ""
-        )
-        what = f"step {self.step}: loss {loss}, gradient norm {norm}" + (f", first in {bad}" if bad else "")
-        if self.config.non_finite == "stop":
-            raise NonFiniteError(
-                f"{what}; the last checkpoint is intact; set train.non_finite to skip or rollback to continue"
-            )
-        self.callback.note(f"{what}: {'skipped' if self.config.non_finite == 'skip' else 'rolled back'}")
-        if self.config.non_finite == "rollback":
-            step, cursor = self.step, self.cursor
-            if not self.resume():
-                raise NonFiniteError(f"{what}; no checkpoint to roll back to")
-            self.step, self.cursor = step, cursor  # restored weights, but past the bad batch
-            self.batches = self.task.order.after(cursor)
+        gradients = {name: p.grad for name, p in self.model.named_parameters() if p.grad is not None}
+        where, state = first_non_finite(gradients), self._first_non_finite()
+        what = f"step {self.step}: loss {loss}, gradient norm {norm}"
+        what += "" if where is None else f", first in the gradient of {where}"
+        if state is None:
+            self._handle(what, advice="set train.non_finite to skip or rollback to continue", skips=True)
+        else:
+            self._bad_state(f"{what}; {state} itself is NaN or infinite, which skipping a step cannot mend")
+
+    def _expect_finite(self) -> None:
+        """Raise NonFiniteError, or roll back, if a weight or a part of the optimiser's state is NaN or infinite."""
+        bad = self._first_non_finite()
+        if bad is not None:
+            self._bad_state(f"step {self.step}: {bad} is NaN or infinite and was not saved")
+
+    def _first_non_finite(self) -> str | None:
+        """The first tensor of weights, EMA and optimiser state that is not finite, as a checkpoint names it."""
+        ema = {f"ema.{name}": tensor for name, tensor in self.ema.items()}
+        return first_non_finite({**self.model.state_dict(), **ema, **self._optimiser_state()})
+
+    def _bad_state(self, what: str) -> None:
+        self._handle(what, advice="lower train.learning_rate, or set train.non_finite to rollback")
+
+    def _handle(self, what: str, *, advice: str, skips: bool = False) -> None:
+        """Do what `train.non_finite` says; `skips`: whether leaving the step out is enough."""
+        if skips and self.config.non_finite == "skip":
+            self.callback.note(f"{what}: skipped")
+            return
+        if self.config.non_finite != "rollback":
+            raise NonFiniteError(f"{what}; {self._last_checkpoint()}; {advice}")
+        step, cursor = self.step, self.cursor
+        if not self.resume():
+            raise NonFiniteError(f"{what}; no checkpoint to roll back to")
+        self.callback.note(f"{what}: rolled back to step {self.step}")
+        self.step, self.cursor = step, cursor  # restored weights, but past the bad batch
+        self.batches = self.task.order.after(cursor)
+
+    def _last_checkpoint(self) -> str:
+        step = self.checkpoints.newest_intact()
+        return "there is no checkpoint yet" if step is None else f"the checkpoint of step {step} is intact"
 
     # --- evaluation ------------------------------------------------------------------------------------------------
 
@@ -199,13 +235,20 @@ class Trainer:
         eager = torch.compiler.set_stance("force_eager") if self.graphed else contextlib.nullcontext()
         with eager, self._averaged(), self._own_randomness():
             self.model.eval()
-            found = self.task.validate(self.model, self.device)
-            samples = self.task.samples(self.model, self.device)
+            try:
+                found = self.task.validate(self.model, self.device)
+                samples = self.task.samples(self.model, self.device)
+            except NonFiniteError as error:  # of decoding: the weights are finite, what they compute is not
+                found, samples = math.nan, [str(error)]
         value, beside = (found.loss, found.beside) if isinstance(found, Validated) else (found, {})
         entry = {"step": self.step, "val_loss": value, **beside}
-        self.stale = 0 if value < self.best else self.stale + 1
-        if value < self.best:
+        better = math.isfinite(value) and value < self.best
+        self.stale = 0 if better else self.stale + 1
+        if better:
             self.best, self.best_step = value, self.step
+        if not math.isfinite(value) and not self.validation_noted:
+            self.validation_noted = True
+            self.callback.note(f"step {self.step}: validation loss {value}; such a checkpoint is never the best one")
         self.callback.evaluated(entry, samples)
         return entry
 
@@ -235,14 +278,16 @@ class Trainer:
     # --- saving and resuming ---------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Commit a checkpoint of the full training state. Raises StorageError."""
+        """Commit a checkpoint of the full training state.
+
+        Raises StorageError. A state that is not finite is not saved: NonFiniteError, or the state is rolled back.
+        """
+        self._expect_finite()
         with self._averaged():
             model = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         tensors = {f"model.{name}": t.detach() for name, t in self.model.state_dict().items()} if self.ema else {}
         tensors |= {f"ema.{name}": tensor for name, tensor in self.ema.items()}
-        for n, optimiser in enumerate(self.optimisers):
-            for key, state in optimiser.state_dict()["state"].items():
-                tensors |= {f"optimiser.{n}.{key}.{name}": value for name, value in state.items() if value is not None}
+        tensors |= self._optimiser_state()
         tensors["random.cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
@@ -251,18 +296,36 @@ class Trainer:
             "best_step": self.best_step, "stale": self.stale,
         }  # fmt: skip
         self.checkpoints.save(self.step, model, tensors, facts)
-        self._mark_best()
-        self.checkpoints.prune(self.config.keep)
+        self._finish_save()
 
-    def _mark_best(self) -> None:
-        """Update best.json, once the checkpoint is on disk."""
-        if self.best_step and self.best_step != self.checkpoints.best():
+    def _finish_save(self) -> None:
+        """Write latest.json and best.json, and remove what is not kept, once the new checkpoint is on disk."""
+        self.checkpoints.mark_latest(self.step)
+        if self.best_step:
             self.checkpoints.mark_best(self.best_step, self.best)
+        self.checkpoints.prune(self.config.keep)
+        if not self.config.keep_optimiser:
+            self.checkpoints.drop_training_state(self.checkpoints.steps()[:-RESUMABLE])
+
+    def _optimiser_state(self) -> dict[str, Tensor]:
+        """The state of the optimisers under the names that it has in a checkpoint."""
+        return {
+            f"optimiser.{n}.{key}.{name}": value
+            for n, optimiser in enumerate(self.optimisers)
+            for key, state in optimiser.state_dict()["state"].items()
+            for name, value in state.items()
+            if value is not None
+        }
 
     def resume(self) -> bool:
-        """Load the newest valid checkpoint; False if there is no checkpoint."""
-        step = self.checkpoints.newest_valid()
+        """Load the newest intact checkpoint that has the training state; False if there is no checkpoint.
+
+        Writes nothing. Raises NoRunError if there are checkpoints and training can go on from none.
+        """
+        step = self.checkpoints.newest_intact(resumable=True)
         if step is None:
+            if self.checkpoints.steps():
+                raise NoRunError(f"{self.checkpoints.folder}: {self._not_resumable()}")
             return False
         model, tensors, facts = self.checkpoints.read(step)
         if self.ema:
@@ -279,27 +342,37 @@ class Trainer:
         torch.set_rng_state(tensors["random.cpu"])
         if self.device.type == "cuda" and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
-        self.step, self.cursor = int(facts["step"]), Cursor(int(facts["epoch"]), int(facts["batch"]))
-        self.best, self.best_step = float(facts["best"]), int(facts["best_step"])
-        self.stale = int(facts["stale"])
-        self._mark_best()  # in case the process died between the two writes
+        known = JsonFields(facts, where=str(self.checkpoints.path(step) / FACTS))
+        self.step, self.cursor = step, Cursor(known.integer("epoch"), known.integer("batch"))
+        self.best, self.best_step = float(known.value("best")), known.integer("best_step")
+        self.stale = known.integer("stale")
         self.batches = self.task.order.after(self.cursor)
         return True
+
+    def _not_resumable(self) -> str:
+        """Why none of the checkpoints can be resumed, and what to do."""
+        step = self.checkpoints.newest_intact()
+        if step is None:
+            return "no checkpoint is intact; remove the folder to start at step 0"
+        return (
+            f"the checkpoint of step {step} is intact and can be used, but not resumed: it has no optimiser state; "
+            "train anew with --out for another folder (train.keep_optimiser keeps the state in all checkpoints)"
+        )
 
     def _trim_log(self) -> None:
         """Remove log entries after the checkpoint: those steps will be repeated."""
         path = self.run / LOG
-        kept = [line for line in read_log(path) if line["step"] <= self.step]
-        commit_file(path, "".join(json.dumps(line) + "\n" for line in kept))
-
-
-def read_log(path: Path) -> list[dict[str, Any]]:
-    """The entries of a log; a last line truncated by a crash is skipped."""
-    entries = []
-    for line in path.read_text().splitlines() if path.exists() else ():
-        with contextlib.suppress(ValueError):
-            entries.append(json.loads(line))
-    return entries
+        entries, damaged = parse_log(path)
+        run = run_of_log(path)
+        if damaged:
+            aside = path.with_name("log-damaged.jsonl")
+            commit_file(aside, log_bytes(path))
+            lines = f"{damaged} damaged line{'s' if damaged > 1 else ''}"
+            self.callback.note(f"{path} has {lines}, which are left out; {aside.name} keeps the file as it was")
+        lost = self.step - len({entry["step"] for entry in entries if "loss" in entry and entry["step"] <= self.step})
+        if lost > 0:
+            self.callback.note(f"{path} lacks the entries of {lost} of the {self.step} steps trained so far")
+        commit_file(path, "".join(log_line(entry, run) + "\n" for entry in entries if entry["step"] <= self.step))
 
 
 def _assign(model: nn.Module, values: dict[str, Tensor]) -> None:
