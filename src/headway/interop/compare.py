@@ -12,6 +12,7 @@ from headway.interop.family import Family, GenerationTokens
 from headway.models import Model, ModelConfig, ModelInputs, ModelOutputs
 
 BATCH, MAX_LENGTH, NEW_TOKENS = 3, 12, 32  # rows, tokens of the longest row, tokens that are generated
+OFFSET = ("longformer", "roberta")  # types whose positions begin after the padding id
 LOGIT_NAMES = ("prediction_logits", "logits")  # of token logits in transformers' outputs
 
 
@@ -161,7 +162,7 @@ class HfModel:
             extra["token_type_ids"] = inputs.segments
         if inputs.global_tokens is not None:
             extra["global_attention_mask"] = inputs.global_tokens.long()
-        if self.model.config.model_type == "longformer":  # otherwise it counts only tokens that are not the padding id
+        if self.model.config.model_type in OFFSET:  # otherwise it counts only tokens that are not the padding id
             tokens, first = inputs.need("tokens"), self.model.config.pad_token_id + 1
             positions = torch.arange(tokens.shape[1], device=tokens.device) + first
             extra["position_ids"] = positions.expand_as(tokens)

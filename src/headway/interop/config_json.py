@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from headway.checked_json import JsonFields
+from headway.checked_json import REQUIRED, JsonFields
 from headway.errors import BadModelError, ConfigError
 from headway.nn.feedforward import Activation
 
@@ -34,11 +34,11 @@ class ConfigFields(JsonFields):
         super().__init__(config, where=FILE, error=BadModelError)
         self.config = config
 
-    def size(self, name: str, default: int, *, most: int = MAX_SIZE) -> int:
+    def size(self, name: str, default: int = REQUIRED, *, most: int = MAX_SIZE) -> int:
         """A whole number of at least 1."""
         return self.integer(name, default, least=1, most=most)
 
-    def layers(self, name: str, default: int) -> int:
+    def layers(self, name: str, default: int = REQUIRED) -> int:
         """A number of layers; each becomes a module, so a damaged number must be caught."""
         return self.size(name, default, most=MAX_LAYERS)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import importlib.util
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -14,7 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headway import display
 from headway.data.tokenizers import Tokenizer
+from headway.documents import read_json
 from headway.errors import DataError, VerificationError
 from headway.interop.compare import ComparedModel, Continuation, HeadwayModel, HfModel, Probe
 from headway.interop.families import FAMILIES
@@ -54,6 +55,10 @@ class ExportProof:
         graph = self.onnx is None or self.onnx.holds
         return self.largest_difference <= self.bound and same_tokens and self.texts_identical is not False and graph
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the fields."""
+        return display.facts(self.to_json(), "export")
+
     def to_json(self) -> dict[str, Any]:
         """The fields, and whether it holds."""
         fields = {key: value for key, value in asdict(self).items() if key != "onnx" or value is not None}
@@ -68,19 +73,22 @@ def with_transformers() -> bool:
 def reload(folder: Path) -> HeadwayModel | HfModel:
     """The model of a folder: by transformers if it is installed, else by headway's importer."""
     if with_transformers():
-        config = json.loads((folder / "config.json").read_text())
+        config = read_json(folder / "config.json")
         return load_hf_model(folder, auto_class(config["architectures"][0]))
     return HeadwayModel(read_back(folder))
 
 
 def load_hf_model(folder: Path, name: str) -> HfModel:
-    """The model of a folder by a class of transformers, in float32; code in the folder is never run."""
+    """The model of a folder or a GGUF file by a class of transformers, in float32; code in the folder is never run."""
     transformers = importlib.import_module("transformers")
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     settings: dict[str, Any] = {"dtype": torch.float32, "use_safetensors": True, "local_files_only": True}
-    kind = json.loads((folder / "config.json").read_text())["model_type"]
-    if name == "AutoModel" and kind in ("bert", "longformer") and not _has_pooler(folder):
+    if folder.is_file():
+        settings |= {"gguf_file": folder.name, "trust_remote_code": False}
+        return HfModel(getattr(transformers, name).from_pretrained(folder.parent, **settings).eval())
+    kind = read_json(folder / "config.json")["model_type"]
+    if name == "AutoModel" and kind in ("bert", "longformer", "roberta") and not _has_pooler(folder):
         settings["add_pooling_layer"] = False  # or it would be initialised at random
     loader = getattr(transformers, name)
     return HfModel(loader.from_pretrained(folder, trust_remote_code=False, **settings).eval())
@@ -106,7 +114,7 @@ def _has_pooler(folder: Path) -> bool:
 
 def read_back(folder: Path) -> Model:
     """The model of a folder, imported by headway's own family."""
-    config, tensors = json.loads((folder / "config.json").read_text()), read_tensors(folder / "model.safetensors")
+    config, tensors = read_json(folder / "config.json"), read_tensors(folder / "model.safetensors")
     family = FAMILIES[config["model_type"]]
     imported = family.read(config, {name: tuple(x.shape) for name, x in tensors.items()})
     model = build_model(imported.model, device="meta")

@@ -11,16 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.errors import ConfigError, VerificationError
+from headway.errors import DIVERGED, ConfigError, NonFiniteError, VerificationError
 from headway.interop.compare import HeadwayModel, Probe, probe
 from headway.interop.export_proof import ExportProof, compare, reload, texts_agree, versions, with_transformers
-from headway.interop.families import export_family
+from headway.interop.families import export_config
 from headway.interop.family import Family, GenerationTokens, export_weights
 from headway.interop.onnx_export import GRAPH, GraphModel, OnnxProof, expect_onnx, prove_graph, write_graph
 from headway.interop.safetensors_writer import chunks_of
 from headway.interop.tokenizer_export import TextTemplate, text_template, tokenizer_files
 from headway.models import ModelInputs, ModelOutputs
-from headway.storage.commit import StagedFolder, commit_folder, discard
+from headway.storage.commit import StagedFolder, commit_folder, discard, expect_new
+from headway.storage.finite import first_non_finite
 from headway.tasks.export_request import ExportRequest
 
 WEIGHTS = "model.safetensors"
@@ -31,11 +32,13 @@ def export(request: ExportRequest, out: Path, *, onnx: bool = False) -> ExportPr
     """Write the folder, load it again, compare, and only then let it appear; `onnx` adds an encoder's graph.
 
     Raises ConfigError naming the setting that has no equivalent in the family, or an `out` that is not empty;
-    VerificationError if the model that was loaded again differs.
+    NonFiniteError for weights that are not finite; VerificationError if the model that was loaded again differs.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise ConfigError(f"{out} exists already and is not empty; choose another --out")
+    expect_new(out)
     plan = _plan(request)
+    bad = first_non_finite(plan.weights)
+    if bad is not None:
+        raise NonFiniteError(f"{out}: tensor {bad} is NaN or infinite; nothing was written; {DIVERGED}")
     nbytes = sum(x.nbytes for x in plan.weights.values())
     if onnx:
         expect_onnx(request.config, nbytes)
@@ -79,8 +82,9 @@ class ExportPlan:
 
 
 def _plan(request: ExportRequest) -> ExportPlan:
-    family, template = export_family(request.config), _template(request)
-    config = {"model_type": family.name, **family.write(request.config, template.tokens), "dtype": "float32"}
+    template = _template(request)
+    family, config = export_config(request.config, template.tokens)
+    config["dtype"] = "float32"
     if request.classes:
         config["id2label"] = {str(number): name for number, name in enumerate(request.classes)}
         config["label2id"] = {name: number for number, name in enumerate(request.classes)}
@@ -108,7 +112,10 @@ def _write(draft: StagedFolder, request: ExportRequest, plan: ExportPlan) -> Non
     if text is None:
         return
     draft.json("generation_config.json", generation_config(request, plan.template.tokens))
-    for name, content in tokenizer_files(text.tokenizer, plan.template, text.around, _context(request)).items():
+    sizes = request.config.text
+    segments = sizes.segments if sizes is not None and "segments" in request.model.reads else 0
+    files = tokenizer_files(text.tokenizer, plan.template, text.around, _context(request), segments=segments)
+    for name, content in files.items():
         draft.text(name, content)
     if text.target is not None:
         draft.text("tokenizer-target.json", text.target.to_json())

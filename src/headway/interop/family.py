@@ -41,6 +41,7 @@ class WeightMapping:
     unused_rows: int = 0  # leading rows of the file's table that no token reaches: dropped on import, zeros on export
     unit_axes: int = 0  # leading axes of size 1 in the file
     patch: int = 0  # above 0: the file has a convolution (D, C, P, P) over patches of P pixels, headway (D, P·P·C)
+    factor: float = 1.0  # headway's tensor is the file's times this
     duplicated: bool = False  # the file has the same numbers under each name
     row_order: Tensor | None = None  # which row of headway's tensor is the n-th of the file's
     column_order: Tensor | None = None
@@ -67,12 +68,14 @@ class WeightMapping:
         pieces = [from_convolution(x) if self.patch else x for x in pieces]
         pieces = [(x.mT if self.transposed else x)[self.unused_rows :] for x in pieces]
         joined = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        joined = joined if self.factor == 1.0 else joined * self.factor
         if self.row_order is not None:
             joined = joined[self.row_order.argsort()]
         return joined if self.column_order is None else joined[:, self.column_order.argsort()]
 
     def to_hf(self, tensor: Tensor) -> list[Tensor]:
         """headway's tensor -> those of the file, in the order of `hf_names`."""
+        tensor = tensor if self.factor == 1.0 else tensor / self.factor
         if self.column_order is not None:
             tensor = tensor[:, self.column_order]
         if self.row_order is not None:

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.errors import BadModelError, ConfigError
+from headway.errors import BadModelError, ConfigError, one_line
+from headway.extras import missing
 from headway.interop.compare import Probe
 from headway.interop.export_proof import auto_class, load_hf_model, with_transformers
 from headway.interop.family import Family
-from headway.interop.untrusted_json import one_line
 from headway.models import ModelInputs
 
 REFERENCE = "reference.safetensors"  # inputs and the logits that another library computed, in a run's folder
@@ -21,7 +21,7 @@ REFERENCE = "reference.safetensors"  # inputs and the logits that another librar
 def require_transformers() -> None:
     """Raise ConfigError if transformers is not installed."""
     if not with_transformers():
-        raise ConfigError("--reference asks transformers for its logits, and it is not installed; without it, no check")
+        raise ConfigError(missing("hf", "--reference, which asks transformers for its logits,"))
 
 
 @torch.no_grad()

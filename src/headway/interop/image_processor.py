@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from headway.errors import BadModelError
+from headway.errors import BadModelError, shown
 from headway.interop.model_folder import ModelFolder
-from headway.interop.untrusted_json import shown
 from headway.tasks.image_classification import Classification
 
 HALF = [0.5, 0.5, 0.5]

@@ -16,16 +16,19 @@ import torch
 from torch import Tensor
 
 from headway.data.special_tokens import SpecialTokens
-from headway.errors import BadModelError, HeadwayError
+from headway.errors import BadModelError, HeadwayError, one_line, shown
+from headway.interop.conversion import without_head_advice
 from headway.interop.families import FAMILIES
 from headway.interop.family import Family, GenerationTokens, Imported, TensorMatch, WeightMapping, match
+from headway.interop.generation_settings import with_generation_settings
+from headway.interop.gguf_model import open_model
 from headway.interop.image_processor import class_names, image_task
 from headway.interop.model_folder import ModelFolder
 from headway.interop.safetensors_header import DTYPES
 from headway.interop.safetensors_writer import chunks_of, header_of
 from headway.interop.sentence_transformers import sentence_task
 from headway.interop.tokenizer_import import TokenizerFiles, read_tokenizer
-from headway.interop.untrusted_json import one_line, shown
+from headway.interop.unsupported import why_unsupported
 from headway.models import Model, ModelConfig, ModelInputs
 from headway.storage.commit import StagedFolder
 from headway.tasks.image_classification import Classification
@@ -37,8 +40,7 @@ from headway.tasks.translation.config import Translation
 MAX_NAMED = 10  # tensors an error names; the rest are counted
 MAX_CONTEXT = 2**24  # positions
 PROBE = 4  # tokens of the self-check
-# What a generation_config.json may say in place of config.json.
-GENERATION_KEYS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id", "bad_words_ids")
+HEADS = ("Classification", "ForQuestionAnswering", "ForMultipleChoice")  # of architectures that have none here
 T = TypeVar("T")
 ImportedTask = Language | Masked | Translation | Embedding | Classification
 
@@ -57,6 +59,7 @@ class ImportPlan:
     mappings: dict[str, WeightMapping]  # by the name of headway's tensor
     match: TensorMatch
     dtype: torch.dtype  # of the weights that are written
+    notes: list[str]  # what was ignored
 
     @cached_property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -152,14 +155,14 @@ class ImportedTokenizers:
 
 
 def inspect_folder(path: Path) -> ImportPlan:
-    """Check a model folder's configs and tensors, and plan the run it becomes.
+    """Check the configs and tensors of a model folder or a GGUF file, and plan the run it becomes.
 
     Raises BadModelError naming file and field, or every tensor that is missing, unknown or misshapen.
     """
-    folder = ModelFolder(path)
+    folder = open_model(path)
     family = _family(folder)
     shapes = {name: entry.shape for name, entry in folder.tensors.items()}
-    config = folder.config | _generation_settings(folder)
+    config, notes = with_generation_settings(folder)
     imported: Imported = _guarded(folder, lambda: family.read(config, shapes))
     model = imported.model
     _check_sizes(folder, model)
@@ -178,18 +181,24 @@ def inspect_folder(path: Path) -> ImportPlan:
         mappings={mapping.name: mapping for mapping in mappings},
         match=matched,
         dtype=_dtype(folder, matched),
+        notes=notes,
     )
 
 
 def _family(folder: ModelFolder) -> Family[Any]:
     where = folder.named("config.json")
     name = folder.config.get("model_type", "timm" if "architecture" in folder.config else None)
-    if not isinstance(name, str) or name not in FAMILIES:
+    if not isinstance(name, str):
         raise BadModelError(f"{where}: model_type {shown(name)}, there are {', '.join(FAMILIES)}")
+    if name not in FAMILIES:
+        raise BadModelError(f"{where}: model_type {shown(name)} {why_unsupported(name, FAMILIES)}")
     family = FAMILIES[name]
     given, known = folder.config.get("architectures"), family.architectures
     if given is not None and (not isinstance(given, list) or not given or given[0] not in known):
-        raise BadModelError(f"{where}: architectures {shown(given)}, there are {', '.join(known)}")
+        advice = ""
+        if isinstance(given, list) and given and isinstance(given[0], str) and given[0].endswith(HEADS):
+            advice = f"; {without_head_advice(folder.path, folder.tokenizer_files)}"
+        raise BadModelError(f"{where}: architectures {shown(given)}, there are {', '.join(known)}{advice}")
     return family
 
 
@@ -204,11 +213,6 @@ def _guarded(folder: ModelFolder, call: Callable[[], T]) -> T:
         raise BadModelError(f"{origin}: {one_line(error)}") from None
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
         raise BadModelError(f"{origin}: cannot be read ({type(error).__name__}: {one_line(error)})") from None
-
-
-def _generation_settings(folder: ModelFolder) -> dict[str, Any]:
-    given = folder.settings("generation_config.json") or {}
-    return {key: given[key] for key in GENERATION_KEYS if given.get(key) is not None}
 
 
 def _check_sizes(folder: ModelFolder, model: ModelConfig) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.errors import BadModelError
+from headway.documents import parse_json
+from headway.errors import BadModelError, shown
+from headway.interop.conversion import pickle_advice
 from headway.interop.safetensors_header import DTYPES, MAX_TENSORS, Entry, read_header
-from headway.interop.untrusted_json import parse_json, shown
+from headway.suggestions import did_you_mean
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
-CONVERT = "where you trust it, transformers' AutoModel.from_pretrained(DIR).save_pretrained(NEW) writes safetensors"
 MAX_CONFIG_BYTES, MAX_INDEX_BYTES, MAX_TOKENIZER_BYTES = 1_000_000, 8_000_000, 32_000_000
 MAX_SHARDS = 1_000
 CODE_KEYS = ("auto_map", "custom_pipelines", "trust_remote_code", "custom_generate")
@@ -28,6 +30,20 @@ TOKENIZER_FILES = (
     "merges.txt", "encoder.json", "vocab.bpe", "vocab.txt", "source.spm", "target.spm", "spiece.model",
     "sentencepiece.bpe.model", "tokenizer.model", "generation_config.json", "modules.json",
 )  # fmt: skip
+
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")  # `gpt2`, `HuggingFaceTB/SmolLM2-135M`
+
+
+def _missing(path: Path) -> str:
+    """What to say of a path that is no folder: if it may be a model of the hub, the commands that fetch and read it."""
+    if path.exists():
+        return f"{path}: a file, expected a folder with config.json and safetensors, or a file that ends with .gguf"
+    above = path.parent
+    if not HUB_NAME.fullmatch(str(path)) or (above.name and above.is_dir()):
+        hint = did_you_mean(path.name, (each.name for each in above.iterdir())) if above.is_dir() else ""
+        return f"{path}: no such folder{f'; {hint.strip()}' if hint else ''}"
+    fetch = f"`hf download {path} --local-dir {path.name}` fetches a model of the Hugging Face hub"
+    return f"{path}: no such folder, and headway downloads nothing; {fetch}, then `headway import {path.name}` reads it"
 
 
 class ModelFolder:
@@ -39,17 +55,22 @@ class ModelFolder:
 
     def __init__(self, path: Path) -> None:
         if not path.is_dir():
-            raise BadModelError(f"{path}: no such folder")
+            raise BadModelError(_missing(path))
         self.path, self.root = path, path.resolve()
         self.config = self.settings(CONFIG)
         if self.config is None:
-            raise BadModelError(f"{path}: no {CONFIG}")
+            raise BadModelError(f"{path}: no {CONFIG}, and no GGUF file")
         if "quantization_config" in self.config:
             raise BadModelError(f"{self.named(CONFIG)}: quantization_config: quantised weights are not read")
         self.files = tuple(name for name in TOKENIZER_FILES if self.has(name))
         for name in SETTINGS:
             self.settings(name)  # for the errors it raises
         self.tensors = self._tensors()
+
+    @property
+    def tokenizer_files(self) -> tuple[str, ...]:
+        """The files that the tokenizer consists of."""
+        return tuple(name for name in self.files if name not in ("generation_config.json", "modules.json"))
 
     def named(self, name: str) -> str:
         """The path of a file of the folder, for errors."""
@@ -70,7 +91,7 @@ class ModelFolder:
         if not inside:
             raise BadModelError(f"{self.named(name)}: a link out of the folder; `cp -rL` makes a folder of real files")
         if not plain:
-            raise BadModelError(f"{self.named(name)}: not a plain file")
+            raise BadModelError(f"{self.named(name)}: not a regular file")
         return real
 
     def data(self, name: str, most: int) -> bytes:
@@ -87,7 +108,8 @@ class ModelFolder:
 
     def json(self, name: str, most: int = MAX_CONFIG_BYTES) -> Any:
         """The content of a JSON file. Raises BadModelError."""
-        return parse_json(self.data(name, most), self.named(name))
+        # transformers writes 10**30 for "no maximum".
+        return parse_json(self.data(name, most), self.named(name), error=BadModelError, large_integers=True)
 
     def settings(self, name: str) -> Any:
         """A JSON file of settings, None if it is missing. Raises BadModelError for one that names code to run."""
@@ -136,7 +158,8 @@ class ModelFolder:
             return self._sharded()
         found = sorted(name for name in os.listdir(self.path) if name.endswith(PICKLES))
         if found:
-            raise BadModelError(f"{self.named(found[0])}: pickle can run code and is never read; {CONVERT}")
+            advice = pickle_advice(self.path, self.config, self.tokenizer_files)
+            raise BadModelError(f"{self.named(found[0])}: pickle can run code and is never read; {advice}")
         raise BadModelError(f"{self.path}: no weights, expected {WEIGHTS} or {INDEX}")
 
     def _header(self, name: str) -> dict[str, Entry]:

@@ -15,15 +15,15 @@ import torch
 from torch import Tensor, nn
 
 from headway.errors import ConfigError, VerificationError
+from headway.extras import EXTRAS, import_extra
 from headway.interop.compare import Probe
-from headway.interop.families import FAMILIES, export_family
+from headway.interop.families import FAMILIES, export_families
 from headway.models import Model, ModelConfig, ModelInputs
 from headway.models.kernels import attention_kernel
 
 GRAPH = "model.onnx"
 RELATIVE = 1e-4  # of the largest logit, or of 1 if that is more: other kernels add in another order
 MAX_BYTES = 2**31 - 2**24  # of weights: a graph is one protobuf message, which ends at 2 GiB
-NEEDED = ("onnx", "onnxscript", "onnxruntime")
 TEXT, IMAGES = ("input_ids", "attention_mask", "token_type_ids"), ("pixel_values",)
 
 
@@ -46,18 +46,15 @@ class OnnxProof:
 
 def expect_onnx(config: ModelConfig, nbytes: int) -> None:
     """Raise ConfigError for a model that generates, one too large for a graph, or a missing package."""
-    if export_family(config).generates:
+    if export_families(config)[0].generates:
         kind = type(config).__name__.removesuffix("Config")
         encoders = [family for family in FAMILIES.values() if not family.generates]
         known = ", ".join(dict.fromkeys(each.__name__.removesuffix("Config") for f in encoders for each in f.configs))
         raise ConfigError(f"--onnx takes encoders ({known}); a model of kind {kind} generates, and keeps a cache")
     if nbytes > MAX_BYTES:
         raise ConfigError(f"--onnx: {nbytes:,} bytes of weights, allowed: {MAX_BYTES:,}, the most one graph can hold")
-    for name in NEEDED:
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            raise ConfigError(f"--onnx needs {name}: pip install 'headway[onnx]'") from None
+    for name in EXTRAS["onnx"]:
+        import_extra(name, "onnx", "--onnx")
 
 
 class GraphModel(nn.Module):
@@ -100,8 +97,8 @@ def graph_inputs(probe: Probe) -> dict[str, Tensor]:
     """A probe's inputs by the names of the graph's inputs."""
     if probe.inputs.images is not None:
         return dict(zip(IMAGES, (probe.inputs.images,), strict=True))
-    tensors = (probe.inputs.need("tokens"), probe.real.long(), probe.inputs.need("segments"))
-    return dict(zip(TEXT, tensors, strict=True))
+    tensors = (probe.inputs.need("tokens"), probe.real.long(), probe.inputs.segments)
+    return {name: tensor for name, tensor in zip(TEXT, tensors, strict=True) if tensor is not None}
 
 
 @torch.no_grad()

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from headway.errors import BadModelError
-from headway.interop.untrusted_json import parse_json, shown
+from headway.documents import parse_json
+from headway.errors import BadModelError, shown
 
 DTYPES = {
     "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
@@ -83,13 +83,14 @@ def _entries(header: bytes, file: str) -> list[tuple[str, dict[str, Any]]]:
         key = _KEY.match(text, at)
         if key is None:
             raise BadModelError(f"{file}: byte {at + 8} of the header: expected a tensor's name")
-        tensor = parse_json(b'"' + key[1] + b'"', f"{file}, header")
+        tensor = parse_json(b'"' + key[1] + b'"', f"{file}, header", error=BadModelError)
         pattern = _METADATA if tensor == "__metadata__" else _ENTRY
         value = pattern.match(text, key.end(), last)
         if value is None:
             raise BadModelError(f"{file}: tensor {shown(tensor)}: expected dtype, shape and data_offsets")
         if pattern is _ENTRY:
-            found.append((tensor, parse_json(value[0], f"{file}, tensor {shown(tensor)}")))
+            where = f"{file}, tensor {shown(tensor)}"
+            found.append((tensor, parse_json(value[0], where, error=BadModelError)))
         if len(found) > MAX_TENSORS:
             raise BadModelError(f"{file}: more than {MAX_TENSORS:,} tensors")
         at = _after_comma(text, value.end(), last, file)

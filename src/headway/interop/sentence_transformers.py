@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from headway.errors import BadModelError, ConfigError
+from headway.errors import BadModelError, ConfigError, shown
 from headway.interop.model_folder import ModelFolder
-from headway.interop.untrusted_json import shown
 from headway.tasks.sentence_embedding.config import Embedding, Pooling
 
 MODULES = "modules.json"

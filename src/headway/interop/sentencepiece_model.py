@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -10,12 +11,12 @@ from typing import Literal
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from headway.errors import BadModelError
-from headway.interop.untrusted_json import shown
+from headway.errors import BadModelError, shown
 
 SPACE = "\u2581"  # stands for the space in front of a word
 PLAIN, UNKNOWN, CONTROL, USER, UNUSED = 1, 2, 3, 4, 5  # kinds of pieces
 NOWHERE = "\U0010ffff"  # in front of a piece that text must never become: not a Unicode character
+MAX_CUTS = 10**9  # characters of the two parts of every piece, cut at every place: some seconds
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5  # wire types
 
 
@@ -50,9 +51,18 @@ def read_model(data: bytes, origin: str) -> SentencePieceModel:
                 _read_normalizer(found, dict(_fields(value)), origin)
     except (ValueError, IndexError, struct.error) as error:
         raise BadModelError(f"{origin}: not a SentencePiece model ({type(error).__name__})") from None
-    if len(set(found.pieces)) != len(found.pieces) or not found.pieces:
-        raise BadModelError(f"{origin}: {len(found.pieces):,} pieces, expected some, each once")
+    check_model(found, origin)
     return found
+
+
+def check_model(model: SentencePieceModel, origin: str) -> None:
+    """Raise BadModelError for scores and pieces that no tokenizer can be made of."""
+    if not all(map(math.isfinite, model.scores)):
+        raise BadModelError(f"{origin}: the score of a piece is NaN or infinite")
+    if model.algorithm == "bpe" and sum(len(piece) ** 2 for piece in model.pieces) > MAX_CUTS:
+        raise BadModelError(f"{origin}: pieces of up to {max(map(len, model.pieces)):,} characters, too long for BPE")
+    if len(set(model.pieces)) != len(model.pieces) or not model.pieces:
+        raise BadModelError(f"{origin}: {len(model.pieces):,} pieces, expected some, each once")
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes | int | float]]:
@@ -145,8 +155,10 @@ def to_tokenizer(
     except Exception as error:  # the library raises plain Exceptions
         raise BadModelError(f"{origin}: not usable ({type(error).__name__})") from None
     joined = any(SPACE in piece[1:] for piece in model.pieces)  # only such a model joins words
+    # Metaspace leaves a text alone that begins with a space; without normalised spaces each text gets one more.
+    added = model.dummy_prefix and model.remove_extra_spaces
     spaces = pre_tokenizers.Metaspace(
-        replacement=SPACE, prepend_scheme="always" if model.dummy_prefix else "never", split=not joined
+        replacement=SPACE, prepend_scheme="always" if added else "never", split=not joined
     )
     spelt = [*special, "<0x41>"] if model.byte_fallback else special
     library.pre_tokenizer = pre_tokenizers.Sequence([spaces, apart(spelt)])
@@ -190,4 +202,6 @@ def _normalizer(model: SentencePieceModel) -> normalizers.Normalizer:
     steps: list[normalizers.Normalizer] = [normalizers.Precompiled(model.charsmap)] if model.charsmap else []
     if model.remove_extra_spaces:
         steps += [normalizers.Replace(Regex(r"\A +| +\z"), ""), normalizers.Replace(Regex(" {2,}"), " ")]
+    elif model.dummy_prefix:
+        steps += [normalizers.Prepend(SPACE)]
     return normalizers.Sequence(steps)

@@ -54,8 +54,13 @@ def _find(tokenizer: Tokenizer, name: str) -> int | None:
         return None
 
 
-def tokenizer_files(tokenizer: Tokenizer, template: TextTemplate, around: Around, max_length: int) -> dict[str, str]:
-    """tokenizer.json, tokenizer_config.json and special_tokens_map.json by name."""
+def tokenizer_files(
+    tokenizer: Tokenizer, template: TextTemplate, around: Around, max_length: int, *, segments: int = 2
+) -> dict[str, str]:
+    """tokenizer.json, tokenizer_config.json and special_tokens_map.json by name.
+
+    `segments` is how many kinds of segments the model has an embedding for.
+    """
     whole = around == "start-stop"
     named = {"pad_token": template.tokens.pad, "unk_token": template.unk, "mask_token": template.mask}
     if whole:
@@ -68,7 +73,7 @@ def tokenizer_files(tokenizer: Tokenizer, template: TextTemplate, around: Around
         "model_max_length": max_length,
         "clean_up_tokenization_spaces": False,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"]
-        if whole
+        if whole and segments
         else ["input_ids", "attention_mask"],
         **special,
     }
@@ -76,20 +81,24 @@ def tokenizer_files(tokenizer: Tokenizer, template: TextTemplate, around: Around
     if tokenizer.marks is None and not whole:
         config["split_special_tokens"] = True
     return {
-        "tokenizer.json": _with_template(tokenizer, template),
+        "tokenizer.json": _with_template(tokenizer, template, segments),
         "tokenizer_config.json": json.dumps(config, indent=2) + "\n",
         "special_tokens_map.json": json.dumps(special, indent=2) + "\n",
     }
 
 
-def _with_template(tokenizer: Tokenizer, template: TextTemplate) -> str:
-    """The tokenizer with the special tokens it puts around a text, or around two."""
+def _with_template(tokenizer: Tokenizer, template: TextTemplate, segments: int) -> str:
+    """The tokenizer with the special tokens it puts around a text, or around two.
+
+    A model with one kind of segment has the end of the first text twice before the second, as RoBERTa.
+    """
     library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     if template.before or template.after:
         ids = dict.fromkeys((*template.before, *template.after))
         names = {index: tokenizer.token(index) for index in ids}
         before, after = ([names[index] for index in part] for part in (template.before, template.after))
-        second = ["$B:1", *(f"{name}:1" for name in after)]
+        second = ["$B", *after] if segments < 2 else ["$B:1", *(f"{name}:1" for name in after)]
+        second = [*after, *second] if segments == 1 else second
         library.post_processor = processors.TemplateProcessing(
             single=[*before, "$A", *after],
             pair=[*before, "$A", *after, *second],

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from headway.errors import BadModelError
+from headway.data.tokenizer_checks import check_tokenizer, library_error, quiet_panics, try_tokenizer
+from headway.documents import parse_json
+from headway.errors import BadModelError, shown
+from headway.interop.gguf_model import GgufModel
+from headway.interop.gguf_tokenizer import PREFIX as GGUF_PREFIX
+from headway.interop.gguf_tokenizer import read_gguf_tokenizer
 from headway.interop.model_folder import MAX_TOKENIZER_BYTES, ModelFolder
 from headway.interop.sentencepiece_model import PLAIN, SPACE, apart, read_model, to_tokenizer
-from headway.interop.untrusted_json import one_line, parse_json, shown
+from headway.limits import expect_within
 
 ONE, SOURCE, TARGET = "tokenizer.json", "tokenizer-source.json", "tokenizer-target.json"
+MAX_AROUND = 1_000  # special tokens before or after a text
 SENTENCEPIECE = ("spiece.model", "sentencepiece.bpe.model", "tokenizer.model")
 BYTE_PAIRS = (("vocab.json", "merges.txt"), ("encoder.json", "vocab.bpe"))
+LEADS = ("", "a ", SPACE)  # what may stand before a text that spells a special token
 NAMES = {"unk": "unk_token", "pad": "pad_token", "mask": "mask_token", "start": "cls_token", "stop": "sep_token"}
 
 
@@ -40,23 +47,34 @@ def read_tokenizer(folder: ModelFolder, vocab: int, source_vocab: int | None = N
     reader = _reader(folder)
     if reader is None:
         return None
+    for size in (vocab, source_vocab or 0):
+        expect_within("vocabulary", size, f"{folder.path}: vocab_size", BadModelError)
     try:
-        found = reader(folder)
-    except BadModelError:
-        raise
-    except BaseException as error:  # the library panics on some files; a panic is not an Exception
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        raise BadModelError(f"{folder.path}: its tokenizer is not usable ({one_line(error)})") from None
+        with quiet_panics():
+            return _read(folder, reader, vocab, source_vocab)
+    except BaseException as error:  # the library panics on some files
+        raise library_error(error, f"{folder.path}: its tokenizer is not usable", BadModelError) from None
+
+
+def _read(
+    folder: ModelFolder, reader: Callable[[ModelFolder], TokenizerFiles], vocab: int, source_vocab: int | None
+) -> TokenizerFiles:
+    found = reader(folder)
+    for name, library in found.libraries.items():  # before any text is encoded
+        check_tokenizer(json.loads(library.to_str()), folder.named(name), BadModelError)
     config = folder.settings("tokenizer_config.json") or {}
     found.named = {**_named(folder, next(iter(found.libraries.values())), config), **found.named}
     for name, library in found.libraries.items():
+        try_tokenizer(library, json.loads(library.to_str()), folder.named(name), BadModelError)
         _fill(library, vocab if source_vocab is None or name == TARGET else source_vocab, folder.named(name))
         found.libraries[name] = _guarded(library, folder.named(name))
     return found
 
 
 def _reader(folder: ModelFolder) -> Callable[[ModelFolder], TokenizerFiles] | None:
+    if isinstance(folder, GgufModel):
+        gguf = folder
+        return (lambda _: _from_gguf(gguf)) if f"{GGUF_PREFIX}tokens" in gguf.gguf.metadata else None
     if folder.has("tokenizer.json"):
         return _from_json
     if folder.has("source.spm") or folder.has("target.spm"):
@@ -72,6 +90,11 @@ def _reader(folder: ModelFolder) -> Callable[[ModelFolder], TokenizerFiles] | No
     return None
 
 
+def _from_gguf(folder: GgufModel) -> TokenizerFiles:
+    found = read_gguf_tokenizer(folder.gguf.metadata, folder.named(ONE))
+    return TokenizerFiles({ONE: found.library}, found.before, found.after, found.named)
+
+
 def _from_json(folder: ModelFolder) -> TokenizerFiles:
     library, before, after = _library(folder, ONE)
     if not folder.has(TARGET):
@@ -82,7 +105,7 @@ def _from_json(folder: ModelFolder) -> TokenizerFiles:
 def _library(folder: ModelFolder, name: str) -> tuple[Tokenizer, tuple[int, ...], tuple[int, ...]]:
     """A tokenizer, and what its post-processor puts before and after a text."""
     data = folder.data(name, MAX_TOKENIZER_BYTES)
-    content = parse_json(data, folder.named(name))
+    content = parse_json(data, folder.named(name), error=BadModelError, large_integers=True)
     if not isinstance(content, dict):
         raise BadModelError(f"{folder.named(name)}: expected an object, got {type(content).__name__}")
     before, after = around(content.get("post_processor"), folder.named(name))
@@ -103,7 +126,7 @@ def around(processor: Any, origin: str) -> tuple[tuple[int, ...], tuple[int, ...
             return (_id(processor["cls"][1]),), (_id(processor["sep"][1]),)
         if kind == "Sequence":
             found = [around(each, origin) for each in processor["processors"]]
-            return sum((b for b, _ in reversed(found)), ()), sum((a for _, a in found), ())
+            return _joined((b for b, _ in reversed(found)), origin), _joined((a for _, a in found), origin)
         if kind == "TemplateProcessing":
             ids = {name: tuple(map(_id, each["ids"])) for name, each in processor["special_tokens"].items()}
             parts = [
@@ -111,10 +134,20 @@ def around(processor: Any, origin: str) -> tuple[tuple[int, ...], tuple[int, ...
             ]
             if parts.count(None) == 1:
                 text = parts.index(None)
-                return sum(parts[:text], ()), sum(parts[text + 1 :], ())  # type: ignore[arg-type]
+                return _joined(filter(None, parts[:text]), origin), _joined(filter(None, parts[text + 1 :]), origin)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise BadModelError(f"{origin}: post_processor cannot be read ({type(error).__name__})") from None
     raise BadModelError(f"{origin}: post_processor {shown(kind)} has no equivalent here")
+
+
+def _joined(parts: Iterable[tuple[int, ...]], origin: str) -> tuple[int, ...]:
+    """The ids of all parts in turn. Raises BadModelError for more than any model has."""
+    joined: list[int] = []
+    for part in parts:
+        joined += part
+        if len(joined) > MAX_AROUND:
+            raise BadModelError(f"{origin}: post_processor adds more than {MAX_AROUND} tokens to a text")
+    return tuple(joined)
 
 
 def _id(value: Any) -> int:
@@ -137,7 +170,14 @@ def _from_byte_pairs(folder: ModelFolder, vocab_name: str, merges_name: str) -> 
     library.decoder = decoders.ByteLevel()
     alphabet, made = set(pre_tokenizers.ByteLevel.alphabet()), {left + right for left, right in pairs}
     library.add_special_tokens([token for token in vocab if token not in made and token not in alphabet])
-    return TokenizerFiles({ONE: library})
+    if not vocab.keys() >= set(_ROBERTA.values()):
+        return TokenizerFiles({ONE: library})
+    named = {name: vocab[token] for name, token in _ROBERTA.items()}
+    return TokenizerFiles({ONE: library}, (named["start"],), (named["stop"],), named)
+
+
+# The special tokens of RoBERTa, Longformer and BART, of which the first and last stand around every text.
+_ROBERTA = {"start": "<s>", "stop": "</s>", "pad": "<pad>", "unk": "<unk>", "mask": "<mask>"}
 
 
 def _from_word_pieces(folder: ModelFolder) -> TokenizerFiles:
@@ -261,7 +301,7 @@ def _guarded(library: Tokenizer, origin: str) -> Tokenizer:
     special = {index: text for index, text in special.items() if library.model.token_to_id(text) is not None}
     unknown = _unknown(library)
     for _ in range(2):
-        spelt = [text for index, text in special.items() if index != unknown and _becomes_special(library, text, index)]
+        spelt = [text for index, text in _spelt(library, special) if index != unknown]
         if not spelt:
             return library
         before = library.pre_tokenizer
@@ -270,8 +310,12 @@ def _guarded(library: Tokenizer, origin: str) -> Tokenizer:
     raise BadModelError(f"{origin}: the text {shown(spelt[0])} would become a special token")
 
 
-def _becomes_special(library: Tokenizer, text: str, index: int) -> bool:
-    return any(index in library.encode(f"{lead}{text}", add_special_tokens=False).ids for lead in ("", "a ", SPACE))
+def _spelt(library: Tokenizer, special: Mapping[int, str]) -> list[tuple[int, str]]:
+    """The special tokens that text which spells them becomes, at the beginning, after a word or after a space."""
+    texts = [f"{lead}{text}" for text in special.values() for lead in LEADS]
+    encoded = iter(library.encode_batch_fast(texts, add_special_tokens=False))
+    each = {index: [next(encoded).ids for _ in LEADS] for index in special}
+    return [(index, special[index]) for index, found in each.items() if any(index in ids for ids in found)]
 
 
 def _unknown(library: Tokenizer) -> int | None:

@@ -7,28 +7,47 @@ from typing import Any
 from headway.errors import ConfigError
 from headway.interop.families.bart import BART
 from headway.interop.families.bert import BERT
+from headway.interop.families.distilbert import DISTILBERT
+from headway.interop.families.gemma import GEMMA, GEMMA3
 from headway.interop.families.gpt2 import GPT2
-from headway.interop.families.llama import LLAMA
+from headway.interop.families.llama import LLAMA, MISTRAL
 from headway.interop.families.longformer import LONGFORMER
 from headway.interop.families.marian import MARIAN
+from headway.interop.families.modernbert import MODERNBERT
+from headway.interop.families.qwen import QWEN2, QWEN3
+from headway.interop.families.roberta import ROBERTA
 from headway.interop.families.roformer import ROFORMER
+from headway.interop.families.t5 import T5
 from headway.interop.families.timm import TIMM
 from headway.interop.families.vit import VIT
-from headway.interop.family import Family
+from headway.interop.family import Family, GenerationTokens
 from headway.models import ModelConfig
 
-FAMILIES: dict[str, Family[Any]] = {
-    family.name: family for family in (GPT2, BERT, ROFORMER, LONGFORMER, VIT, TIMM, MARIAN, BART, LLAMA)
-}
+# Of several that match a config, the first that can write it is exported to.
+_DECODERS = (GPT2, GEMMA3, GEMMA, QWEN3, QWEN2, MISTRAL, LLAMA)
+_ENCODERS = (ROBERTA, BERT, DISTILBERT, MODERNBERT, ROFORMER, LONGFORMER)
+_BOTH = (T5, MARIAN, BART)  # encoder and decoder
+FAMILIES: dict[str, Family[Any]] = {family.name: family for family in (*_DECODERS, *_ENCODERS, VIT, TIMM, *_BOTH)}
 
 
-def export_family(config: ModelConfig) -> Family[Any]:
-    """The family a model is exported as. Raises ConfigError if no family fits; `Family.write` checks the settings."""
-    for family in FAMILIES.values():
-        if family.matches(config):
-            return family
-    kind = type(config).__name__.removesuffix("Config")
-    raise ConfigError(f"a model of kind {kind} has no equivalent among {', '.join(FAMILIES)}")
+def export_families(config: ModelConfig) -> list[Family[Any]]:
+    """The families a model may be exported as. Raises ConfigError if none fits; `Family.write` checks the settings."""
+    found = [family for family in FAMILIES.values() if family.matches(config)]
+    if not found:
+        kind = type(config).__name__.removesuffix("Config")
+        raise ConfigError(f"a model of kind {kind} has no equivalent among {', '.join(FAMILIES)}")
+    return found
 
 
-__all__ = ["FAMILIES", "export_family"]
+def export_config(config: ModelConfig, tokens: GenerationTokens) -> tuple[Family[Any], dict[str, Any]]:
+    """The family a model is exported as, and its config.json. Raises ConfigError as the first family does."""
+    families, refused = export_families(config), []
+    for family in families:
+        try:
+            return family, {"model_type": family.name, **family.write(config, tokens)}
+        except ConfigError as error:
+            refused.append(error)
+    raise refused[0]
+
+
+__all__ = ["FAMILIES", "export_config", "export_families"]

@@ -8,13 +8,13 @@ from typing import Any
 
 from headway.errors import BadModelError, ConfigError
 from headway.interop.config_json import ACTIVATIONS, FILE, ConfigFields, expect, written_activation
+from headway.interop.families.masked_encoder import AnyBert
 from headway.interop.family import Family, GenerationTokens, Imported, Names, Shape, WeightMapping, map_weights
 from headway.models import BertConfig, BertPretrainingConfig
 from headway.nn.norms import LayerNorm
 from headway.nn.positions import EncoderPosition, Learned, Rotary
 from headway.tasks.masked_lm.config import Masked
 
-AnyBert = BertConfig | BertPretrainingConfig
 _LAYER = "encoder.layer.{i}."
 ENCODER: Names = {
     "embedding": ("embeddings.word_embeddings",),
@@ -92,6 +92,7 @@ def write_encoder(family: str, model: BertConfig, tokens: GenerationTokens) -> d
     """What BERT's and RoFormer's config.json have in common."""
     if not isinstance(model.norm, LayerNorm):
         raise ConfigError(f"{family} has no equivalent of norm={model.norm!r}, only of LayerNorm")
+    expect_plain(family, model)
     return {
         "vocab_size": model.vocab,
         "max_position_embeddings": model.context,
@@ -107,6 +108,11 @@ def write_encoder(family: str, model: BertConfig, tokens: GenerationTokens) -> d
         "initializer_range": model.init_std,
         "pad_token_id": tokens.pad,
     }
+
+
+def expect_plain(family: str, model: BertConfig) -> None:
+    """Raise ConfigError for parts that only ModernBERT has."""
+    expect(family, windows=(model.windows, None), place=(model.place, "post"), bias=(model.bias, True))
 
 
 def encoder_of(model: AnyBert) -> BertConfig:
@@ -182,7 +188,7 @@ def with_all_biases(model: AnyBert) -> AnyBert:
 BERT: Family[AnyBert] = Family(
     name="bert",
     configs=(BertConfig, BertPretrainingConfig),
-    exports=lambda model: not isinstance(encoder_of(model).position, Rotary),
+    exports=lambda model: not isinstance(encoder_of(model).position, Rotary) and encoder_of(model).segments > 0,
     architectures=("BertModel", "BertForPreTraining", "BertForMaskedLM"),
     read=read,
     write=write,

@@ -70,6 +70,10 @@ def write(model: GptConfig, tokens: GenerationTokens) -> dict[str, Any]:
         scaled=(model.scaled, False),
         position=(model.position, Learned()),
         kv_heads=(model.kv_heads or model.heads, model.heads),
+        head_dim=(model.head_dim, None),
+        place=(model.place, "pre"),
+        qk_norm=(model.qk_norm, False),
+        scale=(model.scale, None),
     )
     return {
         "architectures": ["GPT2LMHeadModel"],
@@ -115,7 +119,7 @@ def copies(model: GptConfig) -> dict[str, str]:
 def with_all_biases(model: GptConfig) -> GptConfig:
     """GPT-2 has a bias everywhere but in its head."""
     assert isinstance(model.norm, LayerNorm)
-    return replace(model, bias=True, norm=replace(model.norm, bias=True))
+    return replace(model, bias=True, qkv_bias=None, out_bias=None, norm=replace(model.norm, bias=True))
 
 
 GPT2 = Family(

@@ -94,7 +94,7 @@ def write(model: AnyLongformer, tokens: GenerationTokens) -> dict[str, Any]:
     radii = windows.radius if isinstance(windows.radius, tuple) else (windows.radius,) * encoder.layers
     return {
         "architectures": ["LongformerForMaskedLM" if masked else "LongformerModel"],
-        "attention_window": [2 * radius for radius in radii],
+        "attention_window": [2 * radius for radius in radii if radius is not None],
         "vocab_size": encoder.vocab,
         "max_position_embeddings": encoder.context + UNUSED,
         "hidden_size": encoder.width,

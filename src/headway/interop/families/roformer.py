@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headway.interop.config_json import ConfigFields, expect
 from headway.interop.families import bert
-from headway.interop.families.bert import AnyBert
+from headway.interop.families.masked_encoder import AnyBert
 from headway.interop.family import Family, GenerationTokens, Imported, Shape, WeightMapping
 from headway.models import BertConfig, BertPretrainingConfig
 from headway.nn.positions import Rotary
@@ -79,7 +79,7 @@ def copies(model: AnyBert) -> dict[str, str]:
 ROFORMER: Family[AnyBert] = Family(
     name="roformer",
     configs=(BertConfig, BertPretrainingConfig),
-    exports=lambda model: isinstance(bert.encoder_of(model).position, Rotary),
+    exports=lambda model: isinstance(bert.encoder_of(model).position, Rotary) and bert.encoder_of(model).segments > 0,
     architectures=("RoFormerModel", "RoFormerForMaskedLM"),
     read=read,
     write=write,

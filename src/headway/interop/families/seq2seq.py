@@ -74,9 +74,9 @@ def canonical(name: str, model: EncoderDecoderConfig) -> str:
 
 
 def with_all_biases(model: EncoderDecoderConfig) -> EncoderDecoderConfig:
-    """Hugging Face's norms and output always have a bias."""
+    """Hugging Face's norms, linear layers and output always have a bias."""
     assert isinstance(model.norm, LayerNorm)
-    return replace(model, norm=replace(model.norm, bias=True), output_bias=True)
+    return replace(model, norm=replace(model.norm, bias=True), bias=True, output_bias=True)
 
 
 def read_sizes(fields: ConfigFields) -> dict[str, Any]:
@@ -130,7 +130,13 @@ def write_sizes(family: str, model: EncoderDecoderConfig, tokens: GenerationToke
     """The settings both config.json have alike."""
     if not isinstance(model.norm, LayerNorm):
         raise ConfigError(f"{family} has no equivalent of norm={model.norm!r}, only of LayerNorm")
-    expect(family, place=(model.place, "post"), **{"norm.eps": (model.norm.eps, EPS)})
+    expect(
+        family,
+        place=(model.place, "post"),
+        head_dim=(model.head_dim, None),
+        scale=(model.scale, None),
+        **{"norm.eps": (model.norm.eps, EPS)},
+    )
     return {
         "d_model": model.width,
         "encoder_layers": model.encoder_layers,
