@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from headway import display
 from headway.errors import ConfigError
 from headway.inspection.tap_names import TapPoint
 
 KEYS = ("k", "v", "global_k", "global_v")  # kinds that run over keys, not over queries
+DRAWN = 12  # heads in a notebook
+SIDE = 64  # rows and columns of a head's picture
 OVER_KEYS = ("bias", "scores", "weights")  # kinds whose last dimension is the keys
 
 
@@ -151,6 +155,14 @@ class Pass(Mapping[str, Tensor]):
         how = f"{len(self.calls)} steps" if self.generated else "a forward pass"
         return f"Pass({how}: {', '.join(self)})"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the shape of every tensor, and the attention weights of the first row, drawn."""
+        how = f"{len(self.calls)} steps" if self.generated else "a forward pass"
+        rows = [[name, point.kind, point.shape, _shape(self, name)] for name, point in self.points.items()]
+        maps = (display.grid(_shrunk(cells), label) for label, cells in _heads(self))
+        table = display.figures(["name", "kind", "dimensions", "shape"], rows, how)
+        return "".join([table, *islice(maps, DRAWN)])
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.points)
 
@@ -243,6 +255,16 @@ class CaptureResult(Mapping[str, Tensor]):
     def __len__(self) -> int:
         return len(self.passes[-1]) if self.passes else 0
 
+    def __repr__(self) -> str:
+        return f"CaptureResult({self.passes})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the last pass."""
+        if not self.passes:
+            return display.sentence("nothing was captured: the model was not run inside the capture")
+        earlier = f"The last of {len(self.passes)} passes:" if len(self.passes) > 1 else ""
+        return f"{display.sentence(earlier)}{self.last._repr_html_()}"
+
     @property
     def weights(self) -> ByLayer:
         """Attention weights (B, h, t, S)."""
@@ -257,6 +279,29 @@ class CaptureResult(Mapping[str, Tensor]):
     def residual(self) -> ByLayer:
         """The residual stream after a layer (B, t, D)."""
         return ByLayer(self.last, "residual")
+
+
+def _shape(seen: Pass, name: str) -> str:
+    try:
+        return str(tuple(seen[name].shape))
+    except NotCapturedError:  # of a search without a finished hypothesis
+        return ""
+
+
+def _heads(seen: Pass) -> Iterator[tuple[str, Tensor]]:
+    """The attention weights (t, S) of the first row, by head, with a label."""
+    for name, point in seen.points.items():
+        if point.kind == "weights" and _shape(seen, name):
+            for head, weights_TS in enumerate(seen[name][0]):
+                if weights_TS.ndim == 2:
+                    yield f"{name.removesuffix('.weights')}, head {head}", weights_TS
+
+
+def _shrunk(weights_TS: Tensor) -> list[list[float]]:
+    """At most SIDE rows and columns: each cell is the largest weight of its part."""
+    sizes = [min(size, SIDE) for size in weights_TS.shape]
+    cells: list[list[float]] = F.adaptive_max_pool2d(weights_TS.detach().float().cpu()[None], sizes)[0].tolist()
+    return cells
 
 
 def axis_of(point: TapPoint) -> int:

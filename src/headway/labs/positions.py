@@ -23,7 +23,7 @@ from headway.tasks.base import split_of
 from headway.tasks.language_modelling import Language
 from headway.tasks.language_modelling.pipeline import LanguagePipeline
 from headway.tasks.language_modelling.training import LanguageTraining
-from headway.training.trainer import LOG, read_log
+from headway.training.log import LOG, read_log
 
 KINDS = ("learned", "sinusoidal", "rotary", "alibi", "none")
 TIMES = (0.5, 1, 2, 4, 8)  # tested lengths, relative to the training length

@@ -5,14 +5,13 @@ Another package adds a preset as an entry point of the group `headway.presets` (
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
 import torch
 from torch import nn
 
 from headway.config import override
-from headway.errors import ConfigError
+from headway.errors import ConfigError, shown
 from headway.models import build_model
 from headway.presets.audio_and_pose import SENSES
 from headway.presets.preset import Preset
@@ -21,6 +20,7 @@ from headway.presets.text import TEXT
 from headway.presets.universal import UNIVERSAL
 from headway.presets.vision import VISION
 from headway.presets.worlds import WORLDS
+from headway.suggestions import did_you_mean
 
 PRESETS = Presets((*TEXT, *UNIVERSAL, *VISION, *SENSES, *WORLDS))
 
@@ -28,9 +28,8 @@ PRESETS = Presets((*TEXT, *UNIVERSAL, *VISION, *SENSES, *WORLDS))
 def preset(name: str) -> Preset:
     """The preset of this name. Raises ConfigError naming the nearest ones."""
     if name not in PRESETS:
-        near = difflib.get_close_matches(name, PRESETS, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(PRESETS)}"
-        raise ConfigError(f"no preset {name!r}: {hint}")
+        hint = did_you_mean(name, PRESETS).strip() or "`headway presets` lists them"
+        raise ConfigError(f"no preset {shown(name)}: {hint}")
     return PRESETS[name]
 
 

@@ -49,7 +49,7 @@ def gpt2_language(model: ModelConfig) -> RunConfig:
     """nanoGPT's GPT-2 recipe: half a million tokens a step, here as micro-batches that fit one device."""
     return RunConfig(
         task=Language(context=1024),
-        data=DataConfig(tokenizer=ByteBpe(vocab=50257)),
+        data=DataConfig(tokenizer=ByteBpe(vocab=50257, fit=True)),
         model=model,
         train=TrainConfig(
             steps=600_000,
@@ -89,7 +89,7 @@ def masked(model: ModelConfig) -> RunConfig:
     model = cast(BertConfig, model)
     return RunConfig(
         task=Masked(),
-        data=DataConfig(tokenizer=Bpe(vocab=model.vocab)),
+        data=DataConfig(tokenizer=Bpe(vocab=model.vocab, fit=True)),
         model=BertPretrainingConfig(bert=replace(model, pooler=True)),  # the next-sentence head reads the pooler
         train=TrainConfig(
             steps=1_000_000,
@@ -109,7 +109,7 @@ def masked_longformer(model: ModelConfig) -> RunConfig:
     model = cast(LongformerConfig, model)
     return RunConfig(
         task=Masked(length=model.context, rows="running", documents="files"),
-        data=DataConfig(tokenizer=ByteBpe(vocab=model.vocab)),
+        data=DataConfig(tokenizer=ByteBpe(vocab=model.vocab, fit=True)),
         model=LongformerMaskedConfig(longformer=replace(model, pooler=False)),
         train=TrainConfig(
             steps=65_000,
@@ -154,7 +154,7 @@ def tiny_translation(model: ModelConfig) -> RunConfig:
     """Wu et al.'s Multi30k recipe: 8,192 tokens a step, inverse square root from 0.005, mean of ten checkpoints."""
     return RunConfig(
         task=Translation(beam=5, length_penalty=1.0, penalty="mean"),
-        data=DataConfig(tokenizer=Bpe(vocab=9712)),
+        data=DataConfig(tokenizer=Bpe(vocab=9712, fit=True)),
         model=model,
         train=TrainConfig(
             steps=8000,
@@ -177,7 +177,7 @@ def paper_translation(model: ModelConfig, *, width: int, steps: int, average: in
     """The 2017 paper's: Adam under the Noam schedule, label smoothing 0.1, beam 4 with α 0.6, averaged checkpoints."""
     return RunConfig(
         task=Translation(),
-        data=DataConfig(tokenizer=Bpe(vocab=37000), target="de"),
+        data=DataConfig(tokenizer=Bpe(vocab=37000, fit=True), target="de"),
         model=model,
         train=TrainConfig(
             steps=steps,

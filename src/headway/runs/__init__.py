@@ -9,15 +9,17 @@ from headway._lazy import on_demand
 if TYPE_CHECKING:
     from headway.runs.folder import read_config
     from headway.runs.run import Run, load
-    from headway.runs.train import train_run
+    from headway.runs.settings import with_settings
+    from headway.runs.train import plan_run, train_run
 else:
     __getattr__ = on_demand(
         __name__,
         {
             "headway.runs.folder": ("read_config", "read_tokenizers"),
             "headway.runs.run": ("Run", "load"),
-            "headway.runs.train": ("train_run",),
+            "headway.runs.train": ("plan_run", "train_run"),
+            "headway.runs.settings": ("with_settings",),
         },
     )
 
-__all__ = ["Run", "load", "read_config", "train_run"]
+__all__ = ["Run", "load", "plan_run", "read_config", "train_run", "with_settings"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headway.errors import ConfigError
+from headway.errors import DIVERGED, ConfigError, NonFiniteError
 from headway.tasks.base import EvaluateRequest, Pipeline, Task, article
 from headway.tasks.registry import TASKS
 
@@ -26,11 +27,14 @@ def evaluate(
     lengths: Sequence[int] | None = None,
     compare: str | Path | Run | None = None,
 ) -> Report:
-    """The metrics of a split. Raises ConfigError for an option that the run's task does not have."""
+    """The metrics of a split. Raises ConfigError for an option that the run's task does not have.
+
+    Raises NonFiniteError for a loss that is NaN or infinite: no figure of such a model means anything.
+    """
     given = {"beam": beam, "stride": stride, "lengths": lengths, "compare": compare}
     check_options(run.pipeline, [name for name, value in given.items() if value is not None])
     rival = None if compare is None else _rival(run, compare)
-    return run.pipeline.evaluate(
+    report = run.pipeline.evaluate(
         EvaluateRequest(
             data=data,
             split=split,
@@ -41,6 +45,19 @@ def evaluate(
             names=(str(run.folder), "" if rival is None else str(rival.folder)),
         )
     )
+    for loss in _losses(report.values):
+        if loss is None or not math.isfinite(loss):
+            raise NonFiniteError(f"{run.folder}: the loss on split {report.split!r} is NaN or infinite; {DIVERGED}")
+    return report
+
+
+def _losses(values: Mapping[str, Any]) -> list[float | None]:
+    """The losses among the values of a report, None for what is not finite; a length that was refused has none."""
+    by_length = zip(values.get("loss_by_length", ()), values.get("refused_by_length", ()), strict=True)
+    return [
+        *([values["loss"]] if "loss" in values else []),
+        *(loss for loss, refused in by_length if refused is None),
+    ]
 
 
 def _rival(run: Run, compare: str | Path | Run) -> Run:

@@ -1,14 +1,17 @@
-"""The run folder's files: its config, its tokenizers, the digests of its data."""
+"""The run folder's files: its config, its tokenizers, the digests of its data, and the manifest over them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway import config as configs
-from headway.errors import NoRunError
+from headway.documents import parse_json, parse_yaml
+from headway.errors import DataError, NoRunError
+from headway.storage.manifest import MANIFEST
+from headway.storage.run_manifest import RunFiles, commit_run_files, run_id
 
 if TYPE_CHECKING:
     from headway.data.tokenizers import SpecialTokens, Tokenizer
@@ -16,39 +19,82 @@ if TYPE_CHECKING:
 
 CONFIG = "config.yaml"
 DATA = "data.json"  # digests of what the run is trained on
+TOKENIZERS = "tokenizer*.json"
 
 
-def read_config(folder: Path) -> RunConfig:
-    """The config a run was trained with. Raises NoRunError if the folder is not a run."""
-    import yaml
-
+def read_config(folder: Path, files: RunFiles | None = None) -> RunConfig:
+    """The config a run was trained with. Raises NoRunError if the folder is not a run, or the file damaged."""
     from headway.runs.config import RunConfig
 
-    path = folder / CONFIG
     try:
-        return configs.parse(RunConfig, yaml.safe_load(path.read_text()))
-    except FileNotFoundError as error:
-        raise NoRunError(f"{folder}: no such run (it has no {CONFIG})") from error
-    except NotADirectoryError as error:
-        raise NoRunError(f"{folder}: a file, expected a run folder, as `headway train` writes it") from error
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise NoRunError(f"{path}: cannot be read ({type(error).__name__})") from error
+        data = (files or RunFiles(folder)).read(CONFIG, "config-bytes")
+    except NoRunError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise NoRunError(f"{folder}: no such run (it has no {CONFIG})") from error
+        if isinstance(error.__cause__, NotADirectoryError):
+            raise NoRunError(f"{folder}: a file, expected a run folder, as `headway train` writes it") from error
+        raise
+    return configs.parse(RunConfig, parse_yaml(data, str(folder / CONFIG), error=NoRunError))
 
 
-def read_tokenizers(folder: Path, special: SpecialTokens | None) -> dict[str, Tokenizer]:
+def read_tokenizers(folder: Path, special: SpecialTokens | None, files: RunFiles | None = None) -> dict[str, Tokenizer]:
     """The tokenizers of a run by file name; `special` are the special tokens of an imported one."""
     from headway.data.tokenizers import Tokenizer
 
+    files = files or RunFiles(folder)
     return {
-        path.name: Tokenizer.from_json(path.read_text(), special) for path in sorted(folder.glob("tokenizer*.json"))
+        name: Tokenizer.from_json(
+            _text(files.read(name, "tokenizer-bytes"), folder / name), special, where=str(folder / name)
+        )
+        for name in files.names(TOKENIZERS)
     }
 
 
-def read_digests(folder: Path, note: Callable[[str], None]) -> dict[str, str] | None:
-    """The digests of the data a run was begun with; None, and a note, where it keeps none."""
+def _text(data: bytes, path: Path) -> str:
     try:
-        return {split: str(digest) for split, digest in json.loads((folder / DATA).read_text()).items()}
-    except (OSError, ValueError, AttributeError) as error:
-        reason = "missing" if isinstance(error, FileNotFoundError) else f"unreadable ({type(error).__name__})"
-        note(f"{folder / DATA} is {reason}: whether the data is still the same is not known")
-        return None
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{path}: invalid UTF-8 at byte {error.start + 1}") from None
+
+
+def read_digests(folder: Path, note: Callable[[str], None]) -> dict[str, str] | None:
+    """The digests of the data a run was begun with; None, and a note, where a run of an older version keeps none.
+
+    Raises NoRunError where they are damaged.
+    """
+    files = RunFiles(folder)
+    if files.manifest is None or DATA in files.manifest.files:
+        try:
+            found = parse_json(files.read(DATA, "config-bytes"), str(folder / DATA), error=NoRunError)
+            return {split: str(digest) for split, digest in found.items()}
+        except (NoRunError, AttributeError) as error:
+            if files.manifest is not None:
+                raise
+            reason = "missing" if isinstance(error.__cause__, FileNotFoundError) else "unreadable"
+            note(f"{folder / DATA} is {reason}: whether the data is still the same is not known")
+    return None
+
+
+def run_files(config: RunConfig, tokenizers: Mapping[str, str], digests: Mapping[str, str] | None) -> dict[str, bytes]:
+    """The content of a run's files: its config, its tokenizers as JSON by file name, the digests of its data."""
+    import yaml
+
+    files = {} if digests is None else {DATA: json.dumps(digests, indent=2) + "\n"}
+    files |= tokenizers
+    files[CONFIG] = yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True)
+    return {name: text.encode() for name, text in files.items()}
+
+
+def write_run_files(folder: Path, config: RunConfig, tokenizers: Mapping[str, str]) -> None:
+    """Write the files and the manifest of a run that has no data of its own."""
+    files = run_files(config, tokenizers, None)
+    commit_run_files(folder, files, run=run_id(files))
+
+
+def tell_unchecked(folder: Path, note: Callable[[str], None]) -> None:
+    """Note that a run of an older version has no manifest, so that its files cannot be checked."""
+    if RunFiles(folder).manifest is None and (folder / CONFIG).exists():
+        note(
+            f"{folder} has no {MANIFEST}, like runs of older versions: its config and tokenizers are not checked for "
+            f"damage; `headway seal {folder}` adds one"
+        )

@@ -1,4 +1,4 @@
-"""Make a run of a Hugging Face model folder: checked, its weights streamed, tried on a few tokens."""
+"""Make a run of a Hugging Face model folder or a GGUF file: checked, its weights streamed, tried on a few tokens."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import yaml
 from safetensors.torch import save
 
-from headway import config as configs
 from headway.data.config import DataConfig
 from headway.interop.compare import probe
 from headway.interop.family import GenerationTokens
@@ -20,14 +18,14 @@ from headway.interop.hf_reference import REFERENCE, reference_tensors, require_t
 from headway.interop.importer import ImportPlan, inspect_folder, self_check
 from headway.models import Model
 from headway.runs.config import RunConfig
-from headway.runs.folder import CONFIG
+from headway.runs.folder import run_files
 from headway.runs.weights import as_stored
-from headway.storage.commit import commit_file, commit_folder, commit_run
+from headway.storage.commit import commit_folder, commit_run
+from headway.storage.run_manifest import commit_run_files, run_id
 from headway.storage.tensors import read_tensors
-from headway.training.checkpoints import SMALL_FILES, Checkpoints
+from headway.training.checkpoints import FACTS, MODEL, SMALL_FILES, Checkpoints
 from headway.training.config import TrainConfig
 
-WEIGHTS = "model.safetensors"
 Progress = Callable[[int, int], None]  # bytes written, and of how many
 
 
@@ -47,7 +45,7 @@ class ImportReport:
 def import_folder(
     source: Path, folder: Path, progress: Progress = lambda done, total: None, *, with_reference: bool = False
 ) -> ImportReport:
-    """Make a run of a model folder.
+    """Make a run of a model folder or a GGUF file.
 
     With a reference the run keeps logits that transformers computed, which `verify` compares with. The run appears
     whole or not at all. Raises BadModelError naming what cannot be imported, ConfigError for a run folder that is not
@@ -72,22 +70,23 @@ def write_run(plan: ImportPlan, folder: Path, progress: Progress, *, with_refere
             if reading.done():
                 reading.result()  # raises for a bad tokenizer before gigabytes are written
 
-        with commit_folder(checkpoints.path(0), needs=plan.nbytes + SMALL_FILES) as checkpoint, _one_thread():
-            plan.write_weights(checkpoint, WEIGHTS, written)
-            checkpoint.json("trainer.json", {"step": 0})
+        needs = plan.nbytes + SMALL_FILES
+        with commit_folder(checkpoints.path(0), needs=needs, facts={"step": 0}) as checkpoint, _one_thread():
+            plan.write_weights(checkpoint, MODEL, written)
+            checkpoint.json(FACTS, {"step": 0})
         checkpoints.mark_latest(0)
         tokenizers = reading.result()
         data = DataConfig(marks=tokenizers.special, classes=plan.classes)
         config = RunConfig(task=plan.task, data=data, model=plan.config, train=TrainConfig())
-        for name, library in tokenizers.files.libraries.items():
-            commit_file(draft / name, library.to_str())
-        commit_file(draft / CONFIG, yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True))
-        weights = checkpoints.path(0) / WEIGHTS
+        files = run_files(config, {name: each.to_str() for name, each in tokenizers.files.libraries.items()}, None)
+        weights = checkpoints.path(0) / MODEL
         model = as_stored(plan.config, read_tensors(weights), str(weights))
         largest = self_check(model, plan)
         if with_reference:
             pad = None if tokenizers.special is None else tokenizers.special.pad
-            commit_file(draft / REFERENCE, _reference(plan, model, pad))
+            files[REFERENCE] = _reference(plan, model, pad)
+        adopted = checkpoints.without_run()
+        commit_run_files(draft, files, run=run_id(files, adopted), adopted=adopted)
     return ImportReport(
         family=plan.family.name,
         tensors=len(plan.folder.tensors),
@@ -95,7 +94,7 @@ def write_run(plan: ImportPlan, folder: Path, progress: Progress, *, with_refere
         bytes=plan.nbytes,
         dtype=str(plan.dtype).removeprefix("torch."),
         largest=largest,
-        notes=tokenizers.files.notes,
+        notes=[*plan.notes, *tokenizers.files.notes],
     )
 
 

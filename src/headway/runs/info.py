@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 from headway import config as configs
-from headway.errors import ConfigError, NoRunError
-from headway.models import build_model
+from headway.errors import ConfigError, NoRunError, advise
 from headway.runs.config import RunConfig
-from headway.runs.folder import CONFIG, DATA, read_config, read_tokenizers
+from headway.runs.folder import CONFIG, read_config, read_digests, read_tokenizers
+from headway.runs.int8_copy import kept_facts
+from headway.runs.plan import parameter_count
+from headway.runs.sizes import run_sizes
 from headway.storage.manifest import INT8
+from headway.tasks.base import ignore
 from headway.training.checkpoints import Checkpoints
-from headway.training.trainer import LOG
-
-TAIL = 2**16  # bytes at the end of a log in which its last entries are looked for
+from headway.training.config import TrainConfig
+from headway.training.log import LOG, last_entries
 
 
 def run_info(folder: Path) -> dict[str, Any]:
@@ -44,21 +43,19 @@ def _config(folder: Path) -> RunConfig:
 
 
 def _identity(config: RunConfig) -> dict[str, Any]:
-    task = configs.kind(type(config.task))
-    model = build_model(config.model, device="meta")
     return {
-        "task": task,
+        "task": configs.kind(type(config.task)),
         "task_title": config.task.title,
         "model": configs.kind(type(config.model)),
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters": parameter_count(config),
     }
 
 
 def _data(folder: Path, config: RunConfig) -> dict[str, Any]:
     """The data, its digests by split, the vocabularies by file and the number of classes."""
     facts: dict[str, Any] = {"origin": "trained" if config.data.spec else "imported", "data": config.data.spec or None}
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        facts |= {f"digest_{split}": digest for split, digest in json.loads((folder / DATA).read_text()).items()}
+    digests = read_digests(folder, ignore) or {}
+    facts |= {f"digest_{split}": digest for split, digest in digests.items()}
     for name, tokenizer in read_tokenizers(folder, config.data.marks).items():
         side = name.removeprefix("tokenizer").removesuffix(".json").replace("-", "_")  # "", "_source" or "_target"
         facts[f"vocabulary{side}"] = tokenizer.size
@@ -69,57 +66,51 @@ def _data(folder: Path, config: RunConfig) -> dict[str, Any]:
 
 def _progress(folder: Path, config: RunConfig) -> dict[str, Any]:
     """The steps done and planned, the best validation loss, and the last entries of the log."""
-    steps = Checkpoints(folder).steps()
-    trained, validated = _last_entries(folder / LOG)
+    checkpoints = Checkpoints(folder)
+    steps = checkpoints.listed()
+    trained, validated, damaged = last_entries(folder / LOG)
+    if damaged:
+        advise(f"{folder / LOG} has damaged lines, which are left out")
+    at = trained.get("step", 0)
+    if steps and config.data.spec and at < steps[-1]:
+        advise(f"{folder / LOG} ends at step {at}, before the newest checkpoint (step {steps[-1]})")
+    elif steps and config.data.spec and validated.get("step", 0) < (due := _last_evaluation(steps[-1], config.train)):
+        advise(f"{folder / LOG} lacks the evaluation of step {due}, which was due before the newest checkpoint")
     facts: dict[str, Any] = {
         "step": max([steps[-1] if steps else 0, trained.get("step", 0)]),
         "steps_planned": config.train.steps if config.data.spec else 0,
         "best_step": None,
         "best_loss": None,
     }
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-        best = json.loads((folder / "best.json").read_text())
-        facts |= {"best_step": best["step"], "best_loss": best["loss"]}
+    found = checkpoints.best()
+    if found is not None:
+        facts |= {"best_step": found[0], "best_loss": found[1]}
     facts |= {f"last_{name}": value for name, value in trained.items()}
     return facts | {f"validated_{name}" if name == "step" else name: value for name, value in validated.items()}
 
 
-def _last_entries(log: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The last training step and the last validation in a log; {} if the log has none."""
-    trained: dict[str, Any] = {}
-    validated: dict[str, Any] = {}
-    with contextlib.suppress(OSError), log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - TAIL))
-        for line in reversed(file.read().splitlines()):
-            with contextlib.suppress(ValueError):  # the first line of the tail and the last of a crash may be cut short
-                entry = json.loads(line)
-                if "val_loss" in entry:
-                    validated = validated or entry
-                else:
-                    trained = trained or entry
-            if trained and validated:
-                break
-    return trained, validated
+def _last_evaluation(step: int, train: TrainConfig) -> int:
+    """The step of the last evaluation that is due up to a step; 0 if none is."""
+    return step if step == train.steps else step - step % train.evaluate_every
 
 
 def _files(folder: Path) -> dict[str, Any]:
-    """The checkpoints there are, and the bytes of them, of the int8 copy and of the whole folder."""
-    checkpoints = Checkpoints(folder)
-    copy = folder / INT8
+    """The checkpoints there are, and the bytes of the folder by kind."""
+    checkpoints, sizes = Checkpoints(folder), run_sizes(folder)
+    facts, measured = kept_facts(folder), dict[str, Any]()
+    if facts is not None:
+        measured = {"int8_loss_rise": facts.rise, "int8_measured": facts.measured, "int8_layers": facts.layers}
+        measured["int8_by_auto"] = facts.acceptable
     return {
         "checkpoints": checkpoints.steps(),
-        "checkpoint_bytes": _size(checkpoints.folder),
-        "copies": [INT8] if copy.is_dir() else [],
-        "copy_bytes": _size(copy),
-        "bytes": _size(folder),
+        "checkpoint_bytes": sizes.checkpoints + sizes.optimiser,
+        "optimiser_bytes": sizes.optimiser,
+        "copies": [INT8] if (folder / INT8).is_dir() else [],
+        "copy_bytes": sizes.int8,
+        **measured,
+        "reference_bytes": sizes.reference,
+        "page_bytes": sizes.pages,
+        "damaged_bytes": sizes.damaged,
+        "other_bytes": sizes.other,
+        "bytes": sizes.total,
     }
-
-
-def _size(folder: Path) -> int:
-    """The bytes of the files in a folder and below it; links are not followed."""
-    total = 0
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with contextlib.suppress(OSError):  # removed meanwhile, as a training run's old checkpoint
-                total += (Path(parent) / name).lstat().st_size
-    return total

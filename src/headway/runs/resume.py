@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headway import config as configs
 from headway.errors import ConfigError
-from headway.runs.folder import CONFIG
 
 if TYPE_CHECKING:
     from headway.runs.config import RunConfig
@@ -18,28 +17,23 @@ FREE_TO_CHANGE = (
     "train.evaluate_every",
     "train.save_every",
     "train.keep",
+    "train.keep_optimiser",
     "train.device",
     "train.patience",
     "train.non_finite",
     "train.compile",
     "data.classes",
+    "data.tokenizer.fit",  # the tokenizer is trained once
     "data.cache",
 )
 
 
 def expect_same(folder: Path, old: RunConfig, new: RunConfig) -> None:
     """Raise ConfigError naming the first key that would make this another run, with both values."""
-    before, after = _flat(configs.plain(old)), _flat(configs.plain(new))
+    before, after = configs.flat(configs.plain(old)), configs.flat(configs.plain(new))
     sized = tuple(f"model.{key}" for key in old.task.sized_by_data(old.model))
     for key in sorted(before.keys() | after.keys()):
         free = key in FREE_TO_CHANGE or any(key == each or key.startswith(f"{each}.") for each in sized)
         if not free and before.get(key) != after.get(key):
-            remedy = f"repeat the options it began with, or pass --config {folder / CONFIG}"
+            remedy = f"leave the option out to keep that, or pass --out for another folder than {folder}"
             raise ConfigError(f"--resume with {key}={after.get(key)!r}, the run has {before.get(key)!r}; {remedy}")
-
-
-def _flat(tree: dict[str, Any], path: str = "") -> dict[str, Any]:
-    leaves: dict[str, Any] = {}
-    for key, value in tree.items():
-        leaves |= _flat(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
-    return leaves

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -11,10 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor
 
-from headway.errors import AdviceWarning, ConfigError, NoRunError
-from headway.runs.folder import read_config, read_tokenizers
-from headway.runs.int8_copy import Int8Copy, opened
-from headway.runs.weights import Precision, load_model, pick_precision
+from headway import config as configs
+from headway import display
+from headway.data.unknown_tokens import uncounted, unknown_told
+from headway.errors import ConfigError, NoRunError, advise, warn_unknown_tokens
+from headway.models import build_model
+from headway.runs.folder import read_config, read_tokenizers, tell_unchecked
+from headway.runs.int8_copy import LIMIT, Int8Facts, kept_facts, opened
+from headway.runs.weights import Precision, load_int8, load_int8_like, load_model, pick_precision
+from headway.training.checkpoints import Checkpoints
 from headway.training.devices import pick_device
 
 # Imported where it is asked for: a command waits only for what its own task needs.
@@ -48,7 +52,8 @@ class Run:
 
     Each command of the shell is a method here with the same options. A run that cannot do what it is asked raises
     ConfigError and says what it can do. Attributes: `folder`, `config` (RunConfig), `model`, `steps` (of the
-    checkpoints the model is made of), `tokenizers` (by file name), `device`, `precision` and `average`.
+    checkpoints the model is made of), `tokenizers` (by file name), `device`, `precision` and `average`; `int8` has
+    what was measured of 8-bit weights, if they are in use.
     """
 
     def __init__(
@@ -56,17 +61,69 @@ class Run:
     ) -> None:
         self.folder, self.device, self.average = folder, pick_device(device), average
         self.precision = pick_precision(precision, self.device)
+        self.int8: Int8Facts | None = None  # what was measured of the 8-bit weights that are in use
+        if precision == "auto" and self.precision == "int8":
+            self._decline(self._kept_facts())  # before a copy that is not used is read and packed
         with opened(folder) if self.precision == "int8" else nullcontext() as copy:  # packed while all else is read
             self.config = read_config(folder)
+            tell_unchecked(folder, advise)
             self.tokenizers = read_tokenizers(folder, self.config.data.marks)
             if not self.tokenizers and self.config.task.has_tokenizer:
                 raise NoRunError(f"{folder}: the run has no tokenizer")
-            self.model, self.steps = self._loaded(average, copy)
+            if copy is not None:
+                self.model, self.steps, self.int8 = load_int8(
+                    folder, self.config.model, average=self._mean, copy=copy, quantised=self._quantised
+                )
+        if precision == "auto":
+            self._decline(self.int8)
+        elif self.int8 is not None and self.int8.rise is not None and not self.int8.acceptable:
+            advise(f"{folder}: precision int8: {self.int8.measured}")
+        if self.precision != "int8":
+            self.model, self.steps = load_model(folder, self.config.model, average=self._mean, precision=self.precision)
         self.model.to(self.device).eval()
 
-    def _loaded(self, average: int | None, copy: Int8Copy | None) -> tuple[Model, list[int]]:
-        mean = self.config.train.average if average is None else average
-        return load_model(self.folder, self.config.model, average=mean, precision=self.precision, copy=copy)
+    @property
+    def _mean(self) -> int:
+        """How many checkpoints are averaged; 0: the best one."""
+        return self.config.train.average if self.average is None else self.average
+
+    def _kept_facts(self) -> Int8Facts | None:
+        """What was measured when the run's copy was made, if it is of the checkpoints that will be used."""
+        facts = kept_facts(self.folder)
+        if facts is None or facts.acceptable:
+            return None
+        self.config = read_config(self.folder)
+        return kept_facts(self.folder, Checkpoints(self.folder).key(average=self._mean)[1])
+
+    def _decline(self, facts: Int8Facts | None) -> None:
+        """Use fp32 instead of int8 if its loss is too high, and say so."""
+        if facts is not None and not facts.acceptable:
+            advise(f"{self.folder}: precision auto takes fp32, not int8: {facts.measured} (limit {1 + LIMIT:.2f})")
+            self.precision, self.int8 = "fp32", None
+
+    def _quantised(self, model: Model, steps: list[int]) -> tuple[Model, Int8Facts]:
+        from headway.runs.int8_choice import quantised  # only where there is no copy
+
+        return quantised(self._parts(model, steps), self.config.task)
+
+    def __repr__(self) -> str:
+        facts = self._facts()
+        return f"<Run {facts['run']!r}: {facts['task']}; {facts['model']}; {facts['checkpoint']}; {facts['loaded']}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what the run is and can do."""
+        return display.facts({**self._facts(), "can": ", ".join(self.can())})
+
+    def _facts(self) -> dict[str, str]:
+        count = sum(parameter.numel() for parameter in build_model(self.config.model, device="meta").parameters())
+        plural = "steps" if len(self.steps) > 1 else "step"
+        return {
+            "run": str(self.folder),
+            "task": self.task.title,
+            "model": f"{configs.kind(type(self.config.model))}, {count:,} parameters",
+            "checkpoint": f"{plural} {', '.join(map(str, self.steps))}",
+            "loaded": f"{self.precision} on {self.device}",
+        }
 
     @property
     def task(self) -> Task:
@@ -81,16 +138,19 @@ class Run:
     @property
     def parts(self) -> RunParts:
         """The run as its pipeline sees it."""
+        return self._parts(self.model, self.steps)
+
+    def _parts(self, model: Model, steps: Sequence[int]) -> RunParts:
         from headway.tasks.base import RunParts
 
         return RunParts(
             folder=self.folder,
-            model=self.model,
+            model=model,
             config=self.config.model,
             data=self.config.data,
             tokenizers=self.tokenizers,
             device=self.device,
-            steps=tuple(self.steps),
+            steps=tuple(steps),
             request=self._request,
             newest=self.newest,
         )
@@ -112,13 +172,17 @@ class Run:
             seed=self.config.train.seed,
             accumulate=self.config.train.accumulate,
             tokenizers=self.tokenizers,
+            reads_only=True,
             own_data=data is None,
             own_spec=self.config.data.spec,
         )
 
     def newest(self) -> tuple[Model, int]:
         """The model of the newest checkpoint, and its step; the run's own may be an older and better one."""
-        model, steps = load_model(self.folder, self.config.model, average=1, precision=self.precision)
+        if self.int8 is not None:
+            model, steps = load_int8_like(self.folder, self.config.model, average=1, facts=self.int8)
+        else:
+            model, steps = load_model(self.folder, self.config.model, average=1, precision=self.precision)
         return model.to(self.device).eval(), steps[0]
 
     @property
@@ -147,6 +211,7 @@ class Run:
 
         return run_info(self.folder)
 
+    @unknown_told(warn_unknown_tokens)
     def translate(
         self,
         lines: Iterable[str],
@@ -193,7 +258,7 @@ class Run:
         )
         others = [self._other(each).require(Translates) for each in ensemble]
         with nullcontext() if trace is None else _trace_writer(Path(trace)) as on_trace:
-            translator = pipeline.translator(decoding, ensemble=others, note=_advise, on_trace=on_trace)
+            translator = pipeline.translator(decoding, ensemble=others, note=advise, on_trace=on_trace)
             found = translator.translate(list(lines))
         if scores:
             from headway.tasks.translation.translator import ScoredText
@@ -209,6 +274,7 @@ class Run:
             return run
         return Run(Path(run), device=self.device.type, average=self.average, precision=self.precision)
 
+    @unknown_told(warn_unknown_tokens)
     def trace(
         self, lines: Iterable[str], *, beam: int | None = None, length_penalty: float | None = None, n_best: int = 1
     ) -> list[Trace]:
@@ -218,7 +284,7 @@ class Run:
 
         traces: list[Trace] = []
         decoding = Decoding(beam=beam, length_penalty=length_penalty, n_best=n_best)
-        self.require(Translates).translator(decoding, note=_advise, on_trace=traces.append).translate(list(lines))
+        self.require(Translates).translator(decoding, note=advise, on_trace=traces.append).translate(list(lines))
         return traces
 
     def ponder(self, lines: Sequence[str], targets: Sequence[str] | None = None) -> list[PonderSteps]:
@@ -232,6 +298,7 @@ class Run:
             self.pipeline.unsupported("ponder")
         return self.pipeline.ponder(lines, targets)
 
+    @unknown_told(warn_unknown_tokens)
     def generate(
         self,
         prompt: str = "\n",
@@ -266,12 +333,14 @@ class Run:
 
         return self.require(Generates).prompt(text)
 
+    @unknown_told(warn_unknown_tokens)
     def score(self, text: str, source: str | None = None) -> list[tuple[str, float]]:
         """Each token of a text with its log-probability in nats; a translation model needs the source."""
         from headway.tasks.capabilities import Scores
 
         return self.require(Scores).score(text, source)
 
+    @unknown_told(warn_unknown_tokens)
     def classify(self, inputs: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
         """The likeliest classes of each image or sound file, or of each text, best first.
 
@@ -293,6 +362,7 @@ class Run:
 
         return self.require(EstimatesPose).pose(list(images))
 
+    @unknown_told(warn_unknown_tokens)
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One vector a text (N, D)."""
         from headway.tasks.capabilities import Embeds
@@ -305,6 +375,7 @@ class Run:
 
         return self.require(Plays).play(episodes=episodes, seed=seed)
 
+    @unknown_told(warn_unknown_tokens)
     def evaluate(
         self,
         data: str | None = None,
@@ -323,16 +394,21 @@ class Run:
 
         return evaluate(self, data=data, split=split, beam=beam, stride=stride, lengths=lengths, compare=compare)
 
+    @unknown_told(warn_unknown_tokens)
     def look(self, given: str, out: str | Path | None = None) -> str:
         """One offline HTML page: what the model did with this input; written to `out` if given."""
         from headway.inspection.page.payload import page
-        from headway.storage.commit import commit_file
+        from headway.storage.commit import commit_output
+        from headway.storage.targets import expect_output
 
+        if out is not None:
+            expect_output(Path(out))
         html = page(self.pipeline, given)
         if out is not None:
-            commit_file(Path(out), html)
+            commit_output(Path(out), html)
         return html
 
+    @uncounted()
     def verify(self, given: Sequence[str] = (), *, compiled: bool = False) -> VerificationReport:
         """Whether cache, batch, padding, kernels, precisions and export agree on this checkpoint.
 
@@ -343,6 +419,7 @@ class Run:
         self._expect_exact("verify")
         return verify_run(self, given, compiled=compiled)
 
+    @uncounted()
     def export(self, out: str | Path, *, onnx: bool = False) -> ExportProof:
         """Write a Hugging Face model folder, loaded again and compared before it appears.
 
@@ -366,10 +443,6 @@ def _trace_writer(path: Path) -> AbstractContextManager[Callable[[Trace], None]]
     from headway.decoding.trace.format import trace_writer
 
     return trace_writer(path)
-
-
-def _advise(text: str) -> None:
-    warnings.warn(text, AdviceWarning, stacklevel=4)
 
 
 def load(folder: str | Path, *, device: str = "auto", average: int | None = None, precision: Precision = "fp32") -> Run:

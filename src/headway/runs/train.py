@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import json
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from fnmatch import fnmatch
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import yaml
-
-from headway import config as configs
-from headway._compile import compiler_missing
 from headway.data.digests import TRAINED_ON
-from headway.errors import ConfigError
+from headway.errors import StorageError
 from headway.models import build_model
 from headway.runs.config import RunConfig
 from headway.runs.finetune import start_from
-from headway.runs.folder import CONFIG, DATA, read_config, read_digests, read_tokenizers
-from headway.runs.resume import expect_same
-from headway.storage.commit import commit_file, locked
-from headway.tasks.base import DataRequest
+from headway.runs.folder import CONFIG, DATA, TOKENIZERS, read_config, run_files
+from headway.runs.plan import TrainingPlan, parameter_count, plan_of
+from headway.runs.probe import StepTimes
+from headway.runs.ready import ReadyRun, TrainingRequest, make_ready
+from headway.storage.commit import LOCK, FolderBefore, locked
+from headway.storage.manifest import MANIFEST
+from headway.storage.run_manifest import commit_run_files, read_run_manifest, run_id
+from headway.storage.targets import DRAFT
 from headway.training.callbacks import Callback, SilentCallback
 from headway.training.checkpoints import Checkpoints
-from headway.training.devices import pick_device
+from headway.training.log import LOG
+from headway.training.quantities import duration
 from headway.training.trainer import Trainer
 
 SILENT = SilentCallback()
+BEGUN = (LOCK, CONFIG, DATA, TOKENIZERS, MANIFEST, LOG, "checkpoints", f"{DRAFT}*")  # files of a run without a step
+MEASURED_PARAMETERS = 50_000_000  # of a model that `plan_run` takes a few steps of
+PATIENCE = 1.0  # seconds of a measurement
 
 
 def train_run(
@@ -34,60 +42,105 @@ def train_run(
     *,
     resume: bool = False,
     init: Path | None = None,
+    epochs: float | None = None,
+    budget: float | None = None,
+    fixed: Collection[str] = (),
 ) -> Trainer:
     """Train into a folder, from the weights of the run `init` if given, or go on there.
 
-    `watcher` receives the progress. Raises ConfigError if it holds a run and resume was not asked for.
+    `watcher` receives the progress, first of all the plan. `epochs` sets train.steps by the data; `budget`, in seconds,
+    fits steps, batch and model to this machine (headway.runs.budget). Both scale what is counted in steps, but no key
+    in `fixed`. Raises ConfigError if the folder holds a run and resume was not asked for.
     """
-    with locked(folder):
-        before = Checkpoints(folder).steps()
-        if before and not resume:
-            raise ConfigError(
-                f"{folder} holds a run already (step {before[-1]}); "
-                "pass --resume to continue it or --out for another folder"
-            )
-        expected = None
-        if resume and (folder / CONFIG).exists():
-            expect_same(folder, read_config(folder), config)
-            expected = read_digests(folder, watcher.note)
-        config.task.check_model(config.model)
-        prepared = config.task.prepare(
-            DataRequest(
-                data=config.data,
-                model=config.model,
-                folder=folder,
-                batch_tokens=config.train.batch_tokens,
-                seed=config.train.seed,
-                accumulate=config.train.accumulate,
-                compiled=_compiled(config),
-                tokenizers=read_tokenizers(folder, config.data.marks) if resume else {},
-                expected=expected,
-                note=watcher.note,
-                progress=watcher.preparing,
-            )
-        )
-        if config.task.has_tokenizer and not prepared.tokenizers:
-            raise ConfigError(
-                f"task {config.task.name!r} prepared no tokenizer; set has_tokenizer = False in its class"
-            )
-        config = replace(config, model=configs.override(config.model, prepared.model_overrides))
-        if prepared.classes:
-            config = replace(config, data=replace(config.data, classes=prepared.classes))
-        trained_on = {split: prepared.digests[split] for split in TRAINED_ON if split in prepared.digests}
-        commit_file(folder / DATA, json.dumps(trained_on, indent=2) + "\n")
-        for name, tokenizer in prepared.tokenizers.items():
-            commit_file(folder / name, tokenizer.to_json())
-        commit_file(folder / CONFIG, yaml.safe_dump(configs.plain(config), sort_keys=False, allow_unicode=True))
+    started = time.perf_counter()
+    before = FolderBefore(folder)
+    with locked(folder), _removed_unless_started(before, watcher):
+        given = TrainingRequest(folder, watcher, resume, init, epochs, budget, tuple(fixed))
+        ready = make_ready(config, given, started)
+        config, prepared = ready.config, ready.prepared
         model = build_model(config.model, seed=config.train.seed)
-        if init is not None and not before:
+        if init is not None and not given.before:
             watcher.note(start_from(model, config, read_config(init), init))
         trainer = Trainer(model, prepared.training, config.train, folder, watcher)
         if resume:
             at = trainer.resume()
             watcher.note(f"resuming at step {trainer.step}" if at else "no checkpoint yet: starting at step 0")
+        # Nothing is written before all that can be refused has been accepted.
+        trained_on = {split: prepared.digests[split] for split in TRAINED_ON if split in prepared.digests}
+        tokenizers = {name: tokenizer.to_json() for name, tokenizer in prepared.tokenizers.items()}
+        _commit_files(folder, run_files(config, tokenizers, trained_on), init=init)
+        plan_of(config, prepared, folder, at=trainer.step, more=ready.facts).tell(watcher)
         trainer.train()
         return trainer
 
 
-def _compiled(config: RunConfig) -> bool:
-    return config.train.compile and compiler_missing(pick_device(config.train.device).type) is None
+@contextmanager
+def _removed_unless_started(before: FolderBefore, watcher: Callback) -> Iterator[None]:
+    """Leave the folder as it was if training fails or is interrupted before there is anything to keep of it.
+
+    To keep is a checkpoint, a step in the log, and what a task makes for itself, such as the episodes it has played.
+    """
+    try:
+        yield
+    except BaseException as error:
+        log, folder = before.folder / LOG, before.folder
+        stepped = bool(Checkpoints(folder).steps()) or (log.is_file() and log.stat().st_size > 0)
+        own = all(any(fnmatch(name, each) for each in BEGUN) for name in before.created())
+        if own and not stepped:
+            with suppress(StorageError):
+                before.restore()
+                if not isinstance(error, Exception):  # an interrupt; of an error the reason is told
+                    watcher.note(f"no step was trained yet: nothing is left in {folder}")
+        raise
+
+
+def plan_run(
+    config: RunConfig,
+    folder: Path,
+    watcher: Callback = SILENT,
+    *,
+    resume: bool = False,
+    init: Path | None = None,
+    epochs: float | None = None,
+    budget: float | None = None,
+    fixed: Collection[str] = (),
+) -> TrainingPlan:
+    """What `train_run` would do with the same arguments; the data is read, and nothing is written."""
+    started = time.perf_counter()
+    given = TrainingRequest(folder, watcher, resume, init, epochs, budget, tuple(fixed))
+    with TemporaryDirectory() as scratch, _cache_beside(config.data.cache, Path(scratch)) as cache:
+        ready = make_ready(replace(config, data=replace(config.data, cache=cache)), given, started, Path(scratch))
+        facts = ready.facts if budget is not None else {**ready.facts, "time": _estimate(ready, Path(scratch))}
+        at = given.before[-1] if given.before else 0
+        planned = replace(ready.config, data=replace(ready.config.data, cache=config.data.cache))
+        return plan_of(planned, ready.prepared, folder, at=at, more=facts)
+
+
+def _estimate(ready: ReadyRun, scratch: Path) -> str:
+    """How long the steps will take, by a few steps of a throwaway copy."""
+    config = ready.config
+    if not config.task.takes_budget or parameter_count(config) > MEASURED_PARAMETERS:
+        return "not measured for this model; the first steps of training tell"
+    step = config.train.accumulate * StepTimes(config, ready.prepared.training, scratch, PATIENCE).seconds(1.0)
+    return f"about {duration(config.train.steps * step)} on this machine at {duration(step)} a step, and validations"
+
+
+@contextmanager
+def _cache_beside(cache: str, scratch: Path) -> Iterator[str]:
+    """A cache that has what is in `cache` and keeps what is added for itself."""
+    place, own = Path(cache).expanduser(), scratch / "cache"
+    own.mkdir()
+    for entry in place.iterdir() if place.is_dir() else ():
+        (own / entry.name).symlink_to(entry.resolve())
+    yield str(own)
+
+
+def _commit_files(folder: Path, files: dict[str, bytes], *, init: Path | None) -> None:
+    """Write the run's files; a run that is resumed keeps its id, and one of an older version gets one."""
+    known = read_run_manifest(folder)
+    checkpoints = Checkpoints(folder)
+    if known is not None and checkpoints.steps():
+        commit_run_files(folder, files, run=known.run, adopted=known.adopted)
+    else:
+        origin = None if init is None else Checkpoints(init).key()[1]
+        commit_run_files(folder, files, run=run_id(files, origin), adopted=checkpoints.without_run())

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headway import display
 from headway.interop.exporter import round_trip
 from headway.interop.hf_reference import REFERENCE
 from headway.models import Model
+from headway.storage.run_manifest import RunFiles
 from headway.tasks.base import ignore
 from headway.tasks.export_request import ExportRequest
 from headway.tasks.verification_inputs import VerificationInputs
@@ -39,6 +41,18 @@ class VerificationReport:
     def checked(self) -> int:
         """How many checks ran and gave a verdict."""
         return sum(finding.verdict in ("rounding", "bug") for finding in self.findings)
+
+    def __repr__(self) -> str:
+        found = f"bugs: {', '.join(self.bugs)}" if self.bugs else "no bugs"
+        return f"VerificationReport({self.checked} checks, {found})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what each check found."""
+        rows = []
+        for each in self.findings:
+            measured = ["" if x is None else f"{x:.1e}" for x in (each.difference, each.bound)]
+            rows.append([each.check.name, each.verdict, *measured, each.note])
+        return display.figures(["check", "verdict", "difference", "bound", "note"], rows, repr(self))
 
     def to_json(self) -> dict[str, Any]:
         """One flat object: the verdict of each check under its name, and its figures beside it."""
@@ -85,7 +99,9 @@ def verify_run(
 
 def verification_subject(run: Run, given: Sequence[str] = (), *, compiled: bool = False) -> VerificationSubject:
     """A run with its inputs and the other forms of its model. Raises ConfigError for a run that is not verified."""
-    pipeline = run.pipeline
+    pipeline, reference = run.pipeline, run.folder / REFERENCE
+    if reference.exists():
+        RunFiles(run.folder).read(REFERENCE, "document-bytes")  # for the error it raises
 
     def precise(precision: str) -> Model:
         return type(run)(
@@ -106,6 +122,6 @@ def verification_subject(run: Run, given: Sequence[str] = (), *, compiled: bool 
         inputs=pipeline.verification(given),
         precise=precise,
         round_trip=export,
-        reference=run.folder / REFERENCE,
+        reference=reference,
         compiled=compiled,
     )

@@ -63,7 +63,7 @@ def _published_turns(rotary: Rotary, width: int) -> Tensor:
     for i in range(width // 2):
         a, b = (2 * i, 2 * i + 1) if rotary.layout == "interleaved" else (i, i + width // 2)
         for t in range(PLACES):
-            angle = t * rotary.base ** (-2 * i / width)
+            angle = t * rotary.base_of(0) ** (-2 * i / width)
             expected[t, a, a] = expected[t, b, b] = math.cos(angle)
             expected[t, a, b], expected[t, b, a] = math.sin(angle), -math.sin(angle)
     return expected

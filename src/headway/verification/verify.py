@@ -10,6 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from headway.errors import NonFiniteOutputError
 from headway.tasks.verification_inputs import Example
 from headway.verification.checks import (
     Check,
@@ -69,8 +70,11 @@ class Finding:
 
 @torch.no_grad()
 def measure_baseline(subject: VerificationSubject) -> Baseline:
-    """The baseline, and its distance from float64."""
+    """The baseline, and its distance from float64. Raises NonFiniteOutputError: NaN equals nothing, not even itself."""
     logits = baseline_logits(subject.model, subject.examples)
+    for number, each in enumerate(logits):
+        if not bool(each.isfinite().all()):
+            raise NonFiniteOutputError(number, what="input")
     exact = baseline_logits(copy.deepcopy(subject.model).double(), subject.examples)
     distance = max(float((a - b).abs().max()) for a, b in zip(logits, exact, strict=True))
     largest = max(float(x.abs().max()) for x in logits)

@@ -57,7 +57,7 @@ def attention_entries(
         shared = None
         if isinstance(module, SelfAttention):
             shared = getattr(recording.holder(point.stack), "attention_positions", None)
-        entries.append(entry | _numbers(looks, tensors) | _module(module, looks[0], shared, tensors))
+        entries.append(entry | _numbers(looks, tensors) | _module(module, looks[0], shared, point.layer or 0, tensors))
     return entries
 
 
@@ -111,7 +111,7 @@ def compared_rows(queries: int) -> list[int]:
     return sorted({round(n * (queries - 1) / (COMPARED - 1)) for n in range(COMPARED)})
 
 
-def _module(module: object, look: AttentionRecord, shared: object, tensors: PageTensors) -> dict[str, Any]:
+def _module(module: object, look: AttentionRecord, shared: object, layer: int, tensors: PageTensors) -> dict[str, Any]:
     """What enters the score beside q·k: the vector of an additive energy, and relative positions, as parameters."""
     entry: dict[str, Any] = {"energy": None, "hard": False, "position": None}
     if isinstance(module, Alignment):
@@ -128,7 +128,7 @@ def _module(module: object, look: AttentionRecord, shared: object, tensors: Page
         return entry | {"position": {"kind": "t5", "table": tensors.full(look.bias.table[0, :, 0])}}
     position = shared.position if isinstance(shared, AttentionPositions) else None
     if isinstance(position, Rotary):
-        return entry | {"position": {"kind": "rotary", "base": position.base, "layout": position.layout}}
+        return entry | {"position": {"kind": "rotary", "base": position.base_of(layer), "layout": position.layout}}
     return entry
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from headway.decoding.non_finite import expect_finite
 from headway.inspection.page.attention import attention_entries, element_count
 from headway.inspection.page.head_ablation import ablation_entry
 from headway.inspection.page.html import document
@@ -37,6 +38,7 @@ def payload(model: nn.Module, explanation: Explanation, run: str, steps: tuple[i
     """The page's data: one recorded forward pass of `explanation`."""
     with record_forward(model) as recording:
         logits = explanation.forward()
+    expect_finite(logits, "position")
     tensors = PageTensors(_precision(recording))
     attentions = attention_entries(recording, tensors, explanation.reads)
     given, output = explanation.given, explanation.output

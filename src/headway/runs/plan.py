@@ -1,0 +1,75 @@
+"""What a training run is about to do, told before its first step and by `headway train --dry-run`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headway.config import kind
+from headway.models import build_model
+from headway.runs.config import RunConfig
+from headway.tasks.base import Prepared
+from headway.training.callbacks import Callback, PlanCallback
+from headway.training.devices import described, pick_device
+from headway.training.optimisers import state_bytes
+from headway.training.quantities import counted, size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingPlan:
+    """What will be trained, on what, for how long and to where."""
+
+    config: RunConfig  # complete: with the sizes that the data decides, and the steps of `epochs` or `budget`
+    facts: Mapping[str, str]  # for people, by name
+
+    def lines(self) -> list[str]:
+        """A line for each fact, the values below each other."""
+        room = max(map(len, self.facts))
+        return [f"{name:{room}}  {value}" for name, value in self.facts.items()]
+
+    def tell(self, callback: Callback) -> None:
+        """Hand it to a callback."""
+        if isinstance(callback, PlanCallback):
+            callback.planned(self.config.train.steps, self.facts)
+        else:
+            for name, value in self.facts.items():
+                callback.note(f"{name}: {value}")
+
+
+def plan_of(
+    config: RunConfig, prepared: Prepared, folder: Path, *, at: int = 0, more: Mapping[str, str] | None = None
+) -> TrainingPlan:
+    """The plan of a run whose data is prepared; `at` is the step it goes on from, `more` are further facts."""
+    train, parameters = config.train, parameter_count(config)
+    states = 4 * parameters * (4 if train.ema else 2) + state_bytes(train.optimiser, parameters)
+    saved = states - 4 * parameters  # all but the gradients
+    facts = {
+        "data": config.data.spec,
+        **prepared.facts,
+        "model": f"{kind(type(config.model))}, {parameters:,} parameters ({size(4 * parameters)})",
+        "training": _training(config, prepared, at),
+        "device": f"{described(pick_device(train.device))}, {train.precision}",
+        "memory": f"{size(states)} for weights, gradients and optimiser, and what a batch needs on top",
+        "writes to": f"{folder}, a checkpoint of {size(saved)} every {train.save_every:,} steps, keeping {train.keep}",
+        "to stop": "Ctrl-C saves and stops; the same command with --resume goes on",
+    }
+    return TrainingPlan(config=config, facts=facts | dict(more or {}))
+
+
+def parameter_count(config: RunConfig) -> int:
+    """The parameters of a run's model, which is not allocated for that."""
+    return sum(parameter.numel() for parameter in build_model(config.model, device="meta").parameters())
+
+
+def _training(config: RunConfig, prepared: Prepared, at: int) -> str:
+    train, batches = config.train, prepared.training.order.batches()
+    epoch = batches / train.accumulate
+    batch = f"{train.batch_tokens * train.accumulate:,} {config.task.batch_unit}"
+    parts = f" in {train.accumulate} parts" if train.accumulate > 1 else ""
+    going_on = f", of which {at:,} are done" if at else ""
+    return (
+        f"{counted(train.steps, 'step')} of up to {batch}{parts}{going_on} = "
+        f"{counted(train.steps / epoch, 'epoch')} of {counted(epoch, 'step')}; "
+        f"validation every {counted(train.evaluate_every, 'step')}"
+    )

@@ -1,0 +1,147 @@
+"""A training run made ready: its data read, its config completed by the data, by epochs or by a budget."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from headway import config as configs
+from headway._compile import compiler_missing
+from headway.data.vocabularies import fitted_vocabulary
+from headway.errors import ConfigError
+from headway.runs.budget import fit_budget
+from headway.runs.config import RunConfig
+from headway.runs.folder import CONFIG, read_config, read_digests, read_tokenizers, tell_unchecked
+from headway.runs.resume import expect_same
+from headway.tasks.base import DataRequest, Prepared, ignore
+from headway.training.callbacks import Callback
+from headway.training.checkpoints import Checkpoints
+from headway.training.devices import pick_device
+from headway.training.scaling import differences, is_set, like_before, shortened
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingRequest:
+    """What was asked for beside the config, and the steps of the checkpoints that are there."""
+
+    folder: Path
+    watcher: Callback
+    resume: bool
+    init: Path | None
+    epochs: float | None
+    budget: float | None
+    fixed: tuple[str, ...]
+    before: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "before", Checkpoints(self.folder).steps())
+        if self.before and not self.resume:
+            raise ConfigError(
+                f"{self.folder} holds a run already (step {self.before[-1]}); "
+                "pass --resume to continue it or --out for another folder"
+            )
+        if self.epochs is not None and self.budget is not None:
+            raise ConfigError("epochs and a budget both decide the steps; give one of them")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRun:
+    """A complete config with its data, and what `epochs` or `budget` made of it."""
+
+    config: RunConfig
+    prepared: Prepared
+    facts: dict[str, str]
+
+
+def make_ready(config: RunConfig, given: TrainingRequest, started: float, scratch: Path | None = None) -> ReadyRun:
+    """Read the data and complete the config by it; with `scratch`, nothing is written elsewhere."""
+    expected, resumed = None, given.resume and (given.folder / CONFIG).exists()
+    if resumed:
+        tell_unchecked(given.folder, given.watcher.note)
+        before = read_config(given.folder)
+        config = _as_before(config, before, given)
+        expect_same(given.folder, before, config)
+        expected = read_digests(given.folder, given.watcher.note)
+    config.task.check_model(config.model)
+    request = DataRequest(
+        data=config.data,
+        model=config.model,
+        folder=given.folder if scratch is None or resumed else scratch,
+        batch_tokens=config.train.batch_tokens,
+        seed=config.train.seed,
+        accumulate=config.train.accumulate,
+        compiled=_compiled(config),
+        tokenizers=read_tokenizers(given.folder, config.data.marks) if given.resume else {},
+        expected=expected,
+        reads_only=scratch is not None and resumed,
+        note=given.watcher.note,
+        progress=given.watcher.preparing,
+    )
+    config, prepared = _prepared(config, request)
+    if resumed or (given.epochs is None and given.budget is None):
+        return ReadyRun(_with_epochs(config, prepared, given), prepared, {})
+    recipe = config.train
+    if given.budget is None:
+        config = _with_epochs(config, prepared, given)
+        changed = differences(recipe, config.train)
+        return ReadyRun(config, prepared, {"fitted": f"{changed}, in proportion to the steps"} if changed else {})
+    elapsed = time.perf_counter() - started
+    same = given.init is not None
+    fitted = fit_budget(config, prepared, given.budget, elapsed=1.5 * elapsed, fixed=given.fixed, same_model=same)
+    # Read once more: for other batches, and because a task may remember what it was measured with.
+    train = fitted.config.train
+    request = replace(
+        request,
+        model=fitted.config.model,
+        batch_tokens=train.batch_tokens,
+        accumulate=train.accumulate,
+        tokenizers=prepared.tokenizers,
+        note=ignore,
+    )
+    return ReadyRun(*_prepared(fitted.config, request), fitted.facts)
+
+
+def _prepared(config: RunConfig, request: DataRequest) -> tuple[RunConfig, Prepared]:
+    """The data, and the config with the sizes that it decides."""
+    prepared = config.task.prepare(request)
+    if config.task.has_tokenizer and not prepared.tokenizers:
+        raise ConfigError(f"task {config.task.name!r} prepared no tokenizer; set has_tokenizer = False in its class")
+    if not request.tokenizers:
+        for size in sorted({tokenizer.size for tokenizer in prepared.tokenizers.values()}):
+            if fewer := fitted_vocabulary(config.data.tokenizer, size):
+                request.note(fewer)
+    config = replace(config, model=configs.override(config.model, prepared.model_overrides))
+    if prepared.classes:
+        config = replace(config, data=replace(config.data, classes=prepared.classes))
+    return config, prepared
+
+
+def _with_epochs(config: RunConfig, prepared: Prepared, given: TrainingRequest) -> RunConfig:
+    """The config with the steps of `epochs`, and a new run's schedule in proportion to them."""
+    if given.epochs is None:
+        return config
+    train = config.train
+    steps = max(math.ceil(given.epochs * prepared.training.order.batches() / train.accumulate), 1)
+    changed = replace(train, steps=steps)
+    return replace(config, train=changed if given.before else shortened(changed, train.steps, given.fixed))
+
+
+def _as_before(config: RunConfig, before: RunConfig, given: TrainingRequest) -> RunConfig:
+    """The config of a run that goes on: what `epochs` or `budget` decided when it was begun stays."""
+    if given.epochs is None and given.budget is None:
+        return config
+    train = like_before(config.train, before.train, given.fixed)
+    if given.budget is None:
+        return replace(config, train=train)
+    names = ("steps", "batch_tokens", "accumulate", "learning_rate")
+    own = {name: getattr(before.train, name) for name in names if not is_set(f"train.{name}", given.fixed)}
+    known = configs.flat(configs.plain(config))
+    set_here = {key: known[key] for key in given.fixed if key.startswith("model.")}
+    model = configs.override(replace(config, model=before.model), set_here).model
+    return replace(config, model=model, train=replace(train, **own))
+
+
+def _compiled(config: RunConfig) -> bool:
+    return config.train.compile and compiler_missing(pick_device(config.train.device).type) is None

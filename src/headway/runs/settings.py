@@ -1,0 +1,29 @@
+"""A recipe with settings of the user's: the complete config of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from headway.config import override
+from headway.runs.config import RunConfig
+from headway.tasks.base import ignore
+from headway.training.scaling import differences, shortened
+
+
+def with_settings(
+    recipe: RunConfig,
+    changes: Mapping[str, object],
+    *,
+    note: Callable[[str], None] = ignore,
+) -> RunConfig:
+    """The recipe with values at dotted keys replaced: {"train.steps": 500, "model.position": "rotary"}.
+
+    Fewer steps scale the warm-up, and what else is counted in steps, in proportion, unless `changes` sets that too;
+    `note` is told.
+    """
+    config = override(recipe, changes)
+    train = shortened(config.train, recipe.train.steps, changes)
+    if changed := differences(config.train, train):
+        note(f"{changed}, as train.steps is {train.steps:,} of the preset's {recipe.train.steps:,}")
+    return replace(config, train=train)
