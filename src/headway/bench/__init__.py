@@ -11,6 +11,7 @@ from headway.bench.result import BenchReport, Options, Result
 BENCHES = {
     "attend": "headway.bench.attend",
     "capture": "headway.bench.capture",
+    "checkpoint-read": "headway.bench.checkpoint_read",
     "decode-cpu": "headway.bench.decode_cpu",
     "decode-gpu": "headway.bench.decode_gpu",
     "flash": "headway.bench.flash",

@@ -6,6 +6,7 @@ from importlib import import_module
 from types import ModuleType
 
 from headway.errors import ConfigError
+from headway.extras import install_command
 
 
 def peer(name: str) -> ModuleType:
@@ -13,4 +14,5 @@ def peer(name: str) -> ModuleType:
     try:
         return import_module(name)
     except ImportError:
-        raise ConfigError(f"this benchmark needs {name}: pip install 'headway[peers]'") from None
+        package = name.partition(".")[0]
+        raise ConfigError(f"this benchmark needs {package}: {install_command([package])}") from None

@@ -16,19 +16,16 @@ from statistics import median
 from typing import NamedTuple
 
 import torch
-import yaml
 
 from headway.bench.decode_cpu import VOCAB, converted, marian
 from headway.bench.peers import peer
 from headway.bench.result import BenchReport, Options, Result
-from headway.config import plain
 from headway.data.config import DataConfig
 from headway.data.tokenizers import SPECIALS, Tokenizer, Word
 from headway.errors import ConfigError
 from headway.models import EncoderDecoderConfig, build_model
 from headway.runs.config import RunConfig
-from headway.runs.folder import CONFIG
-from headway.storage.commit import commit_file
+from headway.runs.folder import write_run_files
 from headway.tasks.base import ONE_TOKENIZER
 from headway.tasks.translation.config import Translation
 from headway.training.checkpoints import Checkpoints
@@ -115,9 +112,6 @@ def _write_run(folder: Path, model: EncoderDecoderConfig) -> Path:
     """A run of an untrained model with a vocabulary of its size."""
     words = [f"w{n}" for n in range(model.vocab - len(SPECIALS))]
     config = RunConfig(task=Translation(), data=DataConfig(spec=""), model=model, train=TrainConfig(average=0))
-    commit_file(folder / CONFIG, yaml.safe_dump(plain(config), sort_keys=False))
-    commit_file(folder / ONE_TOKENIZER, Tokenizer.train(Word(), [" ".join(words)]).to_json())
-    checkpoints = Checkpoints(folder)
-    checkpoints.save(1, build_model(model).state_dict(), {}, {})
-    checkpoints.mark_best(1, 0.0)
+    write_run_files(folder, config, {ONE_TOKENIZER: Tokenizer.train(Word(), [" ".join(words)]).to_json()})
+    Checkpoints(folder).save(1, build_model(model).state_dict(), {}, {})
     return folder

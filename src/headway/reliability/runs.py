@@ -1,0 +1,270 @@
+"""A run of each task at a size that trains in a second: a small preset, short built-in data, a few steps."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import cast
+
+from PIL import Image
+
+from headway.config import override
+from headway.data.config import DataConfig
+from headway.data.synthetic import shapes, stick_figures
+from headway.data.tokenizers import Tokenizer, Word
+from headway.models import BertConfig, build_model
+from headway.presets import PRESETS
+from headway.runs.config import RunConfig
+from headway.runs.folder import write_run_files
+from headway.runs.train import train_run
+from headway.tasks.base import ONE_TOKENIZER, Task
+from headway.tasks.registry import TASKS
+from headway.tasks.sentence_embedding import Embedding
+from headway.training.checkpoints import Checkpoints
+from headway.training.config import TrainConfig
+
+FEW = {"train": 24, "val": 6, "test": 6}
+SIZES = {"width": 16, "heads": 2}
+ONE_LAYER = {**SIZES, "inner": 32, "layers": 1}
+TWO_STACKS = {**SIZES, "inner": 32, "encoder_layers": 1, "decoder_layers": 1}
+
+
+def _model(sizes: Mapping[str, object], **more: object) -> dict[str, object]:
+    """Keys of the `model` section."""
+    return {f"model.{key}": value for key, value in {**sizes, **more}.items()}
+
+
+def _set(places: Sequence[tuple[ModuleType, str]], values: Iterable[object]) -> None:
+    """Set names of modules, and forget what was generated with their values before."""
+    for (module, name), value in zip(places, values, strict=True):
+        setattr(module, name, value)
+        for each in vars(module).values():
+            if hasattr(each, "cache_clear"):
+                each.cache_clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TinyRun:
+    """How a task's run is made, and what its commands are given."""
+
+    task: str
+    preset: str | None  # None: such runs are not trained
+    data: str  # a built-in name
+    changes: Mapping[str, object] = field(default_factory=dict)  # config keys
+    shortened: Mapping[str, object] = field(default_factory=dict)  # "module:NAME" -> value, of built-in data and plays
+    inputs: Mapping[str, str] = field(default_factory=dict)  # of a command, by its verb
+    file: Callable[[Path], str] | None = None  # makes a file in a folder, which all its commands read
+    steps: int = 2
+    needs: str | None = None  # an optional module
+    accumulates: bool = True  # train.accumulate may be above 1
+
+    @property
+    def trained(self) -> bool:
+        """Whether such runs are trained; else they are imported."""
+        return self.preset is not None
+
+    @property
+    def available(self) -> bool:
+        """Whether what it needs is installed."""
+        return self.needs is None or find_spec(self.needs) is not None
+
+    def config(self, cache: Path, changes: Mapping[str, object] | None = None) -> RunConfig:
+        """The complete config of the run, with further changes."""
+        assert self.preset is not None
+        often = {"train.evaluate_every": self.steps // 2, "train.save_every": 1}
+        fixed = {"train.device": "cpu", "train.steps": self.steps, "data.cache": str(cache), "data.spec": self.data}
+        return override(PRESETS[self.preset].recipe(), {**often, **fixed, **self.changes, **(changes or {})})
+
+    @contextlib.contextmanager
+    def short(self) -> Iterator[None]:
+        """What is generated or played is short meanwhile."""
+        places = [(import_module(module), name) for module, name in (place.split(":") for place in self.shortened)]
+        before = [getattr(*place) for place in places]
+        _set(places, self.shortened.values())
+        try:
+            yield
+        finally:
+            _set(places, before)
+
+
+def _picture(folder: Path) -> str:
+    Image.fromarray(shapes.scenes(1, size=20, seed=9).pixels[0].transpose(1, 2, 0)).save(folder / "scene.png")
+    return str(folder / "scene.png")
+
+
+def _figure(folder: Path) -> str:
+    Image.fromarray(stick_figures.figures(1, size=40, seed=9).pixels[0].transpose(1, 2, 0)).save(folder / "figure.png")
+    return str(folder / "figure.png")
+
+
+_ALL = (
+    TinyRun(
+        task="language",
+        preset="gpt-char",
+        data="deck-sentences",
+        changes={**_model(SIZES, layers=1, context=8), "task.context": 8, "train.batch_tokens": 32},
+        inputs={"generate": "I li", "score": "I like d", "look": "I like"},
+    ),
+    TinyRun(
+        task="masked",
+        preset="bert-base",
+        data="deck-sentences",
+        changes={
+            **{f"model.bert.{key}": value for key, value in {**ONE_LAYER, "context": 24}.items()},
+            "task.length": 24, "data.tokenizer": "word", "train.batch_tokens": 96,
+        },
+        inputs={"embed": "I like dogs", "look": "I <mask> dogs"},
+    ),
+    TinyRun(
+        task="translation",
+        preset="transformer-tiny",
+        data="reverse",
+        changes={**_model(TWO_STACKS), "data.tokenizer": "word", "task.beam": 2, "train.batch_tokens": 128},
+        shortened={"headway.data.synthetic.sequences:TRAIN": 40, "headway.data.synthetic.sequences:HELD_OUT": 6},
+        inputs={"translate": "3 1 2", "score": "3 1 2\t2 1 3", "look": "3 1 2"},
+    ),
+    TinyRun(
+        task="classification",
+        preset="vit-ti16",
+        data="shapes",
+        changes={
+            **_model(ONE_LAYER, image=16, patch=4), "task.size": 16, "train.batch_tokens": 4, "train.accumulate": 1,
+            "train.precision": "fp32",
+        },
+        shortened={"headway.data.synthetic.shapes:COUNTS": FEW},
+        file=_picture,
+    ),
+    TinyRun(
+        task="text-classification",
+        preset="longformer-needle",
+        data="needle",
+        changes={
+            **{f"model.encoder.{key}": value for key, value in {**ONE_LAYER, "context": 128}.items()},
+            "model.encoder.windows.radius": 4, "task.length": 128, "train.batch_tokens": 256,
+        },
+        shortened={
+            "headway.data.synthetic.needle:COUNTS": FEW, "headway.data.labelled_text:COUNTS": FEW,
+        },
+        inputs={"classify": "one two three", "look": "one two three"},
+    ),
+    TinyRun(
+        task="captioning",
+        preset="captioner-vit",
+        data="shapes",
+        changes={
+            **_model(TWO_STACKS, image=16), "model.patches.widths": "4,8,16", "task.size": 16, "task.beam": 2,
+            "task.max_length": 12, "train.batch_tokens": 4,
+        },
+        shortened={"headway.data.synthetic.shapes:COUNTS": FEW},
+        file=_picture,
+    ),
+    TinyRun(task="embedding", preset=None, data="", inputs={"embed": "two dogs", "look": "two dogs"}),
+    TinyRun(
+        task="pose",
+        preset="pose",
+        data="figures",
+        changes={**_model(ONE_LAYER, image=32), "model.head.width": 8, "task.size": 32, "train.batch_tokens": 4},
+        shortened={"headway.data.poses:COUNTS": FEW},
+        file=_figure,
+    ),
+    TinyRun(
+        task="world",
+        preset="world-frozenlake",
+        data="FrozenLake-v1",
+        changes={
+            **_model(ONE_LAYER), "task.collect": "60,40", "task.round.world": 1, "task.round.act": 1, "task.dreams": 8,
+            "task.horizon": 3, "train.batch_tokens": 32,
+        },
+        shortened={
+            "headway.tasks.world_model.pipeline:EPISODES": 3, "headway.tasks.world_model.q_learning:UPDATES": 3,
+        },
+        inputs={"look": "7"},
+        steps=4,  # two rounds of a step for the world and one for the policy
+        needs="gymnasium",
+        accumulates=False,
+    ),
+    TinyRun(
+        task="deciding",
+        preset="decision-cartpole",
+        data="CartPole-v1",
+        changes={
+            **_model(SIZES, layers=1), "task.log": 120, "task.targets": "5,20", "train.batch_tokens": 60,
+        },
+        inputs={"look": "20"},
+        needs="gymnasium",
+    ),
+)  # fmt: skip
+TINY = {tiny.task: tiny for tiny in _ALL}
+
+# What a command is given after `headway VERB RUN`; "{}" is the input, "{out}" a path to write to.
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "translate": ("{}",),
+    "generate": ("--prompt", "{}", "--max-tokens", "5"),
+    "score": ("{}",),
+    "classify": ("{}",),
+    "caption": ("{}",),
+    "pose": ("{}",),
+    "embed": ("{}",),
+    "play": ("--episodes", "2", "--json"),
+    "evaluate": ("--json",),
+    "look": ("{}", "--out", "{out}"),
+    "verify": ("--json",),
+    "export": ("--out", "{out}"),
+    "info": ("--json",),
+}
+ON_THE_CPU = ("export", "info")  # commands without --device
+PRECISION = ("translate", "generate", "classify", "caption", "pose", "evaluate")  # commands with --precision
+
+
+@dataclass(frozen=True, slots=True)
+class MadeRun:
+    """A tiny run in a folder."""
+
+    tiny: TinyRun
+    folder: Path
+    file: str | None  # what the commands of a task that reads files are given
+    can: tuple[str, ...]  # the commands that work on it, `info` among them
+
+    def command(self, verb: str, out: Path, run: Path | None = None) -> list[str]:
+        """The words after `headway` of a command that reads the run, or the copy of it in `run`, and writes to `out`.
+
+        Only `look` and `export` write a file, the others print.
+        """
+        given = self.file or self.tiny.inputs.get(verb, "0")
+        device = () if verb in ON_THE_CPU else ("--device", "cpu")
+        named = {"{}": given, "{out}": str(out)}
+        return [verb, str(run or self.folder), *(named.get(word, word) for word in WORDS[verb]), *device]
+
+
+def planned(tiny: TinyRun, folder: Path) -> MadeRun:
+    """What `make` makes."""
+    return MadeRun(
+        tiny=tiny,
+        folder=folder,
+        file=None if tiny.file is None else tiny.file(folder.parent),
+        can=(*cast(type[Task], TASKS[tiny.task]).pipeline_class().can(), "info"),
+    )
+
+
+def make(tiny: TinyRun, folder: Path, cache: Path) -> Path:
+    """Train or write the tiny run of a task in a folder; must run within `tiny.short()`."""
+    if not tiny.trained:
+        return write_encoder(folder)
+    train_run(tiny.config(cache), folder)
+    return folder
+
+
+def write_encoder(folder: Path) -> Path:
+    """A sentence encoder as `headway import` leaves it: without data of its own."""
+    tokenizer = Tokenizer.train(Word(), ["two dogs run to one lake"])
+    bert = BertConfig(vocab=tokenizer.size, context=16, width=16, layers=1, heads=2, inner=32)
+    config = RunConfig(task=Embedding(max_length=16), data=DataConfig(), model=bert, train=TrainConfig())
+    write_run_files(folder, config, {ONE_TOKENIZER: tokenizer.to_json()})
+    weights = build_model(bert, seed=1).state_dict()
+    Checkpoints(folder).save(1, {name: tensor.contiguous() for name, tensor in weights.items()}, {}, {})
+    return folder
