@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import gc
 import os
 import sys
@@ -14,47 +13,50 @@ from importlib import import_module
 from pathlib import Path
 from typing import TextIO
 
+from headway import limits
 from headway.cli.commands import command
-from headway.cli.parser import build_parser, named_commands
-from headway.errors import AdviceWarning, HeadwayError, StorageError
-
-TAKE_OVERRIDES = ("train", "lab")  # commands with --KEY.SUB VALUE
+from headway.cli.failures import is_reported, report
+from headway.cli.options import check_limits
+from headway.cli.parser import parse
+from headway.cli.stopping import SIGNALS
+from headway.cli.terminal import guarded_streams, tell
+from headway.errors import AdviceWarning, StorageError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit codes are in docs/commands.md."""
-    words = sys.argv[1:] if argv is None else argv
-    parser = build_parser(named_commands(words))
-    arguments, rest = parser.parse_known_args(words)
-    if rest and arguments.command not in TAKE_OVERRIDES:
-        parser.error(f"unknown arguments: {' '.join(rest)}")
+    """Run one command and return its exit code (docs/commands.md).
+
+    Raises SystemExit where argparse does: after `--help` and `--version`, and for words that it does not accept.
+    """
+    words = sys.argv[1:] if argv is None else list(argv)
+    with guarded_streams(), SIGNALS.raising():
+        try:
+            try:
+                _run(words)
+            except SystemExit:
+                sys.stdout.flush()
+                raise
+            sys.stdout.flush()  # here, where a failure to write can still be reported
+        except BaseException as error:
+            if not is_reported(error):
+                raise
+            with contextlib.suppress(StorageError, BrokenPipeError):
+                sys.stdout.flush()
+            return report(SIGNALS.cause(error), debug="--debug" in words)
+    return 0
+
+
+def _run(words: Sequence[str]) -> None:
+    arguments = parse(words)
     if arguments.command is None:
-        parser.print_help()
-        return 0
-    arguments.overrides = rest
+        return
     warnings.showwarning = _one_line
-    try:
+    with limits.raised(dict(arguments.limit)):
+        check_limits(arguments)
         with _checked_ahead(arguments):
             _import_torch()
-            command(arguments.command).execute(arguments)
-        sys.stdout.flush()  # here, where a failure to write can still be reported
-    except HeadwayError as error:
-        if arguments.debug:
-            raise
-        print(f"headway: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("headway: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # `headway presets | head`: the reader has seen enough
-        _drop_output()
-    except OSError as error:
-        if arguments.debug or error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        _drop_output()
-        print(f"headway: {error.filename or 'standard output'}: could not be written (no space left)", file=sys.stderr)
-        return StorageError.exit_code
-    return 0
+            with _unknown_tokens_told(arguments):
+                command(arguments.command).execute(arguments)
 
 
 def _checked_ahead(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
@@ -64,6 +66,15 @@ def _checked_ahead(arguments: argparse.Namespace) -> contextlib.AbstractContextM
     from headway.storage.manifest import INT8, check_in_background  # not needed by `headway --help`
 
     return check_in_background(Path(arguments.run) / INT8)
+
+
+def _unknown_tokens_told(arguments: argparse.Namespace) -> contextlib.AbstractContextManager[None]:
+    """Count the unknown tokens of the texts that a run is given, and tell of them at the end of the command."""
+    if not hasattr(arguments, "run"):
+        return contextlib.nullcontext()
+    from headway.data.unknown_tokens import unknown_told  # not needed by `headway --help`
+
+    return unknown_told(lambda note: tell(f"note: {note}"))
 
 
 def _import_torch() -> None:
@@ -80,11 +91,6 @@ def _import_torch() -> None:
         gc.enable()
 
 
-def _drop_output() -> None:
-    """Send what is left to print to the null device, else Python fails on it once more when it exits."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
 def _one_line(
     message: Warning | str,
     category: type[Warning],
@@ -95,4 +101,4 @@ def _one_line(
 ) -> None:
     """Print a warning as one line on stderr."""
     name = "note" if issubclass(category, AdviceWarning) else category.__name__
-    print(f"headway: {name}: {message}", file=sys.stderr)
+    tell(f"{name}: {message}")

@@ -2,36 +2,52 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING
 
+from headway.cli.stopping import SIGNALS
+from headway.cli.terminal import is_terminal, one_line, tell
 from headway.errors import DataError, HeadwayError
+from headway.limits import expect_within, limit
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 
-def is_terminal(stream: TextIO | None) -> bool:
-    """Whether someone sits at this end; a closed one is None."""
-    return stream is not None and stream.isatty()
-
-
 def stdin_lines() -> Iterator[str]:
-    """The lines of stdin without their ends. Raises DataError with line and byte for invalid UTF-8."""
+    """The lines of stdin without their ends, whatever the encoding of the locale.
+
+    Raises DataError if stdin is closed or cannot be read, with line and byte for invalid UTF-8, and for a line above
+    the limit.
+    """
+    if sys.stdin is None:
+        raise DataError("stdin: closed; give the input as arguments, or on stdin by a pipe or a file")
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:  # replaced by text, as in tests
         yield from (line.rstrip("\r\n") for line in sys.stdin)
         return
-    for number, line in enumerate(stream, 1):
+    most = 4 * limit("line") + 2  # bytes of the longest line, with its end
+    number = 0
+    while True:
+        try:
+            line = stream.readline(most)
+        except OSError as error:
+            raise DataError(f"stdin: could not be read ({error.strerror})") from error
+        if not line:
+            return
+        number += 1
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except UnicodeDecodeError as error:
-            raise DataError(f"stdin: line {number}, byte {error.start + 1}: invalid UTF-8") from None
-        yield text.rstrip("\r\n")
+            if len(line) < most:
+                raise DataError(f"stdin: line {number}, byte {error.start + 1}: invalid UTF-8") from None
+            text = line.decode("utf-8", "replace")  # cut inside a character, far above the limit
+        text = text.rstrip("\r\n")
+        expect_within("line", len(text), f"stdin: line {number}", DataError)
+        yield text
 
 
 def blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
@@ -52,15 +68,10 @@ def blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:
 
 
 def write_lines(lines: Sequence[str]) -> None:
-    """Whole lines, or none of them: an interrupt waits until they are written."""
-    text = "".join(f"{line}\n" for line in lines)
-    masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if hasattr(signal, "pthread_sigmask") else None
-    try:
-        sys.stdout.write(text)
+    """Whole lines, or none of them: a signal waits until they are written."""
+    with SIGNALS.holding():
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
         sys.stdout.flush()
-    finally:
-        if masked is not None:
-            signal.pthread_sigmask(signal.SIG_SETMASK, masked)
 
 
 class LineCounter:
@@ -91,20 +102,19 @@ class LineCounter:
 
     def note(self, text: str) -> None:
         """A line on stderr, above the bar."""
-        line = f"headway: note: {text}"
         if self.bar is None:
-            if sys.stderr is not None:  # print would take stdout for it
-                print(line, file=sys.stderr)
+            tell(f"note: {text}")
         else:
-            self.bar.console.print(line, soft_wrap=True, markup=False, highlight=False)
+            self.bar.console.print(f"headway: note: {one_line(text)}", soft_wrap=True, markup=False)
 
 
 def _bar() -> Progress:
-    from rich.console import Console  # imported for those who look on: it takes as long as a sentence
-    from rich.progress import Progress, SpinnerColumn, TextColumn
+    from rich.progress import Progress, SpinnerColumn, TextColumn  # rich takes as long to import as a sentence takes
+
+    from headway.cli.console import SafeConsole
 
     columns = (SpinnerColumn(), TextColumn("{task.completed:,} lines"), TextColumn("{task.fields[speed]}"))
     # Left to itself the bar would take what is written to stdout for notes of its own.
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+    bar = Progress(*columns, console=SafeConsole(stderr=True), transient=True, redirect_stdout=False)
     bar.add_task("", total=None, speed="")
     return bar

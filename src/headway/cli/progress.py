@@ -1,34 +1,44 @@
-"""What a user sees while a model trains: a bar on stderr, a line for each evaluation."""
+"""What a user sees while a model trains: the plan, a bar or plain lines on stderr, a line for each evaluation."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
+import torch
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
-from headway.training.callbacks import Callback
+from headway.cli.console import SafeConsole
+from headway.cli.terminal import one_line
+from headway.training.callbacks import Callback, PlanCallback
+from headway.training.devices import peak_memory
+from headway.training.quantities import duration, size
+
+EVERY = 30.0  # seconds between the lines of a log
+SOON = 3.0  # seconds, and FIRST_STEPS steps, after which the time is estimated
+FIRST_STEPS = 3
 
 
 class TrainingBar:
-    """A live bar with loss, speed and time left. Use as a context manager."""
+    """A live bar with loss, speed and time left; without a terminal, a line now and then. Use as a context manager."""
 
-    def __init__(self, title: str, steps: int, unit: str = "tokens") -> None:
-        self.console = Console(stderr=True, highlight=False)
+    def __init__(self, title: str, steps: int, unit: str = "tokens", notes: Sequence[str] = ()) -> None:
+        self.console = SafeConsole(stderr=True)
         columns = (
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total}"),
+            TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.completed}/{task.total}"),
             TextColumn("{task.fields[loss]}"), TextColumn("{task.fields[speed]}"), TimeRemainingColumn(),
         )  # fmt: skip
         # Without a terminal rich shows no bar, and would end it with an empty line.
         self.bar = Progress(*columns, console=self.console, transient=True, disable=not self.console.is_interactive)
-        self.title, self.steps, self.unit = title, steps, unit
+        self.title, self.steps, self.unit, self.notes = title, steps, unit, notes
         self.task = self.bar.add_task(title, total=steps, loss="", speed="")
         self.loss: float | None = None
-        self.tokens, self.started = 0, time.perf_counter()
+        self.tokens = self.taken = 0
+        self.started = self.told = time.perf_counter()
+        self.estimated = False
 
     def __enter__(self) -> TrainingBar:
         self.bar.start()
@@ -37,36 +47,70 @@ class TrainingBar:
     def __exit__(self, *_: object) -> None:
         self.bar.stop()
 
+    def planned(self, steps: int, facts: Mapping[str, str]) -> None:
+        """The block of facts before the first step."""
+        self.steps = steps
+        room = max(map(len, facts))
+        for name, value in facts.items():
+            self.note(f"{name:{room}}  {value}")
+        for note in self.notes:
+            self.note(note)
+        self.started = self.told = time.perf_counter()
+
     def step(self, entry: dict[str, Any]) -> None:
         """Move on; the loss shown is smoothed over about twenty steps."""
         self.loss = entry["loss"] if self.loss is None else 0.95 * self.loss + 0.05 * entry["loss"]
         self.tokens += entry["tokens"]
-        speed = self.tokens / max(time.perf_counter() - self.started, 1e-9)
+        self.taken += 1
+        now = time.perf_counter()
+        speed = f"{self.tokens / max(now - self.started, 1e-9):,.0f} {self.unit}/s"
         self.bar.update(
             self.task,
             description=self.title,
             total=self.steps,
             completed=entry["step"],
             loss=f"loss {self.loss:.4f}",
-            speed=f"{speed:,.0f} {self.unit}/s",
+            speed=speed,
         )
+        due = not self.console.is_interactive and now - self.told >= EVERY
+        if due or (not self.estimated and self.taken >= FIRST_STEPS and now - self.started >= SOON):
+            self._tell_progress(entry["step"], speed, now)
+
+    def _tell_progress(self, step: int, speed: str, now: float) -> None:
+        """Step, loss, speed and the time left by all steps so far, validations included; first also the memory."""
+        each = (now - self.started) / self.taken
+        text = f"step {step:,}/{self.steps:,}: loss {self.loss:.4f}, {speed}, {duration(each)} a step, "
+        text += f"about {duration((self.steps - step) * each)} left"
+        if not self.estimated:
+            device = torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
+            text += f"; memory used {size(peak_memory(device))}"
+        self.estimated = True
+        self._line(text)
+
+    def _line(self, text: str) -> None:
+        self.note(text)
+        self.told = time.perf_counter()
 
     def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
-        """Say how it goes, with a sample."""
+        """Say how it goes, with a sample; a log, unlike a terminal, is not wrapped."""
         beside = {name.removeprefix("val_"): value for name, value in entry.items() if name not in ("step", "val_loss")}
         more = "".join(f", {name} {value:.2%}" for name, value in beside.items())
-        self.console.print(f"step {entry['step']}: validation loss {entry['val_loss']:.4f}{more}")
-        for line in samples[:3]:
-            self.console.print(f"  [dim]{escape(line)}[/dim]")
+        told = f"step {entry['step']}: validation loss {entry['val_loss']:.4f}{more}"
+        self.console.print(told, soft_wrap=True, markup=False)
+        for sample in samples[:3]:
+            for line in sample.strip("\n").split("\n"):
+                self.console.print(Text(f"  {line}", style="dim"), soft_wrap=not self.console.is_interactive)
 
     def note(self, text: str) -> None:
         """One line."""
-        self.console.print(escape(text), soft_wrap=True)
+        self.console.print(one_line(text), soft_wrap=True, markup=False)
 
     def preparing(self, what: str, done: int, total: int) -> None:
-        """The same bar, before the first step."""
+        """The same bar, before the first step; in a log a line now and then."""
         self.bar.update(self.task, description=what, completed=done, total=total)
         self.started = time.perf_counter()
+        if not self.console.is_interactive and self.started - self.told >= EVERY:
+            self._line(f"{what}: {done:,} of {total:,}")
 
 
 class CallbackList:
@@ -74,6 +118,12 @@ class CallbackList:
 
     def __init__(self, *callbacks: Callback) -> None:
         self.callbacks = callbacks
+
+    def planned(self, steps: int, facts: Mapping[str, str]) -> None:
+        """Before the first step."""
+        for callback in self.callbacks:
+            if isinstance(callback, PlanCallback):
+                callback.planned(steps, facts)
 
     def step(self, entry: dict[str, Any]) -> None:
         """After every step."""
@@ -100,12 +150,12 @@ class CallbackList:
 def lab_bar(title: str, steps: int) -> Iterator[Callable[[int, float], None]]:
     """A progress bar on stderr; call what it gives with each step and its loss."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TextColumn("{task.fields[loss]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+    with Progress(*columns, console=SafeConsole(stderr=True), transient=True) as bar:
         task = bar.add_task(title, total=steps, loss="")
 
         def progress(step: int, nats: float) -> None:

@@ -1,34 +1,87 @@
-"""Training with what a user sees of it: a bar on stderr, event files, and the curves at the end."""
+"""Training with what a user sees of it: a bar on stderr, trackers, and the curves at the end."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from headway.cli.progress import CallbackList, TrainingBar
-from headway.cli.tensorboard import Tensorboard
+from headway.cli.trackers import tracker
 from headway.errors import StorageError
 from headway.plots.curves import plot_curves
-from headway.runs import train_run
+from headway.runs import plan_run, train_run
 from headway.runs.config import RunConfig
+from headway.runs.plan import TrainingPlan
 from headway.storage.commit import commit_file
-from headway.training.trainer import LOG, read_log
+from headway.training.log import LOG, read_log
+
+
+@dataclass(frozen=True, slots=True)
+class Length:
+    """How long to train, if not for train.steps: passes over the data, or seconds; and keys that this leaves alone.
+
+    `notes` are told below the plan.
+    """
+
+    epochs: float | None = None
+    budget: float | None = None
+    fixed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+BY_STEPS = Length()
+
+
+def plan_only(config: RunConfig, folder: Path, *, resume: bool, init: Path | None, length: Length) -> TrainingPlan:
+    """What would be trained, with a bar on stderr while data is read."""
+    with TrainingBar(folder.name, config.train.steps, config.task.unit) as bar:
+        return plan_run(
+            config,
+            folder,
+            bar,
+            resume=resume,
+            init=init,
+            epochs=length.epochs,
+            budget=length.budget,
+            fixed=length.fixed,
+        )
 
 
 def train_and_draw(
-    config: RunConfig, folder: Path, *, resume: bool, tensorboard: bool = False, init: Path | None = None
+    config: RunConfig,
+    folder: Path,
+    *,
+    resume: bool,
+    trackers: Sequence[str] = (),
+    init: Path | None = None,
+    length: Length = BY_STEPS,
 ) -> None:
-    """Train into a folder with a bar on stderr; the curves are drawn however training ends."""
+    """Train into a folder with a bar on stderr, and `trackers` by name; the curves are drawn however training ends."""
     unit = config.task.unit
     label = f"loss ({config.task.loss_unit} per {unit.removesuffix('s')})"
     with contextlib.ExitStack() as stack:
-        events = [stack.enter_context(Tensorboard(folder / "tensorboard"))] if tensorboard else []
-        bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit))
+        shown = [stack.enter_context(tracker(name, folder)) for name in trackers]
+        log = folder / LOG
+        before = log.stat().st_mtime_ns if log.is_file() else None
+        bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit, notes=length.notes))
         try:
-            train_run(config, folder, CallbackList(bar, *events), resume=resume, init=init)
+            train_run(
+                config,
+                folder,
+                CallbackList(bar, *shown),
+                resume=resume,
+                init=init,
+                epochs=length.epochs,
+                budget=length.budget,
+                fixed=length.fixed,
+            )
         except BaseException:
-            with contextlib.suppress(StorageError):  # report why training ended, not this
-                _draw(folder, label, config.task.main_phase)
+            # A run that was refused stays as it was. Report why training ended, not that nothing can be drawn.
+            with contextlib.suppress(StorageError, OSError):
+                if log.stat().st_mtime_ns != before:
+                    _draw(folder, label, config.task.main_phase)
             raise
         _draw(folder, label, config.task.main_phase)
 

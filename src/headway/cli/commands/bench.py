@@ -47,15 +47,16 @@ def execute(arguments: Namespace) -> None:
 
 def _show(report: BenchReport) -> None:
     import torch
-    from rich.console import Console
     from rich.table import Table
+
+    from headway.cli.console import SafeConsole
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("comparison", "ours ms", "peer ms", "times as fast"):
         table.add_column(heading, justify="left" if heading == "comparison" else "right")
     for result in report.results:
         table.add_row(result.name, f"{result.ours * 1e3:.4g}", f"{result.peer * 1e3:.4g}", f"{result.ratio:.2f}")
-    console = Console(highlight=False)
+    console = SafeConsole()
     console.print(table)
     for figure, value in report.figures.items():
         console.print(f"{figure} {value:.4g}")

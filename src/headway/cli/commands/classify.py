@@ -42,17 +42,20 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """A line for each image, sound or text: the input, then its likeliest classes with probabilities, tabs between."""
-    from headway.cli.pictures import expect_png
+    from headway.cli.outputs import PNG, expect_outputs
+    from headway.decoding.non_finite import numbered
     from headway.runs import load
     from headway.tasks.capabilities import Classifies
 
-    for flag in ("out", "patches"):
-        expect_png(flag, getattr(arguments, flag))
+    expect_outputs(arguments, out=PNG, patches=PNG, stdout_has="the classes")
     pipeline = load(arguments.run, device=arguments.device, precision=arguments.precision).require(Classifies)
     _check(pipeline, arguments)
     predictions: list[Prediction] = []
+    done = 0
     for block in blocks(arguments.input or stdin_lines(), LINES_AT_ONCE):
-        found = pipeline.classify(block, top=arguments.top)
+        with numbered(range(done, done + len(block))):
+            found = pipeline.classify(block, top=arguments.top)
+        done += len(block)
         if arguments.json or pipeline.reads == "image":
             predictions += found
         if not arguments.json:
@@ -89,7 +92,7 @@ def _draw(pipeline: Classifies, predictions: Sequence[Prediction], *, out: str |
     """The pictures that were asked for."""
     if out is None and patches is None:
         return
-    from headway.cli.pictures import write_picture
+    from headway.cli.outputs import write_picture
     from headway.plots.attention import plot_patches
     from headway.plots.images import SHEET, plot_predictions
 

@@ -35,16 +35,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Train English to French on `phrases`, report both held-out splits, translate a dozen sentences, write a page."""
-    from rich.console import Console
     from rich.markup import escape
 
+    from headway.cli.console import SafeConsole
+    from headway.cli.outputs import expect_folder
     from headway.cli.training import train_and_draw
     from headway.config import override
     from headway.presets.recipes import demo
     from headway.runs import load
     from headway.tasks.translation.pipeline import TranslationPipeline
 
-    console, folder = Console(highlight=False), Path(arguments.out)
+    expect_folder(arguments.out)
+    console, folder = SafeConsole(), Path(arguments.out)
     config = demo()
     if arguments.steps:
         every = max(arguments.steps // 4, 1)

@@ -6,11 +6,9 @@ import io
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
-from pathlib import Path
 
 from headway.cli import options
 from headway.cli.lines import blocks, stdin_lines, write_lines
-from headway.errors import ConfigError
 
 HELP = "sentence vectors from an encoder"
 EXAMPLES = ("headway embed runs/minilm 'a cute puppy'",)
@@ -21,7 +19,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Which texts, and where the vectors go."""
     options.add_run(parser)
     parser.add_argument("text", nargs="*", metavar="TEXT", help="without it, lines are read from stdin")
-    parser.add_argument("--out", metavar="FILE.npy", help="write the vectors as a numpy array")
+    parser.add_argument("--out", metavar="FILE.npy", help="write the vectors as a numpy array; - for stdout")
     options.add_json(parser, "one object with the vectors")
 
 
@@ -29,17 +27,19 @@ def execute(arguments: Namespace) -> None:
     """A vector a text: a line of numbers each, or all of them as one JSON object or one .npy file."""
     import numpy as np
 
+    from headway.cli.outputs import expect_outputs, write_output
+    from headway.decoding.non_finite import numbered
     from headway.runs import load
-    from headway.storage.commit import commit_file
 
     out = arguments.out
-    if out is not None and Path(out).suffix != ".npy":
-        raise ConfigError(f"--out {out}, allowed: a name that ends in .npy")
+    expect_outputs(arguments, out=(".npy",))
     found = load(arguments.run, device=arguments.device)
     lines: Iterable[str] = arguments.text or stdin_lines()
-    kept = []
+    kept, done = [], 0
     for block in blocks(lines, LINES_AT_ONCE):
-        vectors = found.embed(block)
+        with numbered(range(done, done + len(block)), "line"):
+            vectors = found.embed(block)
+        done += len(block)
         if out is None and not arguments.json:
             write_lines([" ".join(f"{number:.6g}" for number in vector) for vector in vectors.tolist()])
         else:
@@ -50,7 +50,7 @@ def execute(arguments: Namespace) -> None:
     if out is not None:
         file = io.BytesIO()
         np.save(file, all_vectors, allow_pickle=False)
-        commit_file(Path(out), file.getvalue())
+        write_output(out, file.getvalue())
     if arguments.json:
         count, width = all_vectors.shape
         print(json.dumps({"vectors": all_vectors.tolist(), "texts": count, "width": width}))

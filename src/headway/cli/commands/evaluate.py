@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.cli import options
-from headway.errors import ConfigError
 
 if TYPE_CHECKING:
     from headway.tasks.report import Report
@@ -45,7 +43,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="of a language model's sliding windows (default: half a window)",
     )
     parser.add_argument("--compare", metavar="RUN2", help="paired bootstrap with another translation run")
-    parser.add_argument("--out", metavar="FILE", help="write the translations, classes or captions, one per line")
+    parser.add_argument(
+        "--out", metavar="FILE", help="write the translations, classes or captions, one per line; - for stdout"
+    )
     parser.add_argument(
         "--plot", metavar="FILE.png", help="accuracy by position, loss by length, or the confusion matrix"
     )
@@ -54,16 +54,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Print the metrics of a split."""
-    from rich.console import Console
-
     from headway.cli import render
+    from headway.cli.outputs import PNG, TEXT, expect_outputs, report_console
     from headway.metrics.loss_by_length import parse_lengths
     from headway.runs import load
     from headway.runs.evaluate import check_options
 
     lengths = None if arguments.lengths is None else parse_lengths(arguments.lengths)
-    if arguments.plot is not None and Path(arguments.plot).suffix.lower() != ".png":
-        raise ConfigError(f"--plot {arguments.plot}, allowed: a name that ends in .png")
+    expect_outputs(arguments, out=TEXT, plot=PNG)
     found = load(arguments.run, device=arguments.device, average=arguments.average, precision=arguments.precision)
     files = [name for name in ("out", "plot") if getattr(arguments, name) is not None]
     if lengths is not None:  # loss by length can be drawn whatever the task
@@ -83,7 +81,7 @@ def execute(arguments: Namespace) -> None:
         print(json.dumps(_strict({"split": report.split, "steps": steps, **report.values}), allow_nan=False))
         return
     mean = f"the mean of steps {steps}" if len(found.steps) > 1 else f"step {steps}"
-    console = Console(highlight=False)
+    console = report_console(arguments.out, arguments.plot)
     about = {"run": f"{arguments.run} ({found.task.title})", "split": report.split, "checkpoint": mean}
     console.print(render.facts(about))
     console.print(*render.rendered(report.sections), sep="\n")
@@ -91,15 +89,14 @@ def execute(arguments: Namespace) -> None:
 
 def _write(report: Report, arguments: Namespace, *, title: str) -> None:
     """Write the requested files and name them on stderr."""
-    from headway.storage.commit import commit_file
+    from headway.cli.outputs import write_output
 
     if arguments.out is not None:
         # splitlines knows more line ends than a scorer does; each output must stay one line for all of them.
-        commit_file(Path(arguments.out), "".join(" ".join(line.splitlines()) + "\n" for line in report.outputs))
-        print(f"headway: {len(report.outputs):,} lines in {arguments.out}", file=sys.stderr)
+        lines = "".join(" ".join(line.splitlines()) + "\n" for line in report.outputs)
+        write_output(arguments.out, lines, f"{len(report.outputs):,} lines in {arguments.out}")
     if arguments.plot is not None and report.plot is not None:
-        commit_file(Path(arguments.plot), report.plot(title))
-        print(f"headway: a picture in {arguments.plot}", file=sys.stderr)
+        write_output(arguments.plot, report.plot(title), f"a picture in {arguments.plot}")
 
 
 def _strict(values: Mapping[str, Any]) -> dict[str, Any]:

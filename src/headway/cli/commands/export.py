@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from headway.cli import options
+from headway.cli.terminal import tell
 
 if TYPE_CHECKING:
     from headway.interop.export_proof import ExportProof
@@ -28,26 +28,26 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Write a run as a model folder; what was compared goes to stderr, the folder's name to stdout."""
+    from headway.cli.outputs import expect_folder
     from headway.interop.onnx_export import GRAPH
     from headway.runs import load
 
+    expect_folder(arguments.out)
     proof = load(arguments.run, device="cpu", average=arguments.average).export(arguments.out, onnx=arguments.onnx)
     for name in proof.left_out:
-        print(f"headway: note: {name} has no place in {proof.family} and is left out", file=sys.stderr)
+        tell(f"note: {name} has no place in {proof.family} and is left out")
     if proof.zeros:
-        print(f"headway: note: {proof.zeros} biases that this run lacks are written as zeros", file=sys.stderr)
-    print(
-        f"headway: {proof.family}; loaded again by {proof.reloaded_with}: largest difference "
+        tell(f"note: {proof.zeros} biases that this run lacks are written as zeros")
+    tell(
+        f"{proof.family}; loaded again by {proof.reloaded_with}: largest difference "
         f"{proof.largest_difference:.2g} of logits up to {proof.largest_logit:.3g} (allowed: {proof.bound:.2g})"
-        f"{_texts(proof)}",
-        file=sys.stderr,
+        f"{_texts(proof)}"
     )
     if proof.onnx is not None:
-        print(
-            f"headway: {GRAPH} ({', '.join(proof.onnx.inputs)} -> {', '.join(proof.onnx.outputs)}); run by "
+        tell(
+            f"{GRAPH} ({', '.join(proof.onnx.inputs)} -> {', '.join(proof.onnx.outputs)}); run by "
             f"{proof.onnx.runtime}: largest difference {proof.onnx.largest_difference:.2g} "
-            f"(allowed: {proof.onnx.bound:.2g})",
-            file=sys.stderr,
+            f"(allowed: {proof.onnx.bound:.2g})"
         )
     print(arguments.out)
 

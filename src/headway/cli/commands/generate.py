@@ -4,40 +4,57 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from headway.cli import options
+from headway.cli.lines import stdin_lines
+from headway.cli.terminal import is_terminal, tell
+from headway.errors import ConfigError
 
-HELP = "continue a prompt"
-EXAMPLES = ("headway generate runs/gpt-char --prompt 'ROMEO:' --seed 1",)
+HELP = "continue each prompt"
+EXAMPLES = (
+    "headway generate runs/gpt-char 'ROMEO:' --seed 1",
+    "headway generate runs/gpt-char --no-echo < prompts.txt    a prompt a line",
+)
 BETWEEN = "---"
+NO_PROMPT = "\n"  # what is continued where nobody can be asked for a prompt: at a terminal
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """The prompt, how to sample, and when to stop."""
     options.add_run(parser)
-    parser.add_argument("--prompt", default="\n", metavar="TEXT", help="default: a line break")
+    parser.add_argument(
+        "text", nargs="*", metavar="TEXT", help="prompts; without one, lines of stdin or, at a terminal, a line break"
+    )
+    parser.add_argument("--prompt", metavar="TEXT", help="one prompt, the same as TEXT")
+    parser.add_argument("--no-echo", action="store_true", help="print the continuation without the prompt")
     parser.add_argument("--max-tokens", type=options.positive, default=200, metavar="N", help="default: %(default)s")
     parser.add_argument(
-        "--temperature", type=float, default=0.8, metavar="T", help="0 is greedy (default: %(default)s)"
+        "--temperature",
+        type=options.number(least=0),
+        default=0.8,
+        metavar="T",
+        help="0 is greedy (default: %(default)s)",
     )
     parser.add_argument("--top-k", type=options.positive, metavar="K", help="sample from the K likeliest tokens")
     parser.add_argument(
         "--top-p",
-        type=float,
+        type=options.number(above=0, most=1),
         default=1.0,
         metavar="P",
         help="sample from the likeliest tokens that hold P of the probability (default: %(default)s)",
     )
     parser.add_argument(
         "--min-p",
-        type=float,
+        type=options.number(least=0, most=1),
         default=0.0,
         metavar="P",
         help="sample from tokens at least P times as likely as the likeliest (default: %(default)s)",
     )
     parser.add_argument(
         "--repetition-penalty",
-        type=float,
+        type=options.number(above=0),
         default=1.0,
         metavar="R",
         help="of tokens in the context; 1: no penalty (default: %(default)s)",
@@ -48,35 +65,55 @@ def add_arguments(parser: ArgumentParser) -> None:
         type=options.positive,
         default=1,
         metavar="N",
-        help="how many texts, with a line --- between them (default: %(default)s)",
+        help="how many texts of each prompt, with a line --- between any two (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default: %(default)s")
+    parser.add_argument("--seed", type=options.count, default=0, metavar="N", help="default: %(default)s")
     options.add_precision(parser)
 
 
 def execute(arguments: Namespace) -> None:
-    """Continue a prompt, token by token as they come; several texts one after the other."""
+    """Continue each prompt, token by token as they come; several texts one after the other."""
     from headway.runs import load
+    from headway.tasks.capabilities import Generates
 
+    given = _prompts(arguments)
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
-    for number in range(arguments.num):
-        pieces = found.generate(
-            arguments.prompt,
-            max_tokens=arguments.max_tokens,
-            temperature=arguments.temperature,
-            top_k=arguments.top_k,
-            top_p=arguments.top_p,
-            min_p=arguments.min_p,
-            repetition_penalty=arguments.repetition_penalty,
-            stop=arguments.stop,
-            seed=arguments.seed,
-            number=number,
-        )
-        sys.stdout.write(f"{BETWEEN}\n{arguments.prompt}" if number else arguments.prompt)
-        sys.stdout.flush()
-        try:
-            for text in pieces:
-                sys.stdout.write(text)
-                sys.stdout.flush()
-        finally:  # also when interrupted: what was written stays, and ends its line
-            sys.stdout.write("\n")
+    found.require(Generates)  # before anything is read
+    count = 0
+    for prompt in given:
+        for number in range(arguments.num):
+            pieces = found.generate(
+                prompt,
+                max_tokens=arguments.max_tokens,
+                temperature=arguments.temperature,
+                top_k=arguments.top_k,
+                top_p=arguments.top_p,
+                min_p=arguments.min_p,
+                repetition_penalty=arguments.repetition_penalty,
+                stop=arguments.stop,
+                seed=arguments.seed,
+                number=number,
+            )
+            sys.stdout.write(f"{BETWEEN}\n" if count else "")
+            _print("" if arguments.no_echo else prompt, pieces)
+            count += 1
+    if not count:
+        tell("note: no prompt: stdin has no lines, and no TEXT is given")
+
+
+def _prompts(arguments: Namespace) -> Iterable[str]:
+    """The prompts: those given, else the lines of stdin, else at a terminal a line break. Raises ConfigError."""
+    if arguments.prompt is not None and arguments.text:
+        raise ConfigError(f"--prompt and TEXT {arguments.text[0]!r} are the same thing: give one of them")
+    given = arguments.text if arguments.prompt is None else [arguments.prompt]
+    return given or ([NO_PROMPT] if is_terminal(sys.stdin) else stdin_lines())
+
+
+def _print(prompt: str, pieces: Iterator[str]) -> None:
+    """A prompt at once, then its continuation as it comes."""
+    try:
+        for text in chain([prompt], pieces):
+            sys.stdout.write(text)
+            sys.stdout.flush()
+    finally:  # also when interrupted: what was written stays, and ends its line
+        sys.stdout.write("\n")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headway.cli import options
+from headway.cli.units import bytes_text, sizes_text
 
 HELP = "what a run is, from what data, how far and how well it is trained, and what it can do"
 EXAMPLES = (
@@ -62,13 +63,30 @@ def _rows(facts: dict[str, Any], unit: str) -> dict[str, str]:
             rows[name] = ", ".join(f"{_name(key, unit)} {_figure(value)}" for key, value in entry.items())
     count = len(facts["checkpoints"])
     which = f" (step {', '.join(map(str, facts['checkpoints']))})" if count else ""
-    rows["checkpoints"] = f"{count}{which}, {_bytes(facts['checkpoint_bytes'])}"
+    rows["checkpoints"] = f"{count}{which}, {bytes_text(facts['checkpoint_bytes'])}"
     if facts["copies"]:
-        rows["copies"] = f"{', '.join(facts['copies'])}, {_bytes(facts['copy_bytes'])}"
-    rows["on disk"] = _bytes(facts["bytes"])
+        rows["copies"] = f"{', '.join(facts['copies'])}, {bytes_text(facts['copy_bytes'])}"
+    if "int8_measured" in facts:
+        layers = f"; layers not plain: {facts['int8_layers']}" if facts["int8_layers"] else ""
+        declined = "" if facts["int8_by_auto"] else "; auto takes fp32"
+        rows["int8"] = f"{facts['int8_measured']}{layers}{declined}"
+    rows["on disk"] = sizes_text(_sizes(facts))
     if facts["can"]:
         rows["can"] = ", ".join(facts["can"])
     return rows
+
+
+def _sizes(facts: dict[str, Any]) -> dict[str, int]:
+    """The bytes of a run by what they are."""
+    return {
+        "weights": facts["checkpoint_bytes"] - facts["optimiser_bytes"],
+        "optimiser state": facts["optimiser_bytes"],
+        "int8 copy": facts["copy_bytes"],
+        "reference": facts["reference_bytes"],
+        "pages and traces": facts["page_bytes"],
+        "set aside as damaged": facts["damaged_bytes"],
+        "other": facts["other_bytes"],
+    }
 
 
 def _name(key: str, unit: str) -> str:
@@ -79,11 +97,3 @@ def _name(key: str, unit: str) -> str:
 
 def _figure(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _bytes(count: int) -> str:
-    """Bytes in the largest unit that leaves at least one."""
-    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f} {unit}"
-    return f"{count} bytes"

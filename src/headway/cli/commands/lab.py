@@ -18,7 +18,9 @@ EXAMPLES = (
 def add_arguments(parser: ArgumentParser) -> None:
     """Which lab, the options of all labs and, in a group each, those of one."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="without it, the list of labs")
-    parser.add_argument("--seed", type=int, default=0, help="of the weights and the samples (default: %(default)s)")
+    parser.add_argument(
+        "--seed", type=options.count, default=0, help="of the weights and the samples (default: %(default)s)"
+    )
     parser.add_argument("--steps", type=options.positive, help="of training (default: the lab's)")
     for name in LABS:
         lab(name).add_arguments(parser.add_argument_group(f"lab {name}", lab(name).HELP))

@@ -14,12 +14,17 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Which input, and where the page goes."""
     options.add_run(parser)
     parser.add_argument("input", metavar="INPUT", help="a text, or an image file for a run that reads images")
-    parser.add_argument("-o", "--out", metavar="FILE.html", default="page.html", help="default: %(default)s")
+    parser.add_argument(
+        "-o", "--out", metavar="FILE.html", default="page.html", help="default: %(default)s; - for stdout"
+    )
 
 
 def execute(arguments: Namespace) -> None:
     """Write one page about what the run does with this input."""
+    from headway.cli.outputs import STDOUT, TEXT, expect_outputs, write_output
     from headway.runs import load
 
-    load(arguments.run, device=arguments.device).look(arguments.input, arguments.out)
-    print(f"{arguments.out}: open it in a browser; it needs no network")
+    expect_outputs(arguments, out=TEXT)
+    write_output(arguments.out, load(arguments.run, device=arguments.device).look(arguments.input))
+    if arguments.out != STDOUT:
+        print(f"{arguments.out}: open it in a browser; it needs no network")

@@ -8,7 +8,6 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from headway.cli import options
-from headway.errors import ConfigError
 
 RENDERED = (".gif", ".png")
 
@@ -29,32 +28,32 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="how many, with fresh seeds (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of those seeds (default: %(default)s)")
     parser.add_argument(
-        "--render", metavar="FILE.gif", help="the first real episode beside the imagined one, .gif or .png"
+        "--seed", type=options.count, default=0, metavar="N", help="of those seeds (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--render",
+        metavar="FILE.gif",
+        help="the first real episode beside the imagined one, .gif or .png; - for stdout",
     )
     options.add_json(parser)
 
 
 def execute(arguments: Namespace) -> None:
     """The score in the real environment, with the environment steps it cost and the baselines."""
-    from rich.console import Console
-
     from headway.cli import render
+    from headway.cli.outputs import expect_outputs, report_console, write_output
     from headway.runs import load
-    from headway.storage.commit import commit_file
 
-    suffix = None if arguments.render is None else Path(arguments.render).suffix.lower()
-    if suffix is not None and suffix not in RENDERED:
-        raise ConfigError(f"--render {arguments.render}, allowed: a name that ends in .gif or .png")
+    expect_outputs(arguments, render=RENDERED)
     played = load(arguments.run, device=arguments.device).play(episodes=arguments.episodes, seed=arguments.seed)
-    if suffix is not None:
-        commit_file(Path(arguments.render), played.render(suffix))
+    if arguments.render is not None:
+        write_output(arguments.render, played.render(Path(arguments.render).suffix.lower() or RENDERED[0]))
     if arguments.json:
         values = {key: None if _non_finite(value) else value for key, value in played.to_json().items()}
         print(json.dumps(values, allow_nan=False))
         return
-    Console(highlight=False).print(render.facts(played.facts()))
+    report_console(arguments.render).print(render.facts(played.facts()))
 
 
 def _non_finite(value: object) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from headway.cli import options
+from headway.cli.terminal import is_terminal, tell
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ def _presets() -> Iterator[Preset]:
         try:
             found = PRESETS[name]
         except ConfigError as error:
-            print(f"headway: note: {error}", file=sys.stderr)
+            tell(f"note: {error}")
         else:
             yield found
 
@@ -61,24 +63,32 @@ def _record(entry: Preset) -> dict[str, object]:
 
 
 def _list() -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("preset", "task", "parameters", "source"):
-        table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=heading != "source")
-    for entry in _presets():
-        table.add_row(entry.name, entry.task, f"{entry.parameters:,}", entry.source)
-    Console().print(table)
+    """A line for each preset: in a pipe with task and whole source, at a terminal by task and cut to its width."""
+    presets = list(_presets())
+    names = max(len(entry.name) for entry in presets)
+    sizes = max(len(f"{entry.parameters:,}") for entry in presets)
+    tasks = max(len(entry.task) for entry in presets)
+    if not is_terminal(sys.stdout):
+        for entry in presets:
+            print(f"{entry.name:{names}}  {entry.task:{tasks}}  {entry.parameters:>{sizes},}  {entry.source}")
+        return
+    width = shutil.get_terminal_size().columns
+    for task in dict.fromkeys(entry.task for entry in presets):
+        print(f"{task}:")
+        for entry in presets:
+            if entry.task == task:
+                line = f"  {entry.name:{names}}  {entry.parameters:>{sizes},}  {entry.source}"
+                print(line if len(line) <= width else f"{line[: width - 1]}…")
+    print("\nheadway presets NAME shows one in full, headway train NAME --data SPEC trains it")
 
 
 def _show(entry: Preset) -> None:
-    from rich.console import Console
     from rich.text import Text
 
+    from headway.cli.console import SafeConsole
     from headway.config import plain
 
-    console = Console(highlight=False)
+    console = SafeConsole()
     console.print(Text(entry.name, style="bold"), f"· {entry.task} · {entry.parameters:,} parameters")
     console.print(Text(f"source: {entry.source}"))
     console.print("departures:" if entry.departures else "departures: none known")

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 
 from headway.cli import options
-from headway.cli.lines import stdin_lines
+from headway.cli.lines import stdin_lines, write_lines
 
 HELP = "the log-probability of each text"
 EXAMPLES = ("headway score runs/gpt-char 'to be or not to be'",)
@@ -21,13 +21,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """A line for each text: its log-probability in nats, its number of tokens, and the text."""
+    from headway.decoding.non_finite import numbered
     from headway.runs import load
     from headway.tasks.capabilities import Scores
 
     pipeline = load(arguments.run, device=arguments.device).require(Scores)
     lines: Iterable[str] = arguments.text or stdin_lines()
-    for line in lines:
-        tokens = pipeline.score_line(line)
-        print(f"{sum(nats for _, nats in tokens):.4f}\t{len(tokens)}\t{line}")
-        for token, nats in tokens if arguments.tokens else ():
-            print(f"  {nats:.4f}\t{token}")
+    for number, line in enumerate(lines):
+        with numbered([number], "line"):
+            tokens = pipeline.score_line(line)
+        shown = [f"  {nats:.4f}\t{token}" for token, nats in tokens] if arguments.tokens else []
+        write_lines([f"{sum(nats for _, nats in tokens):.4f}\t{len(tokens)}\t{line}", *shown])

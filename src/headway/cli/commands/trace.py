@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import ArgumentParser, Namespace
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from headway.cli import options
-from headway.errors import ConfigError, DataError
+from headway.errors import DataError
 
 if TYPE_CHECKING:
     from headway.decoding.trace import Trace
@@ -31,46 +30,37 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--line", type=options.positive, default=1, metavar="N", help="which input line (default: %(default)s)"
     )
     parser.add_argument(
-        "--length-penalty", type=float, metavar="A", help="rank the finished hypotheses with it instead"
+        "--length-penalty", type=options.finite, metavar="A", help="rank the finished hypotheses with it instead"
     )
-    parser.add_argument("--plot", metavar="FILE.png", help="draw the tree and the alignment, as .png or .svg")
+    parser.add_argument(
+        "--plot", metavar="FILE.png", help="draw the tree and the alignment, as .png or .svg; - for stdout"
+    )
     options.add_json(parser, "hypotheses, nodes and attention in one object")
 
 
 def execute(arguments: Namespace) -> None:
     """Show the search of one input line, ranked with another length penalty if one is given."""
-    from rich.console import Console
-
+    from headway.cli.outputs import expect_outputs, report_console, write_output
     from headway.cli.trace_report import trace_parts, trace_picture, trace_values
     from headway.decoding.trace import tree
     from headway.plots.beam import plot_beam
-    from headway.storage.commit import commit_file
 
-    picture_format = _format(arguments.plot)
+    plot = arguments.plot
+    expect_outputs(arguments, plot=tuple(FORMATS))
     trace = _read(Path(arguments.file), arguments.line)
     search = tree(trace, arguments.length_penalty)
     alpha = trace.alpha if arguments.length_penalty is None else arguments.length_penalty
     if arguments.json:
         print(json.dumps(trace_values(trace, search, alpha), ensure_ascii=False, allow_nan=False))
     else:
-        console = Console(highlight=False)
+        console = report_console(plot)
         for part in trace_parts(trace, search, alpha):
             console.print(part)
-    if picture_format is not None:
+    if plot is not None:
         if not search.lines:
             raise DataError(f"{arguments.file}: line {arguments.line} has no finished hypothesis to draw")
-        commit_file(Path(arguments.plot), plot_beam(trace_picture(trace, search, alpha), kind=picture_format))
-        print(f"headway: a picture in {arguments.plot}", file=sys.stderr)
-
-
-def _format(plot: str | None) -> Literal["png", "svg"] | None:
-    """The picture's format by its name. Raises ConfigError for another one."""
-    if plot is None:
-        return None
-    ending = Path(plot).suffix.lower()
-    if ending not in FORMATS:
-        raise ConfigError(f"--plot {plot}, allowed: a name that ends in .png or .svg")
-    return FORMATS[ending]
+        kind = FORMATS.get(Path(plot).suffix.lower(), "png")
+        write_output(plot, plot_beam(trace_picture(trace, search, alpha), kind=kind), f"a picture in {plot}")
 
 
 def _read(path: Path, line: int) -> Trace:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Action, ArgumentParser, Namespace
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +12,24 @@ from headway.cli import options
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:
+    from headway.presets.propose import FittedRecipe
     from headway.runs.config import RunConfig
 
 HELP = "train a preset on your data; any config key can be set by --KEY.SUB VALUE"
 EXAMPLES = (
+    "headway train --data corpus    what suits the data, which is told first: text, tables, images, sounds",
     "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary",
+    "headway train --out runs/gpt-char --resume    continue a run with its own config",
     "headway train gpt-char --help    the config keys of a preset: type, value and meaning",
 )
 OWN_HELP = True  # `add_arguments` declares `-h` itself
+TRACKERS = {  # of headway.cli.trackers
+    "tensorboard": "TensorBoard, into DIR/tensorboard,",
+    "wandb": "Weights & Biases, into DIR/wandb (offline unless WANDB_MODE is set),",
+    "mlflow": "MLflow, into DIR/mlflow (or to MLFLOW_TRACKING_URI),",
+}
+# What --epochs and --budget decide, unless it is set.
+STEP_KEYS = ("train.steps", "train.schedule.warmup", "train.evaluate_every", "train.save_every")
 NAMED = {"data.spec": "data", "data.source": "source", "data.target": "target", "data.errors": "errors"}
 
 
@@ -33,7 +45,12 @@ class _Help(Action):
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Which preset, on what data, and where the run goes."""
-    parser.add_argument("preset", metavar="PRESET", help="`headway presets` lists them")
+    parser.add_argument(
+        "preset",
+        nargs="?",
+        metavar="PRESET",
+        help="`headway presets` lists them; without one: what suits the data, --resume, or a complete --config",
+    )
     parser.add_argument(
         "-h",
         "--help",
@@ -46,36 +63,80 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--source", metavar="LANG", help="parallel text: the source files' ending, or column")
     parser.add_argument("--target", metavar="LANG", help="parallel text: the target files' ending, or column")
     parser.add_argument("--errors", choices=("strict", "replace"), help="what to do with bytes that are not UTF-8")
-    parser.add_argument("--out", metavar="DIR", help="the run folder (default: runs/PRESET)")
+    parser.add_argument("--out", metavar="DIR", help="the run folder (default: runs/PRESET, or runs/DATA)")
     parser.add_argument("--config", metavar="FILE", help="YAML with keys to set, below those given here")
     parser.add_argument("--init", metavar="RUN", help="fine-tune this run's vision transformer by the preset's recipe")
-    parser.add_argument("--resume", action="store_true", help="continue from the newest intact checkpoint")
-    parser.add_argument("--tensorboard", action="store_true", help="write event files as well, into DIR/tensorboard")
+    parser.add_argument(
+        "--resume", action="store_true", help="continue the run from its newest intact checkpoint, with its own config"
+    )
+    parser.add_argument("--epochs", type=options.number(above=0), metavar="N", help="train for N passes over the data")
+    parser.add_argument(
+        "--budget", metavar="TIME", help="fit steps, batch and model to this time on this machine: 90s, 10m, 2h"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="read the data, say what would be trained, and stop")
+    parser.add_argument(
+        "--keep-optimiser",
+        action="store_true",
+        help="keep the optimiser state in all checkpoints, not in the newest two",
+    )
+    for name, where in TRACKERS.items():
+        parser.add_argument(f"--{name}", action="store_true", help=f"write the figures for {where} as well")
     printed = "show the resolved config and stop"
     parser.add_argument("--print_config", "--print-config", action="store_true", help=printed)
 
 
 def execute(arguments: Namespace) -> None:
     """Train, then draw the curves."""
-    config = resolve(arguments)
+    scaled: list[str] = []
+    config = resolve(arguments, scaled.append)
     if arguments.help:
         _list_keys(arguments.preset, config)
         return
-    if arguments.print_config:
-        import yaml
-
-        from headway.config import plain
-
-        print(yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True), end="")
+    if arguments.print_config and not arguments.dry_run:
+        _print(config)
         return
     if not config.data.spec:
         raise ConfigError("no data: --data takes a built-in name (phrases, pydocs, reverse, …), a file or a folder")
-    from headway.cli.training import train_and_draw
+    from headway.cli.outputs import expect_folder
+    from headway.cli.terminal import tell
+    from headway.cli.training import Length, plan_only, train_and_draw
 
-    folder = Path(arguments.out or f"runs/{arguments.preset}")
+    folder = _folder(arguments)
+    expect_folder(str(folder))
     init = None if arguments.init is None else Path(arguments.init)
-    train_and_draw(config, folder, resume=arguments.resume, tensorboard=arguments.tensorboard, init=init)
+    length = Length(arguments.epochs, _budget(arguments), tuple(_changes(arguments)), tuple(scaled))
+    if arguments.dry_run:
+        plan = plan_only(config, folder, resume=arguments.resume, init=init, length=length)
+        for line in scaled:
+            tell(line)
+        if arguments.print_config:
+            _print(plan.config)
+        else:
+            print("\n".join(plan.lines()))
+        return
+    trackers = [name for name in TRACKERS if getattr(arguments, name)]
+    train_and_draw(config, folder, resume=arguments.resume, trackers=trackers, init=init, length=length)
     print(folder)
+
+
+def _budget(arguments: Namespace) -> float | None:
+    """The seconds of `--budget`. Raises ConfigError, also if more than one option decides the steps."""
+    from headway.training.quantities import seconds_of
+
+    asked = {"--epochs": arguments.epochs, "--budget": arguments.budget}
+    asked["--train.steps"] = options.overrides_of(arguments.overrides).get("train.steps")
+    given = [name for name, value in asked.items() if value is not None]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)} both decide the steps; give one of them")
+    return None if arguments.budget is None else seconds_of(arguments.budget)
+
+
+def _print(config: RunConfig) -> None:
+    import yaml
+
+    from headway.config import plain
+
+    print(yaml.safe_dump(plain(config), sort_keys=False, allow_unicode=True), end="")
 
 
 def _list_keys(name: str, config: RunConfig) -> None:
@@ -90,35 +151,142 @@ def _list_keys(name: str, config: RunConfig) -> None:
             print(f"\n{key.path}: {key.value} ({key.meaning})")
 
 
-def resolve(arguments: Namespace) -> RunConfig:
-    """The preset's recipe, with the model of `--init` if given, then the file's keys, then the command line's."""
+def resolve(arguments: Namespace, note: Callable[[str], None] = lambda text: None) -> RunConfig:
+    """What to train: the run's own config with --resume, else the preset's recipe, else all that the file says, else
+    the recipe of the preset that suits the data.
+
+    On top come the keys of the file, then those of the command line. `note` is told what follows from fewer steps.
+    """
     from headway.config import override
-    from headway.presets import preset
-    from headway.runs import read_config
+
+    begins = arguments.preset is not None or arguments.data is not None  # a run, if there is none to continue
+    if arguments.resume and not arguments.help and (not begins or _has_config(_folder(arguments))):
+        return override(_resumed(arguments), _changes(arguments))
+    changes = _changes(arguments)
+    if arguments.preset is None and arguments.config is not None:
+        path = Path(arguments.config)
+        tree = _file(path)
+        if {"task", "model"} & tree.keys() or not changes.get("data.spec"):
+            return override(_complete(path, tree), _typed(arguments))
+    if arguments.preset is None and not changes.get("data.spec"):
+        raise ConfigError(
+            "no PRESET and no --data: `headway presets` lists the presets, --data alone chooses one, "
+            "and --config takes the config.yaml of a run instead"
+        )
+    return _recipe(arguments, changes, note)
+
+
+def _recipe(arguments: Namespace, changes: Mapping[str, Any], note: Callable[[str], None]) -> RunConfig:
+    """The recipe that fits the data, with the model of `--init` if given, and these keys changed."""
+    from headway.presets.propose import fitted_recipe
+    from headway.runs import read_config, with_settings
     from headway.runs.finetune import fine_tuned
 
-    changes: dict[str, Any] = {}
-    if arguments.config:
-        changes |= _file(Path(arguments.config))
-    changes |= {key: value for key, name in NAMED.items() if (value := getattr(arguments, name)) is not None}
-    changes |= options.overrides_of(arguments.overrides)
-    recipe = preset(arguments.preset).recipe()
+    fitted = fitted_recipe(arguments.preset, changes)
+    _tell(fitted, arguments)
+    recipe, changes = fitted.recipe, fitted.changes
     if arguments.init is not None:
         recipe = fine_tuned(recipe, read_config(Path(arguments.init)), Path(arguments.init))
         if "task.size" in changes:
             changes = {"model.image": changes["task.size"], **changes}
-    return override(recipe, changes)
+    return with_settings(recipe, changes, note=note)
+
+
+def _tell(fitted: FittedRecipe, arguments: Namespace) -> None:
+    """What the data was recognised as, the command that says the same, and how the data is read."""
+    from headway.cli.terminal import tell
+
+    if fitted.found:
+        words = [fitted.preset]
+        named = {key: f"--{name}" for key, name in NAMED.items()}
+        given = {key: getattr(arguments, name) for key, name in NAMED.items() if getattr(arguments, name) is not None}
+        fitted_later = STEP_KEYS if arguments.epochs is not None or arguments.budget is not None else ()
+        for key, value in {**given, **fitted.spelled_out()}.items():
+            if key in fitted_later:
+                continue
+            words += [named.get(key, f"--{key}"), str(value).lower() if isinstance(value, bool) else str(value)]
+        for flag in ("config", "epochs", "budget"):
+            value = getattr(arguments, flag)
+            words += [] if value is None else [f"--{flag}", str(value)]
+        words += ["--keep-optimiser"] if arguments.keep_optimiser else []
+        words += [*arguments.overrides, "--out", str(_folder(arguments))]
+        tell(fitted.found)
+        tell(f"the same as: headway train {shlex.join(words)}")
+    for note in fitted.notes:
+        tell(note)
+
+
+def _changes(arguments: Namespace) -> dict[str, Any]:
+    """The settings of the user's by dotted key: the file's, then the command line's."""
+    return {**(_keys(_file(Path(arguments.config))) if arguments.config else {}), **_typed(arguments)}
+
+
+def _typed(arguments: Namespace) -> dict[str, Any]:
+    """The settings of the command line by dotted key."""
+    changes = {key: value for key, name in NAMED.items() if (value := getattr(arguments, name)) is not None}
+    if arguments.keep_optimiser:
+        changes["train.keep_optimiser"] = True
+    return changes | options.overrides_of(arguments.overrides)
+
+
+def _resumed(arguments: Namespace) -> RunConfig:
+    """The config of the run that is continued. Raises ConfigError if a preset is named that it cannot be of."""
+    from headway.config import kind
+    from headway.presets import preset
+    from headway.runs import read_config
+
+    folder = _folder(arguments)
+    config = read_config(folder)
+    if arguments.preset is not None and arguments.init is None:
+        recipe = preset(arguments.preset).recipe()
+        for part in ("task", "model"):
+            own, other = (kind(type(getattr(each, part))) for each in (config, recipe))
+            if own != other:
+                raise ConfigError(
+                    f"--resume with preset {arguments.preset} ({part} {other}), but {folder} has {part} {own}; "
+                    "leave PRESET out to continue the run, or pass --out for another folder"
+                )
+    return config
+
+
+def _has_config(folder: Path) -> bool:
+    from headway.runs.folder import CONFIG
+
+    return (folder / CONFIG).exists()
+
+
+def _folder(arguments: Namespace) -> Path:
+    """The run folder: `--out`, or one named after the preset, or after the data. Raises ConfigError without any."""
+    if arguments.out is None and arguments.preset is None and not arguments.data:
+        raise ConfigError(
+            "no --out: without PRESET the run folder has no default name but that of --data; pass --out RUN"
+        )
+    data = Path(arguments.data or "").expanduser().resolve().name
+    return Path(arguments.out or f"runs/{arguments.preset or data.partition('.')[0] or data}")
 
 
 def _file(path: Path) -> dict[str, Any]:
-    import yaml
+    from headway.documents import read_yaml
 
-    try:
-        tree = yaml.safe_load(path.read_text())
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: cannot be read as YAML ({str(error).splitlines()[0]})") from error
+    tree = read_yaml(path, error=ConfigError)
     if not isinstance(tree, dict):
         raise ConfigError(f"{path}: expected keys and values, got {type(tree).__name__}")
+    return tree
+
+
+def _complete(path: Path, tree: dict[str, Any]) -> RunConfig:
+    """The config of a file that has all keys. Raises ConfigError if it does not name a task and a model."""
+    from headway.config import TAG, parse
+    from headway.runs.config import RunConfig
+
+    for section in ("task", "model"):
+        if not isinstance(tree.get(section), str) and TAG not in (tree.get(section) or {}):
+            raise ConfigError(f"{path} does not say which {section}: name a PRESET, or take the config.yaml of a run")
+    return parse(RunConfig, tree)
+
+
+def _keys(tree: dict[str, Any]) -> dict[str, Any]:
+    """The keys of a file as changes to a config."""
     return {key: value for key, value in _leaves(tree).items() if key != "type"}
 
 

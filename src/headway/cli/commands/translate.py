@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.cli import options
-from headway.cli.lines import LineCounter, blocks, is_terminal, stdin_lines, write_lines
+from headway.cli.lines import LineCounter, blocks, stdin_lines, write_lines
+from headway.cli.terminal import is_terminal
 
 if TYPE_CHECKING:
     from headway.decoding.trace import Trace
@@ -28,7 +29,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     options.add_run(parser)
     parser.add_argument("text", nargs="*", metavar="TEXT", help="without it, lines are read from stdin")
     parser.add_argument("--beam", type=options.positive, help="beam size (default: the recipe's)")
-    parser.add_argument("--length-penalty", type=float, metavar="A", help="default: the recipe's")
+    parser.add_argument("--length-penalty", type=options.finite, metavar="A", help="default: the recipe's")
     parser.add_argument("--n-best", type=options.positive, default=1, metavar="N", help="the best N with their scores")
     parser.add_argument(
         "--stop-rule",
@@ -40,15 +41,22 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--groups", type=options.positive, default=1, metavar="N", help="diverse beam search in N groups"
     )
     parser.add_argument(
-        "--diversity", type=float, default=0.5, metavar="D", help="penalty between groups (default: %(default)s)"
+        "--diversity",
+        type=options.finite,
+        default=0.5,
+        metavar="D",
+        help="penalty between groups (default: %(default)s)",
     )
     parser.add_argument("--prefix", default="", metavar="TEXT", help="translations begin with this")
     parser.add_argument("--must", action="append", default=[], metavar="TEXT", help="and contain this (repeatable)")
     parser.add_argument("--ban", action="append", default=[], metavar="TEXT", help="and not this (repeatable)")
-    parser.add_argument("--no-repeat", type=int, default=0, metavar="N", help="no sequence of N tokens twice")
+    parser.add_argument("--no-repeat", type=options.count, default=0, metavar="N", help="no sequence of N tokens twice")
     parser.add_argument("--ensemble", metavar="RUN2,RUN3", help="the mean of this run and others")
     parser.add_argument(
-        "--max-extra", type=int, metavar="N", help="tokens beyond the source's length (default: the recipe's)"
+        "--max-extra",
+        type=options.integer,
+        metavar="N",
+        help="tokens beyond the source's length (default: the recipe's)",
     )
     options.add_precision(parser)
     parser.add_argument("--trace", metavar="FILE", help="keep each step of the search for `headway trace`")
@@ -56,9 +64,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """One output line for each input line, in their order."""
+    from headway.cli.outputs import TEXT, expect_outputs
     from headway.runs import load
     from headway.tasks.capabilities import Translates
 
+    expect_outputs(arguments, trace=TEXT, stdout_has="the translations")
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
     pipeline = found.require(Translates)
     others = [

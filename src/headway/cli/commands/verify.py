@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.cli import options
-from headway.cli.lines import is_terminal
+from headway.cli.terminal import is_terminal, tell
+from headway.documents import open_regular
 from headway.errors import DataError, VerificationError
 
 if TYPE_CHECKING:
@@ -38,20 +39,18 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Print a verdict for each pair; raises VerificationError if one of them is a bug."""
-    from rich.console import Console
-
+    from headway.cli.console import SafeConsole
     from headway.cli.verify_report import verify_parts
     from headway.runs import load
 
     run = load(arguments.run, device=arguments.device)
     report = _report(run, _given(arguments), compiled=arguments.compiled)
     for note in report.subject.inputs.notes:
-        print(f"headway: note: {note}", file=sys.stderr)
+        tell(f"note: {note}")
     if arguments.json:
         print(json.dumps(report.to_json(), allow_nan=False))
     else:
-        console = Console(highlight=False)
-        console.print(*verify_parts(run.folder, report), sep="\n")
+        SafeConsole().print(*verify_parts(run.folder, report), sep="\n")
     if report.bugs:
         named, checks = ", ".join(report.bugs), report.checked
         raise VerificationError(f"{arguments.run}: {len(report.bugs)} of {checks} checks found a bug: {named}")
@@ -61,7 +60,8 @@ def _given(arguments: Namespace) -> list[str]:
     texts = list(arguments.text)
     if arguments.input is not None:
         try:
-            texts += Path(arguments.input).read_text(encoding="utf-8-sig").splitlines()
+            with open_regular(Path(arguments.input)) as file:
+                texts += file.read().decode("utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"--input {arguments.input}: cannot be read ({type(error).__name__})") from error
         if not any(texts):
@@ -71,13 +71,13 @@ def _given(arguments: Namespace) -> list[str]:
 
 def _report(run: Run, given: list[str], *, compiled: bool) -> VerificationReport:
     """Every finding, while stderr says which check runs."""
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn
 
+    from headway.cli.console import SafeConsole
     from headway.runs.verify import verify_run
 
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
     watched = is_terminal(sys.stderr)
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not watched) as bar:
+    with Progress(*columns, console=SafeConsole(stderr=True), transient=True, disable=not watched) as bar:
         task = bar.add_task("float64")
         return verify_run(run, given, compiled=compiled, on_check=lambda name: bar.update(task, description=name))

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace, _ActionsContainer
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from headway.errors import ConfigError
 
 if TYPE_CHECKING:
     from headway.labs.pondering import Adder
@@ -19,24 +16,22 @@ SHOWN = ("12345+54321", "1+9", "12399+1", "19999+1", "99999+1", "45454+54546")  
 
 def add_arguments(parser: _ActionsContainer) -> None:
     """What to draw."""
-    parser.add_argument("--plot", metavar="FILE.png", help="the ponder map")
+    parser.add_argument("--plot", metavar="FILE.png", help="the ponder map; - for stdout")
 
 
 def execute(arguments: Namespace) -> None:
     """Train the adder, print how many steps its columns take, draw a few sums."""
-    plot = arguments.plot
-    if plot is not None and Path(plot).suffix != ".png":
-        raise ConfigError(f"--plot {plot}, allowed: a name that ends in .png")
     import torch
-    from rich.console import Console
 
     from headway.cli import render as show
+    from headway.cli.outputs import PNG, expect_outputs, report_console, write_output
     from headway.cli.progress import lab_bar
     from headway.labs import pondering
-    from headway.storage.commit import commit_file
 
+    plot = arguments.plot
+    expect_outputs(arguments, plot=PNG)
     torch.set_num_threads(1)
-    console, seed, steps = Console(highlight=False), arguments.seed, arguments.steps or STEPS
+    console, seed, steps = report_console(plot), arguments.seed, arguments.steps or STEPS
     with lab_bar("training", steps) as progress:
         model = pondering.train(steps=steps, seed=seed, progress=progress)
     for title, data in (
@@ -54,7 +49,7 @@ def execute(arguments: Namespace) -> None:
         console.print(show.figures(["columns to ask", "steps", "columns"], rows))
         console.print(f"  correlation of the two: {pondering.correlation(taken, data.chains):.2f}")
     if plot is not None:
-        commit_file(Path(plot), _map(model))
+        write_output(plot, _map(model))
 
 
 def _map(model: Adder) -> bytes:

@@ -39,10 +39,12 @@ def add_arguments(parser: _ActionsContainer) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Train what is not trained yet, then compare."""
+    from headway.cli.outputs import expect_folder
     from headway.cli.training import train_and_draw
     from headway.labs import positions
     from headway.runs.folder import CONFIG
 
+    expect_folder(arguments.out)
     kinds = tuple(dict.fromkeys(part.strip() for part in arguments.kinds.split(",")))
     seeds = range(arguments.seed, arguments.seed + arguments.seeds)
     folder, steps = Path(arguments.out), arguments.steps or STEPS
@@ -70,13 +72,13 @@ def _place(folder: Path, kind: str, seed: int) -> Path:
 
 
 def _report(found: PositionComparison, folder: Path, *, seeds: int) -> None:
-    from rich.console import Console
     from rich.markup import escape
 
     from headway.cli import render as show
+    from headway.cli.console import SafeConsole
     from headway.storage.commit import commit_file
 
-    console = Console(highlight=False)
+    console = SafeConsole()
     many = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
     header = ["positions", *(f"{length:,}" for length in found.lengths)]
     for what, sliding in (("blocks that do not overlap", False), ("windows sliding by half", True)):

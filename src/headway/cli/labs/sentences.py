@@ -18,13 +18,13 @@ def add_arguments(parser: _ActionsContainer) -> None:
 def execute(arguments: Namespace) -> None:
     """Train with and without feedback, sample from both, print the most frequent samples."""
     import torch
-    from rich.console import Console
 
+    from headway.cli.console import SafeConsole
     from headway.cli.progress import lab_bar
     from headway.labs import sentences
 
     torch.set_num_threads(1)  # matrices of 32 × 32: a second thread only waits for the first
-    console, seed, steps = Console(highlight=False), arguments.seed, arguments.steps or STEPS
+    console, seed, steps = SafeConsole(), arguments.seed, arguments.steps or STEPS
     console.print("The whole world of this language model is three sentences:")
     for sentence in sentences.SENTENCES:
         console.print(f"  {sentence}")
