@@ -1,23 +1,36 @@
 # Every target creates .venv on demand; nothing else needs to be installed by hand.
 PYTHON ?= python3
 BIN := .venv/bin
+# Two stamps of .venv: with what headway itself needs, and with every tool of a developer besides.
+BASE := .venv/.base
 INSTALLED := .venv/.installed
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+BUILDER := build/venv/.installed
+EPOCH = $(shell git log -1 --format=%ct)
 WORKERS ?= 2
 
-.PHONY: help venv demo test test-slow check format bench phrases config-docs api-docs task-table map docs clean
+.PHONY: help venv demo test test-slow check format bench reliability phrases config-docs api-docs task-table limit-table map site docs film lock wheel \
+  release sbom clean
 .DEFAULT_GOAL := help
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-$(INSTALLED): pyproject.toml constraints.txt
+$(BASE): pyproject.toml constraints.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@echo "Installing headway and what it needs into .venv (PyTorch is large)."
+	$(INSTALL) -e .
 	@touch $@
 
-venv: $(INSTALLED)  ## .venv with headway and every extra
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing headway and every tool of a developer into .venv."
+	$(INSTALL) -e '.[dev]'
+	@touch $@ $(BASE)
 
-demo: $(INSTALLED)  ## train an English-French transformer, score it, translate (about four minutes)
+venv: $(INSTALLED)  ## .venv for developers: headway, tests, checks, peers and the extras that are tested
+
+demo: $(BASE)  ## train an English-French transformer, score it, translate (about four minutes)
 	$(BIN)/headway demo
 
 # One torch thread per worker: two workers with two threads each fight over two cores.
@@ -42,6 +55,9 @@ format: $(INSTALLED)  ## let ruff rewrite
 bench: $(INSTALLED)  ## headway against its peers, side by side
 	$(BIN)/headway bench attend
 
+reliability: $(INSTALLED)  ## the whole campaign of faults, and its report (about an hour on two cores)
+	$(BIN)/headway reliability --long --out reliability.html
+
 phrases: $(INSTALLED)  ## write the phrases of tools/phrases into the package
 	$(BIN)/python -m tools.phrases
 
@@ -51,13 +67,44 @@ config-docs: $(INSTALLED)  ## write docs/config.md, the list of all config keys
 api-docs: $(INSTALLED)  ## write docs/api.md, the Python API, from signatures and docstrings
 	$(BIN)/python tools/api_docs.py
 
+limit-table: $(INSTALLED)  ## write the table of limits in docs/commands.md
+	$(BIN)/python tools/limit_table.py
+
 task-table: $(INSTALLED)  ## write the table of tasks and commands in docs/commands.md
 	$(BIN)/python tools/task_table.py
 
 map: $(INSTALLED)  ## draw docs/map.svg and the table of packages in docs/architecture.md, from the imports
 	$(BIN)/python tools/map.py
 
-docs: config-docs api-docs task-table map  ## write every document that is generated
+site: $(INSTALLED)  ## build the documentation site into build/site; a warning is an error
+	$(BIN)/python tools/site.py
+
+docs: config-docs api-docs task-table limit-table map site  ## write every document that is generated, and build the site
+
+film: $(INSTALLED)  ## record docs/film.cast, a first contact in a terminal, and draw docs/film.svg from it
+	$(BIN)/python -m tools.film
+
+lock: $(INSTALLED)  ## write release/*.txt, the version and SHA-256 of every package, from what pip resolves
+	$(BIN)/python -m tools.lock
+
+# A release is built from the last commit alone, with the packages that release/build.txt pins; the commit's time stands in
+# for the clock's, so that the same commit gives the same bytes.
+$(BUILDER): release/build.txt
+	rm -rf build/venv
+	$(PYTHON) -m venv build/venv
+	build/venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r $<
+	@touch $@
+
+wheel: $(BUILDER)  ## build dist/headway-VERSION: the wheel and the source archive of the last commit, reproducible
+	rm -rf build/source dist && mkdir -p build/source
+	git archive HEAD | tar -x -C build/source
+	cd build/source && SOURCE_DATE_EPOCH=$(EPOCH) ../venv/bin/python -m hatchling build -d ../../dist
+
+release: wheel  ## build twice, compare, and try the wheel in clean environments of Python 3.11 to 3.14
+	SOURCE_DATE_EPOCH=$(EPOCH) build/venv/bin/python tools/release.py
+
+sbom: $(INSTALLED) wheel  ## write dist/headway-VERSION.cdx.json, the bill of materials (CycloneDX), with the wheel's hash
+	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m tools.sbom --wheel dist/headway-*.whl
 
 clean:  ## everything that is not source
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

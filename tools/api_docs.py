@@ -72,7 +72,11 @@ RUN_COMMANDS: dict[str, RunCommand] = {
         },
     ),
     "translate": RunCommand(method="translate", renamed={"text": "lines"}),
-    "generate": RunCommand(method="generate", renamed={"num": "number"}),
+    "generate": RunCommand(
+        method="generate",
+        renamed={"num": "number", "text": "prompt"},
+        outputs={"no_echo": "the pieces it yields, which leave the prompt out"},
+    ),
     "score": RunCommand(method="score", outputs={"tokens": "the list it returns"}),
     "classify": RunCommand(
         method="classify",
@@ -112,13 +116,20 @@ RUN_COMMANDS: dict[str, RunCommand] = {
 }
 OTHER_COMMANDS: dict[str, str] = {
     "train": "`headway.runs.train_run` with a `headway.runs.config.RunConfig`, for instance "
-    '`headway.config.override(headway.presets.preset("gpt-char").recipe(), {"data.spec": "book.txt"})`',
+    '`headway.runs.with_settings(headway.presets.preset("gpt-char").recipe(), {"data.spec": "book.txt"})`; '
+    "`--dry-run` is `headway.runs.plan_run`",
     "import": "`headway.runs.import_folder.import_folder`",
     "trace": "`headway.decoding.trace.format.read_traces`, `headway.decoding.trace.tree`, "
     "`headway.plots.beam.plot_beam`",
     "presets": "`headway.presets.PRESETS`, a mapping; `headway.presets.preset` and `headway.build` take a name",
     "lab": "the modules of `headway.labs`",
     "bench": "`headway.bench.BENCHES`",
+    "seal": "`headway.runs.seal.seal_run`, since a run with damaged files cannot be loaded",
+    "reliability": "`headway.reliability.campaign.run_campaign`",
+    "runs": "`headway.runs.listing.find_runs` and `run_row`, `headway.runs.compare.compare_runs`, "
+    "`headway.runs.clean.clean_run`",
+    "cache": "`headway.data.cache.cache_entries` and `clean_cache`",
+    "completion": "`headway.cli.completion.script`",
     "demo": "a sequence of `train`, `evaluate`, `translate` and `look`",
 }
 
@@ -159,7 +170,9 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "Training and import",
         "What makes run folders.",
         (
-            "headway.runs.train_run", "headway.runs.config.RunConfig", "headway.training.callbacks.Callback",
+            "headway.runs.train_run", "headway.runs.plan_run", "headway.runs.plan.TrainingPlan",
+            "headway.runs.with_settings", "headway.runs.config.RunConfig", "headway.training.callbacks.Callback",
+            "headway.training.callbacks.PlanCallback",
             "headway.runs.read_config", "headway.config.override", "headway.runs.import_folder.import_folder",
             "headway.runs.import_folder.ImportReport",
         ),
@@ -261,7 +274,7 @@ def _commands() -> Iterator[str]:
     yield from (COMMANDS_HEAD, _row(RUN_TABLE), _row(["---"] * len(RUN_TABLE)))
     for name, command in RUN_COMMANDS.items():
         parameters = ", ".join(_with_option(name, command, each) for each in _parameters(command.method))
-        drawn = "; ".join(f"`--{option}`: {how}" for option, how in command.outputs.items())
+        drawn = "; ".join(f"`--{option.replace('_', '-')}`: {how}" for option, how in command.outputs.items())
         yield _row([f"`headway {name}`", f"`Run.{command.method}`", parameters, drawn])
     yield from ("", OTHER_HEAD, "", _row(["command", "in Python"]), _row(["---", "---"]))
     for name, how in OTHER_COMMANDS.items():
