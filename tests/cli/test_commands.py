@@ -153,7 +153,7 @@ def test_a_run_is_not_overwritten_and_is_resumed_on_request(writer, tmp_path, ca
     assert json.loads((writer / "latest.json").read_text()) == {"step": 9}
     other = [word if word != "16" else "32" for word in sizes]
     assert main([*again, *other, *longer, "--resume"]) == 2
-    remedy = f"repeat the options it began with, or pass --config {writer / 'config.yaml'}"
+    remedy = f"leave the option out to keep that, or pass --out for another folder than {writer}"
     assert f"--resume with model.width=32, the run has 16; {remedy}\n" in capsys.readouterr().err
     assert main([*again, "--config", str(writer / "config.yaml"), "--resume"]) == 0
 

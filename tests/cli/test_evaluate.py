@@ -173,7 +173,7 @@ def test_tokenised_references_are_pointed_out(translator, tmp_path, capsys):
 
 
 def test_translations_go_to_a_file_a_line_each(translator, home, tmp_path, capsys):
-    said = tmp_path / "new" / "said.txt"
+    said = tmp_path / "said.txt"
     assert flat([translator, "--out", said], capsys)["sentences"] == 40
     sources = (home / "data" / "test.en").read_text().splitlines()
     assert said.read_text().splitlines() == headway.load(translator, device="cpu").translate(sources)

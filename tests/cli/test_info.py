@@ -9,6 +9,7 @@ import pytest
 
 import headway
 from headway.cli import main
+from headway.errors import AdviceWarning
 from headway.models import EncoderDecoderConfig
 from headway.runs import load, read_config
 from headway.runs.info import run_info
@@ -87,11 +88,28 @@ def test_no_weights_are_read(trained, tmp_path):
 
 
 def test_an_int8_copy_is_listed(tmp_path):
-    folder = write_run(tmp_path / "run", EncoderDecoderConfig(vocab=1))
+    folder = write_run(tmp_path / "run", EncoderDecoderConfig(vocab=1), spec="")
     load(folder, precision="int8", device="cpu")
     facts = run_info(folder)
     assert facts["copies"] == ["int8"]
     assert 0 < facts["copy_bytes"] < facts["bytes"]
+
+
+def test_the_size_is_told_by_kind(trained, tmp_path, capsys):
+    """TRIALS B, habits: a run of 2.6 M parameters takes 226 MB, and nothing says of what."""
+    facts = run_info(trained)
+    kinds = ("optimiser", "copy", "reference", "page", "damaged", "other")
+    weights = facts["checkpoint_bytes"] - facts["optimiser_bytes"]
+    assert facts["bytes"] == weights + sum(facts[f"{kind}_bytes"] for kind in kinds)
+    assert facts["optimiser_bytes"] > weights > 0
+    assert main(["info", str(trained)]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("on disk"))
+    assert "(weights " in line
+    assert ", optimiser state " in line
+    assert "reference" not in line  # it has none
+    write_gpt2(tmp_path / "gpt2")
+    assert main(["import", str(tmp_path / "gpt2"), "--out", str(tmp_path / "run")]) == 0
+    assert "(weights " in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_an_imported_run_says_so(tmp_path, capsys):
@@ -101,6 +119,21 @@ def test_an_imported_run_says_so(tmp_path, capsys):
     assert (facts["origin"], facts["data"], facts["step"], facts["checkpoints"]) == ("imported", None, 0, [0])
     assert main(["info", str(tmp_path / "run")]) == 0
     assert "none of its own: the run was imported" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("damage", ["the last evaluation is cut off", "another file of the run is in its place"])
+def test_a_log_without_its_end_is_told(damage, trained, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(trained, run)
+    log = run / "log.jsonl"
+    if damage.startswith("another"):
+        log.write_bytes((run / "latest.json").read_bytes())
+    else:
+        *lines, last = log.read_bytes().splitlines(keepends=True)
+        assert b"val_loss" in last
+        log.write_bytes(b"".join(lines))
+    with pytest.warns(AdviceWarning, match=r"log\.jsonl (lacks the evaluation of step 6|ends at step 0|has damaged)"):
+        run_info(run)
 
 
 def test_a_run_that_has_only_begun(trained, tmp_path):
@@ -118,7 +151,7 @@ def test_a_run_that_has_only_begun(trained, tmp_path):
         (None, "no such run (it has no config.yaml)"),
         ("- a list\n", "config.yaml is not the config of a run"),
         ("other: {}\n", "config.yaml is not the config of a run (no config key 'other'"),
-        ("a: [\n", "config.yaml: cannot be read"),
+        ("a: [\n", "config.yaml: line 2: not YAML"),
     ],
 )
 def test_a_folder_that_is_not_a_run_is_one_line_and_exit_code_four(config, message, tmp_path, capsys):

@@ -13,12 +13,13 @@ from headway.cli import main
 
 QUICK = ["--train.steps", "2", "--train.evaluate_every", "2", "--train.save_every", "2", "--train.device", "cpu"]
 SMALL = ["--model.width", "16", "--model.layers", "1", "--model.heads", "2"]
+TEXT = "to be or not to be, that is the question.\nwhether it is nobler\n\n" * 120
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("lengths")
-    (folder / "book.txt").write_text("to be or not to be, that is the question.\nwhether it is nobler\n\n" * 120)
+    (folder / "book.txt").write_text(TEXT)
     return folder
 
 
@@ -206,3 +207,37 @@ def test_what_the_lab_refuses(home, capsys, more, told):
     assert told in refused(arguments, capsys, 2)
     assert not (home / "refused").exists()
     assert "lab sentences has no settings" in refused(["lab", "sentences", "--model.width", "8"], capsys, 2)
+
+
+def test_a_text_shorter_than_the_context_is_evaluated_at_the_lengths_asked_for(writer, home, capsys):
+    """TRIALS B bug 3: `--lengths 512` was refused for 1,048 tokens, since the context is 8,192."""
+    (home / "short.txt").write_text(TEXT[:40])
+    assert main(["evaluate", str(writer), "--data", str(home / "short.txt"), "--lengths", "8,39", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["split"], found["lengths"], found["refused_by_length"]) == ("test", [8, 39], [None, None])
+    assert main(["evaluate", str(writer), "--data", str(home / "short.txt"), "--lengths", "40"]) == 3
+    assert "--lengths 40: split 'test' has 40 tokens, allowed: 1 to 39" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stride", [None, 20, 64])
+def test_a_text_shorter_than_the_context_is_one_window_and_the_report_says_so(writer, home, capsys, stride):
+    (home / "short.txt").write_text(TEXT[:40])
+    words = ["evaluate", str(writer), "--data", str(home / "short.txt")]
+    words += [] if stride is None else ["--stride", str(stride)]
+    assert main([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tokens"] == 39
+    assert found["loss"] == pytest.approx(found["sliding_loss"])
+    assert main(words) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "blocks of 39" in shown
+    assert "The text is shorter than the context of 64." in shown
+
+
+def test_all_of_other_data_is_evaluated_and_its_end_can_be(writer, home, capsys):
+    (home / "other.txt").write_text(TEXT[:400])
+    words = ["evaluate", str(writer), "--data", str(home / "other.txt"), "--json"]
+    assert main(words) == 0
+    assert json.loads(capsys.readouterr().out)["tokens"] == 399
+    assert main([*words, "--split", "val"]) == 0
+    assert json.loads(capsys.readouterr().out)["tokens"] == 39

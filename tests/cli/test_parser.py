@@ -136,7 +136,7 @@ def test_train_help_with_a_preset_lists_its_config_keys(capsys):
     assert shown.startswith("usage: headway train")
     assert "\ntask: language" in shown
     assert "\n  --model.width int (default: 96)\n" in shown
-    assert "\n  --model.position.base float (default: 10000.0)\n" in shown
+    assert "\n  --model.position.base float | float,… (default: 10000.0)\n" in shown
     assert "\n  --train.precision fp32 | bf16 (default: fp32)\n" in shown
     assert [shown.index(f"\n{name}: ") for name in ("task", "data", "model", "train")] == sorted(
         shown.index(f"\n{name}: ") for name in ("task", "data", "model", "train")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -45,10 +46,12 @@ def test_the_score_stands_beside_what_it_cost_and_others(lake, capsys):
     assert "120 environment steps" in capsys.readouterr().out
 
 
-def test_the_baseline_is_trained_once_and_kept_with_the_run(lake, tmp_path, capsys, monkeypatch):
-    run = tmp_path / "run"
+def test_the_baseline_is_trained_once_and_kept_in_the_cache(lake, tmp_path, capsys, monkeypatch):
+    run, cache = tmp_path / "run", Path(headway.load(lake, device="cpu").config.data.cache).expanduser()
     shutil.copytree(lake, run)
-    shutil.rmtree(run / "baseline", ignore_errors=True)
+    for folder in cache.glob("baseline-*"):
+        shutil.rmtree(folder)
+    files = sorted(run.rglob("*"))
     trained = []
     train = q_learning.q_network
     monkeypatch.setattr(q_learning, "q_network", lambda *given, **named: trained.append(1) or train(*given, **named))
@@ -60,9 +63,11 @@ def test_the_baseline_is_trained_once_and_kept_with_the_run(lake, tmp_path, caps
     first = played()
     assert played() == first
     assert len(trained) == 1
-    (run / "baseline" / "model.safetensors").write_bytes(b"damaged")
+    (kept,) = cache.glob("baseline-*")
+    (kept / "model.safetensors").write_bytes(b"damaged")
     assert played() == first
     assert len(trained) == 2
+    assert sorted(run.rglob("*")) == files
 
 
 def test_the_episodes_are_read_once(lake, monkeypatch):

@@ -16,6 +16,7 @@ from headway.data import poses
 from headway.data.synthetic import tone_images as sounds
 from headway.data.synthetic.stick_figures import KEYPOINTS, figures
 from headway.data.synthetic.tones import KINDS, tones
+from headway.training.log import read_log
 from tests.pages import payload_of
 from tests.sounds import write_wav
 
@@ -55,7 +56,7 @@ def test_pose_is_evaluated_as_coco_does(run, capsys):
     assert "mean_oks" in capsys.readouterr().out
     assert main(["evaluate", str(run), "--plot", "a.png"]) == 2
     assert "--plot is not supported by a pose model" in capsys.readouterr().err
-    last = json.loads((run / "log.jsonl").read_text().splitlines()[-1])
+    last = read_log(run / "log.jsonl")[-1]
     assert set(last) == {"step", "val_loss", "val_oks_ap"}
 
 

@@ -15,6 +15,7 @@ import torch
 import headway.cli.commands.train  # noqa: F401  # before a fork, not in every child
 from headway.cli import main
 from tests.cli.test_commands import QUICK, parallel, train_words
+from tests.older import make_older
 
 SMALL = ["--model.width", "16", "--model.layers", "1", "--model.heads", "2"]
 BERT = ["--model.bert.width", "16", "--model.bert.layers", "1", "--model.bert.heads", "2", "--model.bert.inner", "32"]
@@ -84,10 +85,22 @@ def test_the_same_content_in_other_files_and_another_test_split_go_on(tmp_path, 
     assert "resuming at step 6" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("content", "says"), [(None, "missing"), ("[1", "unreadable"), ("[]", "unreadable")])
-def test_a_run_that_kept_no_record_of_its_data_goes_on_with_a_note(tmp_path, cache, capsys, content, says):
+@pytest.mark.parametrize(("content", "says"), [(None, "missing"), ("[1", "damaged"), ("[]", "damaged")])
+def test_a_run_whose_record_of_its_data_is_damaged_is_refused(tmp_path, cache, capsys, content, says):
     command = text_run(tmp_path, cache)
     assert main(command) == 0
+    record = tmp_path / "run" / "data.json"
+    record.unlink() if content is None else record.write_text(content)
+    capsys.readouterr()
+    assert main(another(command)) == 4
+    assert f"data.json: {says}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("content", "says"), [(None, "missing"), ("[1", "unreadable"), ("[]", "unreadable")])
+def test_an_older_run_that_kept_no_record_of_its_data_goes_on_with_a_note(tmp_path, cache, capsys, content, says):
+    command = text_run(tmp_path, cache)
+    assert main(command) == 0
+    make_older(tmp_path / "run")
     record = tmp_path / "run" / "data.json"
     kept = record.read_text()
     record.unlink() if content is None else record.write_text(content)
@@ -132,3 +145,52 @@ def test_of_trainers_started_at_once_one_trains_and_the_others_refuse_at_once(tm
     assert sorted(codes) == [0] + [2] * (count - 1)
     assert all(float((tmp_path / f"seconds-{n}").read_text()) < 2 for n in range(count) if codes[n] == 2)
     assert json.loads((tmp_path / "run" / "latest.json").read_text()) == {"step": 6}
+
+
+def test_a_run_goes_on_with_its_own_config(tmp_path, cache, capsys):
+    """TRIALS B, habits: `--resume` without the options it began with took the preset's, and was refused."""
+    command = text_run(tmp_path, cache)
+    assert main(command) == 0
+    run = ["--out", str(tmp_path / "run")]
+    for step, words in enumerate(([], ["gpt-char"]), 7):
+        assert main(["train", *words, *run, "--resume", "--train.steps", str(step)]) == 0
+        assert json.loads((tmp_path / "run" / "latest.json").read_text()) == {"step": step}
+    capsys.readouterr()
+    assert main(["train", *run, "--resume", "--model.width", "32"]) == 2
+    remedy = f"leave the option out to keep that, or pass --out for another folder than {tmp_path / 'run'}"
+    assert f"--resume with model.width=32, the run has 16; {remedy}\n" in capsys.readouterr().err
+    assert main(["train", "transformer-tiny", *run, "--resume"]) == 2
+    assert "preset transformer-tiny (task translation), but" in capsys.readouterr().err
+
+
+def test_resume_begins_a_run_where_data_is_given_and_there_is_none(tmp_path, cache, capsys):
+    (tmp_path / "book.txt").write_text("to be or not to be, that is the question.\n" * 40)
+    words = ["train", "--data", str(tmp_path / "book.txt"), "--out", str(tmp_path / "run"), *QUICK, *cache, *SMALL]
+    assert main([*words, "--resume"]) == 0
+    assert "starting at step 0" in capsys.readouterr().err
+    assert main([*words, "--resume"]) == 0
+    assert "resuming at step 6" in capsys.readouterr().err
+
+
+def test_there_must_be_a_run_to_resume(tmp_path, capsys):
+    assert main(["train", "--out", str(tmp_path / "none"), "--resume"]) == 4
+    assert "none: no such run" in capsys.readouterr().err
+    assert main(["train", "--resume"]) == 2
+    assert "no --out: without PRESET the run folder has no default name" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_complete_config_needs_no_preset(tmp_path, cache, capsys):
+    """TRIALS B, habits: `train --config runs/x/config.yaml` still wanted PRESET."""
+    assert main(text_run(tmp_path, cache)) == 0
+    config = ["--config", str(tmp_path / "run" / "config.yaml")]
+    assert main(["train", *config, "--out", str(tmp_path / "again"), "--train.steps=3"]) == 0
+    assert json.loads((tmp_path / "again" / "latest.json").read_text()) == {"step": 3}
+    capsys.readouterr()
+    assert main(["train", *config]) == 2
+    assert "no --out" in capsys.readouterr().err
+    (tmp_path / "part.yaml").write_text("train:\n  steps: 3\n")
+    assert main(["train", "--config", str(tmp_path / "part.yaml"), "--out", str(tmp_path / "x")]) == 2
+    assert "part.yaml does not say which task: name a PRESET" in capsys.readouterr().err
+    assert main(["train", "--config", str(tmp_path / "nofile.yaml"), "--out", str(tmp_path / "x")]) == 2
+    assert capsys.readouterr().err == f"headway: {tmp_path / 'nofile.yaml'}: no such file\n"

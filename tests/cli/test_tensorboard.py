@@ -9,9 +9,10 @@ import threading
 import pytest
 
 from headway.cli import main
-from headway.cli.tensorboard import Tensorboard
+from headway.cli.trackers.tensorboard import Tensorboard
 from headway.errors import StorageError
-from headway.training.trainer import read_log
+from headway.extras import install_command
+from headway.training.log import read_log
 from tests.cli.test_commands import parallel, train_words
 from tests.storage.disk import PAGE, mounted
 
@@ -66,7 +67,8 @@ def test_without_the_package_one_line_before_training(tmp_path, command, capsys,
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)  # as if it were not installed
     assert main(command) == 2
     error = capsys.readouterr().err
-    assert error == "headway: --tensorboard needs a package that pip install 'headway[tensorboard]' brings\n"
+    assert error.startswith("headway: --tensorboard needs tensorboard")
+    assert error.endswith(": " + install_command(["tensorboard"], "tensorboard") + "\n")
     assert not (tmp_path / "run").exists()
 
 

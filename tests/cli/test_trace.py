@@ -36,7 +36,7 @@ def file(translator, tmp_path, capsys) -> Path:
 def test_a_trace_changes_no_translation(translator, tmp_path, capsys, monkeypatch, more):
     assert main(["translate", str(translator), *LINES, *more]) == 0
     plain = capsys.readouterr().out
-    path = tmp_path / "deep" / "beam.jsonl"
+    path = tmp_path / "beam.jsonl"
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(LINES) + "\n"))
     assert main(["translate", str(translator), *more, "--trace", str(path)]) == 0
     assert capsys.readouterr().out == plain
@@ -136,7 +136,7 @@ def test_what_is_refused(file, tmp_path, capsys):
     file.write_text(text.replace('"headway_trace":1', '"headway_trace":9', 1))
     says(3, "line 1: headway_trace: version 9, this headway reads version 1", str(file))
     file.write_text("a text\n")
-    says(3, "line 1: not valid JSON", str(file))
+    says(3, "line 1: not JSON", str(file))
 
 
 def test_a_trace_that_cannot_be_written_stops_before_anything_is_said(translator, tmp_path, capsys):

@@ -98,11 +98,14 @@ def test_another_class_is_named(tmp_path, wide, capsys, monkeypatch):
     [
         (["nowhere"], 4, "nowhere: no such run"),
         (["RUN", "--input", "missing.txt"], 3, "--input missing.txt: cannot be read (FileNotFoundError)"),
-        (["RUN", "--input", "/dev/null"], 3, "no line with text in it"),
+        (["RUN", "--input", "/dev/null"], 3, "cannot be read"),
+        (["RUN", "--input", "EMPTY"], 3, "no line with text in it"),
     ],
 )
-def test_mistakes_get_one_line_and_their_code(writer, capsys, words, code, message):
-    words = [str(writer) if word == "RUN" else word for word in words]
+def test_mistakes_get_one_line_and_their_code(writer, tmp_path, capsys, words, code, message):
+    (tmp_path / "empty.txt").touch()
+    named = {"RUN": str(writer), "EMPTY": str(tmp_path / "empty.txt")}
+    words = [named.get(word, word) for word in words]
     assert main(["verify", *words]) == code
     error = capsys.readouterr().err.strip()
     assert message in error

@@ -97,9 +97,9 @@ def test_images_that_are_none_are_counted_with_their_captions(folder, tmp_path):
     [
         ("captions.txt", "0.png#0\ta dog\n1.png a cat\n", r"line 2: no tab, expected IMAGE<tab>CAPTION"),
         ("captions.txt", "0.png#0\t  \n", r"line 1: an empty caption"),
-        ("captions.txt", "file,text\n0.png,a\n", r"line 1 is 'file,text', expected image,caption"),
+        ("captions.txt", "file,text\n0.png,a\n", r"line 1 has no columns image,caption, and no tab"),
         ("captions.csv", "image,caption\n0.png,a dog, a cat\n", r"line 2: 3 columns, expected 2"),
-        ("captions.txt", "", r"line 1 is ''"),
+        ("captions.txt", "", r"line 1 has no columns"),
         ("captions.csv", "image,caption\n", r"no captions, expected at least 1"),
         ("captions.json", "{", r"not JSON"),
         ("captions.json", "{}", r"no list 'images'"),
@@ -112,6 +112,52 @@ def test_files_that_are_no_captions(folder, tmp_path, name, text, message):
     (folder / name).write_text(text)
     with pytest.raises(DataError, match=message):
         load(folder, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("captions.json", "[" * 100_000, r"captions\.json: (nested more than 64 levels|not JSON)"),
+        ("captions.json", '{"images": [{"id": 1e400}], "annotations": []}', "too large a number"),
+        ("captions.json", '{"images": [{"id": NaN}], "annotations": []}', "NaN is not a JSON number"),
+        ("captions.csv", "image,caption\n0.png," + "a" * 200_000, r"line 2: not CSV \(field larger than"),
+        ("captions.csv", 'image,caption\n0.png,"' + "a\n" * 140_000, "not CSV"),
+        ("captions.txt", "root:x:0:0\n", "line 1 has no columns"),
+    ],
+)
+def test_captions_that_cannot_be_read_are_one_line(folder, tmp_path, name, text, message):
+    """D8, D9: 100,000 brackets and a long field gave tracebacks, and errors quoted the file."""
+    (folder / "captions.txt").unlink()
+    (folder / name).write_text(text)
+    with pytest.raises(DataError, match=message) as caught:
+        load(folder, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert "x:0" not in str(caught.value)
+
+
+@pytest.mark.parametrize("way", ["absolute", "up", "link", "folder link", "long"])
+@pytest.mark.parametrize("coco", [False, True])
+def test_no_image_outside_the_folder_is_read(folder, tmp_path, way, coco):
+    """D9: names in a caption file were followed out of the folder, and the error showed the file's first bytes."""
+    secret = tmp_path / "outside" / "secret.png"
+    secret.parent.mkdir()
+    secret.write_bytes(b"root:x:0:0")
+    (folder / "linked.png").symlink_to(secret)
+    (folder / "images").symlink_to(secret.parent)
+    names = {
+        "absolute": str(secret), "up": f"../{secret.parent.name}/secret.png", "link": "linked.png",
+        "folder link": "secret.png", "long": "a" * 5000,
+    }  # fmt: skip
+    if coco:
+        (folder / "captions.txt").unlink()
+        image, caption = {"id": 1, "file_name": names[way]}, {"image_id": 1, "caption": "a dog"}
+        (folder / "captions.json").write_text(json.dumps({"images": [image], "annotations": [caption]}))
+    else:
+        (folder / "captions.txt").write_text(f"{names[way]}#0\ta dog\n")
+    wrong = "cannot be a file name" if way == "long" else "leads out of"
+    with pytest.raises(DataError, match=wrong) as caught:
+        load(folder, tmp_path, skip_bad=True)
+    assert "x:0" not in str(caught.value)
 
 
 def test_a_folder_without_captions_says_what_was_looked_for(folder, tmp_path):

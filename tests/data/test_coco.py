@@ -9,6 +9,8 @@ from PIL import Image
 from headway.data.datasets import load_poses
 from headway.errors import DataError
 
+NAN = float("nan")
+
 
 def silent(what, done, total):
     pass
@@ -16,6 +18,7 @@ def silent(what, done, total):
 
 def write(folder, *, people=3, name="train.json", **changes):
     """Grey pictures with a white pixel where the nose is."""
+    folder.mkdir(exist_ok=True)
     images, annotations = [], []
     for n in range(people):
         pixels = np.full((60, 80, 3), 90, np.uint8)
@@ -58,19 +61,79 @@ def test_crowds_and_the_unlabelled_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "wrong"),
     [
-        ({"keypoints": [1, 1, 2]}, "train.json: person 1: ValueError"),
-        ({"bbox": [0, 0, 0, 0]}, "person 1: bbox .* expected both above 0"),
-        ({"bbox": [0, 0, 1e9, 5]}, r"the image has \(80, 60\) pixels"),
-        ({"bbox": [0, 0, float("nan"), 5]}, "expected both above 0"),
-        ({"image_id": 99}, "person 1: KeyError: 99"),
+        ({"keypoints": [1, 1, 2]}, r"train.json: annotations\[0\]: keypoints: 3 entries, expected 51"),
+        ({"keypoints": [NAN, 1, 2, *[0] * 48]}, r"annotations\[0\]: keypoints\[0\]=nan, expected a finite number"),
+        ({"keypoints": [1, 1e300, 2, *[0] * 48]}, r"keypoints\[1\]=1e\+300, expected at most 1,000,000"),
+        ({"keypoints": [[1], 1, 2, *[0] * 48]}, r"keypoints\[0\]=\[1\], expected a finite number"),
+        ({"bbox": [0, 0, 0, 0]}, r"bbox=\[0.0, 0.0, 0.0, 0.0\], expected a width and a height of at least a pixel"),
+        ({"bbox": [0, 0, 1e-300, 0]}, "expected a width and a height of at least a pixel"),
+        ({"bbox": [0, 0, -5, -5]}, "expected a width and a height of at least a pixel"),
+        ({"bbox": [0, 0, 1e5, 5]}, r"expected a box in the image, which has \(80, 60\) pixels"),
+        ({"bbox": [0, 0, NAN, 5]}, r"bbox\[2\]=nan, expected a finite number"),
+        ({"bbox": [NAN, 0, 5, 5]}, r"bbox\[0\]=nan, expected a finite number"),
+        ({"bbox": [float("inf"), 0, 5, 5]}, r"bbox\[0\]=inf, expected a finite number"),
+        ({"bbox": [1e30, 0, 5, 5]}, r"bbox\[0\]=1e\+30, expected at most 1,000,000"),
+        ({"bbox": [1e12, 0, 5, 5]}, r"bbox\[0\]=1000000000000.0, expected at most 1,000,000"),
+        ({"bbox": [5000, 0, 5, 5]}, "expected a box in the image"),
+        ({"bbox": [1, 2, 3]}, "bbox: 3 entries, expected 4"),
+        ({"area": float("inf")}, "area=inf, expected a finite number above 0"),
+        ({"area": 1e299}, r"area=1e\+299, expected at most"),
+        ({"area": 0}, "area=0, expected a finite number above 0"),
+        ({"image_id": 99}, "image_id=99, expected the id of one of images"),
+        ({"image_id": [1]}, r"image_id=\[1\], expected a whole number or a string"),
         ({"keypoints": [0] * 51}, "no person with a labelled keypoint"),
-        ({"keypoints": None}, "not COCO's keypoints"),
+        ({"keypoints": None}, "keypoints=None, expected a list"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, changes, wrong):
+    """D8: a box at NaN, infinity, 1e30 or 1e12 gave a traceback, NaN keypoints and an infinite area were accepted."""
     write(tmp_path, **changes)
-    with pytest.raises(DataError, match=wrong):
+    with pytest.raises(DataError, match=wrong) as caught:
         load_poses(tmp_path, 20, tmp_path, silent)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("[" * 100_000, "train.json: (nested more than 64 levels deep|not JSON)"),
+        ('{"images": ' * 100_000, "train.json: (nested more than 64 levels deep|not JSON)"),
+        ("[]", "not COCO's keypoints: no list 'images'"),
+        ('{"images": [3], "annotations": []}', r"images\[0\] is 3, expected an object"),
+        ('{"images": [{"id": 1}], "annotations": []}', r"images\[0\]: file_name: missing"),
+        ('{"images": [], "images": [], "annotations": []}', "duplicate key 'images'"),
+        ("\ufeff{", "not JSON"),
+        ("\xff", "not JSON"),
+    ],
+)
+def test_a_file_that_is_no_coco_is_one_line(tmp_path, text, wrong):
+    """D8: 100,000 brackets gave a traceback."""
+    (tmp_path / "train.json").write_text(text)
+    with pytest.raises(DataError, match=wrong) as caught:
+        load_poses(tmp_path, 20, tmp_path, silent)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("way", ["absolute", "up", "up inside", "link", "folder link", "NUL", "long"])
+def test_no_image_outside_the_folder_is_read(tmp_path, way):
+    """D9: absolute names, .. and links were followed, and the error showed the first bytes of the file."""
+    tree = write(tmp_path / "data", people=2)
+    secret = tmp_path / "outside" / "secret.png"
+    secret.parent.mkdir()
+    secret.write_bytes(b"root:x:0:0")
+    (tmp_path / "data" / "linked.png").symlink_to(secret)
+    (tmp_path / "data" / "folder").symlink_to(secret.parent)
+    names = {
+        "absolute": str(secret), "up": "../outside/secret.png", "up inside": "train/../train/0.png",
+        "link": "linked.png", "folder link": "folder/secret.png", "NUL": "a\0b.png", "long": "a" * 5000,
+    }  # fmt: skip
+    tree["images"][0]["file_name"] = names[way]
+    (tmp_path / "data" / "train.json").write_text(json.dumps(tree))
+    wrong = "cannot be a file name" if way in ("NUL", "long") else "leads out of"
+    with pytest.raises(DataError, match=rf"train.json: annotations\[0\]: .*{wrong}") as caught:
+        load_poses(tmp_path / "data", 20, tmp_path, silent)
+    assert "x:0" not in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_what_is_missing_is_named(tmp_path):
@@ -78,7 +141,7 @@ def test_what_is_missing_is_named(tmp_path):
         load_poses(tmp_path, 20, tmp_path, silent)
     write(tmp_path)
     (tmp_path / "train" / "1.png").unlink()
-    with pytest.raises(DataError, match=r"1\.png: no such image in"):
+    with pytest.raises(DataError, match=r"train\.json: annotations\[1\]: '1\.png': no such image in"):
         load_poses(tmp_path, 20, tmp_path, silent)
     with pytest.raises(DataError, match="no such file, folder or built-in set; did you mean figures"):
         load_poses("figure", 20, tmp_path, silent)

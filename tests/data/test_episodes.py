@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 pytest.importorskip("gymnasium")
 
 from headway.data.environments import Environment, Plain
-from headway.data.episodes import TENSORS, EpisodeWindows, concatenate, play, read_episodes, write_episodes
+from headway.data.episodes import TENSORS, Episodes, EpisodeWindows, concatenate, play, read_episodes, write_episodes
 from headway.errors import DataError
 from headway.tasks.world_model.policy import HALF, at_random, fresh_seeds, seeds_to_learn
 from tests.worlds import Odd
@@ -85,3 +86,31 @@ def test_returns_to_go():
     found = lake()
     assert np.allclose(found.returns_to_go()[found.starts[:-1]], found.returns)
     assert (found.returns_to_go()[found.starts[1:] - 1] == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "wrong"),
+    [
+        ({"rewards": np.array([1.0, np.nan, 0.0, 0.0], np.float32)}, "rewards: row 2 holds NaN or infinity"),
+        ({"observations": np.full((4, 2), np.inf, np.float32)}, "observations: row 1 holds NaN or infinity"),
+        ({"actions": np.array([0, -5, 0, 0])}, "actions: row 2 is -5, expected 0 or more"),
+        ({"actions": np.zeros(3, np.int64)}, "columns of different lengths"),
+        ({"actions": np.zeros((4, 1), np.int64)}, r"actions is int64 of shape \(4, 1\), expected a row of int64"),
+        ({"rewards": np.zeros(4)}, "rewards is float64 of shape"),
+        ({"starts": np.array([0, 2, 9])}, "starts of episodes do not divide 4 rows"),
+        ({"starts": np.array([0, 3, 2, 4])}, "starts of episodes do not divide 4 rows"),
+        ({"starts": np.zeros(1, np.int64)}, "starts of episodes do not divide 4 rows"),
+        ({"observations": np.float32(1)}, "columns of different lengths"),
+    ],
+)
+def test_episodes_that_make_no_sense_are_refused(tmp_path, changes, wrong):
+    """A manifest only says that a folder is as it was written; who wrote it may be anyone."""
+    sound = Episodes(
+        np.zeros((4, 2), np.float32), np.zeros(4, np.int64), np.zeros(4, np.float32), np.zeros(4, np.bool_),
+        np.array([0, 2, 4]), 2,
+    )  # fmt: skip
+    write_episodes(tmp_path / "sound", sound, {})
+    assert len(read_episodes(tmp_path / "sound")) == 2
+    write_episodes(tmp_path / "odd", replace(sound, **changes), {})
+    with pytest.raises(DataError, match=rf"episodes\.safetensors: {wrong}"):
+        read_episodes(tmp_path / "odd")

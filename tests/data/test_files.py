@@ -2,14 +2,16 @@ from __future__ import annotations
 
 import gzip
 import os
+import tracemalloc
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.data import files
-from headway.data.files import in_lines, read_chunks, read_lines
+from headway.data.files import in_lines, inside, read_bytes, read_chunks, read_lines
 from headway.errors import DataError
+from headway.limits import raised
 
 BOM = b"\xef\xbb\xbf"
 anywhere = settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -84,12 +86,75 @@ def test_a_line_of_a_million_characters(path):
     assert list(read_lines(write(path, f"a\n{line}\nb".encode()))) == ["a", line, "b"]
 
 
-def test_a_line_without_end_stops_before_it_fills_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "MAX_LINE", 3 << 20)
+def test_a_line_without_end_stops_before_it_fills_the_memory(tmp_path):
     bomb = write(tmp_path / "bomb.gz", b"ok\n" + b"a" * (8 << 20))
-    with pytest.raises(DataError, match=r"bomb\.gz: line 2 is longer than the 3,145,728 characters"):
+    message = r"bomb\.gz: line 2, at least: .* characters, allowed: up to 3,145,728 \(--limit line=N raises it\)"
+    with raised({"line": 3 << 20}), pytest.raises(DataError, match=message):
         list(read_lines(bomb))
     assert sum(map(len, read_chunks(bomb))) == (8 << 20) + 3
+
+
+def test_a_gzip_that_becomes_far_more_than_it_is_stops(tmp_path, monkeypatch):
+    """D6: what a compressed file becomes was not limited."""
+    monkeypatch.setattr(files, "ANY_RATIO", 4 << 20)
+    bomb = tmp_path / "bomb.gz"
+    bomb.write_bytes(gzip.compress(bytes(1 << 20), 9) * 10)
+    message = r"bomb\.gz: decompressed: .* times its size, allowed: up to 100 \(--limit compression-ratio=N raises it\)"
+    with pytest.raises(DataError, match=message):
+        sum(map(len, read_chunks(bomb, errors="replace")))
+    with raised({"compression-ratio": 2000}):
+        assert sum(map(len, read_chunks(bomb, errors="replace"))) == 10 << 20
+        with raised({"decompressed-bytes": 7 << 20}), pytest.raises(DataError, match="--limit decompressed-bytes=N"):
+            sum(map(len, read_chunks(bomb, errors="replace")))
+
+
+def test_a_file_that_is_read_as_a_whole_has_a_limit(path):
+    write(path, b"a" * 3000)
+    assert len(read_bytes(path)) == 3000
+    with (
+        raised({"file-bytes": 2000}),
+        pytest.raises(DataError, match=r"3,000 bytes, allowed: up to 2,000 .*file-bytes"),
+    ):
+        read_bytes(path)
+
+
+def test_a_long_line_and_many_empty_ones_are_streamed(tmp_path):
+    """Memory does not grow with the length of a line that is read in chunks, nor with the number of lines."""
+    (tmp_path / "long.txt").write_bytes(b"a" * (40 << 20))
+    (tmp_path / "empty.txt").write_bytes(b"\n" * (2 << 20))
+    tracemalloc.start()
+    try:
+        assert sum(len(chunk) for chunk in in_lines(read_chunks(tmp_path / "long.txt"))) == 40 << 20
+        assert sum(1 for _ in read_lines(tmp_path / "empty.txt")) == 2 << 20
+        assert tracemalloc.get_traced_memory()[1] < 35 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "allowed"),
+    [
+        ("a.png", True), ("sub/a.png", True), ("missing.png", True), ("inner", True), ("Ünï ¢ödé.png", True),
+        ("/etc/passwd", False), ("../a.png", False), ("sub/../a.png", False), ("..", False), (".", False), ("", False),
+        ("out", False), ("outside/b.png", False), ("loop", True), ("a\0", False), ("a" * 300, False),
+        ("sub/" * 2000 + "a", False),
+    ],
+)  # fmt: skip
+def test_a_name_from_a_file_stays_in_the_folder(tmp_path, name, allowed):
+    root = tmp_path / "data"
+    (root / "sub").mkdir(parents=True)
+    (root / "a.png").write_bytes(b"")
+    (root / "sub" / "a.png").write_bytes(b"")
+    (root / "inner").symlink_to("sub/a.png")
+    (root / "out").symlink_to(tmp_path)
+    (root / "outside").symlink_to("/etc")
+    (root / "loop").symlink_to("loop")
+    if allowed:
+        assert inside(root, name, "x.json: images[3]") == root / name
+    else:
+        with pytest.raises(DataError, match=r"^x\.json: images\[3\]: .*(leads out of|cannot be a file name)") as caught:
+            inside(root, name, "x.json: images[3]")
+        assert str(caught.value).isprintable()
 
 
 def test_chunks_end_with_a_line(tmp_path, monkeypatch):

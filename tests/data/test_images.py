@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import shutil
 import struct
 import zlib
 from io import BytesIO
@@ -12,9 +14,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from headway.data.image_decoding import MAX_PIXELS, EncodedImage, decode
+from headway.data import image_decoding
+from headway.data.image_decoding import EncodedImage, decode, decode_each
 from headway.data.images import ImageReading, ImageStore, class_subset, held_out, load_images
 from headway.errors import DataError
+from headway.limits import raised
 
 parquet = pytest.importorskip("pyarrow.parquet")
 arrow = pytest.importorskip("pyarrow")
@@ -120,7 +124,7 @@ def bomb() -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    head = struct.pack(">IIBBBBB", 10_000, 10_000, 8, 2, 0, 0, 0)
+    head = struct.pack(">IIBBBBB", 10_001, 10_000, 8, 2, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
 
 
@@ -128,7 +132,7 @@ BAD = {
     "cut short": (png()[:-60], "not a readable image"),
     "a text": (b"hello there", "not a readable image (none of PNG"),
     "empty": (b"", "an empty file, expected an image"),
-    "a bomb": (bomb(), f"10,000 × 10,000 pixels, allowed: at most {MAX_PIXELS:,}"),
+    "a bomb": (bomb(), "10,001 × 10,000: 100,010,000 pixels, allowed: up to 100,000,000 (--limit pixels=N"),
     "floats": (encoded(Image.new("F", (5, 5)), "TIFF"), "32-bit floats, allowed: 8 or 16 bits"),
 }
 
@@ -290,6 +294,83 @@ def test_idx_that_is_none(tmp_path, read, file, data, wrong):
     (path / file).write_bytes(data)
     with pytest.raises(DataError, match=wrong):
         read(path)
+
+
+def test_idx_of_no_pixels_is_refused(tmp_path, read):
+    """Images of 0 × 0 pixels were trained on."""
+    path = digits(tmp_path / "digits")
+    for shape in ((20, 0, 0), (20, 8, 0)):
+        (path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(np.zeros(shape, np.uint8))))
+        with pytest.raises(DataError, match="expected images of at least 1 × 1 pixel"):
+            read(path)
+    (path / "train-images-idx3-ubyte.gz").write_bytes(gzip.compress(idx(np.zeros((1, 11, 10), np.uint8))))
+    with raised({"pixels": 100}), pytest.raises(DataError, match="an image: 110 pixels, allowed: up to 100"):
+        read(path)
+
+
+@pytest.mark.parametrize("link", ["file", "class folder", "split"])
+def test_class_folders_follow_no_link_out(tmp_path, read, link):
+    """D9: a link in a class folder was followed to any file of the machine."""
+    path = folder(tmp_path / "pets", splits=("train", "test"))
+    elsewhere = folder(tmp_path / "elsewhere")
+    if link == "file":
+        (path / "train" / "cat" / "zero.png").symlink_to(path / "train" / "cat" / "0.png")
+        assert len(read(path).splits["test"])  # a link inside the folder is followed
+        (path / "train" / "cat" / "more.png").symlink_to(elsewhere / "cat" / "0.png")
+    elif link == "class folder":
+        shutil.rmtree(path / "train" / "cat")
+        (path / "train" / "cat").symlink_to(elsewhere / "cat")
+    else:
+        shutil.rmtree(path / "test")
+        (path / "test").symlink_to(elsewhere)
+    with pytest.raises(DataError, match=r"leads out of .*pets, expected a file inside it"):
+        read(path)
+    (tmp_path / "link").symlink_to(elsewhere)
+    assert len(read(tmp_path / "link").splits["train"])  # the data folder itself may be a link
+
+
+def test_class_names_are_unicode_and_short_in_errors(tmp_path, read):
+    os.makedirs(os.fsencode(tmp_path / "pets") + b"/\xff")
+    with pytest.raises(DataError, match=r"the folder name '\\udcff' is not UTF-8"):
+        read(tmp_path / "pets")
+    for n in range(50):
+        (tmp_path / "many" / "test" / f"\x1b]0;{n}\x07").mkdir(parents=True)
+    folder(tmp_path / "many", splits=("train",))
+    with pytest.raises(
+        DataError, match=r"no folder has the name of a class; folders: .* and 30 more; classes: cat, dog"
+    ):
+        read(tmp_path / "many")
+
+
+def test_errors_quote_nothing_of_the_file():
+    """D9: an error showed the first bytes of a file."""
+    with pytest.raises(DataError) as caught:
+        decoded(b"root:x:0:0:root:/root:/bin/bash")
+    assert "root" not in str(caught.value)
+
+
+@pytest.mark.parametrize("mode", ["RGBA", "LA", "P", "I;16", "I", "1", "CMYK"])
+def test_a_large_picture_is_converted_in_bands(mode, monkeypatch):
+    values = np.random.default_rng(0).integers(0, 256, (40, 30, 4), np.uint8)
+    image = Image.fromarray(values).convert("RGBA" if mode == "RGBA" else "L")
+    image = image if mode in ("RGBA", "I;16") else image.convert(mode)
+    if mode == "I;16":
+        image = Image.fromarray(values[..., 0].astype(np.uint16) * 257)
+    data = encoded(image, "TIFF")
+    whole = decoded(data, 30)
+    monkeypatch.setattr(image_decoding, "BAND", 200)
+    assert np.array_equal(decoded(data, 30), whole)
+
+
+def test_large_pictures_are_decoded_one_at_a_time_and_in_order(monkeypatch):
+    pictures = [EncodedImage(f"{n}", n, png(n, (30, 20) if n % 3 else (8, 8))) for n in range(10)]
+    pictures[4] = EncodedImage("4", 4, png(4, (30, 20))[:200])
+    expected = [found for _, found in decode_each(pictures, 8)]
+    monkeypatch.setattr(image_decoding, "LARGE", 100)
+    again = list(decode_each(pictures, 8))
+    assert [picture.label for picture, _ in again] == list(range(10))
+    assert str(expected[4]) == str(again[4][1])
+    assert all(np.array_equal(a, b) for n, (a, (_, b)) in enumerate(zip(expected, again, strict=True)) if n != 4)
 
 
 def test_bad_files_are_counted_or_left_out(tmp_path, read):

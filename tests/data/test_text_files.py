@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import tracemalloc
 from itertools import pairwise
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headway.data import files
-from headway.data.text_files import load_parallel, load_text
+from headway.data.text_files import languages, load_parallel, load_text
 from headway.errors import DataError
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
@@ -69,7 +70,7 @@ def test_what_is_missing_is_named_beside_what_is_there(tmp_path):
     assert "no train.de or train.de.gz beside train.en; there are: train.en, val.de" in error(
         load_parallel, folder, "en", "de"
     )
-    assert "no train.cs and train.fr, or train{.tsv,.jsonl,.parquet}; there are: train.en" in error(
+    assert "no train.cs and train.fr, or train{.tsv,.csv,.jsonl,.parquet}; there are: train.en" in error(
         load_parallel, folder, "cs", "fr"
     )
     (folder / "train.en").unlink()
@@ -222,3 +223,43 @@ def test_chunks_of_a_text_end_with_lines(tmp_path, monkeypatch):
     chunks = list(load_text(path).chunks("train"))
     assert len(chunks) > 5
     assert all(left.endswith("\n") for left, _ in pairwise(chunks))
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.jsonl", "t.parquet"])
+def test_a_table_is_never_read_as_plain_text(tmp_path, name):
+    """TRIALS B bug 10: `train bert-base --data t.csv` read the commas and quotes as text."""
+    path = tmp_path / name
+    texts = [f"text {n}, with a comma" for n in range(20)]
+    if name == "t.parquet":
+        arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        parquet.write_table(arrow.table({"id": list(range(20)), "body": texts}), path)
+    elif name == "t.jsonl":
+        path.write_text("".join(json.dumps({"id": n, "body": text}) + "\n" for n, text in enumerate(texts)))
+    else:
+        quote, tab = ('"', ",") if name == "t.csv" else ("", "\t")
+        path.write_text(f"id{tab}body\n" + "".join(f"{n}{tab}{quote}{text}{quote}\n" for n, text in enumerate(texts)))
+    wanted = "tab-separated columns, expected 1" if name == "t.tsv" else "no (column|key) 'text'"
+    with pytest.raises(DataError, match=wanted):
+        load_text(path)
+    text = load_text(path, column="body")
+    assert "".join(text.chunks("train")) == "".join(f"{line}\n" for line in texts[:18])
+    assert ["".join(document) for document in text.documents("val")] == [f"{line}\n" for line in texts[18:]]
+
+
+def test_a_folder_of_tables_has_their_splits_and_json_is_not_text(tmp_path):
+    fill(tmp_path, train_csv="text,id\na,1\nb,2\n", test_csv="text,id\nc,3\n")
+    text = load_text(tmp_path)
+    assert {split: "".join(text.chunks(split)) for split in text.splits} == {
+        "train": "a\n",
+        "val": "b\n",
+        "test": "c\n",
+    }
+    fill(tmp_path / "other", t_json="[]")
+    assert "JSON is not read as plain text" in error(load_text, tmp_path / "other" / "t.json")
+
+
+def test_the_languages_of_a_folder_are_the_endings_of_its_training_files(tmp_path):
+    fill(tmp_path, train_en="a\n", train_pt_BR="b\n", train_txt="c", train_csv="d", val_fr="e\n", train_md="f")
+    (tmp_path / "train_pt.BR").rename(tmp_path / "train.pt_BR")
+    (tmp_path / "train.de.gz").write_bytes(gzip.compress(b"x\n"))
+    assert sorted(languages(tmp_path)) == ["de", "en", "pt_BR"]

@@ -209,11 +209,12 @@ def test_a_word_of_a_million_characters_is_one_word():
 SHAPES = {
     "one letter": "a", "two letters": "ab", "words": "a man ", "spaces": " ", "lines": "\n", "emoji": "😀",
     "digits": "7", "marks": "\u0301", "dashes": "-", "specials": "<s>", "nul": "\0", "letters and spaces": "a  ",
+    "long words": "a" * 4096 + " ",
 }  # fmt: skip
 
 
 def seconds(tokenizer, shape, length):
-    text = (SHAPES[shape] * length)[:length]
+    text = (SHAPES[shape] * (length // len(SHAPES[shape]) + 1))[:length]
     begun = time.process_time()
     tokenizer.encode(text)
     return time.process_time() - begun
@@ -224,6 +225,11 @@ def test_a_word_of_a_million_characters_takes_two_seconds_at_most(name):
     assert min(seconds(TRAINED[name], "two letters", 10**6) for _ in range(3)) < 2
 
 
+def test_words_that_just_fit_take_no_longer_than_others():
+    """D6: a pattern was tried at every character of a long word, which took 16 s for a million characters."""
+    assert min(seconds(TRAINED["word"], "long words", 3 * 10**5) for _ in range(3)) < 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", list(TRAINED))
@@ -231,3 +237,10 @@ def test_time_grows_with_the_text_and_not_faster(name, shape):
     short, long = (min(seconds(TRAINED[name], shape, length) for _ in range(5)) for length in (10**5, 10**6))
     assert long < 2
     assert long / max(short, 0.005) <= 12  # of less than that the clock says little
+
+
+def test_characters_that_a_rule_of_the_tokenizer_loses_are_one_line():
+    content = json.loads(Tokenizer.train(Characters(), ["abc"], specials=()).to_json())
+    content["model"]["continuing_subword_prefix"] = "#"
+    with pytest.raises(DataError, match="characters are lost"):
+        Tokenizer.from_json(json.dumps(content)).encode("abc")

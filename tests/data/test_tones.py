@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from headway.data.synthetic.tones import KINDS, tones
-from headway.data.wav import read_wav, resample
+from headway.data.wav import decode_wav, read_wav, resample
 from headway.errors import DataError
+from headway.limits import raised
 from tests.sounds import write_wav
 
 RATE = 8000
@@ -80,6 +81,10 @@ def test_written_and_read_again(tmp_path):
         (riff(b"abc"), "3 bytes of samples, expected a multiple of 2"),
         (riff(b""), "0 bytes of samples"),
         (riff(np.full(4, np.nan, "<f4").tobytes(), kind=3, bits=32), "a sample is NaN or infinite"),
+        (riff(np.full(4, 1e300, "<f8").tobytes(), kind=3, bits=64), "a sample is NaN or infinite, or beyond"),
+        (riff(whole(16), rate=1), "1 samples a second, allowed: 100 to 1,000,000"),
+        (riff(whole(16), rate=2**31 - 1), "2,147,483,647 samples a second, allowed: 100"),
+        (riff(whole(16), channels=30_000), "expected a multiple of 60000"),
         (riff(whole(16))[:56], "without samples; chunks: b'fmt ', b'LIST'|cut short|bytes of samples"),
     ],
 )
@@ -88,6 +93,22 @@ def test_a_bad_file_is_named(tmp_path, data, wrong):
     path.write_bytes(data)
     with pytest.raises(DataError, match=f"bad.wav: .*({wrong})"):
         read_wav(path, RATE)
+
+
+def test_the_middle_is_all_that_is_computed():
+    """A file of a low rate became thousands of times as many samples, of which a second was used."""
+    for rate in (4000, 8000, 11025, 44100):
+        whole_sound = resample(SINE, RATE, rate)
+        for most in (100, 101, len(whole_sound), 10**6):
+            start = max(len(whole_sound) - most, 0) // 2
+            assert np.array_equal(resample(SINE, RATE, rate, most=most), whole_sound[start : start + most])
+    data = riff(whole(8), bits=8, rate=100)
+    with (
+        raised({"samples": 100_000}),
+        pytest.raises(DataError, match=r"at 44,100 samples a second: .* samples, allowed"),
+    ):
+        decode_wav(data, "a.wav", 44_100)
+    assert len(decode_wav(data, "a.wav", 44_100, most=1000)) == 1000
 
 
 def test_tones_are_drawn_from_their_seed_and_differ_by_kind():

@@ -11,6 +11,7 @@ import torch
 
 from headway.decoding.beam import length_penalty
 from headway.decoding.sampling import GREEDY
+from headway.limits import raised
 from headway.models import EncoderInput, build_model
 from tests.decoding.calls import draw, search
 from tests.models.tiny import GENERATING, GPT, SEQ2SEQ, TRANSLATOR, Text, build, outputs, text
@@ -97,6 +98,11 @@ def exhaustive(
 def test_a_beam_as_wide_as_the_search_space_is_exhaustive(kind, alpha, penalty):
     """All lines of up to four tokens over five words and the stop token, the ten best of them."""
     vocab, longest = 6, 4
+    with raised({"beam": vocab**longest}):
+        expect_exhaustive(kind, alpha, penalty, vocab, longest)
+
+
+def expect_exhaustive(kind, alpha, penalty, vocab, longest):
     config = {"transformer": TRANSLATOR, "gpt": GPT, "seq2seq": SEQ2SEQ}[kind]
     model = build_model(replace(config, vocab=vocab), seed=3).eval()
     with torch.no_grad():

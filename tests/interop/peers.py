@@ -34,6 +34,7 @@ BERT = {
     "num_hidden_layers": 3,
     "num_attention_heads": 4,
 }
+SOME_SLIDE = ["sliding_attention", "full_attention", "sliding_attention"]
 LLAMA = {**BERT, "bos_token_id": 1, "eos_token_id": None}
 SEQ2SEQ = {
     "vocab_size": VOCAB,
@@ -50,6 +51,12 @@ SEQ2SEQ = {
     "eos_token_id": None,
     "forced_eos_token_id": None,
 }
+MODERN = {"bos_token_id": None, "eos_token_id": None, "cls_token_id": None, "sep_token_id": None}
+T5 = {
+    "vocab_size": VOCAB, "d_model": 32, "d_kv": 8, "d_ff": 52, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 4,
+    "pad_token_id": VOCAB - 1, "decoder_start_token_id": VOCAB - 1, "eos_token_id": None,
+    "relative_attention_num_buckets": 8, "relative_attention_max_distance": 20,
+}  # fmt: skip
 NONE = {"bos_token_id": None, "eos_token_id": None}
 
 Make = Callable[[], nn.Module]
@@ -63,6 +70,11 @@ def _llama(**changed: Any) -> Make:
     return lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**{**LLAMA, **changed}))
 
 
+def _decoder(family: str, model: str = "", **changed: Any) -> Make:
+    config, kind = getattr(hf, f"{model or family}Config"), getattr(hf, f"{family}ForCausalLM")
+    return lambda: kind(config(**{**LLAMA, "num_key_value_heads": 2, **changed}))
+
+
 def _bert(kind: str, **changed: Any) -> Make:
     return lambda: getattr(hf, kind)(hf.BertConfig(**{**BERT, **changed}))
 
@@ -74,6 +86,17 @@ def _roformer(kind: str, **changed: Any) -> Make:
 def _longformer(kind: str, **changed: Any) -> Make:
     sizes = {**BERT, "max_position_embeddings": CONTEXT + 2, "attention_window": [4, 8, 8], "layer_norm_eps": 1e-5}
     return lambda: getattr(hf, kind)(hf.LongformerConfig(**{**sizes, **changed}))
+
+
+def _encoder(family: str, head: str, **changed: Any) -> Make:
+    config, kind = getattr(hf, f"{family}Config"), getattr(hf, f"{family}{head}")
+    return lambda: kind(config(**{**BERT, **changed}))
+
+
+def _distilbert(head: str, **changed: Any) -> Make:
+    sizes = {"dim": 32, "hidden_dim": 52, "n_layers": 3, "n_heads": 4, "hidden_size": 32, "num_hidden_layers": 3}
+    plain = {key: x for key, x in BERT.items() if key in ("vocab_size", "max_position_embeddings")}
+    return lambda: getattr(hf, f"DistilBert{head}")(hf.DistilBertConfig(**{**plain, **sizes, **changed}))
 
 
 def _vit(**changed: Any) -> Make:
@@ -90,6 +113,17 @@ def _bart(**changed: Any) -> Make:
     return lambda: hf.BartForConditionalGeneration(hf.BartConfig(**{**SEQ2SEQ, **NONE, **changed}))
 
 
+def _t5(*, untied: bool = False, **changed: Any) -> Make:
+    def make() -> nn.Module:
+        model = hf.T5ForConditionalGeneration(hf.T5Config(**{**T5, **changed}))
+        if untied:  # as version 1.1 is; a config alone always ties
+            model.lm_head.weight = nn.Parameter(torch.empty_like(model.shared.weight))
+            model.config.scale_decoder_outputs = False
+        return model
+
+    return make
+
+
 TINY: dict[str, Make] = {
     "gpt2": _gpt2(),
     "gpt2-untied-relu": _gpt2(tie_word_embeddings=False, activation_function="relu", n_inner=50, n_head=2),
@@ -98,6 +132,27 @@ TINY: dict[str, Make] = {
     "bert-pretraining": _bert("BertForPreTraining", hidden_act="gelu_new", layer_norm_eps=1e-3),
     "bert-masked": _bert("BertForMaskedLM"),
     "bert-masked-untied": _bert("BertForMaskedLM", tie_word_embeddings=False, hidden_act="relu"),
+    "roberta": _encoder("Roberta", "Model", type_vocab_size=1, layer_norm_eps=1e-5),
+    "roberta-masked": _encoder("Roberta", "ForMaskedLM", type_vocab_size=1),
+    "roberta-masked-untied": _encoder("Roberta", "ForMaskedLM", tie_word_embeddings=False),
+    "distilbert": _distilbert("Model", activation="relu"),
+    "distilbert-masked": _distilbert("ForMaskedLM", sinusoidal_pos_embds=True),
+    "distilbert-masked-untied": _distilbert("ForMaskedLM", tie_word_embeddings=False),
+    "modernbert": _encoder("ModernBert", "Model", pad_token_id=0, local_attention=4, **MODERN),
+    "modernbert-masked": _encoder("ModernBert", "ForMaskedLM", pad_token_id=0, local_attention=6, **MODERN),
+    "modernbert-masked-odd": _encoder(
+        "ModernBert",
+        "ForMaskedLM",
+        pad_token_id=0,
+        tie_word_embeddings=False,
+        norm_bias=True,
+        attention_bias=True,
+        mlp_bias=True,
+        classifier_bias=True,
+        hidden_activation="silu",
+        classifier_activation="silu",
+        layer_types=["full_attention"] * 3,
+    ),
     "roformer": _roformer("RoFormerModel", layer_norm_eps=1e-3),
     "roformer-masked": _roformer("RoFormerForMaskedLM"),
     "roformer-masked-untied": _roformer("RoFormerForMaskedLM", tie_word_embeddings=False),
@@ -110,11 +165,29 @@ TINY: dict[str, Make] = {
     "marian-untied": _marian(share_encoder_decoder_embeddings=False, tie_word_embeddings=False, scale_embedding=True),
     "bart": _bart(),
     "bart-untied-scaled": _bart(tie_word_embeddings=False, scale_embedding=True, activation_function="relu"),
+    "t5": _t5(),
+    "t5-v1.1": _t5(untied=True, feed_forward_proj="gated-gelu", d_kv=6, layer_norm_epsilon=1e-3),
     "llama": _llama(num_key_value_heads=2, rms_norm_eps=1e-3),
     "llama-one-key-head": _llama(num_key_value_heads=1, tie_word_embeddings=True),
     "llama-biases": _llama(
         attention_bias=True, mlp_bias=True, rope_parameters={"rope_type": "default", "rope_theta": 5e5}
     ),
+    "llama-attention-biases": _llama(attention_bias=True, num_key_value_heads=2),
+    "llama-mlp-biases-wide-heads": _llama(mlp_bias=True, head_dim=12),
+    "mistral": _decoder("Mistral", sliding_window=6, head_dim=12),
+    "mistral-without-window": _decoder("Mistral", sliding_window=None),
+    "qwen2": _decoder("Qwen2", tie_word_embeddings=True),
+    "qwen2-some-windows": _decoder("Qwen2", use_sliding_window=True, sliding_window=4, max_window_layers=1),
+    "qwen3": _decoder("Qwen3", head_dim=16, rms_norm_eps=1e-3),
+    "qwen3-biases-windows": _decoder(
+        "Qwen3", head_dim=6, attention_bias=True, use_sliding_window=True, sliding_window=3, max_window_layers=0
+    ),
+    "gemma": _decoder("Gemma", head_dim=12, rms_norm_eps=1e-3),
+    "gemma-biases-untied": _decoder("Gemma", head_dim=8, attention_bias=True, tie_word_embeddings=False),
+    "gemma3": _decoder(
+        "Gemma3", "Gemma3Text", head_dim=12, sliding_window=4, query_pre_attn_scalar=16, layer_types=SOME_SLIDE
+    ),
+    "gemma3-all-full": _decoder("Gemma3", "Gemma3Text", head_dim=8, layer_types=["full_attention"] * 3),
 }
 _BASE = {"encoder_ffn_dim": 2048, "decoder_ffn_dim": 2048, "encoder_attention_heads": 8, "decoder_attention_heads": 8}
 PUBLISHED: dict[str, Make] = {
@@ -222,7 +295,7 @@ def our_outputs(model: nn.Module, text: Tensor, target: Tensor, segments: Tensor
         return [model(text, target, LENGTHS, TARGETS)[real(TARGETS)]]
     if isinstance(model, Gpt):
         return [model(text, LENGTHS)[kept]]
-    found = model(text, LENGTHS, segments_BT=segments)
+    found = model(text, LENGTHS, segments_BT=segments if "segments" in model.reads else None)
     if isinstance(found, PretrainingLogits):
         return [found.tokens[kept]] + ([] if found.follows is None else [found.follows])
     if isinstance(model, LongformerMasked):
@@ -240,12 +313,13 @@ def their_outputs(model: nn.Module, text: Tensor, target: Tensor, segments: Tens
         size = model.config.image_size
         both = (size, size) if isinstance(size, int) else tuple(size)
         return [model(pixel_values=pictures(model.config.num_channels, both)).logits]
-    if kind.startswith(("Marian", "Bart")):
+    if kind.startswith(("Marian", "Bart", "T5")):
         found = model(text, attention_mask=mask, decoder_input_ids=target, decoder_attention_mask=real(TARGETS).long())
         return [found.logits[real(TARGETS)]]
-    if kind.startswith(("GPT2", "Llama")):
+    if kind.endswith(("ForCausalLM", "GPT2LMHeadModel")):
         return [model(text, attention_mask=mask).logits[kept]]
-    found = model(text, attention_mask=mask, token_type_ids=segments)
+    more = {} if kind.startswith(("DistilBert", "ModernBert")) else {"token_type_ids": segments}
+    found = model(text, attention_mask=mask, **more)
     if hasattr(found, "seq_relationship_logits"):
         return [found.prediction_logits[kept], found.seq_relationship_logits]
     if hasattr(found, "logits"):

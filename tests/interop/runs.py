@@ -6,10 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-import yaml
 
 import headway
-from headway.config import plain
 from headway.data.config import DataConfig
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
 from headway.models import (
@@ -33,9 +31,8 @@ from headway.models import (
 from headway.nn.longformer_attention import Windows
 from headway.nn.patches import Hybrid
 from headway.runs.config import RunConfig, TaskConfig
-from headway.runs.folder import CONFIG
+from headway.runs.folder import write_run_files
 from headway.runs.verify import verification_subject
-from headway.storage.commit import commit_file
 from headway.tasks.base import ONE_TOKENIZER
 from headway.tasks.captioning import Captioning
 from headway.tasks.image_classification import Classification
@@ -120,9 +117,7 @@ def write_run(folder: Path, model: ModelConfig, *, stir: float = 0.1, spec: str 
     images = isinstance(model, VitConfig | ConvnetConfig | PoseConfig)
     data = DataConfig(spec=spec, classes=tuple("abcde") if images else ())
     config = RunConfig(task=task_of(model), data=data, model=model, train=TrainConfig(average=0))
-    commit_file(folder / CONFIG, yaml.safe_dump(plain(config), sort_keys=False))
-    if not images:
-        commit_file(folder / ONE_TOKENIZER, tokenizer.to_json())
+    write_run_files(folder, config, {} if images else {ONE_TOKENIZER: tokenizer.to_json()})
     weights = build_model(model, seed=1).state_dict()
     generator = torch.Generator().manual_seed(2)
     weights = {name: _stirred(x, stir, generator) for name, x in weights.items()}
@@ -140,7 +135,6 @@ def save(folder: Path, weights: dict[str, torch.Tensor]) -> None:
     checkpoints = Checkpoints(folder)
     step = max([0, *checkpoints.steps()]) + 1
     checkpoints.save(step, {name: x.contiguous() for name, x in weights.items()}, {}, {})
-    checkpoints.mark_best(step, 0.0)
 
 
 def found_in(folder: Path) -> dict[str, Finding]:

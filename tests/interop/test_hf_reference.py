@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from headway.cli import main
 from headway.errors import BadModelError, ConfigError
 from headway.interop.hf_reference import REFERENCE
 from headway.runs.import_folder import import_folder
+from headway.runs.seal import seal_run
 from headway.storage.tensors import read_tensors
 from tests.interop import peers
 from tests.interop.folders import CONFIG, characters, write_gpt2
@@ -100,6 +102,7 @@ def test_a_llama_turned_by_the_other_layout(tmp_path):
     assert found_in(run)["stored reference"].verdict == "rounding"
     config = run / "config.yaml"
     config.write_text(config.read_text().replace("halves", "interleaved"))
+    assert seal_run(run) == ["config.yaml"]
     assert "stored reference" in bugs(run)
 
 
@@ -118,7 +121,9 @@ def test_without_transformers_nothing_is_begun(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("headway.interop.hf_reference.with_transformers", lambda: False)
     path = write_gpt2(tmp_path / "a")
     assert main(["import", str(path), "--out", str(tmp_path / "run"), "--reference"]) == 2
-    assert "--reference asks transformers" in capsys.readouterr().err
+    assert re.search(
+        r"--reference, which asks transformers .* needs transformers: .*pip install", capsys.readouterr().err
+    )
     assert not (tmp_path / "run").exists()
     assert main(["import", str(path), "--out", str(tmp_path / "run")]) == 0
     assert not (tmp_path / "run" / REFERENCE).exists()

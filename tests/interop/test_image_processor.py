@@ -7,20 +7,17 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor
 
 import headway
 from headway.cli import main
-from headway.config import plain
 from headway.data.config import DataConfig
 from headway.models import VitConfig, build_model
 from headway.nn.patches import Shifted
 from headway.runs.config import RunConfig
-from headway.runs.folder import CONFIG
-from headway.storage.commit import commit_file
+from headway.runs.folder import write_run_files
 from headway.tasks.image_classification import Classification
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
@@ -54,10 +51,10 @@ def write_run(folder: Path, model: VitConfig) -> Path:
     torch.manual_seed(0)
     built = build_model(model)
     weights = {name: x + 0.1 * torch.randn_like(x) for name, x in built.state_dict().items()}
-    Checkpoints(folder).save(1, weights, {}, {"step": 1})
     task, data = Classification(size=model.size[0], mean=MEAN, std=STD), DataConfig(classes=NAMES)
     config = RunConfig(task=task, data=data, model=model, train=TrainConfig())
-    commit_file(folder / CONFIG, yaml.safe_dump(plain(config), sort_keys=False))
+    write_run_files(folder, config, {})
+    Checkpoints(folder).save(1, weights, {}, {"step": 1})
     return folder
 
 

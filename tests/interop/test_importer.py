@@ -37,6 +37,7 @@ def test_an_imported_run_is_a_run(tmp_path, capsys):
     assert "self-check: finite" in capsys.readouterr().err
     assert problems(Checkpoints(run).path(0)) == []
     assert sorted(path.name for path in run.iterdir()) == [
+        "MANIFEST.json",
         "checkpoints",
         "config.yaml",
         "latest.json",

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from headway.cli import main
 from headway.interop.families import FAMILIES
 from headway.interop.family import import_weights
+from headway.interop.generation_settings import with_generation_settings
 from headway.interop.model_folder import ModelFolder
 from headway.training.checkpoints import Checkpoints
 from tests.interop.folders import CONFIG, characters, write_gpt2
@@ -274,7 +275,7 @@ def unchanged(place: Path) -> dict[str, Any]:
 
 def expect_valid(folder: Path, run: Path) -> None:
     """The run holds what the folder holds, read by the library instead of by us."""
-    config = json.loads((folder / "config.json").read_text())
+    config, _ = with_generation_settings(ModelFolder(folder))
     theirs: dict[str, torch.Tensor] = {}
     for path in [folder / WEIGHTS] if (folder / WEIGHTS).exists() else sorted(folder.glob("*.safetensors")):
         theirs |= load_file(path)

@@ -150,7 +150,7 @@ def test_what_is_no_plain_file_is_not_opened(tmp_path):
     path = write_gpt2(tmp_path / "a")
     (path / "model.safetensors").unlink()
     os.mkfifo(path / "model.safetensors")  # opening it would wait for ever
-    refused(path, "model.safetensors", "not a plain file")
+    refused(path, "model.safetensors", "not a regular file")
 
 
 def header_file(path, entries, data=b"", length=None):

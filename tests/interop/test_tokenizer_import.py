@@ -15,6 +15,8 @@ from headway.errors import BadModelError
 from headway.interop.model_folder import ModelFolder
 from headway.interop.sentencepiece_model import read_model, to_tokenizer
 from headway.interop.tokenizer_import import ONE, SOURCE, TARGET, around, read_tokenizer
+from headway.limits import raised
+from tests.data.test_tokenizer_checks import EXPANDING, SLOW, split, tokenizer_json
 from tests.interop.folders import characters, write_gpt2
 
 hf = pytest.importorskip("transformers")
@@ -143,6 +145,31 @@ def test_a_smaller_vocabulary_is_filled_up_and_a_larger_one_refused(tmp_path):
         read_tokenizer(folder, 59)
 
 
+@pytest.mark.parametrize("name", [*EXPANDING, *SLOW])
+def test_a_tokenizer_that_blows_up_is_not_imported(tmp_path, name, capfd):
+    """D6, D8: such a tokenizer was imported, and filled the memory or panicked when it was used."""
+    text = EXPANDING[name] if name in EXPANDING else tokenizer_json(pre_tokenizer=split(SLOW[name]))
+    folder = folder_of(tmp_path / "a", {"tokenizer.json": text.encode()})
+    with pytest.raises(BadModelError, match=r"tokenizer\.json: .*(expansion=N raises it|the pattern)") as caught:
+        read_tokenizer(folder, 60)
+    assert str(caught.value).isprintable()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_tokenizer_with_which_the_library_fails_is_not_imported(tmp_path, capfd):
+    text = tokenizer_json(pre_tokenizer={"type": "FixedLength", "length": 0})
+    folder = folder_of(tmp_path / "a", {"tokenizer.json": text.encode()})
+    with pytest.raises(BadModelError, match=r"tokenizer\.json: the library fails with this tokenizer"):
+        read_tokenizer(folder, 60)
+    for data, wrong in ((b"\xff" + text.encode(), "invalid UTF-8 at byte 1"), (b"{}", "its tokenizer is not usable")):
+        (tmp_path / "a" / "tokenizer.json").write_bytes(data)
+        with pytest.raises(BadModelError, match=wrong):
+            read_tokenizer(folder, 60)
+    with raised({"vocabulary": 50}), pytest.raises(BadModelError, match="vocab_size: 60 tokens, allowed: up to 50"):
+        read_tokenizer(folder, 60)
+    assert capfd.readouterr().err == ""
+
+
 # --- SentencePiece ---------------------------------------------------------------------------------------------------
 
 
@@ -230,3 +257,14 @@ def test_marians_two_models_share_the_ids_of_its_vocabulary(tmp_path, lines):
 def test_what_is_no_sentencepiece_model_is_refused(data):
     with pytest.raises(BadModelError, match=r"^x: "):
         to_tokenizer(read_model(data, "x"), "x")
+
+
+def test_a_post_processor_that_adds_endless_tokens_is_refused():
+    token = {"SpecialToken": {"id": "a", "type_id": 0}}
+    template = {
+        "type": "TemplateProcessing",
+        "single": [token] * 100_000 + [{"Sequence": {"id": "A", "type_id": 0}}],
+        "special_tokens": {"a": {"id": "a", "ids": [0] * 100, "tokens": ["a"] * 100}},
+    }
+    with pytest.raises(BadModelError, match="adds more than 1000 tokens"):
+        around(template, "tokenizer.json")

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from headway.errors import ConfigError, DataError, HeadwayError, ShapeError
-from headway.models import EncoderInput, RnnLmConfig, build_model
+from headway.models import EncoderDecoderConfig, EncoderInput, RnnLmConfig, build_model
 from headway.nn.norms import BatchNorm
 from headway.nn.positions import Fraction, Learned
 from headway.nn.recurrent import RecurrentConfig
@@ -163,3 +163,8 @@ def test_a_step_with_other_rows_than_the_cache():
 def test_alibi_keeps_its_slopes_in_a_model_of_sixteen_bits():
     bias = build("gpt-alibi").bfloat16().stack.attention_positions(torch.arange(3), 0).bias
     assert bias.slopes.dtype == torch.float32
+
+
+def test_a_decoder_without_layers_is_refused():
+    with pytest.raises(ConfigError, match="decoder_layers=0, allowed: whole numbers from 1"):
+        EncoderDecoderConfig(vocab=5, decoder_layers=0)

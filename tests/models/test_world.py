@@ -114,5 +114,7 @@ def test_a_decision_does_not_see_the_action_it_is_to_make(seen):
     def changed(*inputs):
         return ((model(*inputs) - model(returns, states, actions)).abs().amax((0, 2)) > 1e-6).tolist()
 
+    assert model.bfloat16()(returns, states, actions).dtype == torch.bfloat16  # inputs are given in float32
+    model.float()
     assert changed(returns, states, other) == [False] * 5 + [True] * 2
     assert changed(richer, states, actions) == [False] * 4 + [True] * 3

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from headway.reliability import mounts
+
 PAGE = os.sysconf("SC_PAGE_SIZE")  # a tmpfs hands out room by the page
 
 
@@ -28,16 +30,17 @@ class SmallDisk:
     def leave(self, room: int) -> None:
         """Make the disk as large as what it holds and so much more."""
         size = max(self.used + room, PAGE)  # 0 would mean no limit
-        subprocess.run(["mount", "-o", f"remount,size={size}", self.place], check=True)
+        mounts.resize(self.place, size)
 
 
 @contextmanager
 def mounted(place: Path) -> Iterator[SmallDisk]:
     """A tmpfs at this place; the test is skipped, loudly, where mounting is not permitted."""
     place.mkdir()
-    reason = _mount(place)
-    if reason:
-        reason = f"no full disk tested: mounting a small file system is not permitted ({reason})"
+    try:
+        mounts.mount_memory(place, 2**26)
+    except OSError as error:
+        reason = f"no full disk tested: mounting a small file system is not permitted ({error})"
         warnings.warn(reason, stacklevel=1)  # a skip alone is one letter among a thousand dots
         pytest.skip(reason)
     try:
@@ -45,13 +48,3 @@ def mounted(place: Path) -> Iterator[SmallDisk]:
     finally:
         # Lazily: after a failure the traceback may still hold tensors that are mapped from a file there.
         subprocess.run(["umount", "--lazy", place], check=True)
-
-
-def _mount(place: Path) -> str:
-    """Mount, and say why not where it fails."""
-    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "headway-test", place]
-    try:
-        made = subprocess.run(command, capture_output=True, text=True)
-    except OSError as error:
-        return str(error)
-    return (made.stderr.strip() or f"exit code {made.returncode}") if made.returncode else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from headway.errors import ConfigError, StorageError
@@ -37,6 +38,14 @@ def test_a_folder_is_committed_whole_or_not_at_all(tmp_path):
         commit_folder(tmp_path / "x").__enter__()
 
 
+@pytest.mark.parametrize("array", [np.arange(12).reshape(3, 4).T, np.zeros((0, 3)), np.array([True, False])])
+def test_an_array_is_written_row_by_row(tmp_path, array):
+    with commit_folder(tmp_path / "x") as draft:
+        draft.array("a", array)
+        draft.pieces("b", (row.tobytes() for row in array))
+    assert (tmp_path / "x" / "a").read_bytes() == (tmp_path / "x" / "b").read_bytes() == array.tobytes()
+
+
 def test_a_line_that_does_not_fit_leaves_nothing_behind(disk):
     with AppendLog(disk.place / "log") as log:
         log.line("x" * 100)
@@ -59,6 +68,23 @@ def test_a_growing_file_that_does_not_fit_leaves_the_old_one(disk):
     with pytest.raises(StorageError, match=r"/beam\.jsonl: could not be written \(no space left"):
         write(9)
     assert [(each.name, each.read_text()) for each in disk.place.iterdir()] == [("beam.jsonl", "old\n")]
+
+
+@pytest.mark.parametrize("left", [1, 2, 4])
+def test_a_full_disk_is_not_said_to_have_room(disk, left):
+    """It said "needs 247,484 bytes, 249,856 bytes free": files take whole blocks."""
+    disk.leave(left * PAGE)
+
+    def write() -> None:
+        with commit_folder(disk.place / "x", needs=5 * 10) as draft:
+            for name in "abcde":
+                draft.text(name, "x" * 10)
+
+    with pytest.raises(StorageError) as caught:
+        write()
+    reason = f"no space left; needs more than {left * PAGE:,} bytes, {left * PAGE:,} bytes free there"
+    assert str(caught.value) == f"{disk.place / 'x'}: could not be written ({reason})"
+    assert list(disk.place.iterdir()) == []
 
 
 def test_committing_and_manifests_do_not_import_torch():

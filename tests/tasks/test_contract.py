@@ -1,12 +1,13 @@
 """What every task must do, whichever it is: train, resume, and each command that its pipeline says it can.
 
-A task of headway.tasks.registry that has no row in tests/tasks/tiny_runs.py fails here.
+A task of headway.tasks.registry that has no tiny run in headway.reliability.runs fails here.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import shutil
 from collections.abc import Callable
@@ -20,12 +21,15 @@ import yaml
 
 import headway
 from headway.cli import main
-from headway.errors import ConfigError
+from headway.errors import ConfigError, NonFiniteError
 from headway.nn.taps import ObservableAttention
 from headway.presets import PRESETS
+from headway.reliability.runs import TINY, TinyRun, make
 from headway.runs import Run
+from headway.runs import run as runs
 from headway.runs.folder import read_config
 from headway.runs.info import run_info
+from headway.runs.seal import seal_run
 from headway.tasks.base import DataRequest, Pipeline, Task, article
 from headway.tasks.capabilities import CAPABILITIES
 from headway.tasks.registry import TASKS
@@ -33,7 +37,7 @@ from headway.training.checkpoints import Checkpoints
 from tests.interop.runs import write_run
 from tests.models import tiny as tiny_models
 from tests.pages import payload_of
-from tests.tasks.tiny_runs import TINY, TinyRun, make, make_in_two_sittings
+from tests.tasks.tiny_runs import make_in_two_sittings
 
 ROOT = Path(__file__).parents[2]
 BUILT_IN = tuple(TASKS.homes)
@@ -132,12 +136,12 @@ def made(request, desk):
     """The run of a task, made once for all the tests of it."""
     name = request.param
     if name not in TINY:
-        pytest.fail(f"task {name!r} is registered, and has no row in tests/tasks/tiny_runs.py")
-    if name in ("world", "deciding"):
-        pytest.importorskip("gymnasium")
+        pytest.fail(f"task {name!r} is registered, and has no tiny run in headway.reliability.runs")
     tiny = TINY[name]
+    if tiny.needs is not None:
+        pytest.importorskip(tiny.needs)
     with tiny.short():
-        folder = make(name, desk / name, desk / "cache")
+        folder = make(tiny, desk / name, desk / "cache")
         run = headway.load(folder, device="cpu")
         yield Made(TASKS[name], tiny, folder, run, None if tiny.file is None else tiny.file(desk))
 
@@ -176,6 +180,7 @@ def test_its_older_names_still_load(made, tmp_path):
         config = yaml.safe_load((folder / "config.yaml").read_text())
         config["task"]["type"] = old
         (folder / "config.yaml").write_text(yaml.safe_dump(config))
+        seal_run(folder)
         assert read_config(folder).task == made.run.task
         assert headway.load(folder, device="cpu").can() == made.can
 
@@ -201,7 +206,7 @@ def test_its_data_is_prepared_and_read_again(made):
 def test_two_sittings_are_one(made, desk):
     if made.tiny.preset is None:
         pytest.skip("such runs are not trained")
-    resumed = make_in_two_sittings(made.task.name, desk / f"{made.task.name}-resumed", desk / "cache")
+    resumed = make_in_two_sittings(made.tiny, desk / f"{made.task.name}-resumed", desk / "cache")
     step = Checkpoints(made.folder).steps()[-1]
     assert step == made.tiny.steps
     files = [Checkpoints(folder).path(step) / "model.safetensors" for folder in (made.folder, resumed)]
@@ -412,3 +417,52 @@ def test_a_model_that_does_not_fit_a_command_of_its_task_says_why(tmp_path, caps
     code, out, err = say(["export", str(shifted), "--out", str(tmp_path / "folder")], capsys, monkeypatch)
     assert (code, out) == (2, "")
     assert err == "headway: ViT has no equivalent of patches=Shifted(), only of Patches()\n"
+
+
+# --- NaN in the weights ---------------------------------------------------------------------------------------------
+
+
+def test_a_model_with_nan_weights_ends_every_command_with_exit_code_6(made, tmp_path, capsys, monkeypatch):
+    """D2: it printed an empty line, a class or a pose, with exit code 0."""
+    real = runs.load_model
+
+    def load_model(*arguments, **more):
+        model, steps = real(*arguments, **more)
+        with torch.no_grad():
+            for weight in model.parameters():
+                weight.view(-1)[0] = math.nan
+        return model, steps
+
+    monkeypatch.setattr(runs, "load_model", load_model)
+    words = {"evaluate": [], "verify": [], "look": [made.given("look"), "-o", str(tmp_path / "page.html")]}
+    words["export"] = ["--out", str(tmp_path / "folder")]
+    for verb in made.can:
+        given = CALLS[verb].words(made.given(verb)) if verb in CALLS else words[verb]
+        code, out, err = say([verb, str(made.folder), *given], capsys, monkeypatch)
+        assert code == 6, f"{verb}: {out}{err}"
+        assert err.startswith("headway: ")
+        assert "NaN or infinite" in err
+        assert err.count("\n") == 1, err
+        assert not out.strip() or verb == "generate"  # which shows the prompt first
+    assert not list(tmp_path.iterdir())
+
+
+@torch.no_grad()
+def test_one_nan_weight_is_an_error_or_without_effect(made):
+    """Whichever weight it is in, the answer is that of the clean model or there is none."""
+    verbs = [verb for verb in made.can if verb in CALLS and verb != "play"]
+    clean = {verb: repr(CALLS[verb].call(made.run, made.given(verb))) for verb in verbs}
+    noticed = 0
+    for name, weight in made.run.model.named_parameters():
+        own = weight.view(-1)[0].clone()
+        weight.view(-1)[0] = math.nan
+        for verb in verbs:
+            try:
+                found = repr(CALLS[verb].call(made.run, made.given(verb)))
+            except NonFiniteError:
+                noticed += 1
+            else:
+                assert found == clean[verb], f"{name}: {verb}"
+        weight.view(-1)[0] = own
+    assert noticed > len(verbs) or not verbs
+    assert {verb: repr(CALLS[verb].call(made.run, made.given(verb))) for verb in verbs} == clean

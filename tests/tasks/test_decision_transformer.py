@@ -15,6 +15,7 @@ from headway.models import DecisionConfig, build_model
 from headway.models.observation import Numbers
 from headway.tasks.decision_transformer import Deciding
 from headway.tasks.training_task import IGNORED
+from headway.tasks.world_model.policy import fresh_seeds
 from headway.training.trainer import Trainer
 from tests import pipelines
 from tests.training.small import Silent
@@ -87,3 +88,15 @@ def test_other_data_than_its_own_is_refused(tmp_path):
 def test_one_target_is_nothing_to_rank():
     with pytest.raises(ConfigError, match="two or more"):
         Deciding(targets=(1.0,))
+
+
+@pytest.mark.parametrize("given", ["nan", "inf", "-inf", "1e308"])
+def test_a_page_asks_for_a_return_that_the_model_can_read(given):
+    pipeline = pipelines.pipeline_of(TASK, torch.nn.Identity())
+    with pytest.raises(DataError, match=rf"^'{given}': .* a number from -1e\+30 to 1e\+30$"):
+        pipeline.explain(given)
+
+
+def test_a_seed_below_zero_is_refused():
+    with pytest.raises(ConfigError, match=r"^seed=-1, allowed: 0 and above$"):
+        fresh_seeds(3, -1)

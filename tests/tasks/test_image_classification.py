@@ -172,17 +172,16 @@ def test_a_share_of_train_is_trained_on_and_the_rest_stays_whole(monkeypatch, tm
     found = Images(name="", classes=SHAPES, splits={"train": store(400, 0), "val": store(20, 1)}, contents={})
     monkeypatch.setattr(classification_data, "read_images", lambda *args, **kwargs: found)
     model = VitConfig(classes=1, image=16, patch=4, width=16, layers=1, heads=2, inner=32)
-    notes: list[str] = []
-    request = DataRequest(
-        data=DataConfig(share=0.25), model=model, folder=tmp_path, batch_tokens=8, seed=0, note=notes.append
-    )
+    request = DataRequest(data=DataConfig(share=0.25), model=model, folder=tmp_path, batch_tokens=8, seed=0)
     prepared = Classification(size=16).prepare(request)
     train = len(prepared.training.splits["train"])
     assert train == pytest.approx(100, abs=4)
     assert len(prepared.training.splits["val"]) == 20
     assert prepared.classes == SHAPES
     assert prepared.model_overrides == {"classes": len(SHAPES)}
-    assert notes == [f"{len(SHAPES)} classes; images: train {train}, val 20"]
+    assert prepared.facts["images"] == f"train {train}, val 20"
+    assert prepared.facts["classes"].startswith(f"{len(SHAPES)}: {SHAPES[0]}, ")
+    assert prepared.facts["left out"] == "training images beyond data.share=0.25"
     with pytest.raises(ConfigError, match=r"data.share=0.0, allowed: above 0, at most 1"):
         DataConfig(share=0.0)
 

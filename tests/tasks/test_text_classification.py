@@ -90,9 +90,26 @@ def test_a_small_model_learns_reviews_and_is_judged_the_same_in_small_passes(tmp
 
 
 def test_a_class_that_training_never_sees_is_named(tmp_path):
-    rows = [("good", "fine")] * 18 + [("odd", "strange")] * 2
-    with pytest.raises(DataError, match=r"class 'odd' of split val is not in train; rows sorted by class need a val"):
-        prepared(table(tmp_path / "sorted.tsv", rows), tmp_path)
+    folder = reviews(tmp_path / "reviews")
+    table(folder / "val.tsv", [("good", "fine"), ("odd", "strange")])
+    with pytest.raises(DataError, match=r"class 'odd' of split val is not in train"):
+        prepared(folder, tmp_path)
+
+
+def test_of_a_table_sorted_by_class_a_tenth_of_each_class_is_held_out(tmp_path):
+    rows = [("bad", f"poor {n}") for n in range(20)] + [("good", f"fine {n}") for n in range(30)]
+    notes: list[str] = []
+    task, _ = prepared(table(tmp_path / "sorted.tsv", rows), tmp_path, note=notes.append)
+    assert np.bincount(task.splits["val"].labels).tolist() == [2, 3]
+    assert np.bincount(task.splits["train"].labels).tolist() == [18, 27]
+    assert any("sorted by class" in note for note in notes)
+    again, _ = prepared(tmp_path / "sorted.tsv", tmp_path)
+    assert again.splits["val"].tokens(0).tolist() == task.splits["val"].tokens(0).tolist()
+    notes.clear()
+    turns = [row for pair in zip(rows[:20], rows[20:40], strict=True) for row in pair]
+    mixed, _ = prepared(table(tmp_path / "mixed.tsv", turns), tmp_path, note=notes.append)
+    assert mixed.splits["val"].labels.tolist() == [0, 1, 0, 1]
+    assert not any("sorted by class" in note for note in notes)
 
 
 @pytest.mark.parametrize(("spec", "told"), [("pydocs", "pydocs is plain text"), ("nowhere.tsv", "no such file")])

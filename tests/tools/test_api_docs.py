@@ -17,6 +17,7 @@ from tools import api_docs
 OTHER_DEFAULTS = {
     ("translate", "n_best"): "the shell prints one line; Python gives a str for one and a list for `n_best`",
     ("look", "out"): "the shell writes a file; Python returns the page",
+    ("generate", "prompt"): "the shell reads stdin without one; Python continues a line break",
     ("generate", "num"): "how many texts; Python gives one, by its number",
 }
 

@@ -14,8 +14,9 @@ from headway.data.batching import Blocks, Indices
 from headway.models import GptConfig, build_model
 from headway.tasks.training_task import Batch, Term, cross_entropy, next_token_loss
 from headway.training.config import TrainConfig
+from headway.training.log import LOG, read_log
 from headway.training.schedules import Cosine
-from headway.training.trainer import LOG, Trainer, read_log
+from headway.training.trainer import Trainer
 
 MODEL = GptConfig(vocab=11, context=8, width=16, layers=2, heads=2, dropout=0.2)
 TRAIN = TrainConfig(

@@ -20,9 +20,10 @@ from headway.tasks.image_classification.training import ClassificationTraining
 from headway.training import trainer as training
 from headway.training.config import TrainConfig
 from headway.training.cuda_graph import MAX_STEPS, WARMUP_STEPS, unsupported_reason
+from headway.training.log import LOG, read_log
 from headway.training.optimisers import AdamW, Sgd
 from headway.training.schedules import Cosine
-from headway.training.trainer import LOG, Trainer, read_log
+from headway.training.trainer import Trainer
 from tests.training.small import CountingTask, Silent
 
 CPU = torch.device("cpu")

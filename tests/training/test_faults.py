@@ -11,109 +11,48 @@ from dataclasses import replace
 import pytest
 
 from headway.errors import NonFiniteError, NoRunError, StorageError
+from headway.reliability.disks import Crash, DyingDisk, FailingDisk, WatchedDisk, crash, used
 from headway.storage import commit as storage
-from headway.storage.commit import Disk
 from headway.training.checkpoints import Checkpoints, average_weights
 from tests.training.small import TRAIN, CountingTask, losses, state_hash, trainer
 
 
-class Crash(BaseException):
-    """The power went."""
-
-
-class FailingDisk(Disk):
-    """Dies before its n-th step. In the power-loss mode everything not yet synced is lost as well."""
-
-    def __init__(self, dies_at: int, *, power_loss: bool = False, error: OSError | None = None) -> None:
-        self.left, self.power_loss, self.error = dies_at, power_loss, error
-        self.unsynced: list = []
-        self.renamed: list = []
-
-    def _tick(self) -> None:
-        if self.left == 0:
-            if self.error:
-                raise self.error
-            if self.power_loss:
-                for old, new in reversed(self.renamed):
-                    if new.exists():
-                        new.rename(old) if not old.exists() else shutil.rmtree(new)
-                for path in self.unsynced:
-                    if path.exists():
-                        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-            raise Crash
-        self.left -= 1
-
-    def make(self, folder):
-        self._tick()
-        super().make(folder)
-
-    def write(self, path, writer):
-        self._tick()
-        super().write(path, writer)
-        self.unsynced.append(path)
-        self._tick()
-
-    def sync(self, path):
-        self._tick()
-        super().sync(path)
-        self.unsynced = [each for each in self.unsynced if each != path]
-        self.renamed = [(old, new) for old, new in self.renamed if new.parent != path]
-
-    def rename(self, old, new):
-        self._tick()
-        super().rename(old, new)
-        self.renamed.append((old, new))
-
-    def remove(self, path):
-        self._tick()
-        super().remove(path)
-
-
 @pytest.mark.parametrize("power_loss", [False, True])
-def test_every_crash_point_of_a_save_leaves_a_sound_run_that_ends_the_same(tmp_path, power_loss, monkeypatch):
+def test_every_crash_point_of_a_save_leaves_a_sound_run_that_ends_the_same(tmp_path, power_loss):
     config = replace(TRAIN, steps=4, save_every=2, evaluate_every=2, keep=1)
     straight = trainer(tmp_path / "straight", config)
     straight.train()
     expected = state_hash(straight), losses(tmp_path / "straight")
-    points = 0
-    while True:
-        folder = tmp_path / f"crash-{points}"
-        disk = FailingDisk(points, power_loss=power_loss)
-        monkeypatch.setattr(storage, "DISK", disk)
-        try:
-            made = trainer(folder, config)
-            made.train()
-            survived = True
-        except Crash:
-            survived = False
-        monkeypatch.setattr(storage, "DISK", Disk())
-        if survived:
-            break
+    counted = WatchedDisk()
+    with used(counted):
+        trainer(tmp_path / "counted", config).train()
+    for point in range(counted.points):
+        folder = tmp_path / f"crash-{point}"
+        with used(DyingDisk(point, random.Random(point), power_loss=power_loss, end=crash)), pytest.raises(Crash):
+            trainer(folder, config).train()
         again = trainer(folder, config)
         again.resume()
         again.train()
-        assert (state_hash(again), losses(folder)) == expected, f"crash point {points}"
+        assert (state_hash(again), losses(folder)) == expected, f"crash point {point}"
         assert not list(folder.rglob(".draft-*"))
-        points += 1
-    assert points > 40
+    assert counted.points > 40
 
 
 @pytest.mark.parametrize("number", [28, 5, 30])  # ENOSPC, EIO, EROFS
-def test_a_failed_save_leaves_the_checkpoint_before_it(tmp_path, number, monkeypatch):
+def test_a_failed_save_leaves_the_checkpoint_before_it(tmp_path, number):
     made = trainer(tmp_path)
     for _ in range(2):
         made.advance()
     made.save()
     made.advance()
     for point in range(14):
-        monkeypatch.setattr(storage, "DISK", FailingDisk(point, error=OSError(number, "no")))
-        with pytest.raises(StorageError, match=r"could not be written .* bytes free") as caught:
+        disk = FailingDisk(point, OSError(number, "no"))
+        with used(disk), pytest.raises(StorageError, match=r"could not be written .* bytes free") as caught:
             made.save()
         assert caught.value.exit_code == 5
-        monkeypatch.setattr(storage, "DISK", Disk())
         storage.remove_stale_drafts(tmp_path / "checkpoints")
-        assert Checkpoints(tmp_path).newest_valid() in (2, 3)
-        if Checkpoints(tmp_path).newest_valid() == 3:
+        assert Checkpoints(tmp_path).newest_intact() in (2, 3)
+        if Checkpoints(tmp_path).newest_intact() == 3:
             break
     assert point > 8
 
@@ -164,16 +103,16 @@ def test_five_hundred_damaged_checkpoints_are_all_noticed_and_the_last_good_one_
     for trial in range(500):
         what = damage(good, chance)
         notes: list[str] = []
-        assert Checkpoints(tmp_path / "run", notes.append).newest_valid() == 1, f"{trial}: {what}"
+        assert Checkpoints(tmp_path / "run", notes.append).newest_intact() == 1, f"{trial}: {what}"
         assert len(notes) == 1
         assert "damaged" in notes[0]
-        shutil.rmtree(good.with_name("damaged-step-00000002"))
+        shutil.rmtree(good)
         shutil.copytree(pristine, good)
-    assert Checkpoints(tmp_path / "run").newest_valid() == 2
+    assert Checkpoints(tmp_path / "run").newest_intact() == 2
 
 
 def test_a_run_without_a_sound_checkpoint_says_so(tmp_path):
-    with pytest.raises(NoRunError, match="no checkpoint that verifies") as caught:
+    with pytest.raises(NoRunError, match="no checkpoint is intact") as caught:
         Checkpoints(tmp_path).weights()
     assert caught.value.exit_code == 4
 
@@ -228,7 +167,7 @@ def test_patience_ends_a_run_that_gets_no_better(tmp_path):
     made = trainer(tmp_path, replace(TRAIN, steps=100, evaluate_every=2, patience=3), task)
     made.train()
     assert made.step == 8
-    assert made.checkpoints.best() == 2
+    assert made.checkpoints.best_step() == 2
 
 
 def test_the_mean_of_equal_models_is_that_model():

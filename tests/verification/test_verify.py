@@ -24,6 +24,7 @@ from headway.nn.rnn_attention import Aligned
 from headway.nn.stack import Stack
 from headway.ops.kernels.base import Kernel
 from headway.presets import PRESETS
+from headway.runs.seal import seal_run
 from headway.runs.verify import verification_subject
 from headway.verification.checks import PRECISIONS
 from headway.verification.formulas import alibi_slopes
@@ -223,6 +224,7 @@ def test_heat_maps_have_no_best_class(tmp_path):
     with torch.no_grad():
         maps = headway.load(folder, device="cpu").model(images).contiguous()
     save_file({"images": images, "logits": maps}, folder / REFERENCE)
+    seal_run(folder)
     findings = found_in(folder)
     assert findings["stored reference"].verdict == "rounding"
     for name in ("batch", "other rows", "kernel auto", "kernel sdpa", "precision bf16", "precision int8"):
@@ -294,6 +296,7 @@ def test_a_captioner_s_stored_reference(tmp_path):
     tokens = torch.randint(found.model.vocab, (2, 9), generator=generator)
     with torch.no_grad():
         save_file({"images": images, "tokens": tokens, "logits": found.model(images, tokens)}, folder / REFERENCE)
+    seal_run(folder)
     assert found_in(folder)["stored reference"].verdict == "rounding"
     weights = found.model.state_dict()
     weights["encoder.positions"] = weights["encoder.positions"].flip(0)
@@ -369,6 +372,7 @@ def keep_reference(folder):
     tokens = torch.randint(found.model.vocab, (2, 9), generator=torch.Generator().manual_seed(3))
     with torch.no_grad():
         save_file({"tokens": tokens, "logits": found.model(tokens)}, folder / REFERENCE)
+    seal_run(folder)
     return found.model.state_dict()
 
 
@@ -400,6 +404,7 @@ def test_rotary_weights_imported_with_the_other_layout(tmp_path):
     keep_reference(folder)
     config = folder / "config.yaml"
     config.write_text(config.read_text().replace("halves", "interleaved"))
+    seal_run(folder)
     assert bugs(folder) == {"stored reference"}
 
 

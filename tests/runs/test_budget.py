@@ -1,0 +1,173 @@
+"""`--budget`: a run that fits a time, and gives the same weights again without one."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headway.cli import main
+from headway.config import override, plain
+from headway.errors import ConfigError
+from headway.presets import preset
+from headway.reliability.runs import TINY
+from headway.runs import budget as budgets
+from headway.runs import plan_run, read_config, train_run
+from headway.runs.budget import fit_budget
+from headway.tasks.base import Prepared
+from tests.cli.test_train_told import weights, words
+
+
+class Clock:
+    """Step times by a formula instead of a clock: seconds a parameter and share of a batch."""
+
+    rate = 1e-6
+    validated: float | None = 1.0
+
+    def __init__(self, config, task, folder, patience) -> None:
+        self.parameters = budgets.parameter_count(config)
+
+    def seconds(self, share: float) -> float:
+        return self.rate * self.parameters * share
+
+    def validation(self, most: float) -> float | None:
+        return self.validated
+
+
+class FakeTraining:
+    class order:  # noqa: N801
+        @staticmethod
+        def batches() -> int:
+            return 50
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.setattr(budgets, "StepTimes", Clock)
+    monkeypatch.setattr(Clock, "rate", 1e-6)
+    monkeypatch.setattr(Clock, "validated", 1.0)
+    return Clock
+
+
+def fitted(name: str, seconds: float, fixed: tuple[str, ...] = (), changes: dict | None = None):
+    config = override(preset(name).recipe(), changes or {})
+    return config, fit_budget(config, Prepared(training=FakeTraining), seconds, fixed=fixed)
+
+
+@pytest.mark.parametrize(
+    "name", ["transformer-tiny", "gpt-char", "convnet", "sl-vit-tiny", "longformer-needle", "gpt2"]
+)
+@pytest.mark.parametrize("seconds", [60, 600, 7200])
+def test_the_steps_and_validations_fill_the_time(clock, name, seconds):
+    recipe, found = fitted(name, seconds)
+    train = found.config.train
+    step = Clock.rate * budgets.parameter_count(found.config) * train.batch_tokens / recipe.train.batch_tokens
+    spent = train.steps * train.accumulate * step + train.steps // train.evaluate_every * 1.0
+    assert spent <= seconds
+    shorter = train.steps < 1.01 * max(recipe.train.steps * 8, 10 * 50 * 8)
+    assert spent >= 0.75 * seconds or shorter
+    assert train.evaluate_every <= train.steps
+    assert train.schedule.warmup <= max(train.steps // 4, recipe.train.schedule.warmup)
+    assert found.facts["budget"].startswith(f"{budgets.duration(seconds)}: {train.steps:,} steps in about ")
+
+
+def test_less_time_gives_a_smaller_batch_then_a_smaller_model(clock):
+    recipe, much = fitted("transformer-tiny", 80_000)
+    assert much.config.model == recipe.model
+    assert much.config.train.batch_tokens == recipe.train.batch_tokens
+    assert much.config.train.learning_rate == recipe.train.learning_rate
+    _, less = fitted("transformer-tiny", 3000)
+    assert less.config.model == recipe.model
+    assert less.config.train.batch_tokens in (4096, 2048)
+    share = less.config.train.batch_tokens / 8192
+    assert less.config.train.learning_rate == pytest.approx(recipe.train.learning_rate * share**0.5)
+    _, little = fitted("transformer-tiny", 300)
+    assert little.config.model.width < recipe.model.width or little.config.model.encoder_layers < 4
+    assert little.config.model.vocab == recipe.model.vocab
+    assert "too few" in little.facts["budget"]
+    assert "model.encoder_layers 4 -> 2" in little.facts["fitted"]
+
+
+def test_what_the_user_sets_stays(clock):
+    changes = {"model.encoder_layers": 4, "model.width": 128, "train.batch_tokens": 8192, "train.learning_rate": 0.001}
+    _, found = fitted("transformer-tiny", 60, tuple(changes), changes)
+    assert (found.config.model.encoder_layers, found.config.model.width) == (4, 128)
+    assert found.config.train.batch_tokens == 8192
+    assert found.config.train.learning_rate == 0.001
+    _, other = fitted("transformer-tiny", 60, ("model.dropout",), {"model.dropout": 0.2})
+    assert other.config.model.dropout == 0.2
+    assert other.config.model.width < 128
+
+
+def test_ample_time_is_not_filled_with_more_than_the_recipe_or_ten_epochs(clock, monkeypatch):
+    monkeypatch.setattr(Clock, "rate", 1e-12)
+    recipe, found = fitted("gpt-char", 7200)
+    assert found.config.train.steps == recipe.train.steps
+    assert "end earlier" in found.facts["budget"]
+
+
+def test_a_validation_that_takes_most_of_the_time_is_refused(clock, monkeypatch):
+    monkeypatch.setattr(Clock, "validated", None)
+    with pytest.raises(ConfigError, match=r"one validation takes more than 20 s .* allow more time"):
+        fitted("gpt-char", 60)
+
+
+def test_a_world_model_has_no_budget():
+    with pytest.raises(ConfigError, match=r"--budget is not supported for a world model: set train.steps"):
+        fitted("world-cartpole", 60)
+
+
+@pytest.mark.slow
+def test_a_budget_is_met(tmp_path):
+    """The tolerance that docs/training.md states, on a machine whose load stays the same."""
+    book = tmp_path / "book.txt"
+    book.write_text("to be or not to be, that is the question.\n" * 20_000)
+    sizes = {"model.width": 32, "model.layers": 1, "model.heads": 2, "model.dropout": 0.1, "train.device": "cpu"}
+    changes = {"data.spec": str(book), "data.cache": str(tmp_path / "cache"), **sizes}
+    config = override(preset("gpt-char").recipe(), changes)
+    config = replace(config, train=replace(config.train, steps=1_000_000))  # so that the time ends it
+    started = time.perf_counter()
+    train_run(config, tmp_path / "run", budget=20.0, fixed=tuple(sizes))
+    assert time.perf_counter() - started == pytest.approx(20.0, rel=0.25)
+    assert plain(read_config(tmp_path / "run").model) == {**plain(config.model), "vocab": 16}
+
+
+def test_the_same_command_resumes_a_run_with_a_budget(tmp_path, capsys):
+    book = tmp_path / "book.txt"
+    book.write_text("to be or not to be, that is the question.\n" * 60)
+    command = words(book, tmp_path / "run", "--budget", "2s")
+    assert main(command) == 0
+    assert "budget " in capsys.readouterr().err
+    begun, first = read_config(tmp_path / "run"), weights(tmp_path / "run")
+    assert main([*command, "--resume"]) == 0
+    assert read_config(tmp_path / "run") == begun
+    assert weights(tmp_path / "run") == first
+    again = tmp_path / "again"
+    assert main(words(book, again, "--config", str(tmp_path / "run" / "config.yaml"))) == 0
+    assert weights(again) == first
+
+
+@pytest.mark.parametrize("task", [name for name, tiny in TINY.items() if tiny.trained])
+def test_every_task_tells_its_data_without_writing(task, tmp_path):
+    tiny = TINY[task]
+    if not tiny.available:
+        pytest.skip(f"{tiny.needs} is not installed")
+    with tiny.short():
+        plan = plan_run(tiny.config(tmp_path / "cache"), tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []
+    rows = list(plan.facts)
+    assert rows[0] == "data"
+    assert rows.index("model") >= 2, "the task says nothing of its data"
+    assert plan.facts["training"].startswith(f"{tiny.steps} steps of up to ")
+
+
+@pytest.mark.parametrize("task", ["language", "translation", "classification", "text-classification"])
+def test_a_budget_fits_every_kind_of_data(task, tmp_path):
+    tiny = TINY[task]
+    with tiny.short():
+        plan = plan_run(tiny.config(tmp_path / "cache"), tmp_path / "run", budget=10.0)
+    assert plan.config.train.steps >= 1
+    assert plan.facts["budget"].startswith("10 s: ")
+    assert Path(plan.config.data.cache) == tmp_path / "cache"
