@@ -1,10 +1,17 @@
 """Every test starts from the same random state, so that a failure is a failure again on the next run."""
 
 import contextlib
+import signal
 
 import hypothesis
 import pytest
 import torch
+
+with contextlib.suppress(ImportError):  # torch.compile imports it, which fails once a package has imported distutils
+    import setuptools  # noqa: F401
+
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup: the tests send it, and children inherit this
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 if not torch.cuda.is_available():  # what Triton brings along is made for its interpreter when it is imported, or never
     with contextlib.suppress(ImportError), pytest.MonkeyPatch.context() as patch:

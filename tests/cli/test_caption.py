@@ -17,7 +17,7 @@ MODELS = {
     "captioner-rnn": "image 16;widths 4,8;width 8;decoder.hidden 8;attention.width 4",
     "captioner-vit": "image 16;patch 8;width 16;inner 16;heads 2;encoder_layers 1;decoder_layers 1",
 }
-QUICK = "steps 4;evaluate_every 2;save_every 2;batch_tokens 4;device cpu"
+QUICK = "steps 4;schedule.warmup 150;evaluate_every 2;save_every 2;batch_tokens 4;device cpu"
 
 
 def words(prefix: str, pairs: str) -> list[str]:

@@ -44,9 +44,11 @@ def write_t5(folder: Path, version: str) -> nn.Module:
     config = hf.T5Config(**{**sizes, "num_layers": 2, "decoder_start_token_id": 0, **VERSIONS[version]})
     model = hf.T5ForConditionalGeneration(config).eval()
     if version == "1.1":
-        model.lm_head.weight = nn.Parameter(torch.empty_like(model.shared.weight))
+        model.lm_head.weight = nn.Parameter(torch.randn_like(model.shared.weight))
         model.config.scale_decoder_outputs = False
     unsettle(model, 0.2)
+    if version == "1.1":
+        model.lm_head.weight.data[: len(special)] = 0.0  # so that a text does not end at once
     model.save_pretrained(folder)
     library.save(str(folder / "tokenizer.json"))
     named = {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
