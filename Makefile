@@ -40,7 +40,7 @@ test: $(INSTALLED)  ## the tests (under ten minutes on two cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS)
 
 test-slow: $(INSTALLED)  ## the tests that take minutes or read a clock
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow -o faulthandler_timeout=3600
 
 check: $(INSTALLED)  ## ruff, mypy --strict, import order
 	$(BIN)/ruff check .
