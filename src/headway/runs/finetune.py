@@ -62,6 +62,15 @@ def source_tokenizers(config: RunConfig, folder: Path) -> tuple[RunConfig, dict[
     return replace(config, data=replace(config.data, marks=marks)), found
 
 
+def begun_like(config: RunConfig, before: RunConfig) -> RunConfig:
+    """The config of a run that goes on, with what was found when it was begun: added special tokens, new parameters."""
+    config = replace(config, data=replace(config.data, marks=before.data.marks))
+    lora, known = config.train.lora, before.train.lora
+    if lora is None or known is None or lora.also:
+        return config
+    return replace(config, train=replace(config.train, lora=replace(lora, also=known.also)))
+
+
 def start(model: nn.Module, config: RunConfig, folder: Path) -> InitialWeights:
     """What a new model (it may be on the "meta" device) begins with. Raises ConfigError, NoRunError."""
     source = read_config(folder)
@@ -77,6 +86,14 @@ def start_from(model: nn.Module, config: RunConfig, folder: Path) -> InitialWeig
     found = start(model, config, folder)
     set_weights(model, found.weights, str(folder))
     return found
+
+
+def with_new_trained(config: RunConfig, begun: InitialWeights) -> RunConfig:
+    """The config of a run that trains adapters, and beside them what is new or has new rows, unless that is set."""
+    lora = config.train.lora
+    if lora is None or lora.also:
+        return config
+    return replace(config, train=replace(config.train, lora=replace(lora, also=(*begun.new, *begun.grown))))
 
 
 def _shares_tokenizer(config: RunConfig, source: RunConfig) -> bool:

@@ -13,7 +13,7 @@ from headway.data.vocabularies import fitted_vocabulary
 from headway.errors import ConfigError
 from headway.runs.budget import fit_budget
 from headway.runs.config import RunConfig
-from headway.runs.finetune import source_tokenizers
+from headway.runs.finetune import begun_like, source_tokenizers
 from headway.runs.folder import CONFIG, read_config, read_digests, read_tokenizers, tell_unchecked
 from headway.runs.resume import expect_same
 from headway.tasks.base import DataRequest, Prepared, ignore
@@ -63,16 +63,18 @@ def make_ready(config: RunConfig, given: TrainingRequest, started: float, scratc
         tell_unchecked(given.folder, given.watcher.note)
         before = read_config(given.folder)
         config = _as_before(config, before, given)
-        if given.init is not None:  # special tokens may have been added to those of the source
-            config = replace(config, data=replace(config.data, marks=before.data.marks))
+        if given.init is not None:
+            config = begun_like(config, before)
         expect_same(given.folder, before, config)
         expected = read_digests(given.folder, given.watcher.note)
     config.task.check_model(config.model)
     tokenizers = read_tokenizers(given.folder, config.data.marks) if given.resume else {}
     if given.init is not None and not resumed:
         config, tokenizers = source_tokenizers(config, given.init)
-    elif config.data.new_tokens and not resumed:
-        raise ConfigError("data.new_tokens adds to the vocabulary of another run: pass --init RUN with it")
+    elif not resumed:
+        for key, given_there in (("data.new_tokens", config.data.new_tokens), ("train.lora", config.train.lora)):
+            if given_there:
+                raise ConfigError(f"{key} is for a run that begins with another one: pass --init RUN with it")
     request = DataRequest(
         data=config.data,
         model=config.model,

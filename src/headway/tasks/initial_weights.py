@@ -39,6 +39,7 @@ class InitialWeights:
 
     weights: Mapping[str, Tensor]  # of the whole model
     taken: tuple[str, ...]  # those that come from the source run
+    grown: tuple[str, ...] = ()  # of those: with rows for new tokens
     dropped: tuple[str, ...] = ()  # of the source run, by its own names: those with no place here
     notes: tuple[str, ...] = field(default=())  # what was changed: "positions resized …"
 
@@ -76,14 +77,14 @@ def initial_weights(model: nn.Module, config: ModelConfig, data: DataConfig, sou
     own = model.state_dict()
     grown = _grown(source.model, config)
     generator = torch.Generator().manual_seed(source.seed)
-    weights, taken, notes = dict(own), [], []
+    weights, taken, longer = dict(own), [], []
     for name, tensor in own.items():
         if name not in found:
             continue
         given = found[name].to(tensor.dtype)
         if given.shape != tensor.shape and given.shape[1:] == tensor.shape[1:] and (len(given), len(tensor)) in grown:
             given = _with_rows(given, len(tensor) - len(given), generator)
-            notes.append(f"{name} has {len(tensor) - len(found[name]):,} new rows")
+            longer.append(name)
         if given.shape != tensor.shape:
             shapes = f"{tuple(given.shape)} there, {tuple(tensor.shape)} here"
             raise ConfigError(
@@ -95,8 +96,12 @@ def initial_weights(model: nn.Module, config: ModelConfig, data: DataConfig, sou
     return InitialWeights(
         weights=weights,
         taken=tuple(taken),
+        grown=tuple(longer),
         dropped=tuple(name for name in source.weights if name not in used),
-        notes=(*_resized(before.config, after.config), *notes),
+        notes=(
+            *_resized(before.config, after.config),
+            *(f"{name} has {len(weights[name]) - len(found[name]):,} new rows" for name in longer),
+        ),
     )
 
 
