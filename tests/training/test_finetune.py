@@ -64,8 +64,10 @@ def test_a_checkpoint_counts_for_more_than_the_start(tmp_path, monkeypatch, caps
 
 def test_what_is_no_vision_transformer_is_refused(tmp_path):
     config = read_config(write_run(tmp_path / "run", SMALL))
-    with pytest.raises(ConfigError, match=r"the preset has a model of kind Convnet"):
+    with pytest.raises(
+        ConfigError, match=r"model vit, which a model convnet cannot begin with; allowed: a run with a con"
+    ):
         fine_tuned(preset("convnet").recipe(), config, tmp_path / "run")
     wider = replace(config, model=replace(SMALL, width=32))
-    with pytest.raises(headway.errors.DataError, match="has shape"):
-        start_from(build_model(wider.model), wider, config, tmp_path / "run")
+    with pytest.raises(ConfigError, match="has shape"):
+        start_from(build_model(wider.model), wider, tmp_path / "run")

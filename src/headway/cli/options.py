@@ -64,6 +64,15 @@ def add_precision(parser: ArgumentParser) -> None:
     )
 
 
+def add_adapter(parser: ArgumentParser) -> None:
+    """`--adapter`, for commands that use a run."""
+    parser.add_argument(
+        "--adapter",
+        metavar="DIR",
+        help="add the low-rank updates of an adapter folder, as `export --adapter` or PEFT has it",
+    )
+
+
 def add_average(parser: ArgumentParser) -> None:
     """`--average`."""
     parser.add_argument(

@@ -20,6 +20,7 @@ class DataConfig:
     label: str = "label"  # of a table of texts with classes: the name or the number of the column with the class
     tokenizer: TokenizerConfig = Bpe()  # how text becomes tokens, with its settings
     marks: SpecialTokens | None = None  # ids of the special tokens; none: headway's own
+    new_tokens: tuple[str, ...] = ()  # added to the vocabulary of the run that --init names; a word matches whole words
     joint: bool = True  # one vocabulary for source and target
     errors: Literal["strict", "replace"] = "strict"  # invalid UTF-8: stop, or read as U+FFFD
     classes: tuple[str, ...] = ()  # of images, by class index; () takes the classes of the data

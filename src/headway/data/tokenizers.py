@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -29,10 +30,11 @@ from headway.data.vocabularies import (
     Word,
     train_vocabulary,
 )
-from headway.errors import DataError, UnknownCharacterError, shown
+from headway.errors import ConfigError, DataError, UnknownCharacterError, shown
 from headway.limits import expect_within, limit
 
 MASK = "<mask>"
+NAMES = {"pad": PAD, "unk": UNK, "start": START, "stop": STOP, "mask": MASK}  # by the fields of `SpecialTokens`
 
 __all__ = [
     "MASK",
@@ -76,6 +78,8 @@ class Tokenizer:
         only_characters = model["type"] == "BPE" and not model["merges"]
         as_it_is = content["normalizer"] is None and content["pre_tokenizer"] is None
         self._drops_unknown = only_characters and as_it_is and model.get("unk_token") is None
+        added = content.get("added_tokens") or ()
+        self._spans = {token["id"]: len(token["content"]) for token in added if not token["special"]}
 
     @classmethod
     def train(
@@ -109,6 +113,30 @@ class Tokenizer:
         made = cls(library, marks, where=where)
         try_tokenizer(library, made._rules, where)
         return made
+
+    def extended(self, tokens: Sequence[str], *, special: Sequence[str] = ()) -> Tokenizer:
+        """The same with new tokens behind the others; `special` are fields of `SpecialTokens` that it must have.
+
+        A new token is found in a text before any other; one of letters or digits only as a whole word. Special tokens
+        get headway's names. Raises ConfigError for a token that is there already or empty.
+        """
+        library, marks = tokenizers.Tokenizer.from_str(self._text), self.marks
+        known = [token for token in tokens if not token.strip() or library.token_to_id(token) is not None]
+        if known or len(set(tokens)) != len(tokens):
+            named = shown((known or list(tokens))[0])
+            raise ConfigError(f"data.new_tokens: {named} is empty, there twice, or in the vocabulary of {self.size:,}")
+        # A rule that puts a space in front of a text would put one in front of the token, too.
+        normalised = "Prepend" not in json.dumps(self._rules["normalizer"])
+        library.add_tokens([_added(token, normalised) for token in tokens])
+        for name in special:
+            if marks is None and library.token_to_id(NAMES[name]) is None:
+                library.add_special_tokens([NAMES[name]])
+            elif marks is not None and getattr(marks, name) is None:
+                library.add_special_tokens([NAMES[name]])
+                added: dict[str, Any] = {name: library.token_to_id(NAMES[name])}
+                marks = replace(marks, **added)
+        same = library.get_vocab_size() == self.size and marks is self.marks
+        return self if same else Tokenizer.from_json(library.to_str(), marks)
 
     def __repr__(self) -> str:
         return f"<Tokenizer: {self._kind}, {self.size:,} tokens>"
@@ -248,7 +276,10 @@ class Tokenizer:
             expect_within("expansion", limit("expansion") + 1, "tokenizer: a text becomes longer, at least", DataError)
         if self._drops_unknown:
             for text, ids in zip(texts, found, strict=True):
-                if len(ids) != len(text):
+                whole = len(ids) if not self._spans else sum(self._spans.get(each, 1) for each in ids)
+                if whole != len(text):
+                    for each in self._spans:
+                        text = text.replace(library.id_to_token(each) or "", "")
                     unknown = next((char for char in text if library.token_to_id(char) is None), None)
                     if unknown is None:  # each character is a token, but a rule of the tokenizer takes them otherwise
                         raise DataError("this text cannot be encoded by this tokenizer: characters are lost")
@@ -260,6 +291,11 @@ class Tokenizer:
         if not 0 <= index < self.size:
             raise DataError(f"token id {index}, expected 0 to {self.size - 1}")
         return int(index)
+
+
+def _added(token: str, normalised: bool) -> tokenizers.AddedToken:
+    word = token[0].isalnum() and token[-1].isalnum() and len(token) > 1
+    return tokenizers.AddedToken(token, single_word=word, normalized=normalised)
 
 
 def named(character: str) -> str:

@@ -35,7 +35,7 @@ def export(request: ExportRequest, out: Path, *, onnx: bool = False) -> ExportPr
     NonFiniteError for weights that are not finite; VerificationError if the model that was loaded again differs.
     """
     expect_new(out)
-    plan = _plan(request)
+    plan = plan_export(request)
     bad = first_non_finite(plan.weights)
     if bad is not None:
         raise NonFiniteError(f"{out}: tensor {bad} is NaN or infinite; nothing was written; {DIVERGED}")
@@ -57,7 +57,7 @@ def export(request: ExportRequest, out: Path, *, onnx: bool = False) -> ExportPr
 def round_trip(request: ExportRequest) -> Callable[[ModelInputs], ModelOutputs] | str:
     """The `run` of a model that was exported and loaded again, for unpadded rows; or why it cannot be exported."""
     try:
-        plan = _plan(request)
+        plan = plan_export(request)
     except ConfigError as error:
         return str(error)
     with tempfile.TemporaryDirectory() as folder:
@@ -81,7 +81,8 @@ class ExportPlan:
         return probe(self.family, request.config, request.model.reads, self.template.tokens)
 
 
-def _plan(request: ExportRequest) -> ExportPlan:
+def plan_export(request: ExportRequest) -> ExportPlan:
+    """What is written of a model. Raises ConfigError naming the setting that has no equivalent in the family."""
     template = _template(request)
     family, config = export_config(request.config, template.tokens)
     config["dtype"] = "float32"

@@ -196,6 +196,11 @@ class BertPretrainingConfig:
         bert = self.bert.smaller()
         return None if bert is None else replace(self, bert=bert)
 
+    def with_backbone(self, bert: BertConfig) -> BertPretrainingConfig:
+        """These heads on another encoder; next-sentence prediction needs a pooler, and segments to tell two texts."""
+        follows = self.follows and bert.segments > 1
+        return replace(self, bert=replace(bert, pooler=True) if follows else bert, follows=follows)
+
     @property
     def text(self) -> TextSizes:
         return self.bert.text.under("bert")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.config import positive
+from headway.models.backbone import Backbone
 from headway.models.encoder_decoder import DecoderState, last_cross_attention
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.stepper import EncoderInput, SourceAttention, images_of
@@ -93,6 +94,29 @@ class CaptionerVitConfig:
 
     def build(self) -> CaptionerVit:
         return CaptionerVit(self)
+
+    @property
+    def backbone(self) -> Backbone:
+        """The encoder."""
+        return Backbone(config=self.vision, prefix="encoder.")
+
+    def with_backbone(self, vision: VitConfig) -> CaptionerVitConfig:
+        """This captioner with another encoder, and a decoder of its sizes. Raises ConfigError where it does not fit."""
+        made = replace(
+            self,
+            image=vision.image,
+            channels=vision.channels,
+            patch=vision.patch,
+            patches=vision.patches,
+            width=vision.width,
+            encoder_layers=vision.layers,
+            heads=vision.heads,
+            inner=vision.inner,
+            norm=vision.norm,
+            activation=vision.activation,
+        )
+        made.vision.expect_like(vision, "a captioner")
+        return made
 
     @property
     def text(self) -> TextSizes:

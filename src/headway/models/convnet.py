@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.models.backbone import Backbone
 from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.models.smaller import halved
 from headway.nn.convolutions import Residual, channels_last, convolution
@@ -41,6 +42,11 @@ class ConvnetConfig:
             return replace(self, blocks=self.blocks // 2)
         widths = halved(self.widths, least=16)
         return None if widths is None else replace(self, widths=widths)
+
+    @property
+    def backbone(self) -> Backbone:
+        """Everything but the output layer."""
+        return Backbone(config=self, heads=("head.",))
 
     @property
     def text(self) -> None:

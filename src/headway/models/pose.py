@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.config import positive
+from headway.models.backbone import Backbone
 from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.models.vit import Vit, VitConfig
 from headway.nn.norms import FeatureNorm, LayerNorm
@@ -104,6 +105,27 @@ class PoseConfig:
 
     def build(self) -> Pose:
         return Pose(self)
+
+    @property
+    def backbone(self) -> Backbone:
+        """The vision transformer."""
+        return Backbone(config=self.encoder, prefix="encoder.")
+
+    def with_backbone(self, encoder: VitConfig) -> PoseConfig:
+        """These heat maps on another vision transformer. Raises ConfigError where it does not fit."""
+        made = replace(
+            self,
+            image=encoder.image,
+            channels=encoder.channels,
+            patch=encoder.patch,
+            width=encoder.width,
+            layers=encoder.layers,
+            heads=encoder.heads,
+            inner=encoder.inner,
+            norm=encoder.norm,
+        )
+        made.encoder.expect_like(encoder, "a pose model")
+        return made
 
     @property
     def text(self) -> None:

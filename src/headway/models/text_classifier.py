@@ -39,6 +39,13 @@ class TextClassifierConfig:
         encoder = self.encoder.smaller()
         return None if encoder is None else replace(self, encoder=encoder)
 
+    def with_backbone(self, encoder: BertConfig | LongformerConfig) -> TextClassifierConfig:
+        """This classifier of another encoder, with a pooler; only a Longformer has global tokens."""
+        pooled = encoder if encoder.pooler else replace(encoder, pooler=True)
+        return replace(
+            self, encoder=pooled, global_tokens=self.global_tokens if isinstance(encoder, LongformerConfig) else 0
+        )
+
     @property
     def text(self) -> TextSizes:
         return self.encoder.text.under("encoder")

@@ -6,7 +6,7 @@ Lee et al. 2021, "Vision Transformer for Small-Size Datasets": shifted patch tok
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal, get_args
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError, DataError, shown
+from headway.models.backbone import Backbone
 from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.models.smaller import StackSizes
 from headway.nn.attention import AttentionConfig
@@ -29,6 +30,7 @@ from headway.ops import NotSelf
 
 Pool = Literal["class", "mean"]
 Start = Literal["paper", "small-data"]
+FREE = ("classes", "pool", "dropout", "stochastic_depth", "start", "kernel")  # settings that weights do not depend on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,9 +120,33 @@ class VitConfig:
     def text(self) -> None:
         return None
 
+    @property
+    def backbone(self) -> Backbone:
+        """Everything but the output layer."""
+        return Backbone(config=self, heads=("head.",))
+
     def fit_weights(self, weights: Mapping[str, Tensor], before: VitConfig) -> dict[str, Tensor]:
-        """The weights of a model of config `before` for a model of this one: fine-tuning at another image size."""
-        return fit_positions(weights, before, self)
+        """The weights of a model of config `before` for a model of this one: fine-tuning at another image size.
+
+        A class token that this model does not have is left out, with its position.
+        """
+        fitted = fit_positions(weights, before, self)
+        if before.pool == "class" and self.pool == "mean":
+            fitted.pop("class_token", None)
+            fitted["positions"] = fitted["positions"][1:]
+        return fitted
+
+    def expect_like(self, wanted: VitConfig, what: str) -> None:
+        """Raise ConfigError naming a setting in which this encoder, made like `wanted`, cannot be like it.
+
+        What only training or a head reads may differ.
+        """
+        for field in fields(self):
+            own, other = getattr(self, field.name), getattr(wanted, field.name)
+            if field.name not in FREE and own != other:
+                raise ConfigError(
+                    f"--init has a vision transformer with {field.name}={shown(other)}, allowed for {what}: {own}"
+                )
 
 
 class Vit(Model):

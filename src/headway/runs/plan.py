@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import nn
+
 from headway.config import kind
 from headway.models import build_model
 from headway.runs.config import RunConfig
@@ -13,6 +15,7 @@ from headway.tasks.base import Prepared
 from headway.training.callbacks import Callback, PlanCallback
 from headway.training.devices import described, pick_device
 from headway.training.optimisers import state_bytes
+from headway.training.parameters import adapted_layers, choose_parameters, trained_count
 from headway.training.quantities import counted, size
 
 
@@ -41,13 +44,17 @@ def plan_of(
     config: RunConfig, prepared: Prepared, folder: Path, *, at: int = 0, more: Mapping[str, str] | None = None
 ) -> TrainingPlan:
     """The plan of a run whose data is prepared; `at` is the step it goes on from, `more` are further facts."""
-    train, parameters = config.train, parameter_count(config)
-    states = 4 * parameters * (4 if train.ema else 2) + state_bytes(train.optimiser, parameters)
-    saved = states - 4 * parameters  # all but the gradients
+    train, sketch = config.train, build_model(config.model, device="meta")
+    parameters = sum(parameter.numel() for parameter in sketch.parameters())
+    choose_parameters(sketch, train)
+    whole, trained = sum(parameter.numel() for parameter in sketch.parameters()), trained_count(sketch)
+    saved = 4 * whole * (3 if train.ema else 1) + state_bytes(train.optimiser, trained)
+    states = saved + 4 * trained  # and the gradients
     facts = {
         "data": config.data.spec,
         **prepared.facts,
         "model": f"{kind(type(config.model))}, {parameters:,} parameters ({size(4 * parameters)})",
+        **({} if trained == whole else {"trains": _trained(sketch, trained, whole)}),
         "training": _training(config, prepared, at),
         "device": f"{described(pick_device(train.device))}, {train.precision}",
         "memory": f"{size(states)} for weights, gradients and optimiser, and what a batch needs on top",
@@ -55,6 +62,12 @@ def plan_of(
         "to stop": "Ctrl-C saves and stops; the same command with --resume goes on",
     }
     return TrainingPlan(config=config, facts=facts | dict(more or {}))
+
+
+def _trained(sketch: nn.Module, trained: int, whole: int) -> str:
+    layers = adapted_layers(sketch)
+    adapters = f", with adapters on {counted(layers, 'layer')}" if layers else ""
+    return f"{trained:,} of {whole:,} parameters ({100 * trained / whole:.3g} %){adapters}"
 
 
 def parameter_count(config: RunConfig) -> int:

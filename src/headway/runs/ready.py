@@ -13,6 +13,7 @@ from headway.data.vocabularies import fitted_vocabulary
 from headway.errors import ConfigError
 from headway.runs.budget import fit_budget
 from headway.runs.config import RunConfig
+from headway.runs.finetune import begun_like, source_tokenizers
 from headway.runs.folder import CONFIG, read_config, read_digests, read_tokenizers, tell_unchecked
 from headway.runs.resume import expect_same
 from headway.tasks.base import DataRequest, Prepared, ignore
@@ -62,9 +63,18 @@ def make_ready(config: RunConfig, given: TrainingRequest, started: float, scratc
         tell_unchecked(given.folder, given.watcher.note)
         before = read_config(given.folder)
         config = _as_before(config, before, given)
+        if given.init is not None:
+            config = begun_like(config, before)
         expect_same(given.folder, before, config)
         expected = read_digests(given.folder, given.watcher.note)
     config.task.check_model(config.model)
+    tokenizers = read_tokenizers(given.folder, config.data.marks) if given.resume else {}
+    if given.init is not None and not resumed:
+        config, tokenizers = source_tokenizers(config, given.init)
+    elif not resumed:
+        for key, given_there in (("data.new_tokens", config.data.new_tokens), ("train.lora", config.train.lora)):
+            if given_there:
+                raise ConfigError(f"{key} is for a run that begins with another one: pass --init RUN with it")
     request = DataRequest(
         data=config.data,
         model=config.model,
@@ -73,7 +83,7 @@ def make_ready(config: RunConfig, given: TrainingRequest, started: float, scratc
         seed=config.train.seed,
         accumulate=config.train.accumulate,
         compiled=_compiled(config),
-        tokenizers=read_tokenizers(given.folder, config.data.marks) if given.resume else {},
+        tokenizers=tokenizers,
         expected=expected,
         reads_only=scratch is not None and resumed,
         note=given.watcher.note,

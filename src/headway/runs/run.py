@@ -57,11 +57,21 @@ class Run:
     """
 
     def __init__(
-        self, folder: Path, *, device: str = "auto", average: int | None = None, precision: Precision = "fp32"
+        self,
+        folder: Path,
+        *,
+        device: str = "auto",
+        average: int | None = None,
+        precision: Precision = "fp32",
+        adapter: Path | None = None,
     ) -> None:
-        self.folder, self.device, self.average = folder, pick_device(device), average
+        self.folder, self.device, self.average, self.adapter = folder, pick_device(device), average, adapter
         self.precision = pick_precision(precision, self.device)
         self.int8: Int8Facts | None = None  # what was measured of the 8-bit weights that are in use
+        if adapter is not None and self.precision == "int8":  # a copy in 8 bits would be that of the run alone
+            if precision == "int8":
+                raise ConfigError("precision='int8' with an adapter, allowed: auto, fp32, bf16")
+            self.precision = "fp32"
         if precision == "auto" and self.precision == "int8":
             self._decline(self._kept_facts())  # before a copy that is not used is read and packed
         with opened(folder) if self.precision == "int8" else nullcontext() as copy:  # packed while all else is read
@@ -79,7 +89,9 @@ class Run:
         elif self.int8 is not None and self.int8.rise is not None and not self.int8.acceptable:
             advise(f"{folder}: precision int8: {self.int8.measured}")
         if self.precision != "int8":
-            self.model, self.steps = load_model(folder, self.config.model, average=self._mean, precision=self.precision)
+            self.model, self.steps = load_model(
+                folder, self.config.model, average=self._mean, precision=self.precision, adapter=adapter
+            )
         self.model.to(self.device).eval()
 
     @property
@@ -182,7 +194,9 @@ class Run:
         if self.int8 is not None:
             model, steps = load_int8_like(self.folder, self.config.model, average=1, facts=self.int8)
         else:
-            model, steps = load_model(self.folder, self.config.model, average=1, precision=self.precision)
+            model, steps = load_model(
+                self.folder, self.config.model, average=1, precision=self.precision, adapter=self.adapter
+            )
         return model.to(self.device).eval(), steps[0]
 
     @property
@@ -420,15 +434,23 @@ class Run:
         return verify_run(self, given, compiled=compiled)
 
     @uncounted()
-    def export(self, out: str | Path, *, onnx: bool = False) -> ExportProof:
+    def export(self, out: str | Path, *, onnx: bool = False, adapter: bool = False) -> ExportProof:
         """Write a Hugging Face model folder, loaded again and compared before it appears.
 
-        `onnx` adds the graph of an encoder or a vision transformer. Raises ConfigError for a model without an
-        equivalent, or a run that is not loaded in fp32 on the CPU; VerificationError if the two differ.
+        `onnx` adds the graph of an encoder or a vision transformer. `adapter` writes only the adapters of a run that
+        was trained with `train.lora`, as PEFT reads them on top of the run it began with. Raises ConfigError for a
+        model without an equivalent, or a run that is not loaded in fp32 on the CPU; VerificationError if the two
+        differ.
         """
         from headway.interop.exporter import export
 
         self._expect_exact("export", device="cpu")
+        if adapter:
+            from headway.runs.adapters import export_adapter
+
+            if onnx:
+                raise ConfigError("export: adapter and onnx are two kinds of export; give one of them")
+            return export_adapter(self, Path(out))
         return export(self.pipeline.export_request(), Path(out), onnx=onnx)
 
     def _expect_exact(self, verb: str, *, device: str | None = None) -> None:
@@ -445,6 +467,18 @@ def _trace_writer(path: Path) -> AbstractContextManager[Callable[[Trace], None]]
     return trace_writer(path)
 
 
-def load(folder: str | Path, *, device: str = "auto", average: int | None = None, precision: Precision = "fp32") -> Run:
-    """Load a run: its best checkpoint, or the mean of the last ones where its recipe says so."""
-    return Run(Path(folder), device=device, average=average, precision=precision)
+def load(
+    folder: str | Path,
+    *,
+    device: str = "auto",
+    average: int | None = None,
+    precision: Precision = "fp32",
+    adapter: str | Path | None = None,
+) -> Run:
+    """Load a run: its best checkpoint, or the mean of the last ones where its recipe says so.
+
+    `adapter` names a folder of PEFT's whose low-rank updates are added to the weights; headway's own are written by
+    `export --adapter`. Raises ConfigError for an adapter of another base model.
+    """
+    chosen = None if adapter is None else Path(adapter)
+    return Run(Path(folder), device=device, average=average, precision=precision, adapter=chosen)

@@ -14,8 +14,8 @@ from headway.data.digests import TRAINED_ON
 from headway.errors import StorageError
 from headway.models import build_model
 from headway.runs.config import RunConfig
-from headway.runs.finetune import start_from
-from headway.runs.folder import CONFIG, DATA, TOKENIZERS, read_config, run_files
+from headway.runs.finetune import start, start_from, with_new_trained
+from headway.runs.folder import CONFIG, DATA, TOKENIZERS, run_files
 from headway.runs.plan import TrainingPlan, parameter_count, plan_of
 from headway.runs.probe import StepTimes
 from headway.runs.ready import ReadyRun, TrainingRequest, make_ready
@@ -59,8 +59,10 @@ def train_run(
         ready = make_ready(config, given, started)
         config, prepared = ready.config, ready.prepared
         model = build_model(config.model, seed=config.train.seed)
+        facts = dict(ready.facts)
         if init is not None and not given.before:
-            watcher.note(start_from(model, config, read_config(init), init))
+            begun = start_from(model, config, init)
+            config, facts = with_new_trained(config, begun), {**facts, **begun.facts(str(init))}
         trainer = Trainer(model, prepared.training, config.train, folder, watcher)
         if resume:
             at = trainer.resume()
@@ -69,7 +71,7 @@ def train_run(
         trained_on = {split: prepared.digests[split] for split in TRAINED_ON if split in prepared.digests}
         tokenizers = {name: tokenizer.to_json() for name, tokenizer in prepared.tokenizers.items()}
         _commit_files(folder, run_files(config, tokenizers, trained_on), init=init)
-        plan_of(config, prepared, folder, at=trainer.step, more=ready.facts).tell(watcher)
+        plan_of(config, prepared, folder, at=trainer.step, more=facts).tell(watcher)
         trainer.train()
         return trainer
 
@@ -111,6 +113,10 @@ def plan_run(
     with TemporaryDirectory() as scratch, _cache_beside(config.data.cache, Path(scratch)) as cache:
         ready = make_ready(replace(config, data=replace(config.data, cache=cache)), given, started, Path(scratch))
         facts = ready.facts if budget is not None else {**ready.facts, "time": _estimate(ready, Path(scratch))}
+        if init is not None and not given.before:
+            begun = start(build_model(ready.config.model, device="meta"), ready.config, init)
+            facts = {**facts, **begun.facts(str(init))}
+            ready = replace(ready, config=with_new_trained(ready.config, begun))
         at = given.before[-1] if given.before else 0
         planned = replace(ready.config, data=replace(ready.config.data, cache=config.data.cache))
         return plan_of(planned, ready.prepared, folder, at=at, more=facts)

@@ -24,9 +24,18 @@ TELL_PARAMETERS = 10_000_000  # quantising and measuring a model of at least thi
 Quantise = Callable[[Model, list[int]], tuple[Model, Int8Facts]]  # a model in float32 and its steps, to 8 bits
 
 
-def load_model(folder: Path, config: ModelConfig, *, average: int, precision: Precision) -> tuple[Model, list[int]]:
-    """The model of a run in fp32 or bf16 and its steps: the mean of the last `average` checkpoints, else the best."""
+def load_model(
+    folder: Path, config: ModelConfig, *, average: int, precision: Precision, adapter: Path | None = None
+) -> tuple[Model, list[int]]:
+    """The model of a run in fp32 or bf16 and its steps: the mean of the last `average` checkpoints, else the best.
+
+    With `adapter`, the updates of an adapter folder are added. Raises ConfigError for one of another base model.
+    """
     weights, steps = Checkpoints(folder).weights(average=average)
+    if adapter is not None:
+        from headway.interop.adapter import with_adapter  # few runs have one
+
+        weights = with_adapter(config, weights, adapter)
     model = _model(config, weights, str(folder))
     return (model.bfloat16() if precision == "bf16" else model), steps
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headway.models import Model, ModelConfig
     from headway.tasks.explanation import Explanation
     from headway.tasks.export_request import ExportRequest
+    from headway.tasks.initial_weights import FinetuneSource, InitialWeights
     from headway.tasks.proposal import Proposal, Reading
     from headway.tasks.report import Report
     from headway.tasks.training_task import TrainingTask
@@ -126,6 +127,9 @@ class Task(ABC):
     takes_budget: ClassVar[bool] = True  # whether steps and batches can be fitted to a time
     aliases: ClassVar[tuple[str, ...]] = ()  # names in older configs
     models: ClassVar[tuple[str, ...]] = ()  # the kinds of model that can be trained on it; empty: any
+    length_key: ClassVar[str] = ""  # the setting that has the most tokens of an input; empty: there is none
+    from_source: ClassVar[tuple[str, ...]] = ()  # settings that a fine-tuned run has from the run it begins with
+    special_tokens: ClassVar[tuple[str, ...]] = ()  # those it needs, as `SpecialTokens` calls them: "pad"
 
     @classmethod
     def recognise(cls, spec: str, given: Mapping[str, str]) -> Proposal | None:
@@ -176,24 +180,28 @@ class Task(ABC):
     def finetuned(
         self, model: ModelConfig, source: Task, source_model: ModelConfig, folder: str
     ) -> tuple[Task, ModelConfig]:
-        """Task and model of this recipe beginning with another run's model. Raises ConfigError where it cannot."""
-        raise ConfigError(f"--init is not supported for {article(self.title)}")
+        """Task and model of this recipe beginning with another run's model. Raises ConfigError where it cannot.
+
+        The model is the source's, or one around its backbone (`headway.models.backbone`). The task reads inputs as the
+        source does (`from_source`), none longer than the model has positions (`length_key`).
+        """
+        from headway.models.backbone import begin_with
+
+        found = begin_with(model, source_model, folder)
+        changes = {name: getattr(source, name) for name in self.from_source if hasattr(source, name)}
+        most = None if found.text is None else found.text.context
+        if self.length_key and most is not None:
+            changes[self.length_key] = min(getattr(self, self.length_key), most)
+        own: Any = self  # a dataclass, as every task
+        return replace(own, **changes), found
 
     def initial_weights(
         self, model: nn.Module, config: ModelConfig, data: DataConfig, source: FinetuneSource
-    ) -> tuple[Mapping[str, torch.Tensor], str]:
-        """The weights a fine-tuned model begins with, and what became of the source run's head: "with its head"."""
-        raise ConfigError(f"--init is not supported for {article(self.title)}")
+    ) -> InitialWeights:
+        """The weights a fine-tuned model begins with. Raises ConfigError for a source of other sizes."""
+        from headway.tasks.initial_weights import initial_weights
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinetuneSource:
-    """The run whose weights another one begins with."""
-
-    folder: Path
-    model: ModelConfig
-    data: DataConfig
-    weights: Mapping[str, torch.Tensor]
+        return initial_weights(model, config, data, source)
 
 
 class Pipeline:

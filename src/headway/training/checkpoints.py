@@ -24,6 +24,7 @@ from torch import Tensor
 
 from headway.documents import read_json
 from headway.errors import DataError, NonFiniteError, NoRunError, advise
+from headway.nn.lora import merge
 from headway.storage.commit import commit_file, commit_folder, discard, drop_files, quarantine
 from headway.storage.finite import first_non_finite
 from headway.storage.manifest import MANIFEST, DamagedError, Manifest, check_file, read_manifest
@@ -196,17 +197,19 @@ class Checkpoints:
         trainer = read_tensors(self.path(step) / TRAINER) if kept else {}
         return self._finite(step, read_tensors(self.path(step) / MODEL)), self._finite(step, trainer), self._facts(step)
 
-    def weights(self, *, average: int = 0) -> tuple[dict[str, Tensor], list[int]]:
+    def weights(self, *, average: int = 0, merged: bool = True) -> tuple[dict[str, Tensor], list[int]]:
         """The mean of the last `average` intact checkpoints, else the best, else the newest intact one.
 
-        Raises NoRunError if no checkpoint is intact, NonFiniteError if one holds NaN or infinite values.
+        Adapters (`headway.nn.lora`) are added to the weights they adapt, unless `merged` is False. Raises NoRunError if
+        no checkpoint is intact, NonFiniteError if one holds NaN or infinite values.
         """
         models: dict[int, dict[str, Tensor]] = {}
         self._compare_latest_file()
         for step in self._candidates(average):
             with self._telling(step):
                 path, manifest = self.path(step) / MODEL, self.manifest(step)
-                models[step] = self._finite(step, read_tensors(path, manifest.files[MODEL]))
+                found = self._finite(step, read_tensors(path, manifest.files[MODEL]))
+                models[step] = merge(found) if merged else found
             if len(models) == max(average, 1):
                 break
         if not models:

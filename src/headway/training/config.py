@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headway.errors import ConfigError
+from headway.nn.lora import Lora
 from headway.training.optimisers import AdamW, Optimiser
 from headway.training.ranges import expect_not_negative, expect_share, expect_whole
 from headway.training.schedules import Constant, Schedule
@@ -33,6 +34,9 @@ class TrainConfig:
     keep_optimiser: bool = False  # keep the optimiser state in all checkpoints, not only in the newest two
     average: int = 0  # the last n checkpoints make the final model; 0 takes the best
     ema: float = 0.0  # decay of a running mean of the weights, which is then what is evaluated and saved as the model
+    freeze: tuple[str, ...] = ()  # parameters that do not train, as patterns: *embedding*, stack.blocks.0.*
+    layer_decay: float = 1.0  # the learning rate's factor from each block to the one below it; 1: all have the same
+    lora: Lora | None = None  # train low-rank adapters of the run that --init names; none: all weights
     patience: int = 0  # evaluations without a better one before training stops; 0 goes on
     # on a NaN or infinite loss: stop, skip the step, or roll back to the last checkpoint
     non_finite: Literal["stop", "skip", "rollback"] = "stop"
@@ -46,5 +50,7 @@ class TrainConfig:
             expect_share(name, getattr(self, name))
         for name in ("learning_rate", "clip"):
             expect_not_negative(name, getattr(self, name))
+        if not 0.0 < self.layer_decay <= 1.0:
+            raise ConfigError(f"train.layer_decay={self.layer_decay}, allowed: above 0, at most 1")
         if self.average > self.keep:
             raise ConfigError(f"train.average={self.average} needs as many checkpoints: train.keep={self.keep}")

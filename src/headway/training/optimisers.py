@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -88,34 +88,47 @@ def state_bytes(config: Optimiser, parameters: int) -> int:
     return 4 * means * parameters
 
 
-def build_optimisers(config: Optimiser, model: nn.Module) -> list[torch.optim.Optimizer]:
-    """The optimisers that step together; each group's "share" scales the learning rate."""
+def build_optimisers(
+    config: Optimiser, model: nn.Module, shares: Mapping[str, float] | None = None
+) -> list[torch.optim.Optimizer]:
+    """The optimisers that step together; each group's "share" scales the learning rate.
+
+    `shares` has a further factor for each parameter by name; without it, all have 1.
+    """
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    factor = {id(p): 1.0 if shares is None else shares[name] for name, p in named}
     matrices = [p for _, p in named if p.ndim >= 2]
     others = [p for _, p in named if p.ndim < 2]
     fused = all(p.device.type in ("cpu", "cuda") for _, p in named)
     if isinstance(config, Sgd):
-        groups = _groups(matrices, others, config.decay)
+        groups = _groups(factor, (matrices, config.decay), (others, 0.0))
         return [torch.optim.SGD(groups, lr=0.0, momentum=config.momentum)]
     if isinstance(config, Adam):
-        betas = (config.beta1, config.beta2)
-        return [torch.optim.Adam(_groups(matrices, others, 0.0), lr=0.0, betas=betas, eps=config.eps, fused=fused)]
+        betas, groups = (config.beta1, config.beta2), _groups(factor, (matrices, 0.0), (others, 0.0))
+        return [torch.optim.Adam(groups, lr=0.0, betas=betas, eps=config.eps, fused=fused)]
     if isinstance(config, AdamW):
         spared = config.decay if config.decays == "all" else 0.0
-        groups, betas = _groups(matrices, others, config.decay, spared), (config.beta1, config.beta2)
+        groups, betas = _groups(factor, (matrices, config.decay), (others, spared)), (config.beta1, config.beta2)
         return [torch.optim.AdamW(groups, lr=0.0, betas=betas, eps=config.eps, fused=fused)]
     inside = [p for name, p in named if p.ndim == 2 and ".blocks." in name]
     held = {id(p) for p in inside}
-    rest = [{"params": [p for _, p in named if id(p) not in held], "weight_decay": 0.0, "share": config.adam_share}]
-    muon = [{"params": inside, "weight_decay": config.decay, "share": 1.0}]
-    return [
-        torch.optim.Muon(muon, lr=0.0, momentum=config.momentum),
-        torch.optim.AdamW(rest, lr=0.0, betas=(0.9, 0.95), fused=fused),
-    ]
+    rest = _groups(factor, ([p for _, p in named if id(p) not in held], 0.0), share=config.adam_share)
+    muon = _groups(factor, (inside, config.decay))
+    made: list[torch.optim.Optimizer] = []
+    if muon:
+        made.append(torch.optim.Muon(muon, lr=0.0, momentum=config.momentum))
+    if rest:
+        made.append(torch.optim.AdamW(rest, lr=0.0, betas=(0.9, 0.95), fused=fused))
+    return made
 
 
 def _groups(
-    matrices: Sequence[Tensor], others: Sequence[Tensor], decay: float, spared: float = 0.0
+    factor: Mapping[int, float], *parts: tuple[Sequence[Tensor], float], share: float = 1.0
 ) -> list[dict[str, object]]:
-    groups = ((matrices, decay), (others, spared))
-    return [{"params": params, "weight_decay": weight, "share": 1.0} for params, weight in groups if params]
+    """A group for each weight decay and share of the learning rate; `factor` has each parameter's, by its id."""
+    groups: list[dict[str, object]] = []
+    for params, decay in parts:
+        for own in dict.fromkeys(factor[id(p)] for p in params):
+            members = [p for p in params if factor[id(p)] == own]
+            groups.append({"params": members, "weight_decay": decay, "share": share * own})
+    return groups

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from headway.checked_json import JsonFields
 from headway.data.batching import Cursor
 from headway.errors import NonFiniteError, NoRunError
+from headway.nn.lora import merged_adapters
 from headway.storage.commit import AppendLog, commit_file, remove_stale_drafts
 from headway.storage.finite import first_non_finite
 from headway.storage.targets import expect_regular
@@ -27,6 +28,7 @@ from headway.training.cuda_graph import MAX_STEPS, CudaGraphSteps, unsupported_r
 from headway.training.devices import compile_features, pick_device, seed_dropout
 from headway.training.log import LOG, log_bytes, log_line, parse_log, run_of_log
 from headway.training.optimisers import build_optimisers
+from headway.training.parameters import choose_parameters, layer_shares
 from headway.training.signals import Interrupted, StopRequest
 
 
@@ -38,8 +40,10 @@ class Trainer:
     ) -> None:
         self.config, self.task, self.run, self.callback = config, task, run, callback
         self.device = pick_device(config.device)
+        choose_parameters(model, config)
         self.model = model.to(self.device)
-        self.optimisers = build_optimisers(config.optimiser, self.model)
+        shares = layer_shares(self.model, config.layer_decay) if config.layer_decay != 1.0 else None
+        self.optimisers = build_optimisers(config.optimiser, self.model, shares)
         self.checkpoints = Checkpoints(run, callback.note)
         self.checkpoints.expect_writable()
         expect_regular(run / LOG)
@@ -233,7 +237,7 @@ class Trainer:
     def _evaluate(self) -> dict[str, Any]:
         # Features compiled for training batches would be recompiled for each shape of an evaluation.
         eager = torch.compiler.set_stance("force_eager") if self.graphed else contextlib.nullcontext()
-        with eager, self._averaged(), self._own_randomness():
+        with eager, self._averaged(), merged_adapters(self.model), self._own_randomness():
             self.model.eval()
             try:
                 found = self.task.validate(self.model, self.device)

@@ -28,6 +28,7 @@ EXAMPLES = (
 def add_arguments(parser: ArgumentParser) -> None:
     """Which inputs, how many classes, and what to draw."""
     options.add_run(parser)
+    options.add_adapter(parser)
     parser.add_argument(
         "input", nargs="*", metavar="INPUT", help="images (PNG, JPEG, …) or WAV files; texts, by default from stdin"
     )
@@ -48,7 +49,9 @@ def execute(arguments: Namespace) -> None:
     from headway.tasks.capabilities import Classifies
 
     expect_outputs(arguments, out=PNG, patches=PNG, stdout_has="the classes")
-    pipeline = load(arguments.run, device=arguments.device, precision=arguments.precision).require(Classifies)
+    pipeline = load(
+        arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision
+    ).require(Classifies)
     _check(pipeline, arguments)
     predictions: list[Prediction] = []
     done = 0

@@ -18,6 +18,7 @@ LINES_AT_ONCE = 512  # enough to sort by length inside; a stdin of any size stre
 def add_arguments(parser: ArgumentParser) -> None:
     """Which texts, and where the vectors go."""
     options.add_run(parser)
+    options.add_adapter(parser)
     parser.add_argument("text", nargs="*", metavar="TEXT", help="without it, lines are read from stdin")
     parser.add_argument("--out", metavar="FILE.npy", help="write the vectors as a numpy array; - for stdout")
     options.add_json(parser, "one object with the vectors")
@@ -33,7 +34,7 @@ def execute(arguments: Namespace) -> None:
 
     out = arguments.out
     expect_outputs(arguments, out=(".npy",))
-    found = load(arguments.run, device=arguments.device)
+    found = load(arguments.run, adapter=arguments.adapter, device=arguments.device)
     lines: Iterable[str] = arguments.text or stdin_lines()
     kept, done = [], 0
     for block in blocks(lines, LINES_AT_ONCE):

@@ -28,6 +28,7 @@ EXAMPLES = (
 def add_arguments(parser: ArgumentParser) -> None:
     """Which data, how to decode, and what to write."""
     options.add_run(parser)
+    options.add_adapter(parser)
     parser.add_argument("--data", metavar="SPEC", help="other data than the run's own")
     parser.add_argument("--split", metavar="NAME", help="default: test if there is one, else val")
     parser.add_argument("--beam", type=options.positive, help="of translations or captions (default: the recipe's)")
@@ -62,7 +63,13 @@ def execute(arguments: Namespace) -> None:
 
     lengths = None if arguments.lengths is None else parse_lengths(arguments.lengths)
     expect_outputs(arguments, out=TEXT, plot=PNG)
-    found = load(arguments.run, device=arguments.device, average=arguments.average, precision=arguments.precision)
+    found = load(
+        arguments.run,
+        adapter=arguments.adapter,
+        device=arguments.device,
+        average=arguments.average,
+        precision=arguments.precision,
+    )
     files = [name for name in ("out", "plot") if getattr(arguments, name) is not None]
     if lengths is not None:  # loss by length can be drawn whatever the task
         files = [name for name in files if name != "plot"]

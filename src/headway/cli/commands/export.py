@@ -15,6 +15,7 @@ HELP = "a run as a Hugging Face model folder, loaded again and compared before i
 EXAMPLES = (
     "headway export runs/en-de --out en-de",
     "headway export runs/minilm --out minilm --onnx    an encoder's graph as well",
+    "headway export runs/tuned --adapter --out adapter    only what train.lora trained, as PEFT reads it",
 )
 
 
@@ -23,6 +24,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     options.add_run(parser, device=False)
     parser.add_argument("--out", metavar="DIR", required=True, help="the model folder to make")
     parser.add_argument("--onnx", action="store_true", help="write model.onnx as well, of an encoder or a ViT")
+    parser.add_argument(
+        "--adapter",
+        action="store_true",
+        help="write only the adapters of train.lora, for PEFT and `load(RUN, adapter=DIR)`",
+    )
     options.add_average(parser)
 
 
@@ -33,7 +39,8 @@ def execute(arguments: Namespace) -> None:
     from headway.runs import load
 
     expect_folder(arguments.out)
-    proof = load(arguments.run, device="cpu", average=arguments.average).export(arguments.out, onnx=arguments.onnx)
+    run = load(arguments.run, device="cpu", average=arguments.average)
+    proof = run.export(arguments.out, onnx=arguments.onnx, adapter=arguments.adapter)
     for name in proof.left_out:
         tell(f"note: {name} has no place in {proof.family} and is left out")
     if proof.zeros:

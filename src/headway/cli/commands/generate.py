@@ -24,6 +24,7 @@ NO_PROMPT = "\n"  # what is continued where nobody can be asked for a prompt: at
 def add_arguments(parser: ArgumentParser) -> None:
     """The prompt, how to sample, and when to stop."""
     options.add_run(parser)
+    options.add_adapter(parser)
     parser.add_argument(
         "text", nargs="*", metavar="TEXT", help="prompts; without one, lines of stdin or, at a terminal, a line break"
     )
@@ -77,7 +78,7 @@ def execute(arguments: Namespace) -> None:
     from headway.tasks.capabilities import Generates
 
     given = _prompts(arguments)
-    found = load(arguments.run, device=arguments.device, precision=arguments.precision)
+    found = load(arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision)
     found.require(Generates)  # before anything is read
     count = 0
     for prompt in given:

@@ -13,6 +13,7 @@ EXAMPLES = ("headway look runs/demo 'a cute puppy' -o page.html",)
 def add_arguments(parser: ArgumentParser) -> None:
     """Which input, and where the page goes."""
     options.add_run(parser)
+    options.add_adapter(parser)
     parser.add_argument("input", metavar="INPUT", help="a text, or an image file for a run that reads images")
     parser.add_argument(
         "-o", "--out", metavar="FILE.html", default="page.html", help="default: %(default)s; - for stdout"
@@ -25,6 +26,8 @@ def execute(arguments: Namespace) -> None:
     from headway.runs import load
 
     expect_outputs(arguments, out=TEXT)
-    write_output(arguments.out, load(arguments.run, device=arguments.device).look(arguments.input))
+    write_output(
+        arguments.out, load(arguments.run, adapter=arguments.adapter, device=arguments.device).look(arguments.input)
+    )
     if arguments.out != STDOUT:
         print(f"{arguments.out}: open it in a browser; it needs no network")

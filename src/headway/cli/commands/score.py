@@ -15,6 +15,7 @@ EXAMPLES = ("headway score runs/gpt-char 'to be or not to be'",)
 def add_arguments(parser: ArgumentParser) -> None:
     """Which texts."""
     options.add_run(parser)
+    options.add_adapter(parser)
     parser.add_argument("text", nargs="*", metavar="TEXT", help="translation models: SOURCE<tab>TARGET; default: stdin")
     parser.add_argument("--tokens", action="store_true", help="the log-probability of each token as well")
 
@@ -25,7 +26,7 @@ def execute(arguments: Namespace) -> None:
     from headway.runs import load
     from headway.tasks.capabilities import Scores
 
-    pipeline = load(arguments.run, device=arguments.device).require(Scores)
+    pipeline = load(arguments.run, adapter=arguments.adapter, device=arguments.device).require(Scores)
     lines: Iterable[str] = arguments.text or stdin_lines()
     for number, line in enumerate(lines):
         with numbered([number], "line"):

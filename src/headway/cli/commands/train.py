@@ -65,7 +65,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--errors", choices=("strict", "replace"), help="what to do with bytes that are not UTF-8")
     parser.add_argument("--out", metavar="DIR", help="the run folder (default: runs/PRESET, or runs/DATA)")
     parser.add_argument("--config", metavar="FILE", help="YAML with keys to set, below those given here")
-    parser.add_argument("--init", metavar="RUN", help="fine-tune this run's vision transformer by the preset's recipe")
+    parser.add_argument("--init", metavar="RUN", help="fine-tune this run's model by the preset's recipe")
     parser.add_argument(
         "--resume", action="store_true", help="continue the run from its newest intact checkpoint, with its own config"
     )
@@ -180,14 +180,19 @@ def _recipe(arguments: Namespace, changes: Mapping[str, Any], note: Callable[[st
     """The recipe that fits the data, with the model of `--init` if given, and these keys changed."""
     from headway.presets.propose import fitted_recipe
     from headway.runs import read_config, with_settings
-    from headway.runs.finetune import fine_tuned
+    from headway.runs.finetune import FROM_SOURCE, expect_free, fine_tuned
 
     fitted = fitted_recipe(arguments.preset, changes)
     _tell(fitted, arguments)
     recipe, changes = fitted.recipe, fitted.changes
     if arguments.init is not None:
-        recipe = fine_tuned(recipe, read_config(Path(arguments.init)), Path(arguments.init))
-        if "task.size" in changes:
+        folder = Path(arguments.init)
+        source = read_config(folder)
+        expect_free(_changes(arguments), source, folder)
+        recipe = fine_tuned(recipe, source, folder)
+        if source.task.has_tokenizer:  # what the preset and the data say about tokens
+            changes = {key: value for key, value in changes.items() if not key.startswith(FROM_SOURCE)}
+        if "task.size" in changes and hasattr(recipe.model, "image"):
             changes = {"model.image": changes["task.size"], **changes}
     return with_settings(recipe, changes, note=note)
 

@@ -27,6 +27,7 @@ LINES_AT_ONCE = 512  # enough to sort by length inside; a stdin of any size stre
 def add_arguments(parser: ArgumentParser) -> None:
     """Which texts, how to search, and what the translations must and must not contain."""
     options.add_run(parser)
+    options.add_adapter(parser)
     parser.add_argument("text", nargs="*", metavar="TEXT", help="without it, lines are read from stdin")
     parser.add_argument("--beam", type=options.positive, help="beam size (default: the recipe's)")
     parser.add_argument("--length-penalty", type=options.finite, metavar="A", help="default: the recipe's")
@@ -69,7 +70,7 @@ def execute(arguments: Namespace) -> None:
     from headway.tasks.capabilities import Translates
 
     expect_outputs(arguments, trace=TEXT, stdout_has="the translations")
-    found = load(arguments.run, device=arguments.device, precision=arguments.precision)
+    found = load(arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision)
     pipeline = found.require(Translates)
     others = [
         load(name, device=arguments.device, precision=arguments.precision).require(Translates)

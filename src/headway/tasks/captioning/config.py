@@ -26,6 +26,7 @@ class Captioning(Task):
     name: ClassVar[str] = "captioning"
     title: ClassVar[str] = "captioner"
     batch_unit: ClassVar[str] = "captions"
+    from_source: ClassVar[tuple[str, ...]] = ("size", "mean", "std")
 
     size: int = 48  # pixels a side: the shorter side is resized to it, the centre cut out
     augment: Augmentation | None = None  # nothing that would make a caption untrue

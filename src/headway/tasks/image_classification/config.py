@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from headway.data.augment import Augmentation
 from headway.data.spectrograms import Spectrogram
 from headway.errors import ConfigError
-from headway.tasks.base import DataRequest, FinetuneSource, Pipeline, Prepared, Task
+from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 from headway.tasks.image_batches import check_colours
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-    from headway.data.config import DataConfig
     from headway.models import ModelConfig
     from headway.tasks.proposal import Proposal
     from headway.tasks.training_task import TrainingTask
-
-HEAD = "head."  # weights that belong to the classes
-NO_VIT = "--init begins with a vision transformer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +27,7 @@ class Classification(Task):
     unit: ClassVar[str] = "images"
     batch_unit: ClassVar[str] = "images"
     has_tokenizer: ClassVar[bool] = False
+    from_source: ClassVar[tuple[str, ...]] = ("size", "mean", "std")
 
     size: int = 32  # pixels a side: the shorter side is resized to it, the centre cut out
     sound: Spectrogram | None = None  # the inputs are sounds, read as spectrograms of one channel
@@ -88,30 +83,3 @@ class Classification(Task):
     def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
         """The number of classes."""
         return ("classes",)
-
-    def finetuned(
-        self, model: ModelConfig, source: Task, source_model: ModelConfig, folder: str
-    ) -> tuple[Task, ModelConfig]:
-        """This recipe with another run's vision transformer, which reads images as that run does."""
-        for name, config in (("the preset", model), (folder, source_model)):
-            if not hasattr(config, "fit_weights"):
-                kind = type(config).__name__.removesuffix("Config")
-                raise ConfigError(f"{NO_VIT}, {name} has a model of kind {kind}")
-        assert isinstance(source, Classification)
-        return replace(self, size=source.size, mean=source.mean, std=source.std), source_model
-
-    def initial_weights(
-        self, model: nn.Module, config: ModelConfig, data: DataConfig, source: FinetuneSource
-    ) -> tuple[Mapping[str, Tensor], str]:
-        """The source run's weights, positions resized to this image size; a new head for other classes."""
-        before: Any = source.model
-        after: Any = config
-        if not (hasattr(before, "fit_weights") and hasattr(after, "fit_weights")):
-            raise ConfigError(f"{NO_VIT}, {source.folder} has another model")
-        weights: dict[str, Tensor] = after.fit_weights(source.weights, before)
-        kept = source.data.classes == data.classes and before.classes == after.classes
-        if not kept:
-            weights |= {name: tensor for name, tensor in model.state_dict().items() if name.startswith(HEAD)}
-        head = "with its head" if kept else f"with a new head for {after.classes} classes"
-        resized = f", positions resized from {before.grid} to {after.grid} patches"
-        return weights, head if before.grid == after.grid else head + resized

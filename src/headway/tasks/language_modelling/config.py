@@ -21,6 +21,7 @@ class Language(Task):
 
     name: ClassVar[str] = "language"
     title: ClassVar[str] = "language model"
+    length_key: ClassVar[str] = "context"
 
     context: int = 64  # targets in a block; a transformer's own context is the natural choice
     scheduled: ScheduledSampling | None = None  # none: teacher forcing, every input is a gold token

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 from headway.errors import ConfigError
@@ -29,6 +29,9 @@ class Masked(Task):
 
     name: ClassVar[str] = "masked"
     title: ClassVar[str] = "masked model"
+    length_key: ClassVar[str] = "length"
+    from_source: ClassVar[tuple[str, ...]] = ("rows",)
+    special_tokens: ClassVar[tuple[str, ...]] = ("pad", "start", "stop", "mask")
 
     length: int = 128  # tokens in a row, the special ones included
     rows: Literal["pairs", "running"] = "pairs"  # two texts, of which one may follow the other; or one, as RoBERTa's
@@ -67,6 +70,15 @@ class Masked(Task):
         from headway.tasks.masked_lm.pipeline import MaskedPipeline
 
         return MaskedPipeline
+
+    def finetuned(
+        self, model: ModelConfig, source: Task, source_model: ModelConfig, folder: str
+    ) -> tuple[Task, ModelConfig]:
+        """As every task; a model that cannot tell two texts apart reads running text."""
+        task, found = Task.finetuned(self, model, source, source_model, folder)
+        assert isinstance(task, Masked)
+        alone = found.text is not None and found.text.segments < 2
+        return (replace(task, rows="running") if alone else task), found
 
     def check_model(self, model: ModelConfig) -> None:
         """Raise ConfigError for a model that cannot be trained on such rows."""

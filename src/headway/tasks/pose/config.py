@@ -26,6 +26,7 @@ class PoseEstimation(Task):
     batch_unit: ClassVar[str] = "images"
     loss_unit: ClassVar[str] = "squared error"
     has_tokenizer: ClassVar[bool] = False
+    from_source: ClassVar[tuple[str, ...]] = ("size",)
 
     size: int = 64  # pixels a side: the shorter side is resized to it, the centre cut out
     spread: float = 1.5  # standard deviation of the Gaussian around a keypoint, in cells of its heat map

@@ -21,6 +21,8 @@ class TextClassification(Task):
     name: ClassVar[str] = "text-classification"
     title: ClassVar[str] = "text classifier"
     unit: ClassVar[str] = "texts"
+    length_key: ClassVar[str] = "length"
+    special_tokens: ClassVar[tuple[str, ...]] = ("pad", "start", "stop")
 
     length: int = 512  # tokens, the special ones included
 
