@@ -1,4 +1,4 @@
-"""F1, Matthews, calibration, correlations and errors: stored values of scikit-learn and SciPy (tools/metric_cases.py)."""
+"""F1, Matthews, calibration, correlations, errors: stored values of scikit-learn and SciPy (tools/metric_cases.py)."""
 
 from __future__ import annotations
 

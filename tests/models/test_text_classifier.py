@@ -84,7 +84,6 @@ def test_invalid_settings_raise(settings, message):
         TextClassifierConfig(**{"encoder": LONG, "classes": 3, **settings})
 
 
-
 def test_a_gpt_is_read_at_its_last_real_token_and_sees_no_padding():
     model, tokens = build_model(CONFIGS["gpt"], seed=1).eval(), rows()
     lengths = torch.tensor([40, 12])

@@ -80,7 +80,7 @@ def test_a_small_model_learns_reviews_and_is_judged_the_same_in_small_passes(tmp
     found = task.validate(model, CPU)
     assert found.beside["val_accuracy"] == 1.0
     assert "taken for" in task.samples(model, CPU)[0]
-    values = task.evaluate(model, CPU, "val").to_json()
+    values = task.evaluate(model, CPU, "val").values
     assert values["texts"] == 5
     assert "images" not in values
     monkeypatch.setattr(text_classification, "EVALUATED", 16)

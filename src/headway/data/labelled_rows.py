@@ -55,7 +55,7 @@ ReadLabels = Callable[[str, Sequence[str]], tuple[str, ...]]  # a place for mess
 def read_class(where: str, cells: Sequence[str]) -> tuple[str, ...]:
     """One class. Raises BadRowError for an empty cell or NaN."""
     if not (name := cells[0].strip()) or name in ("nan", "NaN"):
-        raise BadRowError(f"{where}: the label is {'empty' if not name else name}, expected a class; {SKIP}")
+        raise BadRowError(f"{where}: the label is {name or 'empty'}, expected a class; {SKIP}")
     return (cells[0],)
 
 
@@ -179,7 +179,9 @@ def load_rows(data: DataConfig, kind: LabelKind) -> LabelledRows:
         if kind != "single":
             raise DataError(f"{path}: a folder for each class, which task.labels={kind} cannot be read from")
         if data.text2:
-            raise DataError(f"{path}: a folder for each class has one text a file; data.text2={data.text2} is for tables")
+            raise DataError(
+                f"{path}: a folder for each class has one text a file; data.text2={data.text2} is for tables"
+            )
         splits: dict[str, CheckedRows] = {
             split: CheckedRows(
                 name=str(root), cells=partial(_files, root, data.errors), labels=1, read=read_class,
@@ -237,12 +239,8 @@ def _tables(path: Path, data: DataConfig, kind: LabelKind) -> dict[str, CheckedR
             read = partial(read_flags, names=labels)
 
     def rows(file: Path) -> CheckedRows:
-        cells = partial(
-            read_rows, file, *labels, *texts, errors=data.errors, numbers=True, values=labels
-        )
-        return CheckedRows(
-            name=str(file), cells=cells, labels=len(labels), read=read, skip_bad=data.skip_bad
-        )
+        cells = partial(read_rows, file, *labels, *texts, errors=data.errors, numbers=True, values=labels)
+        return CheckedRows(name=str(file), cells=cells, labels=len(labels), read=read, skip_bad=data.skip_bad)
 
     if path.is_dir() and (tables := table_splits(path)):
         if "train" not in tables:

@@ -163,9 +163,7 @@ def tokenise_rows(rows: LabelledRows, data: DataConfig, tokenizer: Tokenizer | N
             lines = tokenizer.encode_lines(row.texts[place] for row in rows.splits[split])
             stores.append(store_tokens(cache / f"texts-{key}", lines))
         splits[split] = StoredTexts(stores[0], _targets(found, classes, kind), *stores[1:])
-    return LabelledTexts(
-        classes=classes, splits=splits, tokenizer=tokenizer, contents=contents, notes=tuple(notes)
-    )
+    return LabelledTexts(classes=classes, splits=splits, tokenizer=tokenizer, contents=contents, notes=tuple(notes))
 
 
 def tokenise(text: ParallelText, data: DataConfig, tokenizer: Tokenizer | None) -> LabelledTexts:

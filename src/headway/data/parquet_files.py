@@ -39,9 +39,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
         raise DataError(f"{path}: not a readable parquet file ({reason})") from None
 
 
-def read_columns(
-    path: Path, columns: Sequence[str], *, lists: Collection[str] = ()
-) -> Iterator[tuple[Any, ...]]:
+def read_columns(path: Path, columns: Sequence[str], *, lists: Collection[str] = ()) -> Iterator[tuple[Any, ...]]:
     """The rows of some columns of a file, as Python values. Raises DataError naming the file and the column.
 
     A column of a struct is named by its path, as in `image.bytes`. Columns of lists are read only if `lists` has them.

@@ -31,7 +31,8 @@ def reliability(confidence: NDArray[np.floating], right: NDArray[np.bool_], bins
     if not len(confidence):
         raise DataError("no predictions to calibrate, expected at least 1")
     exact = np.asarray(confidence, np.float64)
-    place = np.clip(np.ceil(exact * bins).astype(np.int64) - 1, 0, bins - 1)  # 0 itself is in the first bin
+    steps = np.ceil(np.nan_to_num(exact) * bins).astype(np.int64)
+    place = np.clip(steps - 1, 0, bins - 1)  # 0 itself is in the first bin
     counts = np.bincount(place, minlength=bins)
     filled = np.maximum(counts, 1)
     return Reliability(

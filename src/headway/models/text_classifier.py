@@ -72,9 +72,7 @@ class TextClassifier(Model):
         if encoder.text.segments > 1:
             self.reads = self.reads | {"segments"}
 
-    def forward(
-        self, tokens_BT: Tensor, lengths_B: Tensor | None = None, segments_BT: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, tokens_BT: Tensor, lengths_B: Tensor | None = None, segments_BT: Tensor | None = None) -> Tensor:
         """(B, T) -> logits (B, classes); segments (B, T) say which text of a pair a token belongs to."""
         pooled_BD = self.pooled(self.features(tokens_BT, lengths_B, segments_BT), lengths_B)
         logits: Tensor = self.head(self.dropout(pooled_BD))
@@ -88,9 +86,7 @@ class TextClassifier(Model):
             return hidden_BTD[:, -1]
         return hidden_BTD[torch.arange(len(hidden_BTD), device=hidden_BTD.device), lengths_B - 1]
 
-    def features(
-        self, tokens_BT: Tensor, lengths_B: Tensor | None = None, segments_BT: Tensor | None = None
-    ) -> Tensor:
+    def features(self, tokens_BT: Tensor, lengths_B: Tensor | None = None, segments_BT: Tensor | None = None) -> Tensor:
         """(B, T) -> (B, T, D), of which `pooled` reads one token."""
         if isinstance(self.encoder, Gpt):
             if segments_BT is not None:

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from headway.data.batching import padded
 from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, DataError
 from headway.tasks.sentence_embedding.embed import around
@@ -27,6 +30,7 @@ class InputLayout:
     before: tuple[int, ...]
     between: tuple[int, ...]
     after: tuple[int, ...]
+    pad: int  # fills up the rows of a batch; no model reads it
     length: int  # most tokens, the special ones included
     pairs: bool
 
@@ -35,7 +39,8 @@ class InputLayout:
         """The layout of a tokenizer's special tokens. Raises ConfigError for a length without room for a text."""
         before, after = map(tuple, around(tokenizer))
         between = (after or (tokenizer.stop,)) if pairs else ()  # a GPT-2 has no tokens around a text
-        made = cls(before, between, after, length, pairs)
+        pad = tokenizer.pad if tokenizer.marks is None or tokenizer.marks.pad is not None else 0
+        made = cls(before, between, after, pad, length, pairs)
         if made.room < 1 + pairs:
             raise ConfigError(f"task.length={length} leaves no room for {'a pair of texts' if pairs else 'a text'}")
         return made
@@ -44,6 +49,11 @@ class InputLayout:
     def room(self) -> int:
         """Tokens of the texts that fit."""
         return self.length - len(self.before) - len(self.between) - len(self.after)
+
+    def padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+        """Rows of ids or segments as (B, T), and their lengths (B,)."""
+        tokens, lengths = padded([np.asarray(row, np.uint32) for row in rows], self.pad)
+        return torch.from_numpy(tokens), torch.from_numpy(lengths)
 
     def split(self, line: str) -> tuple[str, ...]:
         """The text of a line, or the two texts of a pair, separated by a tab. Raises DataError."""
