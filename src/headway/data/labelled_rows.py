@@ -271,6 +271,8 @@ def hold_out(rows: LabelledRows, kind: LabelKind) -> LabelledRows:
     labels = [row.labels for row in rows.splits["train"]]
     if len(labels) < 2:
         raise DataError(f"{rows.name}: {len(labels)} row, expected at least 2: a tenth is val")
+    if kind == "single":
+        expect_classes(rows.name, [each[0] for each in labels])
     held = np.zeros(len(labels), bool)
     held[-max(len(labels) // HELD_OUT, 1) :] = True
     notes: tuple[str, ...] = ()

@@ -169,7 +169,7 @@ class Number(Objective):
 
     def predictions(self, logits: Tensor, top: int | None) -> list[Prediction]:
         expect_finite(logits, "input")
-        return [Prediction("", [], number=float(value)) for value in self.answers(logits)[:, 0]]
+        return [Prediction("", [], number=value) for value in self.answers(logits)[:, 0].tolist()]
 
     def sample(self, target: Tensor, answer: Tensor) -> str:
         return f"{float(target):.{MANY + 1}g}: predicted {float(answer):.{MANY + 1}g}"
