@@ -122,9 +122,9 @@ def test_of_three_languages_two_are_to_be_named(tmp_path):
 def test_a_table_of_texts_and_classes(tmp_path, header, text, label):
     """TRIALS B bug 10: CSV was refused as parallel text that it was not."""
     path = reviews(tmp_path / "reviews.csv", header)
-    for name in (None, "longformer-needle"):
+    for name in (None, "bert-classifier", "longformer-needle"):
         found = settings(path, name)
-        assert found.preset == "longformer-needle"
+        assert found.preset == (name or "bert-classifier")
         assert (found.config.data.text, found.config.data.label) == (text, label)
     found = settings(path)
     assert found.config.train.batch_tokens == 2048  # TRIALS B: 65,536 words a step are nine steps in 150 s
@@ -146,11 +146,11 @@ def test_every_kind_of_table_is_recognised(tmp_path, suffix):
         tab = "\t" if suffix == ".tsv" else ";"
         write(path, f"id{tab}label{tab}text\n" + "".join(f"{tab.join(map(str, row.values()))}\n" for row in rows))
     found = settings(path)
-    assert (found.preset, found.config.data.text, found.config.data.label) == ("longformer-needle", "text", "label")
+    assert (found.preset, found.config.data.text, found.config.data.label) == ("bert-classifier", "text", "label")
     folder = tmp_path / "folder"
     folder.mkdir()
     path.rename(folder / f"train{suffix}")
-    assert settings(folder).preset == "longformer-needle"
+    assert settings(folder).preset == "bert-classifier"
 
 
 def test_unnamed_columns_of_tsv_keep_the_order_that_is_read_without_names(tmp_path):
@@ -306,7 +306,7 @@ def test_a_large_folder_of_something_else_is_not_searched_to_its_end(tmp_path, m
 def test_a_plugin_that_cannot_be_loaded_does_not_stop_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(TASKS, "homes", {"broken": "no.such:Task", **TASKS.homes})
     monkeypatch.setattr(type(TASKS), "__getitem__", broken_first(type(TASKS).__getitem__))
-    assert recognise(str(reviews(tmp_path / "x.csv"))).preset == "longformer-needle"
+    assert recognise(str(reviews(tmp_path / "x.csv"))).preset == "bert-classifier"
 
 
 def broken_first(found):
