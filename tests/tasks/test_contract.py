@@ -66,6 +66,10 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "classification": (*ACCURACY, "images"),
     "text-classification": (*ACCURACY, "texts"),
+    "tagging": (
+        "accuracy", "accuracy_low", "accuracy_high", "sentence_accuracy", "loss", "words", "sentences",
+        "accuracy_by_tag", "precision", "recall", "f1", "entities", "f1_by_type", "best_accuracy",
+    ),
     "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
     "embedding": (),
     "pose": (
@@ -78,7 +82,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "deciding": ("loss", "perplexity", "environment_steps"),
 }  # fmt: skip
 # Keys that only some runs of a task have: the tiny one may lack them, the documentation has them.
-SOMETIMES = {"world": {*HORIZON, "table_distance_worst"}}
+SOMETIMES = {"world": {*HORIZON, "table_distance_worst"}, "tagging": {"best_accuracy"}}
 # The sections of docs/commands.md, "What `evaluate` reports", that are about a task.
 SECTIONS = {
     "language": ("language", "translation and language"),
@@ -86,6 +90,7 @@ SECTIONS = {
     "translation": ("translation", "translation and language"),
     "classification": ("images",),
     "text-classification": ("texts with classes",),
+    "tagging": ("tags",),
     "captioning": ("captions",),
     "embedding": (),
     "pose": ("pose",),
@@ -299,6 +304,11 @@ CALLS: dict[str, Verb] = {
         lambda run, given: run.classify([given]),
         lambda given: [given, "--json"],
         lambda got, out, _: got[0].top[0][0] == json.loads(out)["predictions"][0]["class"],
+    ),
+    "tag": Verb(
+        lambda run, given: run.tag([given]),
+        lambda given: [given],
+        lambda got, out, _: f"{got[0]}\n" == out,
     ),
     "caption": Verb(
         lambda run, given: run.caption([given]),

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from headway.tasks.classifier import Prediction
     from headway.tasks.pose.pipeline import EstimatedPose
     from headway.tasks.report import Report
+    from headway.tasks.tagging.pipeline import TagPrediction
     from headway.tasks.training_task import TrainingTask
     from headway.tasks.translation.ponder_steps import PonderSteps
 
@@ -349,6 +350,16 @@ class Run:
         from headway.tasks.capabilities import Classifies
 
         return self.require(Classifies).classify(list(inputs), top=top)
+
+    @unknown_told(warn_unknown_tokens)
+    def tag(self, texts: Iterable[str | Sequence[str]]) -> list[TagPrediction]:
+        """The likeliest tag of each word, and the entities that the tags make; a text is a string, or its words.
+
+        Raises DataError for a text without words.
+        """
+        from headway.tasks.capabilities import Tags
+
+        return self.require(Tags).tag(list(texts))
 
     def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
         """A sentence about each image file. Raises DataError naming a file that cannot be read."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headway.tasks.classifier import Prediction
     from headway.tasks.image_classification.patches import ImagePatches
     from headway.tasks.pose.pipeline import EstimatedPose
+    from headway.tasks.tagging.pipeline import TagPrediction
     from headway.tasks.translation.config import Decoding
     from headway.tasks.translation.translator import Translator
 
@@ -115,6 +116,16 @@ class Classifies(Capability):
         raise ConfigError("the model does not read images as patches; only a vision transformer does")
 
 
+class Tags(Capability):
+    """Names a tag for each word of a text."""
+
+    verb = "tag"
+
+    @abstractmethod
+    def tag(self, texts: Sequence[str | Sequence[str]]) -> list[TagPrediction]:
+        """The likeliest tag of each word; a text is a string, or its words. Raises DataError for one without words."""
+
+
 class Captions(Capability):
     """Writes a sentence about an image."""
 
@@ -187,6 +198,7 @@ CAPABILITIES: tuple[type[Capability], ...] = (
     Generates,
     Scores,
     Classifies,
+    Tags,
     Captions,
     EstimatesPose,
     Embeds,
