@@ -92,6 +92,7 @@ RUN_COMMANDS: dict[str, RunCommand] = {
         renamed={"text": "texts"},
         outputs={"columns": "`words`, `tags` and `probabilities` of `TagPrediction`", "json": "`prediction.to_json()`"},
     ),
+    "answer": RunCommand(method="answer", outputs={"json": "`prediction.to_json()`"}),
     "caption": RunCommand(
         method="caption",
         renamed={"image": "images"},

@@ -70,6 +70,10 @@ KEYS: dict[str, tuple[str, ...]] = {
         "accuracy", "accuracy_low", "accuracy_high", "sentence_accuracy", "loss", "words", "sentences",
         "accuracy_by_tag", "precision", "recall", "f1", "entities", "f1_by_type", "best_accuracy",
     ),
+    "question-answering": (
+        "exact_match", "f1", "loss", "questions", "windows", "answerable", "answerable_exact_match", "answerable_f1",
+        "unanswerable", "unanswerable_exact_match", "unanswerable_f1", "threshold",
+    ),
     "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
     "embedding": (),
     "pose": (
@@ -82,7 +86,13 @@ KEYS: dict[str, tuple[str, ...]] = {
     "deciding": ("loss", "perplexity", "environment_steps"),
 }  # fmt: skip
 # Keys that only some runs of a task have: the tiny one may lack them, the documentation has them.
-SOMETIMES = {"world": {*HORIZON, "table_distance_worst"}, "tagging": {"best_accuracy"}}
+SOMETIMES = {
+    "world": {*HORIZON, "table_distance_worst"},
+    "tagging": {"best_accuracy"},
+    "question-answering": {
+        *(f"{some}answerable{key}" for some in ("", "un") for key in ("", "_exact_match", "_f1")), "threshold",
+    },
+}  # fmt: skip
 # The sections of docs/commands.md, "What `evaluate` reports", that are about a task.
 SECTIONS = {
     "language": ("language", "translation and language"),
@@ -91,6 +101,7 @@ SECTIONS = {
     "classification": ("images",),
     "text-classification": ("texts with classes",),
     "tagging": ("tags",),
+    "question-answering": ("questions",),
     "captioning": ("captions",),
     "embedding": (),
     "pose": ("pose",),
@@ -309,6 +320,11 @@ CALLS: dict[str, Verb] = {
         lambda run, given: run.tag([given]),
         lambda given: [given],
         lambda got, out, _: f"{got[0]}\n" == out,
+    ),
+    "answer": Verb(
+        lambda run, given: run.answer(*given.split("\t")) if "\t" in given else run.answer(given, given),
+        lambda given: given.split("\t") if "\t" in given else [given, given],
+        lambda got, out, _: out.startswith(f"{got.text}\t"),
     ),
     "caption": Verb(
         lambda run, given: run.caption([given]),

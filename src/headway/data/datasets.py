@@ -36,6 +36,7 @@ from headway.suggestions import did_you_mean
 if TYPE_CHECKING:
     from headway.data.config import DataConfig
     from headway.data.labelled_text import LabelledTexts
+    from headway.data.questions import QuestionSet
     from headway.data.tagged_text import TaggedText
     from headway.data.tokenizers import Tokenizer
 
@@ -50,6 +51,7 @@ Kind = Literal[
     "people with keypoints",  # load(size, cache, Progress) -> Poses
     "texts with classes",  # load(DataConfig, Tokenizer | None, room) -> LabelledTexts
     "sentences with tags",  # load() -> TaggedText
+    "questions with answers",  # load() -> QuestionSet
 ]
 DECK_SENTENCES = (
     "I think therefore I am",
@@ -279,6 +281,14 @@ def protein() -> TaggedText:
     return TaggedText(name="protein", splits=splits, ceiling=best)
 
 
+def relatives() -> QuestionSet:
+    """Where a person is, or who is there, with relative clauses in between."""
+    from headway.data.questions import QuestionSet
+    from headway.data.synthetic.relatives import SPLITS, documents
+
+    return QuestionSet(name="relatives", splits={split: documents(split) for split in SPLITS})
+
+
 BUILT_IN: tuple[Dataset, ...] = (
     Dataset("phrases", "parallel text", phrases),
     Dataset("reverse", "parallel text", sequences.reverse),
@@ -302,4 +312,5 @@ BUILT_IN: tuple[Dataset, ...] = (
     Dataset("needle", "texts with classes", _needle),
     Dataset("coreference", "sentences with tags", coreference),
     Dataset("protein", "sentences with tags", protein),
+    Dataset("relatives", "questions with answers", relatives),
 )

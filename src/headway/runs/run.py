@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from headway.tasks.captioning.pipeline import Caption
     from headway.tasks.classifier import Prediction
     from headway.tasks.pose.pipeline import EstimatedPose
+    from headway.tasks.question_answering.pipeline import AnswerPrediction
     from headway.tasks.report import Report
     from headway.tasks.tagging.pipeline import TagPrediction
     from headway.tasks.training_task import TrainingTask
@@ -360,6 +361,17 @@ class Run:
         from headway.tasks.capabilities import Tags
 
         return self.require(Tags).tag(list(texts))
+
+    @unknown_told(warn_unknown_tokens)
+    def answer(self, context: str, question: str, *, top: int = 1, threshold: float | None = None) -> AnswerPrediction:
+        """The `top` best answers to a question, as spans of its context with their places, scores and probabilities.
+
+        There is none where the score of no answer is above the best span's by more than `threshold`; None is 0 if some
+        training questions had no answer, else every question gets one. Raises DataError for an empty text.
+        """
+        from headway.tasks.capabilities import Answers
+
+        return self.require(Answers).answer([(context, question)], top=top, threshold=threshold)[0]
 
     def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
         """A sentence about each image file. Raises DataError naming a file that cannot be read."""

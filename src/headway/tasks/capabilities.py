@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headway.tasks.classifier import Prediction
     from headway.tasks.image_classification.patches import ImagePatches
     from headway.tasks.pose.pipeline import EstimatedPose
+    from headway.tasks.question_answering.pipeline import AnswerPrediction
     from headway.tasks.tagging.pipeline import TagPrediction
     from headway.tasks.translation.config import Decoding
     from headway.tasks.translation.translator import Translator
@@ -126,6 +127,22 @@ class Tags(Capability):
         """The likeliest tag of each word; a text is a string, or its words. Raises DataError for one without words."""
 
 
+class Answers(Capability):
+    """Answers questions by spans of a context."""
+
+    verb = "answer"
+
+    @abstractmethod
+    def answer(
+        self, pairs: Sequence[tuple[str, str]], *, top: int = 1, threshold: float | None = None
+    ) -> list[AnswerPrediction]:
+        """The `top` best answers to each question; a pair is a context and a question.
+
+        No answer is given where its score is above that of the best span by more than `threshold`, by default 0 if some
+        training questions had none. Raises DataError for an empty text, ConfigError for a threshold without use.
+        """
+
+
 class Captions(Capability):
     """Writes a sentence about an image."""
 
@@ -199,6 +216,7 @@ CAPABILITIES: tuple[type[Capability], ...] = (
     Scores,
     Classifies,
     Tags,
+    Answers,
     Captions,
     EstimatesPose,
     Embeds,

@@ -12,6 +12,7 @@ TASKS = Choice(
         "classification": "headway.tasks.image_classification:Classification",
         "text-classification": "headway.tasks.text_classification:TextClassification",
         "tagging": "headway.tasks.tagging:Tagging",
+        "question-answering": "headway.tasks.question_answering:QuestionAnswering",
         "captioning": "headway.tasks.captioning:Captioning",
         "embedding": "headway.tasks.sentence_embedding:Embedding",
         "pose": "headway.tasks.pose:PoseEstimation",
