@@ -87,6 +87,12 @@ RUN_COMMANDS: dict[str, RunCommand] = {
             "json": "the fields of `Prediction`",
         },
     ),
+    "tag": RunCommand(
+        method="tag",
+        renamed={"text": "texts"},
+        outputs={"columns": "`words`, `tags` and `probabilities` of `TagPrediction`", "json": "`prediction.to_json()`"},
+    ),
+    "answer": RunCommand(method="answer", outputs={"json": "`prediction.to_json()`"}),
     "caption": RunCommand(
         method="caption",
         renamed={"image": "images"},

@@ -1,6 +1,7 @@
 """With the same weights our models give the answers of Hugging Face's: logits, gradients, continuations, sizes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,10 +20,13 @@ from headway.models import (
     Gpt,
     GptConfig,
     ModelConfig,
+    TokenClassifierConfig,
+    build_model,
 )
 from headway.nn.norms import LayerNorm, RMSNorm
 from headway.nn.positions import Rotary, SinusoidalHalves
 from headway.presets import PRESETS, build
+from headway.tasks.training_task import IGNORED, cross_entropy
 
 hf = pytest.importorskip("transformers")
 hf.logging.set_verbosity_error()
@@ -296,6 +300,44 @@ def test_bert_pools_as_transformers_does(dtype: torch.dtype) -> None:
     hidden = ours(text, LENGTHS)
     assert_same(hidden[kept], expected.last_hidden_state[kept], EXACT[dtype])
     assert_same(ours.pool(hidden), expected.pooler_output, EXACT[dtype])
+
+
+def token_classifier(theirs: Any, head: nn.Linear, dtype: torch.dtype) -> nn.Module:
+    """A classifier of tokens with the encoder and the head of a model of transformers."""
+    encoder = replace(BERT, pooler=False)
+    vectors = load(encoder, theirs.bert, dtype)
+    ours = build_model(TokenClassifierConfig(encoder=encoder, classes=head.out_features)).to(dtype).eval()
+    ours.encoder.load_state_dict(vectors.state_dict())
+    theirs.eval().to(dtype)
+    ours.head.load_state_dict(head.state_dict())
+    return ours
+
+
+@dtypes
+@torch.no_grad()
+def test_token_classification_gives_the_logits_and_the_loss_of_transformers(dtype: torch.dtype) -> None:
+    theirs = hf.BertForTokenClassification(hf.BertConfig(**bert_sizes(), num_labels=5))
+    ours = token_classifier(theirs, theirs.classifier, dtype)
+    text, kept, segments = tokens(3, 9), real(LENGTHS), torch.randint(2, (3, 9))
+    labels = torch.randint(5, (3, 9)).masked_fill(~kept, IGNORED)
+    labels[:, 2] = IGNORED  # a token inside a word
+    expected = theirs(text, token_type_ids=segments, attention_mask=kept.long(), labels=labels)
+    got = ours(text, LENGTHS, segments)
+    assert_same(got[kept], expected.logits[kept], EXACT[dtype])
+    count = int((labels != IGNORED).sum())
+    assert_same(cross_entropy(got, labels) / count, expected.loss, EXACT[dtype])
+
+
+@dtypes
+@torch.no_grad()
+def test_question_answering_gives_the_start_and_end_logits_of_transformers(dtype: torch.dtype) -> None:
+    theirs = hf.BertForQuestionAnswering(hf.BertConfig(**bert_sizes()))
+    ours = token_classifier(theirs, theirs.qa_outputs, dtype)
+    text, kept, segments = tokens(3, 9), real(LENGTHS), torch.randint(2, (3, 9))
+    expected = theirs(text, token_type_ids=segments, attention_mask=kept.long())
+    start, end = ours(text, LENGTHS, segments).unbind(-1)
+    assert_same(start[kept], expected.start_logits[kept], EXACT[dtype])
+    assert_same(end[kept], expected.end_logits[kept], EXACT[dtype])
 
 
 @pytest.mark.parametrize("padded", [False, True], ids=["full", "padded"])

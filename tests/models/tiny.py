@@ -24,12 +24,14 @@ from headway.models import (
     ModelConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
+    TokenClassifierConfig,
     UniversalBertConfig,
     UniversalBertPretrainingConfig,
     UniversalConfig,
     VitConfig,
     build_model,
 )
+from headway.models.recurrent_encoder import RecurrentEncoderConfig
 from headway.models.universal import Offsets
 from headway.nn.adaptive_computation import Adaptive, Fixed
 from headway.nn.dropout import StochasticDepth
@@ -159,6 +161,16 @@ ENCODER: dict[str, ModelConfig] = {
     "bert-universal": UNIVERSAL_BERT,
     "bert-universal-fixed": replace(UNIVERSAL_BERT, halting=Fixed(steps=2)),
     "bert-universal-pretraining": UniversalBertPretrainingConfig(bert=UNIVERSAL_BERT),
+    "token-classifier": TokenClassifierConfig(encoder=replace(BERT, pooler=False), classes=VOCAB),
+    "token-classifier-longformer": TokenClassifierConfig(
+        encoder=replace(LONGFORMER, pooler=False), classes=VOCAB, global_tokens=1
+    ),
+    "token-classifier-recurrent": TokenClassifierConfig(
+        encoder=RecurrentEncoderConfig(
+            vocab=VOCAB, width=8, recurrent=RecurrentConfig(cell="lstm", hidden=8, layers=2, bidirectional=True)
+        ),
+        classes=VOCAB,
+    ),
     "deck": DeckConfig(vocab=VOCAB, context=32, width=16),
 }
 

@@ -66,6 +66,14 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "classification": (*ACCURACY, "images"),
     "text-classification": (*ACCURACY, "texts", "macro_f1", "micro_f1", "matthews", "ece"),
+    "tagging": (
+        "accuracy", "accuracy_low", "accuracy_high", "sentence_accuracy", "loss", "words", "sentences",
+        "accuracy_by_tag", "precision", "recall", "f1", "entities", "f1_by_type", "best_accuracy",
+    ),
+    "question-answering": (
+        "exact_match", "f1", "loss", "questions", "windows", "answerable", "answerable_exact_match", "answerable_f1",
+        "unanswerable", "unanswerable_exact_match", "unanswerable_f1", "threshold",
+    ),
     "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
     "embedding": (),
     "pose": (
@@ -83,6 +91,10 @@ SOMETIMES = {
     "text-classification": {  # of several labels, of numbers
         "exact_match", "threshold", "f1_by_class", "last_micro_f1", "pearson", "spearman", "rmse", "mae", "last_rmse",
     },
+    "tagging": {"best_accuracy"},
+    "question-answering": {
+        *(f"{some}answerable{key}" for some in ("", "un") for key in ("", "_exact_match", "_f1")), "threshold",
+    },
 }  # fmt: skip
 # The sections of docs/commands.md, "What `evaluate` reports", that are about a task.
 SECTIONS = {
@@ -91,6 +103,8 @@ SECTIONS = {
     "translation": ("translation", "translation and language"),
     "classification": ("images",),
     "text-classification": ("texts with classes",),
+    "tagging": ("tags",),
+    "question-answering": ("questions",),
     "captioning": ("captions",),
     "embedding": (),
     "pose": ("pose",),
@@ -304,6 +318,16 @@ CALLS: dict[str, Verb] = {
         lambda run, given: run.classify([given]),
         lambda given: [given, "--json"],
         lambda got, out, _: got[0].top[0][0] == json.loads(out)["predictions"][0]["class"],
+    ),
+    "tag": Verb(
+        lambda run, given: run.tag([given]),
+        lambda given: [given],
+        lambda got, out, _: f"{got[0]}\n" == out,
+    ),
+    "answer": Verb(
+        lambda run, given: run.answer(*given.split("\t")) if "\t" in given else run.answer(given, given),
+        lambda given: given.split("\t") if "\t" in given else [given, given],
+        lambda got, out, _: out.startswith(f"{got.text}\t"),
     ),
     "caption": Verb(
         lambda run, given: run.caption([given]),

@@ -36,6 +36,8 @@ from headway.suggestions import did_you_mean
 if TYPE_CHECKING:
     from headway.data.config import DataConfig
     from headway.data.labelled_text import LabelledTexts
+    from headway.data.questions import QuestionSet
+    from headway.data.tagged_text import TaggedText
     from headway.data.tokenizers import Tokenizer
 
 S = TypeVar("S")
@@ -48,6 +50,8 @@ Kind = Literal[
     "sounds",  # load(ImageReading, Progress) -> Images, spectrograms as `ImageReading.sound` says
     "people with keypoints",  # load(size, cache, Progress) -> Poses
     "texts with classes",  # load(DataConfig, Tokenizer | None, room) -> LabelledTexts
+    "sentences with tags",  # load() -> TaggedText
+    "questions with answers",  # load() -> QuestionSet
 ]
 DECK_SENTENCES = (
     "I think therefore I am",
@@ -258,6 +262,33 @@ def _needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> Labelle
     return load_needle(data, tokenizer, room)
 
 
+def coreference() -> TaggedText:
+    """Sentences in which *it* refers to one of two nouns, which is tagged."""
+    from headway.data.synthetic.coreference import COUNTS, sentences
+    from headway.data.tagged_text import TaggedSentence, TaggedText
+
+    splits = {split: [TaggedSentence(*each) for each in sentences(split)] for split in COUNTS}
+    return TaggedText(name="coreference", splits=splits)
+
+
+def protein() -> TaggedText:
+    """Sequences of amino acids, each tagged with its secondary structure."""
+    from headway.data.synthetic.protein import COUNTS, ceiling, sequences
+    from headway.data.tagged_text import TaggedSentence, TaggedText
+
+    splits = {split: [TaggedSentence(tuple(a), tuple(b)) for a, b in sequences(split)] for split in COUNTS}
+    best = {split: ceiling(split) for split in COUNTS if split != "train"}
+    return TaggedText(name="protein", splits=splits, ceiling=best)
+
+
+def relatives() -> QuestionSet:
+    """Where a person is, or who is there, with relative clauses in between."""
+    from headway.data.questions import QuestionSet
+    from headway.data.synthetic.relatives import SPLITS, documents
+
+    return QuestionSet(name="relatives", splits={split: documents(split) for split in SPLITS})
+
+
 BUILT_IN: tuple[Dataset, ...] = (
     Dataset("phrases", "parallel text", phrases),
     Dataset("reverse", "parallel text", sequences.reverse),
@@ -279,4 +310,7 @@ BUILT_IN: tuple[Dataset, ...] = (
     Dataset("tones", "sounds", _tones),
     Dataset("figures", "people with keypoints", load_figures),
     Dataset("needle", "texts with classes", _needle),
+    Dataset("coreference", "sentences with tags", coreference),
+    Dataset("protein", "sentences with tags", protein),
+    Dataset("relatives", "questions with answers", relatives),
 )

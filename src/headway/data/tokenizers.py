@@ -221,6 +221,26 @@ class Tokenizer:
         count_lines(self, found)
         return found
 
+    def encode_spans(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """The ids of a text, and for each the characters it stands for: the first, and the one after the last.
+
+        White space around them is left out. Raises DataError for text that cannot be encoded.
+        """
+        ids = self.encode(text)
+        spans: list[tuple[int, int]] = []
+        start = 0
+        for part, inside in chunks(text, within_words=not self._words) if len(text) > CHUNK else [(text, False)]:
+            library = self._inside if inside else self._library
+            try:
+                offsets = library.encode(part, add_special_tokens=False).offsets
+            except BaseException as error:
+                raise library_error(error, "this text cannot be encoded by this tokenizer") from None
+            spans += [_trimmed(text, start + first, start + last) for first, last in offsets]
+            start += len(part)
+        if len(spans) != len(ids):
+            raise DataError("this text cannot be encoded by this tokenizer: its tokens have no places in it")
+        return ids, spans
+
     def encode_lines(self, lines: Iterable[str]) -> Iterator[list[int]]:
         """The ids of each line, encoded in batches, which is faster."""
         rest = iter(lines)
@@ -301,6 +321,15 @@ def _added(token: str, normalised: bool) -> tokenizers.AddedToken:
 def named(character: str) -> str:
     """A character with its code point, for messages."""
     return f"{character!r} (U+{ord(character):04X})"
+
+
+def _trimmed(text: str, start: int, stop: int) -> tuple[int, int]:
+    """A span without the white space around it."""
+    while start < stop and text[start].isspace():
+        start += 1
+    while stop > start and text[stop - 1].isspace():
+        stop -= 1
+    return start, stop
 
 
 def _without_prefix(part: Any) -> Any:

@@ -57,6 +57,8 @@ if TYPE_CHECKING:  # `X as X` exports a name to type checkers
     from headway.models.rnn_seq2seq import RnnSeq2SeqConfig as RnnSeq2SeqConfig
     from headway.models.text_classifier import TextClassifier as TextClassifier
     from headway.models.text_classifier import TextClassifierConfig as TextClassifierConfig
+    from headway.models.token_classifier import TokenClassifier as TokenClassifier
+    from headway.models.token_classifier import TokenClassifierConfig as TokenClassifierConfig
     from headway.models.universal import Universal as Universal
     from headway.models.universal import UniversalBertConfig as UniversalBertConfig
     from headway.models.universal import UniversalBertPretrainingConfig as UniversalBertPretrainingConfig

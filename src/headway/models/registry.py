@@ -39,6 +39,7 @@ MODELS = Choice(
         "rnn-lm": "headway.models.rnn_lm:RnnLmConfig",
         "rnn-seq2seq": "headway.models.rnn_seq2seq:RnnSeq2SeqConfig",
         "text-classifier": "headway.models.text_classifier:TextClassifierConfig",
+        "token-classifier": "headway.models.token_classifier:TokenClassifierConfig",
         "universal-bert": "headway.models.universal:UniversalBertConfig",
         "universal-bert-pretraining": "headway.models.universal:UniversalBertPretrainingConfig",
         "universal": "headway.models.universal:UniversalConfig",

@@ -153,6 +153,33 @@ _ALL = (
         inputs={"classify": "one two three", "look": "one two three"},
     ),
     TinyRun(
+        task="tagging",
+        preset="bert-tagger",
+        data="coreference",
+        changes={
+            **{f"model.encoder.{key}": value for key, value in {**ONE_LAYER, "context": 24}.items()},
+            "task.length": 24, "train.batch_tokens": 128,
+        },
+        shortened={"headway.data.synthetic.coreference:COUNTS": FEW},
+        inputs={"tag": "the animal did not cross the street", "look": "the animal did not cross the street"},
+    ),
+    TinyRun(
+        task="question-answering",
+        preset="bert-reader",
+        data="relatives",
+        changes={
+            **{f"model.encoder.{key}": value for key, value in {**ONE_LAYER, "context": 48}.items()},
+            "task.length": 48, "task.stride": 16, "task.question": 16, "train.batch_tokens": 192,
+        },
+        shortened={
+            "headway.data.synthetic.relatives:COUNTS": FEW, "headway.data.synthetic.relatives:EACH": 2,
+        },
+        inputs={
+            "answer": "John is visiting Rome .\twhere is John visiting ?",
+            "look": "John is visiting Rome .\twhere is John visiting ?",
+        },
+    ),
+    TinyRun(
         task="captioning",
         preset="captioner-vit",
         data="shapes",
@@ -207,6 +234,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "generate": ("--prompt", "{}", "--max-tokens", "5"),
     "score": ("{}",),
     "classify": ("{}",),
+    "tag": ("{}",),
+    "answer": ("{}",),
     "caption": ("{}",),
     "pose": ("{}",),
     "embed": ("{}",),
@@ -218,7 +247,16 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "info": ("--json",),
 }
 ON_THE_CPU = ("export", "info")  # commands without --device
-PRECISION = ("translate", "generate", "classify", "caption", "pose", "evaluate")  # commands with --precision
+PRECISION = (
+    "translate",
+    "generate",
+    "classify",
+    "tag",
+    "answer",
+    "caption",
+    "pose",
+    "evaluate",
+)  # commands with --precision
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from headway.tasks.captioning.pipeline import Caption
     from headway.tasks.classifier import Prediction
     from headway.tasks.pose.pipeline import EstimatedPose
+    from headway.tasks.question_answering.pipeline import AnswerPrediction
     from headway.tasks.report import Report
+    from headway.tasks.tagging.pipeline import TagPrediction
     from headway.tasks.training_task import TrainingTask
     from headway.tasks.translation.ponder_steps import PonderSteps
 
@@ -365,6 +367,27 @@ class Run:
 
         wanted = {} if top is None else {"top": top}
         return self.require(Classifies).classify(list(inputs), **wanted)
+
+    @unknown_told(warn_unknown_tokens)
+    def tag(self, texts: Iterable[str | Sequence[str]]) -> list[TagPrediction]:
+        """The likeliest tag of each word, and the entities that the tags make; a text is a string, or its words.
+
+        Raises DataError for a text without words.
+        """
+        from headway.tasks.capabilities import Tags
+
+        return self.require(Tags).tag(list(texts))
+
+    @unknown_told(warn_unknown_tokens)
+    def answer(self, context: str, question: str, *, top: int = 1, threshold: float | None = None) -> AnswerPrediction:
+        """The `top` best answers to a question, as spans of its context with their places, scores and probabilities.
+
+        There is none where the score of no answer is above the best span's by more than `threshold`; None is 0 if some
+        training questions had no answer, else every question gets one. Raises DataError for an empty text.
+        """
+        from headway.tasks.capabilities import Answers
+
+        return self.require(Answers).answer([(context, question)], top=top, threshold=threshold)[0]
 
     def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
         """A sentence about each image file. Raises DataError naming a file that cannot be read."""

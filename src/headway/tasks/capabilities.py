@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from headway.tasks.classifier import Prediction
     from headway.tasks.image_classification.patches import ImagePatches
     from headway.tasks.pose.pipeline import EstimatedPose
+    from headway.tasks.question_answering.pipeline import AnswerPrediction
+    from headway.tasks.tagging.pipeline import TagPrediction
     from headway.tasks.translation.config import Decoding
     from headway.tasks.translation.translator import Translator
 
@@ -118,6 +120,32 @@ class Classifies(Capability):
         raise ConfigError("the model does not read images as patches; only a vision transformer does")
 
 
+class Tags(Capability):
+    """Names a tag for each word of a text."""
+
+    verb = "tag"
+
+    @abstractmethod
+    def tag(self, texts: Sequence[str | Sequence[str]]) -> list[TagPrediction]:
+        """The likeliest tag of each word; a text is a string, or its words. Raises DataError for one without words."""
+
+
+class Answers(Capability):
+    """Answers questions by spans of a context."""
+
+    verb = "answer"
+
+    @abstractmethod
+    def answer(
+        self, pairs: Sequence[tuple[str, str]], *, top: int = 1, threshold: float | None = None
+    ) -> list[AnswerPrediction]:
+        """The `top` best answers to each question; a pair is a context and a question.
+
+        No answer is given where its score is above that of the best span by more than `threshold`, by default 0 if some
+        training questions had none. Raises DataError for an empty text, ConfigError for a threshold without use.
+        """
+
+
 class Captions(Capability):
     """Writes a sentence about an image."""
 
@@ -190,6 +218,8 @@ CAPABILITIES: tuple[type[Capability], ...] = (
     Generates,
     Scores,
     Classifies,
+    Tags,
+    Answers,
     Captions,
     EstimatesPose,
     Embeds,

@@ -11,6 +11,8 @@ TASKS = Choice(
         "translation": "headway.tasks.translation:Translation",
         "classification": "headway.tasks.image_classification:Classification",
         "text-classification": "headway.tasks.text_classification:TextClassification",
+        "tagging": "headway.tasks.tagging:Tagging",
+        "question-answering": "headway.tasks.question_answering:QuestionAnswering",
         "captioning": "headway.tasks.captioning:Captioning",
         "embedding": "headway.tasks.sentence_embedding:Embedding",
         "pose": "headway.tasks.pose:PoseEstimation",

@@ -132,7 +132,9 @@ class DamagedFiles(CampaignRow):
             return "beam.jsonl", ["trace", "beam.jsonl", *chance.choice(more)], b""
         made = chance.choice(list(self.place.runs.values()))
         verbs = [
-            verb for verb in made.can if verb in ("classify", "caption", "pose", "look", "translate", "score", "embed")
+            verb
+            for verb in made.can
+            if verb in ("classify", "tag", "answer", "caption", "pose", "look", "translate", "score", "embed")
         ]
         verb = chance.choice(verbs or ["info"])
         words = made.command(verb, Path("out"))
@@ -140,7 +142,7 @@ class DamagedFiles(CampaignRow):
             (folder / "image.png").write_bytes(or_bytes(damage_png)(Path(made.file).read_bytes(), chance))
             return "an image", ["image.png" if word == made.file else word for word in words], b""
         given = made.tiny.inputs.get(verb, "0")
-        if verb in ("translate", "score", "embed", "classify"):
+        if verb in ("translate", "score", "embed", "classify", "tag", "answer"):
             lines = damage_lines(f"{given}\n".encode() * 5, chance)
             return "lines on stdin", [word for word in words if word != given], lines
         text = damaged(given.encode(), chance)[1].replace(b"\0", b"").decode(errors="surrogateescape")

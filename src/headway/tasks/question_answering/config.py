@@ -1,0 +1,70 @@
+"""Question answering: the answer to a question is a span of a context, or there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from headway.config import positive
+from headway.errors import ConfigError
+from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
+
+if TYPE_CHECKING:
+    from headway.models import ModelConfig
+    from headway.tasks.proposal import Proposal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuestionAnswering(Task):
+    """Question and context in one input; each token's score as the start and as the end (Devlin et al. 2019, 4.2)."""
+
+    name: ClassVar[str] = "question-answering"
+    title: ClassVar[str] = "question answerer"
+    unit: ClassVar[str] = "questions"
+    models: ClassVar[tuple[str, ...]] = ("token-classifier",)
+    size_limits: ClassVar[dict[str, str]] = {"stride": "context", "question": "context", "answer": "context"}
+
+    length: int = 384  # tokens of an input, the special ones included; a longer context is read in windows
+    stride: int = 128  # tokens from the start of one window of a context to that of the next
+    question: int = 64  # most tokens of a question; the rest is cut
+    answer: int = 30  # most tokens of an answer
+
+    def __post_init__(self) -> None:
+        for name in ("length", "stride", "question", "answer"):
+            positive(f"task.{name}", getattr(self, name))
+        if self.length < self.question + 4:
+            raise ConfigError(
+                f"task.length={self.length} with task.question={self.question}, allowed: at least "
+                f"{self.question + 4}, for a question, three special tokens and a context"
+            )
+
+    @classmethod
+    def recognise(cls, spec: str, given: Mapping[str, str]) -> Proposal | None:
+        """What to train on a data set that is of this task."""
+        from headway.tasks.question_answering.recognise import recognise
+
+        return recognise(spec, given)
+
+    def prepare(self, request: DataRequest) -> Prepared:
+        """Read questions with contexts and answers, train a tokenizer if the run has none, encode."""
+        from headway.tasks.question_answering.data import prepare
+
+        return prepare(self, request)
+
+    @classmethod
+    def pipeline_class(cls) -> type[Pipeline]:
+        """Imported when it is asked for."""
+        from headway.tasks.question_answering.pipeline import QuestionAnsweringPipeline
+
+        return QuestionAnsweringPipeline
+
+    def check_model(self, model: ModelConfig) -> None:
+        """Raise ConfigError for a model without two outputs a token."""
+        Task.check_model(self, model)
+        if (outputs := getattr(model, "classes", 2)) != 2:
+            raise ConfigError(f"model.classes={outputs}, allowed for a question answerer: 2, the start and the end")
+
+    def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
+        """The vocabulary."""
+        return () if model.text is None else (model.text.vocab_key,)
