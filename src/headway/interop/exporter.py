@@ -83,7 +83,7 @@ class ExportPlan:
 
 def _plan(request: ExportRequest) -> ExportPlan:
     template = _template(request)
-    family, config = export_config(request.config, template.tokens)
+    family, config = export_config(request.config, template.tokens, span=request.span)
     config["dtype"] = "float32"
     if request.classes:
         config["id2label"] = {str(number): name for number, name in enumerate(request.classes)}
