@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from headway.interop.families import FAMILIES
+from headway.interop.families import family_of
 from headway.interop.family import Family, GenerationTokens, Imported, import_weights
 from headway.models import Bert, EncoderDecoder, EncoderInput, Gpt, Longformer, LongformerMasked, Vit, build_model
 from headway.models.bert import PretrainingLogits
@@ -251,7 +251,8 @@ def read(folder: Path) -> tuple[Family, Imported, dict[str, Tensor]]:
     """A folder as its family, our config, and our tensors."""
     config = json.loads((folder / "config.json").read_text())
     tensors = load_file(folder / "model.safetensors")
-    family = FAMILIES[config["model_type"]]
+    family = family_of(config)
+    assert family is not None
     imported = family.read(config, {name: tuple(x.shape) for name, x in tensors.items()})
     return family, imported, import_weights(family, imported.model, tensors)
 

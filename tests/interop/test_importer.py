@@ -205,7 +205,7 @@ def test_a_marian_folder_translates(tmp_path, capsys):
     assert capsys.readouterr().err.count("Traceback") == 0
 
 
-@pytest.mark.parametrize("change", [{"model_type": "mine"}, {"architectures": ["GPT2ForSequenceClassification"]}])
+@pytest.mark.parametrize("change", [{"model_type": "mine"}, {"architectures": ["GPT2DoubleHeadsModel"]}])
 def test_what_is_not_known_is_refused_by_name(tmp_path, change):
     path = write_gpt2(tmp_path / "a")
     (path / "config.json").write_text(json.dumps(CONFIG | change))

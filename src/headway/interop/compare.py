@@ -145,11 +145,18 @@ class HfModel:
                 more["decoder_attention_mask"] = padding_mask(tokens, inputs.lengths).long()
             mask = padding_mask(inputs.source, inputs.source_lengths).long()
             return ModelOutputs(tokens=self.model(inputs.source, attention_mask=mask, **more).logits)
-        mask = padding_mask(tokens, inputs.lengths).long()
-        found = self.model(tokens, attention_mask=mask, **self._extra(inputs))
-        logits = (getattr(found, name, None) for name in LOGIT_NAMES)
+        real = padding_mask(tokens, inputs.lengths)
+        pad = getattr(self.model.config, "pad_token_id", None)
+        if pad is not None:  # a classifier over a GPT takes the last token that is not this one
+            tokens = tokens.masked_fill(~real, pad)
+        found = self.model(tokens, attention_mask=real.long(), **self._extra(inputs))
+        if hasattr(found, "start_logits"):
+            return ModelOutputs(tokens=torch.stack([found.start_logits, found.end_logits], -1))
+        logits = next((each for name in LOGIT_NAMES if (each := getattr(found, name, None)) is not None), None)
+        if logits is not None and logits.ndim == 2:  # of a text, not of its tokens
+            return ModelOutputs(classes=logits)
         return ModelOutputs(
-            tokens=next((each for each in logits if each is not None), None),
+            tokens=logits,
             vectors=getattr(found, "last_hidden_state", None),
             pooled=getattr(found, "pooler_output", None),
             next_sentence=getattr(found, "seq_relationship_logits", None),

@@ -18,7 +18,7 @@ from headway.data.tokenizers import Tokenizer
 from headway.documents import read_json
 from headway.errors import DataError, VerificationError
 from headway.interop.compare import ComparedModel, Continuation, HeadwayModel, HfModel, Probe
-from headway.interop.families import FAMILIES
+from headway.interop.families import family_of
 from headway.interop.family import import_weights
 from headway.interop.model_folder import ModelFolder
 from headway.interop.onnx_export import OnnxProof
@@ -104,6 +104,9 @@ def auto_class(architecture: str) -> str:
         "ForPreTraining": "AutoModelForPreTraining",
         "ForMaskedLM": "AutoModelForMaskedLM",
         "ForImageClassification": "AutoModelForImageClassification",
+        "ForSequenceClassification": "AutoModelForSequenceClassification",
+        "ForTokenClassification": "AutoModelForTokenClassification",
+        "ForQuestionAnswering": "AutoModelForQuestionAnswering",
     }
     return next((name for ending, name in endings.items() if architecture.endswith(ending)), "AutoModel")
 
@@ -115,7 +118,8 @@ def _has_pooler(folder: Path) -> bool:
 def read_back(folder: Path) -> Model:
     """The model of a folder, imported by headway's own family."""
     config, tensors = read_json(folder / "config.json"), read_tensors(folder / "model.safetensors")
-    family = FAMILIES[config["model_type"]]
+    family = family_of(config)
+    assert family is not None
     imported = family.read(config, {name: tuple(x.shape) for name, x in tensors.items()})
     model = build_model(imported.model, device="meta")
     set_weights(model, import_weights(family, imported.model, tensors), str(folder))

@@ -18,9 +18,7 @@ from headway.errors import BadModelError
 from headway.models import ModelConfig, build_model
 from headway.nn.linear import FusedLinear
 from headway.nn.patches import from_convolution, to_convolution
-from headway.tasks.language_modelling.config import Language
-from headway.tasks.masked_lm.config import Masked
-from headway.tasks.translation.config import Translation
+from headway.tasks.base import Task
 
 C = TypeVar("C", bound="ModelConfig")
 Shape = tuple[int, ...]
@@ -108,10 +106,10 @@ class Imported:
     """What a config.json describes, as headway's configs."""
 
     model: ModelConfig
-    task: Language | Masked | Translation | None  # None: an image classifier, or an encoder used for its vectors
+    task: Task | None  # None: an image classifier, or an encoder used for its vectors
     tokens: GenerationTokens = GenerationTokens()
     encoder: bool = False  # reads a text as a whole, between special tokens of its tokenizer
-    classes: int | None = None  # of an image classifier
+    classes: int | None = None  # of a classifier
 
 
 def _same_name(name: str, model: Any) -> str:

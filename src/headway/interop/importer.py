@@ -18,7 +18,7 @@ from torch import Tensor
 from headway.data.special_tokens import SpecialTokens
 from headway.errors import BadModelError, HeadwayError, one_line, shown
 from headway.interop.conversion import without_head_advice
-from headway.interop.families import FAMILIES
+from headway.interop.families import FAMILIES, architectures_of, family_of
 from headway.interop.family import Family, GenerationTokens, Imported, TensorMatch, WeightMapping, match
 from headway.interop.generation_settings import with_generation_settings
 from headway.interop.gguf_model import open_model
@@ -31,18 +31,13 @@ from headway.interop.tokenizer_import import TokenizerFiles, read_tokenizer
 from headway.interop.unsupported import why_unsupported
 from headway.models import Model, ModelConfig, ModelInputs
 from headway.storage.commit import StagedFolder
-from headway.tasks.image_classification import Classification
-from headway.tasks.language_modelling.config import Language
-from headway.tasks.masked_lm.config import Masked
-from headway.tasks.sentence_embedding.config import Embedding
-from headway.tasks.translation.config import Translation
+from headway.tasks.base import Task
 
 MAX_NAMED = 10  # tensors an error names; the rest are counted
 MAX_CONTEXT = 2**24  # positions
 PROBE = 4  # tokens of the self-check
 HEADS = ("Classification", "ForQuestionAnswering", "ForMultipleChoice")  # of architectures that have none here
 T = TypeVar("T")
-ImportedTask = Language | Masked | Translation | Embedding | Classification
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,8 +47,8 @@ class ImportPlan:
     folder: ModelFolder
     family: Family[Any]
     config: ModelConfig
-    task: ImportedTask
-    classes: tuple[str, ...]  # names of an image classifier's classes
+    task: Task
+    classes: tuple[str, ...]  # names of a classifier's classes
     tokens: GenerationTokens
     encoder: bool  # reads a text as a whole, between special tokens
     mappings: dict[str, WeightMapping]  # by the name of headway's tensor
@@ -192,14 +187,13 @@ def _family(folder: ModelFolder) -> Family[Any]:
         raise BadModelError(f"{where}: model_type {shown(name)}, there are {', '.join(FAMILIES)}")
     if name not in FAMILIES:
         raise BadModelError(f"{where}: model_type {shown(name)} {why_unsupported(name, FAMILIES)}")
-    family = FAMILIES[name]
-    given, known = folder.config.get("architectures"), family.architectures
+    given, known = folder.config.get("architectures"), architectures_of(name)
     if given is not None and (not isinstance(given, list) or not given or given[0] not in known):
         advice = ""
         if isinstance(given, list) and given and isinstance(given[0], str) and given[0].endswith(HEADS):
             advice = f"; {without_head_advice(folder.path, folder.tokenizer_files)}"
         raise BadModelError(f"{where}: architectures {shown(given)}, there are {', '.join(known)}{advice}")
-    return family
+    return family_of(folder.config) or FAMILIES[name]
 
 
 def _guarded(folder: ModelFolder, call: Callable[[], T]) -> T:
@@ -259,11 +253,13 @@ def _dtype(folder: ModelFolder, matched: TensorMatch) -> torch.dtype:
     return DTYPES[found.pop()] if len(found) == 1 and found <= {"F32", "F16", "BF16"} else torch.float32
 
 
-def _task(folder: ModelFolder, family: Family[Any], imported: Imported) -> tuple[ImportedTask, tuple[str, ...]]:
-    """The task of the model, and the names of an image classifier's classes."""
+def _task(folder: ModelFolder, family: Family[Any], imported: Imported) -> tuple[Task, tuple[str, ...]]:
+    """The task of the model, and the names of a classifier's classes."""
     if family.image_shape is not None and imported.classes is not None:
         task = image_task(folder, family.image_shape(imported.model))
         return task, class_names(folder, imported.classes)
+    if imported.task is not None and imported.classes is not None:
+        return imported.task, class_names(folder, imported.classes)
     sizes = imported.model.text
     return imported.task or sentence_task(folder, None if sizes is None else sizes.context), ()
 

@@ -71,4 +71,5 @@ class ExportRequest:
     config: ModelConfig
     text: TextExport | None = None
     images: ImageScaling | None = None
-    classes: tuple[str, ...] = ()  # names of an image classifier's classes
+    classes: tuple[str, ...] = ()  # names of a classifier's classes
+    span: bool = False  # the two outputs of each token are the start and the end of an answer

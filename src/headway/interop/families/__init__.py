@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from headway.errors import ConfigError
@@ -10,6 +11,7 @@ from headway.interop.families.bert import BERT
 from headway.interop.families.distilbert import DISTILBERT
 from headway.interop.families.gemma import GEMMA, GEMMA3
 from headway.interop.families.gpt2 import GPT2
+from headway.interop.families.heads import HEADED, Kind
 from headway.interop.families.llama import LLAMA, MISTRAL
 from headway.interop.families.longformer import LONGFORMER
 from headway.interop.families.marian import MARIAN
@@ -30,18 +32,39 @@ _BOTH = (T5, MARIAN, BART)  # encoder and decoder
 FAMILIES: dict[str, Family[Any]] = {family.name: family for family in (*_DECODERS, *_ENCODERS, VIT, TIMM, *_BOTH)}
 
 
-def export_families(config: ModelConfig) -> list[Family[Any]]:
-    """The families a model may be exported as. Raises ConfigError if none fits; `Family.write` checks the settings."""
-    found = [family for family in FAMILIES.values() if family.matches(config)]
+def family_of(config: Mapping[str, Any]) -> Family[Any] | None:
+    """The family of a config.json: by its architecture where that has a head, else by its model_type; None: unknown."""
+    names, kind = config.get("architectures"), config.get("model_type")
+    name = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
+    if name in HEADED and HEADED[name][1].name == kind:
+        return HEADED[name][1]
+    return FAMILIES.get(kind) if isinstance(kind, str) else None
+
+
+def architectures_of(kind: str) -> tuple[str, ...]:
+    """The architectures of a model_type that can be imported."""
+    return (*FAMILIES[kind].architectures, *(name for name, (_, family) in HEADED.items() if family.name == kind))
+
+
+def export_families(config: ModelConfig, *, span: bool = False) -> list[Family[Any]]:
+    """The families a model may be exported as. Raises ConfigError if none fits; `Family.write` checks the settings.
+
+    `span`: the two outputs of a classifier of tokens are the start and the end of an answer.
+    """
+    kinds: tuple[Kind, ...] = ("text", "span" if span else "tokens")
+    headed = [family for kind, family in HEADED.values() if kind in kinds]
+    found = [family for family in (*FAMILIES.values(), *headed) if family.matches(config)]
     if not found:
         kind = type(config).__name__.removesuffix("Config")
         raise ConfigError(f"a model of kind {kind} has no equivalent among {', '.join(FAMILIES)}")
     return found
 
 
-def export_config(config: ModelConfig, tokens: GenerationTokens) -> tuple[Family[Any], dict[str, Any]]:
+def export_config(
+    config: ModelConfig, tokens: GenerationTokens, *, span: bool = False
+) -> tuple[Family[Any], dict[str, Any]]:
     """The family a model is exported as, and its config.json. Raises ConfigError as the first family does."""
-    families, refused = export_families(config), []
+    families, refused = export_families(config, span=span), []
     for family in families:
         try:
             return family, {"model_type": family.name, **family.write(config, tokens)}
@@ -50,4 +73,4 @@ def export_config(config: ModelConfig, tokens: GenerationTokens) -> tuple[Family
     raise refused[0]
 
 
-__all__ = ["FAMILIES", "export_config", "export_families"]
+__all__ = ["FAMILIES", "architectures_of", "export_config", "export_families", "family_of"]
