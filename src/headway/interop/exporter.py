@@ -89,6 +89,8 @@ def plan_export(request: ExportRequest) -> ExportPlan:
     if request.classes:
         config["id2label"] = {str(number): name for number, name in enumerate(request.classes)}
         config["label2id"] = {name: number for number, name in enumerate(request.classes)}
+    if request.problem_type is not None:
+        config["problem_type"] = request.problem_type
     template = replace(template, tokens=replace(template.tokens, pad=config.get("pad_token_id")))
     weights = export_weights(family, request.config, request.model.state_dict())
     return ExportPlan(family, template, config, weights)

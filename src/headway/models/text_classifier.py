@@ -7,6 +7,7 @@ A GPT reads from left to right, so the last real token has seen the text: it alo
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 
 import torch
@@ -18,6 +19,7 @@ from headway.models.bert import Bert, BertConfig
 from headway.models.gpt import Gpt, GptConfig
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.models.longformer import Longformer, LongformerConfig
+from headway.models.registry import ModelConfig
 from headway.nn.linear import normal_init
 
 
@@ -49,9 +51,9 @@ class TextClassifierConfig:
         encoder = self.encoder.smaller()
         return None if encoder is None else replace(self, encoder=encoder)
 
-    def with_backbone(self, encoder: BertConfig | LongformerConfig) -> TextClassifierConfig:
-        """This classifier of another encoder, with a pooler; only a Longformer has global tokens."""
-        pooled = encoder if encoder.pooler else replace(encoder, pooler=True)
+    def with_backbone(self, encoder: BertConfig | LongformerConfig | GptConfig) -> TextClassifierConfig:
+        """This classifier of another encoder, with a pooler unless it is a GPT; only a Longformer has global tokens."""
+        pooled = encoder if isinstance(encoder, GptConfig) else replace(encoder, pooler=True)
         return replace(
             self, encoder=pooled, global_tokens=self.global_tokens if isinstance(encoder, LongformerConfig) else 0
         )
@@ -112,3 +114,21 @@ class TextClassifier(Model):
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:
         return ModelOutputs(classes=self(inputs.need("tokens"), inputs.lengths, inputs.segments))
+
+
+def unscaled(model: Model, config: ModelConfig) -> tuple[Model, ModelConfig]:
+    """A text classifier of numbers whose head alone gives them: with its `scale` and `centre` in weight and bias.
+
+    Any other model is returned as it is. Raises ConfigError for a head without the bias that a centre needs.
+    """
+    if not isinstance(config, TextClassifierConfig) or (config.centre, config.scale) == (0.0, 1.0):
+        return model, config
+    made = copy.deepcopy(model)
+    assert isinstance(made, TextClassifier)
+    if made.head.bias is None:
+        raise ConfigError(f"the head of a GPT has no bias, so that centre={config.centre:g} has no place in it")
+    with torch.no_grad():
+        made.head.weight.mul_(config.scale)
+        made.head.bias.mul_(config.scale).add_(config.centre)
+    made.centre, made.scale = 0.0, 1.0
+    return made, replace(config, centre=0.0, scale=1.0)

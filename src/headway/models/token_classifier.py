@@ -52,6 +52,13 @@ class TokenClassifierConfig:
         encoder = self.encoder.smaller()
         return None if encoder is None else replace(self, encoder=encoder)
 
+    def with_backbone(self, encoder: BertConfig | LongformerConfig | RecurrentEncoderConfig) -> TokenClassifierConfig:
+        """This classifier of another encoder, without a pooler; only a Longformer has global tokens."""
+        plain = encoder if isinstance(encoder, RecurrentEncoderConfig) else replace(encoder, pooler=False)
+        return replace(
+            self, encoder=plain, global_tokens=self.global_tokens if isinstance(encoder, LongformerConfig) else 0
+        )
+
     @property
     def text(self) -> TextSizes:
         return self.encoder.text.under("encoder")

@@ -72,4 +72,5 @@ class ExportRequest:
     text: TextExport | None = None
     images: ImageScaling | None = None
     classes: tuple[str, ...] = ()  # names of a classifier's classes
+    problem_type: str | None = None  # of a text classifier: what kind of labels it has, as transformers calls it
     span: bool = False  # the two outputs of each token are the start and the end of an answer

@@ -128,7 +128,8 @@ def _imported(head: Head, fields: ConfigFields, found: Imported, shapes: Mapping
     else:
         assert not isinstance(encoder, GptConfig)
         model = TokenClassifierConfig(encoder=replace(encoder, pooler=False), classes=classes)
-    named = None if head.kind == "span" else classes
+    unnamed = head.kind == "span" or (isinstance(task, TextClassification) and task.labels == "number")
+    named = None if unnamed else classes
     return replace(found, model=model, task=task, encoder=True, classes=named)
 
 
@@ -139,7 +140,10 @@ def _task(head: Head, fields: ConfigFields, classes: int, length: int) -> Task:
         if classes != 2:
             raise BadModelError(f"{FILE}: {head.layer} has {classes} outputs, expected 2: start and end")
         return QuestionAnswering(length=length)
-    return TextClassification(length=length)
+    problem = fields.value("problem_type", None)
+    if problem == "regression" or (problem is None and classes == 1):
+        return TextClassification(length=length, labels="number")
+    return TextClassification(length=length, labels="multi" if problem == "multi_label_classification" else "single")
 
 
 _CLASSIFIER, _QUESTION = "classifier", "qa_outputs"

@@ -22,6 +22,8 @@ class QuestionAnswering(Task):
     name: ClassVar[str] = "question-answering"
     title: ClassVar[str] = "question answerer"
     unit: ClassVar[str] = "questions"
+    length_key: ClassVar[str] = "length"
+    special_tokens: ClassVar[tuple[str, ...]] = ("pad", "start", "stop")
     models: ClassVar[tuple[str, ...]] = ("token-classifier",)
     size_limits: ClassVar[dict[str, str]] = {"stride": "context", "question": "context", "answer": "context"}
 

@@ -22,6 +22,7 @@ from headway.tasks.question_answering.windows import ContextWindow, WindowReader
 
 if TYPE_CHECKING:
     from headway.tasks.explanation import Explanation
+    from headway.tasks.export_request import ExportRequest
     from headway.tasks.question_answering.training import QuestionAnsweringTraining
     from headway.tasks.report import Report
     from headway.tasks.verification_inputs import VerificationInputs
@@ -116,6 +117,13 @@ class QuestionAnsweringPipeline(Pipeline, Answers):
         sizes = self.parts.inputs or VERIFICATION
         layout = encoder_layout(self.tokenizer, self.config.length, two=self.reader.segments)
         return text_inputs(self.model, layout, given, None, class_names(SIDES), names="class", sizes=sizes)
+
+    def export_request(self) -> ExportRequest:
+        """The reader, whose two outputs of a token are start and end."""
+        from headway.tasks.export_request import ExportRequest, TextExport
+
+        text = TextExport(tokenizer=self.tokenizer, around="start-stop")
+        return ExportRequest(model=self.model, config=self.parts.config, text=text, span=True)
 
     def explain(self, given: str) -> Explanation:
         """A context and a question, a tab between them, and where the answer may begin and end."""

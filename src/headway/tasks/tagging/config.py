@@ -21,6 +21,8 @@ class Tagging(Task):
     name: ClassVar[str] = "tagging"
     title: ClassVar[str] = "tagger"
     unit: ClassVar[str] = "words"
+    length_key: ClassVar[str] = "length"
+    special_tokens: ClassVar[tuple[str, ...]] = ("pad", "start", "stop")
     models: ClassVar[tuple[str, ...]] = ("token-classifier",)
 
     length: int = 128  # tokens of a row, the special ones included; longer sentences are divided at words

@@ -22,6 +22,7 @@ from headway.tasks.tagging.config import Tagging
 
 if TYPE_CHECKING:
     from headway.tasks.explanation import Explanation
+    from headway.tasks.export_request import ExportRequest
     from headway.tasks.report import Report
     from headway.tasks.tagging.training import TaggingTraining
     from headway.tasks.verification_inputs import VerificationInputs
@@ -128,6 +129,13 @@ class TaggingPipeline(Pipeline, Tags):
         layout = encoder_layout(self.tokenizer, self.config.length, two=False)
         spell = class_names(self.classes)
         return text_inputs(self.model, layout, given, None, spell, names="class", sizes=sizes)
+
+    def export_request(self) -> ExportRequest:
+        """The tagger with the names of its tags."""
+        from headway.tasks.export_request import ExportRequest, TextExport
+
+        text = TextExport(tokenizer=self.tokenizer, around="start-stop")
+        return ExportRequest(model=self.model, config=self.parts.config, text=text, classes=self.classes)
 
     def explain(self, given: str) -> Explanation:
         """A text, and the tags of its tokens, of which the first of each word counts."""

@@ -34,6 +34,7 @@ class Objective(ABC):
     """A kind of label. Logits and what is made of them are (N, size), on any device."""
 
     names: Named = "class"  # what an output of the model stands for, for `verify`
+    problem_type = "single_label_classification"  # as transformers calls it
     shows_classes = False  # whether the outputs are one distribution, which the page of `look` can show
 
     def __init__(self, classes: tuple[str, ...], size: int) -> None:
@@ -106,6 +107,8 @@ class SingleLabel(Objective):
 class MultiLabel(Objective):
     """Any number of classes a text, each by itself."""
 
+    problem_type = "multi_label_classification"
+
     def __init__(self, classes: tuple[str, ...], threshold: float, weights: Tensor | None = None) -> None:
         super().__init__(classes, len(classes))
         self.threshold, self.weights = threshold, weights
@@ -148,6 +151,8 @@ class MultiLabel(Objective):
 
 class Number(Objective):
     """A number a text; the model answers in the labels' own unit."""
+
+    problem_type = "regression"
 
     names: Named = None
 

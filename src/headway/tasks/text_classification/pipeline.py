@@ -23,12 +23,14 @@ from headway.tasks.text_classification.objectives import objective
 
 if TYPE_CHECKING:
     from headway.tasks.explanation import Explanation, Output
+    from headway.tasks.export_request import ExportRequest
     from headway.tasks.report import Report
     from headway.tasks.text_classification.training import TextClassificationTraining
     from headway.tasks.verification_inputs import TextLayout, VerificationInputs
 
 ROWS = 32  # texts in one forward pass
 TEXT = "text"
+UNNAMED = "LABEL_0"  # what transformers calls the only output of a regression
 
 
 class TextClassificationPipeline(Pipeline, Classifies):
@@ -133,6 +135,20 @@ class TextClassificationPipeline(Pipeline, Classifies):
         other = self.tokenizer if layout.pairs else None
         return TextLayout(
             max_length=length, tokenizer=self.tokenizer, arrange=arrange, encode=encode, source_tokenizer=other
+        )
+
+    def export_request(self) -> ExportRequest:
+        """The classifier with the names of its classes; of numbers, with the labels' mean and deviation in its head."""
+        from headway.models.text_classifier import unscaled
+        from headway.tasks.export_request import ExportRequest, TextExport
+
+        model, config = unscaled(self.model, self.parts.config)
+        return ExportRequest(
+            model=model,
+            config=config,
+            text=TextExport(tokenizer=self.tokenizer, around="start-stop"),
+            classes=self.classes or (UNNAMED,),
+            problem_type=self.objective.problem_type,
         )
 
     def explain(self, given: str) -> Explanation:
