@@ -81,6 +81,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     for name, where in TRACKERS.items():
         parser.add_argument(f"--{name}", action="store_true", help=f"write the figures for {where} as well")
+    parser.add_argument(
+        "--samples",
+        action="store_true",
+        help="three samples of each validation, as at a terminal; otherwise a log has the first, on the same line",
+    )
     printed = "show the resolved config and stop"
     parser.add_argument("--print_config", "--print-config", action="store_true", help=printed)
 
@@ -99,7 +104,7 @@ def execute(arguments: Namespace) -> None:
         raise ConfigError("no data: --data takes a built-in name (phrases, pydocs, reverse, …), a file or a folder")
     from headway.cli.outputs import expect_folder
     from headway.cli.terminal import tell
-    from headway.cli.training import Length, plan_only, train_and_draw
+    from headway.cli.training import Length, next_commands, plan_only, train_and_draw
 
     folder = _folder(arguments)
     expect_folder(str(folder))
@@ -115,7 +120,16 @@ def execute(arguments: Namespace) -> None:
             print("\n".join(plan.lines()))
         return
     trackers = [name for name in TRACKERS if getattr(arguments, name)]
-    train_and_draw(config, folder, resume=arguments.resume, trackers=trackers, init=init, length=length)
+    train_and_draw(
+        config,
+        folder,
+        resume=arguments.resume,
+        trackers=trackers,
+        init=init,
+        length=length,
+        samples=arguments.samples,
+    )
+    tell(f"trained {folder}; next: {', or '.join(next_commands(folder))}")
     print(folder)
 
 
@@ -187,8 +201,6 @@ def _recipe(arguments: Namespace, changes: Mapping[str, Any], note: Callable[[st
     recipe, changes = fitted.recipe, fitted.changes
     if arguments.init is not None:
         recipe = fine_tuned(recipe, read_config(Path(arguments.init)), Path(arguments.init))
-        if "task.size" in changes:
-            changes = {"model.image": changes["task.size"], **changes}
     return with_settings(recipe, changes, note=note)
 
 

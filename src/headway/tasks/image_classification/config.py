@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from headway.counts import counted
 from headway.data.augment import Augmentation
 from headway.data.spectrograms import Spectrogram
 from headway.errors import ConfigError
@@ -76,6 +77,12 @@ class Classification(Task):
 
         return ImagePipeline
 
+    def implied(self, model: ModelConfig, changes: Mapping[str, object]) -> dict[str, object]:
+        """The image size of the task is that of the model."""
+        from headway.tasks.image_batches import one_image_size
+
+        return one_image_size(model, changes)
+
     def check_model(self, model: ModelConfig) -> None:
         """Raise ConfigError for a model that reads images of another size or with other channels."""
         if getattr(model, "size", (self.size, self.size)) != (self.size, self.size):  # a convolutional one reads any
@@ -112,6 +119,6 @@ class Classification(Task):
         kept = source.data.classes == data.classes and before.classes == after.classes
         if not kept:
             weights |= {name: tensor for name, tensor in model.state_dict().items() if name.startswith(HEAD)}
-        head = "with its head" if kept else f"with a new head for {after.classes} classes"
+        head = "with its head" if kept else f"with a new head for {counted(after.classes, 'class', 'classes')}"
         resized = f", positions resized from {before.grid} to {after.grid} patches"
         return weights, head if before.grid == after.grid else head + resized
