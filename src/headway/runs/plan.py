@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.config import kind
+from headway.counts import counted
 from headway.models import build_model
 from headway.runs.config import RunConfig
 from headway.tasks.base import Prepared
 from headway.training.callbacks import Callback, PlanCallback
 from headway.training.devices import described, pick_device
 from headway.training.optimisers import state_bytes
-from headway.training.quantities import counted, size
+from headway.training.quantities import size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ def plan_of(
     train, parameters = config.train, parameter_count(config)
     states = 4 * parameters * (4 if train.ema else 2) + state_bytes(train.optimiser, parameters)
     saved = states - 4 * parameters  # all but the gradients
+    often = counted(train.save_every, "step")
     facts = {
         "data": config.data.spec,
         **prepared.facts,
@@ -51,7 +53,7 @@ def plan_of(
         "training": _training(config, prepared, at),
         "device": f"{described(pick_device(train.device))}, {train.precision}",
         "memory": f"{size(states)} for weights, gradients and optimiser, and what a batch needs on top",
-        "writes to": f"{folder}, a checkpoint of {size(saved)} every {train.save_every:,} steps, keeping {train.keep}",
+        "writes to": f"{folder}, a checkpoint of {size(saved)} every {often}, keeping {train.keep}",
         "to stop": "Ctrl-C saves and stops; the same command with --resume goes on",
     }
     return TrainingPlan(config=config, facts=facts | dict(more or {}))

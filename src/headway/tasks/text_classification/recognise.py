@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from headway.counts import counted
 from headway.data.datasets import kinds_of
 from headway.data.files import listed
 from headway.data.table_columns import labelled_columns
@@ -40,7 +41,7 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
     return Proposal(
         preset=PRESET,
         found="texts with classes",
-        sign=f"{sign}, about {table.count:,} rows",
+        sign=f"{sign}, about {counted(table.count, 'row')}",
         confidence=Confidence.NAMES if named else Confidence.CONTENT,
         settings=_settings(table, text),
     )
