@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
@@ -47,6 +46,8 @@ def execute(arguments: Namespace) -> None:
 
 
 def _show(report: BenchReport) -> None:
+    import platform
+
     import torch
     from rich.table import Table
 
