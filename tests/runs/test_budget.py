@@ -220,6 +220,8 @@ def test_a_machine_that_is_slower_than_measured_gets_fewer_steps_once(tmp_path, 
     took = time.perf_counter() - started
     again = [note for note in watcher.notes if "starting again" in note]
     assert len(again) == 1
+    assert not [note for note in watcher.notes if "damaged" in note]
+    assert not (tmp_path / "run" / "log-damaged.jsonl").exists()
     assert re.search(
         r"a step takes 0\.\d+ s, not [\d.e-]+ s as measured: starting again, to keep to 4 s, with", again[0]
     )

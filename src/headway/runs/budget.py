@@ -54,6 +54,7 @@ SAVE_SPEED = 100e6  # bytes a second: checkpoints are synced to the disk
 SAVE_LATENCY = 0.2  # seconds
 TRIAL = 0.05  # of the budget, and TRIAL_STEPS steps: when the speed of a run is compared with what was measured
 TRIAL_STEPS = 3
+LEAST_TRIAL = 2.0  # seconds, in a budget of at least five times as many
 TOO_LATE = 1.2  # times the budget: a run that would end later begins again
 
 
@@ -232,7 +233,9 @@ class SlowStartWatch:
             self.first = now if self.first is None else self.first
             return
         self.taken += 1
-        if self.taken >= TRIAL_STEPS and now - self.first >= TRIAL * self.seconds:
+        if self.taken >= TRIAL_STEPS and now - self.first >= max(
+            TRIAL * self.seconds, min(LEAST_TRIAL, 0.2 * self.seconds)
+        ):
             self.decided = True
             each = (now - self.first) / self.taken
             left = (self.fitted.config.train.steps - entry["step"]) * each + self.fitted.aside

@@ -70,6 +70,7 @@ def train_run(
                 f"to keep to {duration(budget)}, with {again.config.train.steps:,} instead of "
                 f"{counted(ready.config.train.steps, 'step')}"
             )
+            (folder / LOG).unlink(missing_ok=True)  # of a run with another config
             return _train(again, given, watcher)
 
 

@@ -93,6 +93,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(arguments: Namespace) -> None:
     """Train, then draw the curves."""
     scaled: list[str] = []
+    budget = _budget(arguments)
     config = resolve(arguments, scaled.append)
     if arguments.help:
         _list_keys(arguments.preset, config)
@@ -109,7 +110,7 @@ def execute(arguments: Namespace) -> None:
     folder = _folder(arguments)
     expect_folder(str(folder))
     init = None if arguments.init is None else Path(arguments.init)
-    length = Length(arguments.epochs, _budget(arguments), tuple(_changes(arguments)), tuple(scaled))
+    length = Length(arguments.epochs, budget, tuple(_changes(arguments)), tuple(scaled))
     if arguments.dry_run:
         plan = plan_only(config, folder, resume=arguments.resume, init=init, length=length)
         for line in scaled:
