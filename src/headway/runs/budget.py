@@ -217,7 +217,7 @@ class TooSlowError(Exception):
 class SlowStartWatch:
     """Passes the progress of a run on, and raises TooSlowError once it is clear from the first steps.
 
-    `seconds` is the budget, `started` when it began. After TRIAL of the budget and a few steps, the run is as it is.
+    `seconds` is the budget, `started` when it began. It decides once, after TRIAL of the budget and a few steps.
     """
 
     def __init__(self, watcher: Callback, fitted: FittedRun, seconds: float, started: float) -> None:
@@ -233,9 +233,8 @@ class SlowStartWatch:
             self.first = now if self.first is None else self.first
             return
         self.taken += 1
-        if self.taken >= TRIAL_STEPS and now - self.first >= max(
-            TRIAL * self.seconds, min(LEAST_TRIAL, 0.2 * self.seconds)
-        ):
+        trial = max(TRIAL * self.seconds, min(LEAST_TRIAL, 0.2 * self.seconds))
+        if self.taken >= TRIAL_STEPS and now - self.first >= trial:
             self.decided = True
             each = (now - self.first) / self.taken
             left = (self.fitted.config.train.steps - entry["step"]) * each + self.fitted.aside
