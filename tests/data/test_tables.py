@@ -137,7 +137,7 @@ def test_column_names_are_escaped_and_not_too_many(tmp_path):
 def test_parquet_without_pyarrow_names_the_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)  # which another test may have imported
-    with pytest.raises(DataError, match=r"x\.parquet: parquet needs pyarrow.*headway\[parquet\]"):
+    with pytest.raises(DataError, match=r"x\.parquet: parquet needs pyarrow.*\[parquet\]"):
         list(read_rows(tmp_path / "x.parquet", "en", "de"))
 
 
