@@ -7,7 +7,7 @@ import pytest
 from headway.config import override
 from headway.errors import ConfigError
 from headway.presets import PRESETS, preset
-from headway.suggestions import did_you_mean, nearest
+from headway.suggestions import did_you_mean, did_you_mean_path, nearest
 
 NAMES = ("train", "trace", "translate", "evaluate", "generate", "score")
 
@@ -93,3 +93,15 @@ def test_a_key_of_another_section_is_told_its_place_and_the_keys_of_this_one():
 def test_a_key_that_is_nowhere_is_told_the_keys_there_are():
     with pytest.raises(ConfigError, match="no config key 'frobnicate': allowed: task, data, model, train"):
         override(preset("gpt-char").recipe(), {"frobnicate": "1"})
+
+
+def test_a_path_that_does_not_exist_suggests_what_is_beside_it(tmp_path, monkeypatch):
+    for name in ("corpus", "book.txt", ".hidden"):
+        (tmp_path / name).mkdir()
+    assert did_you_mean_path(tmp_path / "corpsu") == f"did you mean {tmp_path / 'corpus'}? "
+    assert did_you_mean_path(tmp_path / "corpus") == ""
+    assert did_you_mean_path(tmp_path / "nothing like it") == ""
+    assert did_you_mean_path(tmp_path / "hidde") == ""
+    assert did_you_mean_path(tmp_path / "nowhere" / "corpus") == did_you_mean_path("a\0b") == ""
+    monkeypatch.chdir(tmp_path)
+    assert did_you_mean_path("bok.txt") == "did you mean book.txt? "

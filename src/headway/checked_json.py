@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.counts import counted
 from headway.errors import DataError, HeadwayError, shown
 
 MAX_INTEGER = 2**31 - 1
@@ -107,7 +108,7 @@ class JsonFields:
         if not isinstance(value, list):
             self.reject(name, value, "a list")
         if count is not None and len(value) != count:
-            self.fail(f"{name}: {len(value)} entries, expected {count}")
+            self.fail(f"{name}: {counted(len(value), 'entry', 'entries')}, expected {count}")
         return value
 
     def _integer(self, name: str, value: Any, least: int, most: int) -> int:

@@ -6,10 +6,13 @@ rule everywhere. This module imports nothing of headway.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from itertools import islice
 
 SHORTEST = 3  # characters of a word that may be the beginning of a name, or have a typing mistake
 MAX_MISTAKES = 3
+MAX_SIBLINGS = 1000  # names of a folder that are looked at
 MAX_COMPARED = 100  # characters; a longer word is no mistyped name
 # Names that other programs have for the same thing. The one that is known where the question is asked is suggested.
 SYNONYMS = {
@@ -111,6 +114,18 @@ def nearest(word: str, known: Iterable[str], most: int = 3) -> list[str]:
 def did_you_mean(word: str, known: Iterable[str], most: int = 3) -> str:
     """`did you mean A or B? `, with a space behind it for what follows, or nothing."""
     near = nearest(word, known, most)
+    return f"did you mean {' or '.join(near)}? " if near else ""
+
+
+def did_you_mean_path(path: str | os.PathLike[str]) -> str:
+    """The same for a file or folder that does not exist: what is beside it under a name that is near."""
+    folder, name = os.path.split(os.path.normpath(path))
+    try:
+        with os.scandir(folder or os.curdir) as entries:
+            there = [entry.name for entry in islice(entries, MAX_SIBLINGS) if not entry.name.startswith(".")]
+    except (OSError, ValueError):  # no such folder either; a NUL
+        return ""
+    near = [os.path.join(folder, each) for each in nearest(name, sorted(there))] if name not in there else []
     return f"did you mean {' or '.join(near)}? " if near else ""
 
 

@@ -62,6 +62,12 @@ def test_the_list_for_people_and_machines(runs, capsys):
     assert snapshot(runs) == before
 
 
+def test_a_folder_that_is_named_like_an_action(runs, capsys):
+    (runs.parent / "list").mkdir()
+    assert main(["runs", "list"]) == 0
+    assert "no run in list" in capsys.readouterr().err
+
+
 def test_no_runs_is_one_line(runs, capsys, tmp_path, monkeypatch):
     assert main(["runs", "--filter", "state=finished"]) == 0
     assert "no run in runs that meets the filter" in capsys.readouterr().err
@@ -118,6 +124,12 @@ def test_compare_says_when_losses_are_not_comparable(runs, capsys):
         (["clean", "--only", "int8,weights"], 2, "'weights' is nothing that is freed"),
         (["compare", "runs/one", "runs/two", "--out", "x.gif"], 2, "allowed: a name that ends in .png"),
         (["--filter", "sate=x"], 2, "no field 'sate'"),
+        (["compair", "runs/one", "runs/two"], 2, "'compair': did you mean compare? no such folder"),
+        (["claen"], 2, "'claen': did you mean clean? no such folder"),
+        (["list"], 2, "'list': use headway runs; no such folder"),
+        (["rm", "runs/one"], 2, "'rm': use headway runs clean; no such folder"),
+        (["elsewhere"], 2, "'elsewhere': no such folder; runs FOLDER lists runs, there are also runs compare and"),
+        (["clean", "--only", "optimizer"], 2, "freed; did you mean optimiser? allowed: damaged"),
     ],
 )
 def test_mistakes(runs, capsys, words, code, message):

@@ -44,6 +44,24 @@ def test_a_translation_in_eight_bits_starts_without_what_it_does_not_use(tmp_pat
     assert [name for name in HEAVY if name in found["modules"]] == []
 
 
+def test_help_waits_for_nothing_but_the_command_line():
+    """A quarter of its time was `dataclasses`, which one command used; torch would be fifty times as much."""
+    plain = subprocess.run([sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True)
+    start = START.replace(
+        "code = main",
+        "import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()), "
+        "contextlib.suppress(SystemExit):\n    code = main",
+    ).replace('"code": code', '"code": 0')
+    done = subprocess.run([sys.executable, "-c", start, "--help"], capture_output=True, text=True, check=True)
+    loaded = {*json.loads(done.stdout)["modules"]} - {*plain.stdout.split()}
+    allowed_packages = {"headway", "headway.cli", "headway.training"}
+    heavy = {"dataclasses", "inspect", "platform", "torch", "numpy", "rich", "yaml", "importlib.metadata", "traceback"}
+    assert not loaded & heavy
+    own = {name for name in loaded if name.startswith("headway.") and not name.startswith("headway.cli")}
+    assert own <= {"headway._lazy", "headway.counts", "headway.errors", "headway.limits", "headway.suggestions",
+                   "headway.training.quantities", *allowed_packages}  # fmt: skip
+
+
 def test_an_eight_bit_copy_can_be_made_ready_before_attention_is_imported():
     """Packing its weights takes a thread as long as the rest of the imports take; it must have begun before them."""
     ask = "import sys, headway.runs.int8_copy; print('headway.ops' in sys.modules)"

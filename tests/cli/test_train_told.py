@@ -57,7 +57,7 @@ def test_what_will_be_trained_is_told_before_the_first_step(tmp_path, capsys):
     assert re.fullmatch(r"train 41 \(\d+ and \d+ tokens\), test 40 \(.*\), val 40 \(.*\)|.*train 41 .*", facts["pairs"])
     assert facts["languages"] == "en to fr"
     assert facts["vocabulary"].endswith("tokens for both sides (word)")
-    assert facts["left out"] == "1 training pairs are longer than task.max_length=7"
+    assert facts["left out"] == "1 training pair longer than task.max_length=7"
     assert re.fullmatch(r"encoder-decoder, [\d,]+ parameters \(.* kB\)", facts["model"])
     assert facts["training"].startswith("6 steps of up to 8,192 tokens = 6 epochs of 1 step; validation every 2 ")
     assert str(out) in facts["writes to"]
@@ -84,10 +84,68 @@ def test_a_log_has_few_lines(tmp_path, book, capsys):
 
 def test_samples_of_a_log_are_not_wrapped_and_begin_with_text(capsys):
     """TRIALS B friction 2: samples were wrapped at 80 columns, one of characters began with a blank line."""
-    with TrainingBar("run", 10) as bar:
+    with TrainingBar("run", 10, samples=True) as bar:
         bar.evaluated({"step": 5, "val_loss": 1.0}, ["\nto be\nor not", "a word and " * 20])
     lines = capsys.readouterr().err.splitlines()
     assert lines[1:] == ["  to be", "  or not", "  " + "a word and " * 20]
+
+
+def test_a_validation_is_one_line_of_a_log(capsys):
+    with TrainingBar("run", 10) as bar:
+        bar.evaluated({"step": 5, "val_loss": 1.0}, ["\nto be\nor not", "second", "third"])
+        bar.evaluated({"step": 6, "val_loss": 1.0}, ["a word and " * 20])
+        bar.evaluated({"step": 7, "val_loss": 1.0}, [])
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert first == "step 5: validation loss 1.0000; sample: to be or not"
+    assert second.endswith("a word and …")
+    assert len(second.partition("sample: ")[2]) == progress.SAMPLE
+    assert third == "step 7: validation loss 1.0000"
+
+
+def test_three_samples_of_each_validation_if_asked_for(tmp_path, book, capsys):
+    short = ("--train.steps", "2", "--train.evaluate_every", "2")
+    assert main(words(book, tmp_path / "run", *short)) == 0
+    assert len(re.findall("^step 2: .*; sample: ", capsys.readouterr().err, re.M)) == 1
+    assert main(words(book, tmp_path / "other", *short, "--samples")) == 0
+    told = capsys.readouterr().err
+    assert "sample:" not in told
+    assert re.search("^step 2: validation loss [0-9.]+\n  ", told, re.M)
+
+
+def test_the_end_of_training_names_the_run_and_what_to_do_next(tmp_path, book, capsys):
+    out = tmp_path / "a run"
+    assert main(words(book, out, "--train.steps", "1")) == 0
+    said = capsys.readouterr()
+    assert said.out == f"{out}\n"
+    named = f"'{out}'"
+    assert said.err.splitlines()[-1] == (
+        f"headway: trained {out}; next: headway evaluate {named}, or headway generate {named} TEXT, "
+        f"or headway look {named} INPUT"
+    )
+    assert "every 1 step, keeping" in said.err
+
+
+@pytest.mark.parametrize(
+    ("given", "follows"),
+    [
+        (["--task.size", "48"], "model.image is 48 too, as task.size is"),
+        (["--model.image", "48"], "task.size is 48 too, as model.image is"),
+    ],
+)
+@pytest.mark.parametrize("name", ["sl-vit-tiny", "captioner-rnn", "captioner-vit", "pose"])
+def test_an_image_size_of_the_task_is_also_the_model_s(name, given, follows):
+    notes: list[str] = []
+    changes = {given[0].removeprefix("--"): given[1]}
+    config = with_settings(preset(name).recipe(), changes, note=notes.append)
+    assert config.task.size == config.model.image == 48
+    config.task.check_model(config.model)
+    assert notes == [follows]
+
+
+def test_an_image_size_that_both_set_stays_an_error(tmp_path, capsys):
+    assert main(["train", "sl-vit-tiny", "--data", "shapes", "--task.size", "64", "--model.image", "32",
+                 "--out", str(tmp_path / "run"), "--dry-run"]) == 2  # fmt: skip
+    assert "task.size=64, model.image=32: expected the same" in capsys.readouterr().err
 
 
 def test_an_error_of_the_data_is_not_preceded_by_an_empty_line(tmp_path, capsys, monkeypatch):

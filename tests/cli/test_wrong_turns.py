@@ -8,7 +8,8 @@ from headway.cli import main, options
 from headway.cli.commands import COMMANDS
 from headway.cli.intents import INTENTS, meant
 from headway.cli.parser import build_parser, parse
-from headway.presets import PRESETS
+from headway.presets import PRESETS, preset
+from headway.runs import with_settings
 from tests.interop.folders import write_gpt2
 
 
@@ -173,3 +174,41 @@ def test_presets_are_by_task_and_fit_a_terminal(capsys, monkeypatch):
     headings = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert headings == [f"{task}:" for task in dict.fromkeys(entry.task for entry in PRESETS.values())]
     assert sorted(line.split()[0] for line in lines if line.startswith("  ")) == sorted(PRESETS)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        (["train", "--data", "bok.txt"], 3, "did you mean book.txt?"),
+        (
+            ["evaluate", "runs/en-ed"],
+            4,
+            "no such run (it has no config.yaml); did you mean runs/en-de? `headway runs` lists",
+        ),
+        (
+            ["train", "--data", "odd.csv", "--data.text", "kommentar"],
+            3,
+            "there are: id, Kommentar; did you mean Kommentar?",
+        ),
+        (["train", "--data", "book.txt", "--budget", "ten"], 2, "'ten' is not a time"),
+    ],
+)
+def test_a_name_that_is_nearly_right_is_answered_in_one_line(words, code, hint, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "book.txt").write_text("to be or not to be\n" * 20)
+    (tmp_path / "odd.csv").write_text("id;Kommentar\n" + "1;ein Satz\n" * 20)
+    (tmp_path / "runs" / "en-de").mkdir(parents=True)
+    assert main(words) == code
+    error = capsys.readouterr().err
+    assert hint in error
+    assert error.count("\n") == 1
+    assert [*(tmp_path / "runs").iterdir()] == [tmp_path / "runs" / "en-de"]
+
+
+def test_a_shorter_context_of_the_model_shortens_the_blocks():
+    notes: list[str] = []
+    config = with_settings(preset("gpt-char").recipe(), {"model.context": "32"}, note=notes.append)
+    assert config.task.context == config.model.context == 32
+    assert notes == ["task.context is 32 too, as model.context is"]
+    longer = with_settings(preset("gpt-char").recipe(), {"model.context": "128"})
+    assert (longer.task.context, longer.model.context) == (preset("gpt-char").recipe().task.context, 128)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,11 @@ from headway.presets import preset
 from headway.reliability.runs import TINY
 from headway.runs import budget as budgets
 from headway.runs import plan_run, read_config, train_run
-from headway.runs.budget import fit_budget
+from headway.runs.budget import FittedRun, SlowStartWatch, TooSlowError, fit_budget
 from headway.tasks.base import Prepared
+from headway.training.callbacks import SilentCallback
+from headway.training.log import LOG, read_log
+from headway.training.trainer import Trainer
 from tests.cli.test_train_told import weights, words
 
 
@@ -34,6 +38,20 @@ class Clock:
 
     def validation(self, most: float) -> float | None:
         return self.validated
+
+
+class Notes(SilentCallback):
+    """Keeps what is told, and counts steps."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.steps = 0
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def step(self, entry) -> None:
+        self.steps += 1
 
 
 class FakeTraining:
@@ -171,3 +189,72 @@ def test_a_budget_fits_every_kind_of_data(task, tmp_path):
     assert plan.config.train.steps >= 1
     assert plan.facts["budget"].startswith("10 s: ")
     assert Path(plan.config.data.cache) == tmp_path / "cache"
+
+
+def test_a_machine_that_is_slower_than_measured_gets_fewer_steps_once(tmp_path, monkeypatch):
+    """Steps are measured as if the machine were idle and are then much slower: the run still keeps to its time."""
+
+    class Quiet(Clock):
+        rate = 1e-9
+
+    monkeypatch.setattr(budgets, "StepTimes", Quiet)
+    monkeypatch.setattr(Quiet, "validated", 0.01)
+    monkeypatch.setattr(budgets, "TRIAL_STEPS", 2)
+    slowed, right = [0.0], Trainer.advance
+
+    def slow(self):
+        time.sleep(0.02)
+        slowed[0] += 1
+        return right(self)
+
+    monkeypatch.setattr(Trainer, "advance", slow)
+    watcher = Notes()
+    book = tmp_path / "book.txt"
+    book.write_text("to be or not to be, that is the question.\n" * 60)
+    sizes = {"model.width": 16, "model.layers": 1, "model.heads": 2, "train.batch_tokens": 256}
+    changes = {"data.spec": str(book), "data.cache": str(tmp_path / "cache"), "train.device": "cpu", **sizes}
+    config = override(preset("gpt-char").recipe(), changes)
+    config = replace(config, train=replace(config.train, steps=1_000_000))
+    started = time.perf_counter()
+    train_run(config, tmp_path / "run", watcher, budget=4.0, fixed=tuple(sizes))
+    took = time.perf_counter() - started
+    again = [note for note in watcher.notes if "starting again" in note]
+    assert len(again) == 1
+    assert not [note for note in watcher.notes if "damaged" in note]
+    assert not (tmp_path / "run" / "log-damaged.jsonl").exists()
+    assert re.search(
+        r"a step takes 0\.\d+ s, not [\d.e-]+ s as measured: starting again, to keep to 4 s, with", again[0]
+    )
+    kept = read_config(tmp_path / "run")
+    assert kept.train.steps < slowed[0] < 4.0 / 0.02  # the first steps were thrown away
+    entries = [entry for entry in read_log(tmp_path / "run" / LOG) if "loss" in entry]
+    assert [entry["step"] for entry in entries] == list(range(1, kept.train.steps + 1))
+    assert took < 8
+    monkeypatch.setattr(Trainer, "advance", right)
+    train_run(kept, tmp_path / "plain")
+    assert weights(tmp_path / "plain") == weights(tmp_path / "run")  # the config alone gives the same run
+
+
+def test_the_first_steps_decide_and_a_run_that_ends_in_time_goes_on(tmp_path):
+    """A hiccup later, or a slow start of a run that ends early by its recipe, changes nothing."""
+    watcher, config = Notes(), override(preset("gpt-char").recipe(), {"train.steps": 10})
+    fit = FittedRun(
+        config=config, facts={}, step=0.001, aside=0.0, replanned=lambda step, gone: pytest.fail("replanned")
+    )
+    watch = SlowStartWatch(watcher, fit, seconds=100.0, started=time.perf_counter())
+    for step in range(1, 11):
+        time.sleep(0.002)
+        watch.step({"step": step})
+    assert watcher.steps == 10
+    late = SlowStartWatch(watcher, fit, seconds=0.01, started=time.perf_counter())
+    late.evaluated({"step": 0}, [])
+    for step in range(1, 11):
+        time.sleep(0.002)
+        late.step({"step": step})
+    slow = SlowStartWatch(watcher, fit, seconds=0.01, started=time.perf_counter())
+    slow.step({"step": 1})
+    slow.step({"step": 2})
+    slow.step({"step": 3})
+    time.sleep(0.02)
+    with pytest.raises(TooSlowError):  # the same without an evaluation
+        slow.step({"step": 4})

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from headway.counts import counted
 from headway.errors import ConfigError
 from headway.presets import PRESETS
 from headway.training.config import TrainConfig
-from headway.training.quantities import counted, duration, seconds_of, size
+from headway.training.quantities import duration, seconds_of, size
 from headway.training.scaling import differences, like_before, shortened
 from headway.training.schedules import Cosine, InverseSqrt, Linear, Noam
 

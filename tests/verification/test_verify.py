@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import replace
 
@@ -16,18 +17,21 @@ from headway import ops
 from headway._compile import compiler_missing
 from headway.errors import AdviceWarning
 from headway.interop.hf_reference import REFERENCE
-from headway.models import BertPretrainingConfig, CaptionerVit, ModelOutputs, PoseConfig, Vit
-from headway.nn.int8 import Int8Head
+from headway.models import BertPretrainingConfig, CaptionerVit, ModelOutputs, PoseConfig, Vit, build_model
+from headway.nn import int8
+from headway.nn.int8 import Int8Head, LayerChoice, outliers, quantise
 from headway.nn.memory import Memory
 from headway.nn.positions import AlibiBias, InputPositions, Rotary, RotaryPositions
 from headway.nn.rnn_attention import Aligned
 from headway.nn.stack import Stack
 from headway.ops.kernels.base import Kernel
 from headway.presets import PRESETS
+from headway.runs.int8_copy import Int8Facts
 from headway.runs.seal import seal_run
 from headway.runs.verify import verification_subject
 from headway.verification.checks import PRECISIONS
 from headway.verification.formulas import alibi_slopes
+from headway.verification.int8_layers import int8_layers
 from headway.verification.verify import FACTOR, FLOOR, measure_baseline, verify
 from tests.interop.runs import bugs, found_in, save, write_run
 from tests.models import tiny
@@ -349,7 +353,7 @@ def test_a_tied_matrix_quantised_with_the_embedding_s_scale(tmp_path, monkeypatc
         right(self, weight * weight.shape[1] ** 0.5, bias, parts)
 
     monkeypatch.setattr(Int8Head, "__init__", wrong)
-    assert bugs(folder) == {"precision int8"}
+    assert bugs(folder) == {"precision int8", "int8 layers"}
 
 
 def test_a_tied_matrix_quantised_with_scales_of_other_rows(tmp_path, monkeypatch):
@@ -360,7 +364,50 @@ def test_a_tied_matrix_quantised_with_scales_of_other_rows(tmp_path, monkeypatch
         return right(self, x) * (self.scale.roll(1) / self.scale)
 
     monkeypatch.setattr(Int8Head, "forward", wrong)
-    assert found_in(folder)["precision int8"].verdict == "bug"
+    found = found_in(folder)
+    assert found["precision int8"].verdict == found["int8 layers"].verdict == "bug"
+    assert found["int8 layers"].note == "largest in head"
+
+
+def test_a_wrong_8_bit_layer_that_the_choice_goes_around(tmp_path, monkeypatch):
+    """Scales of other rows in the plain output layer alone: where it is chosen in float32, outputs do not show it."""
+    folder, right = write_run(tmp_path / "run", GPT), Int8Head.forward
+    facts = Int8Facts(rise=0.0, methods={"head": "fp32"})
+
+    def around(parts, task):
+        model = copy.deepcopy(parts.model)
+        quantise(model, {"head": LayerChoice("fp32")})
+        return model, facts
+
+    monkeypatch.setattr("headway.runs.int8_choice.quantised", around)
+    assert not bugs(folder)
+    monkeypatch.setattr(Int8Head, "forward", lambda self, x, _=None: right(self, x) * (self.scale.roll(1) / self.scale))
+    found = found_in(folder)
+    assert found["precision int8"].verdict == "rounding"
+    assert found["int8 layers"].verdict == "bug"
+
+
+@pytest.mark.parametrize("method", ["rows", "smooth", "two-part"])
+def test_a_chosen_layer_that_is_packed_with_the_scales_of_other_rows(method, monkeypatch):
+    model = build_model(GPT, seed=1).eval()
+    with torch.no_grad():
+        model.stack.blocks[1].feedforward.down.weight[::2] *= 1.03  # rows differ by little
+    name, right = "stack.blocks.1.feedforward.down", outliers.OutlierInt8Linear.pack
+    peaks = torch.rand(model.get_submodule(name).in_features, generator=torch.Generator().manual_seed(2))
+
+    def error():
+        chosen = copy.deepcopy(model)
+        quantise(chosen, {name: LayerChoice(method, peaks)})
+        with torch.no_grad():
+            return int8_layers(model, chosen)
+
+    assert error()[0] < 0.6  # half a step of a weight, by rounding
+    monkeypatch.setattr(
+        outliers.OutlierInt8Linear, "pack", lambda self: int8.pack_weight(self.weight, self.scale.roll(1), None)
+    )
+    assert error() > (10.0, name)
+    monkeypatch.setattr(outliers.OutlierInt8Linear, "pack", right)
+    assert error()[0] < 0.6
 
 
 # --- planted bugs that only another program's logits show ----------------------------------------------------------

@@ -14,6 +14,7 @@ from headway.cli.console import SafeConsole
 from headway.cli.render import NONE, note, section
 from headway.cli.terminal import tell
 from headway.cli.units import age_text, bytes_text, count_text
+from headway.counts import counted
 from headway.data.cache import CacheEntry
 from headway.runs.clean import KINDS, Removal
 from headway.runs.compare import Comparison
@@ -50,7 +51,7 @@ def show_runs(rows: Sequence[RunRow]) -> None:
     console = wide_console()
     console.print(table)
     if len(rows) > 1:
-        console.print(Text(f"\n{len(rows)} runs, {bytes_text(sum(row.bytes for row in rows))}", style="dim"))
+        console.print(Text(f"\n{counted(len(rows), 'run')}, {bytes_text(sum(row.bytes for row in rows))}", style="dim"))
     for row in rows:
         if row.problem is not None:
             tell(f"note: {row.problem}")
@@ -88,7 +89,8 @@ def show_removals(plan: Mapping[Path, Sequence[Removal]]) -> None:
 def show_cache(folder: Path, entries: Sequence[CacheEntry]) -> None:
     """The cache's entries, the largest first."""
     console = wide_console()
-    console.print(Text(f"{folder}: {len(entries)} entries, {bytes_text(sum(entry.bytes for entry in entries))}"))
+    count = counted(len(entries), "entry", "entries")
+    console.print(Text(f"{folder}: {count}, {bytes_text(sum(entry.bytes for entry in entries))}"))
     table = _table(("entry", "what", "size", "age"))
     for entry in entries:
         table.add_row(Text(entry.name), Text(entry.what), bytes_text(entry.bytes), age_text(entry.age))

@@ -111,6 +111,13 @@ def build_parser(names: Iterable[str] = COMMANDS) -> ArgumentParser:
     return parser
 
 
+def usage(name: str, run: str) -> str:
+    """A command with its arguments, the first of them being this run: "translate runs/en-de TEXT"."""
+    own = _own_parser(build_parser([name]), name)
+    rest = [str(action.metavar) for action in own._actions if not action.option_strings][1:]
+    return " ".join([name, run, *rest])
+
+
 def _asked_for_help(words: Sequence[str]) -> list[str]:
     """`help train` as `train --help`, and `help` as `--help`."""
     if _called(words) != HELP:

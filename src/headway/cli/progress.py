@@ -20,12 +20,15 @@ from headway.training.quantities import duration, size
 EVERY = 30.0  # seconds between the lines of a log
 SOON = 3.0  # seconds, and FIRST_STEPS steps, after which the time is estimated
 FIRST_STEPS = 3
+SAMPLE = 100  # characters of a sample on a line of a log
 
 
 class TrainingBar:
     """A live bar with loss, speed and time left; without a terminal, a line now and then. Use as a context manager."""
 
-    def __init__(self, title: str, steps: int, unit: str = "tokens", notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, title: str, steps: int, unit: str = "tokens", notes: Sequence[str] = (), *, samples: bool = False
+    ) -> None:
         self.console = SafeConsole(stderr=True)
         columns = (
             TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.completed}/{task.total}"),
@@ -34,6 +37,7 @@ class TrainingBar:
         # Without a terminal rich shows no bar, and would end it with an empty line.
         self.bar = Progress(*columns, console=self.console, transient=True, disable=not self.console.is_interactive)
         self.title, self.steps, self.unit, self.notes = title, steps, unit, notes
+        self.samples = samples or self.console.is_interactive
         self.task = self.bar.add_task(title, total=steps, loss="", speed="")
         self.loss: float | None = None
         self.tokens = self.taken = 0
@@ -49,7 +53,7 @@ class TrainingBar:
 
     def planned(self, steps: int, facts: Mapping[str, str]) -> None:
         """The block of facts before the first step."""
-        self.steps = steps
+        self.steps, self.loss, self.tokens, self.taken, self.estimated = steps, None, 0, 0, False
         room = max(map(len, facts))
         for name, value in facts.items():
             self.note(f"{name:{room}}  {value}")
@@ -92,12 +96,15 @@ class TrainingBar:
         self.told = time.perf_counter()
 
     def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
-        """Say how it goes, with a sample; a log, unlike a terminal, is not wrapped."""
+        """One line, and at a terminal, or if asked for, three samples; a log has the beginning of one on that line."""
         beside = {name.removeprefix("val_"): value for name, value in entry.items() if name not in ("step", "val_loss")}
         more = "".join(f", {name} {value:.2%}" for name, value in beside.items())
         told = f"step {entry['step']}: validation loss {entry['val_loss']:.4f}{more}"
-        self.console.print(told, soft_wrap=True, markup=False)
-        for sample in samples[:3]:
+        if samples and not self.samples:
+            sample = " ".join(samples[0].split())
+            told += f"; sample: {sample if len(sample) <= SAMPLE else f'{sample[: SAMPLE - 1]}…'}"
+        self.console.print(one_line(told), soft_wrap=True, markup=False)
+        for sample in samples[:3] if self.samples else ():
             for line in sample.strip("\n").split("\n"):
                 self.console.print(Text(f"  {line}", style="dim"), soft_wrap=not self.console.is_interactive)
 

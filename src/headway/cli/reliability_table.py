@@ -9,6 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from headway.cli.console import SafeConsole
+from headway.counts import counted
 from headway.reliability.page import shown_bound
 from headway.reliability.result import CampaignReport, RowResult
 from headway.reliability.row import CampaignRow
@@ -66,7 +67,7 @@ class CampaignBar:
 
 
 def _told(result: RowResult) -> str:
-    return f"{result.count:,} {result.row.counted}, {len(result.failures):,} failures"
+    return f"{result.count:,} {result.row.counted}, {counted(len(result.failures), 'failure')}"
 
 
 def show_rows() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,6 +58,7 @@ def train_and_draw(
     trackers: Sequence[str] = (),
     init: Path | None = None,
     length: Length = BY_STEPS,
+    samples: bool = False,
 ) -> None:
     """Train into a folder with a bar on stderr, and `trackers` by name; the curves are drawn however training ends."""
     unit = config.task.unit
@@ -65,7 +67,9 @@ def train_and_draw(
         shown = [stack.enter_context(tracker(name, folder)) for name in trackers]
         log = folder / LOG
         before = log.stat().st_mtime_ns if log.is_file() else None
-        bar = stack.enter_context(TrainingBar(folder.name, config.train.steps, unit, notes=length.notes))
+        bar = stack.enter_context(
+            TrainingBar(folder.name, config.train.steps, unit, notes=length.notes, samples=samples)
+        )
         try:
             train_run(
                 config,
@@ -84,6 +88,17 @@ def train_and_draw(
                     _draw(folder, label, config.task.main_phase)
             raise
         _draw(folder, label, config.task.main_phase)
+
+
+def next_commands(folder: Path) -> list[str]:
+    """What to do with a finished run: evaluate it, use it, look at it; the first two as far as its task has them."""
+    from headway.cli.parser import usage
+    from headway.runs.info import run_info
+
+    can = run_info(folder)["can"]
+    general = ("evaluate", "look", "verify", "export")
+    wanted = ["evaluate", *[verb for verb in can if verb not in general][:1], "look"]
+    return [f"headway {usage(verb, shlex.quote(str(folder)))}" for verb in wanted if verb in can]
 
 
 def _draw(folder: Path, label: str, phase: str | None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from headway.counts import counted
 from headway.training.quantities import size as bytes_text
 
 __all__ = ["age_text", "bytes_text", "count_text", "sizes_text"]
@@ -25,7 +26,7 @@ def age_text(seconds: float) -> str:
     for unit, size in (("day", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= size:
             number = int(seconds // size)
-            return f"{number} {unit}{'s' if unit == 'day' and number > 1 else ''}"
+            return counted(number, unit) if unit == "day" else f"{number} {unit}"
     return f"{int(seconds)} s"
 
 

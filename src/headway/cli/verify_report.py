@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.cli import render as show
+from headway.counts import counted
 from headway.runs.verify import VerificationReport, spelled
 from headway.tasks.verification_inputs import VerificationInputs
 from headway.verification.checks import PRECISIONS, VerificationSubject
@@ -29,7 +30,7 @@ def verify_parts(folder: Path, report: VerificationReport) -> list[RenderableTyp
         "baseline": "one input at a time, no cache, no padding, reference kernel, float32",
     }
     if image is not None:
-        facts["inputs"] = f"{len(subject.examples)} images of {image.shape[1]} x {image.shape[2]} pixels"
+        facts["inputs"] = f"{counted(len(subject.examples), 'image')} of {image.shape[1]} x {image.shape[2]} pixels"
         if subject.inputs.pads:
             facts["inputs"] += f", with captions of {lengths} tokens"
         else:
@@ -78,7 +79,7 @@ def _footer(report: VerificationReport) -> RenderableType:
     level, bugs = report.baseline, len(report.bugs)
     shares = ", ".join(f"{allowed.share:g} for {precision}" for precision, allowed in PRECISIONS.items())
     told = (
-        f"{report.checked} checks, {bugs or 'no'} bug{'' if bugs == 1 else 's'}. "
+        f"{counted(report.checked, 'check')}, {counted(bugs, 'bug') if bugs else 'no bugs'}. "
         f"Rounding is up to {FACTOR} × {level.distance:.1e}, the baseline's distance from float64, "
         f"and at least {FLOOR:g} × max(1, {level.largest:.3g}), the largest logit. "
         f"For another precision it is a share of the largest centred logit, {level.spread:.3g}: {shares} (bf16: or "

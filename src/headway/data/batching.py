@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.counts import counted
 from headway.errors import DataError
 
 Indices = NDArray[np.int64]
@@ -106,7 +107,7 @@ class Blocks(Order):
         super().__init__(seed)
         self.total, self.context, self.rows = total, context, rows
         if total < context + 1:
-            raise DataError(f"the text has {total} tokens, a block of context {context} needs {context + 1}")
+            raise DataError(f"the text has {counted(total, 'token')}, a block of context {context} needs {context + 1}")
 
     def epoch(self, number: int) -> list[Indices]:
         """Batches of block starts; an incomplete last batch is dropped."""

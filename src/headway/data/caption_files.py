@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headway.counts import counted
 from headway.data.files import inside, listing, names, read_lines
 from headway.data.image_files import ALIASES, SPLITS
 from headway.documents import read_json
@@ -121,7 +122,7 @@ def _table(file: Path, lines: Iterable[str]) -> Iterator[tuple[str, str, str]]:
         for row in filter(None, rows):
             where = f"{file}: line {rows.line_num}"
             if len(row) != len(head):
-                raise DataError(f"{where}: {len(row)} columns, expected {len(head)}, as in line 1")
+                raise DataError(f"{where}: {counted(len(row), 'column')}, expected {len(head)}, as in line 1")
             yield where, row[image].strip(), row[caption]
     except csv.Error as error:
         raise DataError(f"{file}: line {rows.line_num}: not CSV ({one_line(error)})") from None

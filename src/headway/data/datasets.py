@@ -31,7 +31,7 @@ from headway.data.synthetic.tone_images import load_tones
 from headway.data.tables import Pair
 from headway.data.text_files import ParallelText, PlainText
 from headway.errors import ConfigError, DataError
-from headway.suggestions import did_you_mean
+from headway.suggestions import did_you_mean, did_you_mean_path
 
 if TYPE_CHECKING:
     from headway.data.config import DataConfig
@@ -204,7 +204,7 @@ def _unknown(name: str) -> DataError:
     known = list(dict.fromkeys([*(entry.name for entry in BUILT_IN), *plugins(GROUP)]))
     if not name:
         return DataError(f"no data named, expected a path or a built-in set: {', '.join(known)}")
-    hint = did_you_mean(name, known)
+    hint = did_you_mean_path(name) or did_you_mean(name, known)
     return DataError(f"{name!r}: no such file, folder or built-in set; {hint}built-in: {', '.join(known)}")
 
 

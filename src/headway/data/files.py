@@ -18,6 +18,7 @@ from typing import Literal
 
 from headway.errors import DataError, one_line, shown
 from headway.limits import expect_within, limit
+from headway.suggestions import did_you_mean_path
 
 Errors = Literal["strict", "replace"]
 CHUNK = 1 << 20
@@ -170,7 +171,8 @@ def _blocks(path: Path) -> Iterator[bytes]:
                     counted.add(len(block))
                 yield block
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
+        hint = did_you_mean_path(path).rstrip()
+        raise DataError(f"{path}: no such file{f'; {hint}' if hint else ''}") from None
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path}: a truncated or damaged gzip ({one_line(error)})") from None
     except (OSError, ValueError) as error:  # ValueError: an invalid path

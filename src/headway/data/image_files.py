@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from headway.counts import counted
 from headway.data.files import inside, listed, listing, names, read_bytes, read_lines, without_gz
 from headway.data.idx import read_idx
 from headway.data.image_decoding import ENDINGS, EncodedImage
@@ -56,7 +57,8 @@ class IdxFiles:
     def __iter__(self) -> Iterator[EncodedImage]:
         images, labels = read_idx(self.images, dimensions=3), read_idx(self.labels, dimensions=1)
         if len(images) != len(labels):
-            raise DataError(f"{self.images}: {len(images):,} images, {self.labels.name} has {len(labels):,} labels")
+            of = f"{self.labels.name} has {counted(len(labels), 'label')}"
+            raise DataError(f"{self.images}: {counted(len(images), 'image')}, {of}")
         for number, (pixels, label) in enumerate(zip(images, labels, strict=True), 1):
             yield EncodedImage(f"{self.images}: image {number}", int(label), pixels)
 

@@ -10,6 +10,7 @@ from statistics import median
 
 from PIL import Image
 
+from headway.counts import counted
 from headway.data import image_decoding, spectrograms
 from headway.data.files import listing
 from headway.data.idx import read_idx
@@ -71,7 +72,7 @@ def _class_folders(path: Path) -> ImageSurvey | None:
         names = ", ".join(f"{each.name}/" for each in classes[:3]) + (", …" if len(classes) > 3 else "")
         count = sum(map(len, files.values()))
         what = "sounds" if sounds else "images"
-        sign = f"{len(classes)} class folders ({names}) with {count:,} {what}"
+        sign = f"{counted(len(classes), 'class folder')} ({names}) with {count:,} {what}"
         return ImageSurvey(sign=sign, count=count, side=0 if sounds else _side(files), sounds=sounds)
     return None
 

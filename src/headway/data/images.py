@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.counts import counted
 from headway.data import image_decoding, spectrograms
 from headway.data.files import listed
 from headway.data.image_decoding import RULE, EncodedImage, Pixels, decode_each
@@ -171,7 +172,8 @@ def _counted(path: Path, labels: Labels) -> tuple[str, ...]:
     most = len(found) - 1
     if len(found) and (found[0] != 0 or found[-1] != most):
         wrong = next(int(label) for label in found if not 0 <= label <= most)
-        raise DataError(f"{path}: {len(found)} classes without names, one of them {wrong}; expected 0 to {most}")
+        count = counted(len(found), "class", "classes")
+        raise DataError(f"{path}: {count} without names, one of them {wrong}; expected 0 to {most}")
     return tuple(map(str, found))
 
 

@@ -13,6 +13,7 @@ from headway.data.parquet_files import column_names, leaf_names, list_names, ope
 from headway.data.tables import read_objects, read_separated, suffix
 from headway.data.text_files import table_splits
 from headway.errors import DataError
+from headway.suggestions import did_you_mean
 
 ROWS = 200  # looked at
 CHARACTERS = 1 << 20  # looked at, in all cells together
@@ -58,7 +59,8 @@ class TableSurvey:
     def cells(self, column: str) -> list[str]:
         """The first cells of a column. Raises DataError if there is no such column."""
         if column not in self.columns:
-            raise DataError(f"{self.path}: no column {column!r}; there are: {', '.join(self.columns)}")
+            hint = did_you_mean(column, self.columns)
+            raise DataError(f"{self.path}: no column {column!r}; {hint}there are: {', '.join(self.columns)}")
         place = self.columns.index(column)
         return [row[place] for row in self.rows]
 

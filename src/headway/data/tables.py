@@ -13,6 +13,7 @@ from headway.data.files import Errors, listed, read_lines, without_gz
 from headway.data.parquet_files import column_names, missing_column, open_parquet, read_columns
 from headway.documents import parse_json
 from headway.errors import DataError, one_line, shown
+from headway.suggestions import did_you_mean
 
 Pair = tuple[str, str]
 SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
@@ -83,8 +84,8 @@ def _places(path: Path, names: Sequence[str], columns: Sequence[str]) -> list[in
             f"{path}: line 1 has {len(names)} tab-separated columns, expected {len(columns)} or a header: {hint}"
         )
     missing = next(name for name in columns if name not in names)
-    hint = "; a table without a header has columns by number, from 1"
-    raise DataError(f"{missing_column(path, shown(missing), names)}{hint}")
+    hint = did_you_mean(missing, names).rstrip() or "a table without a header has columns by number, from 1"
+    raise DataError(f"{missing_column(path, shown(missing), names)}; {hint}")
 
 
 def _jsonl(

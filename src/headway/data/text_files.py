@@ -14,6 +14,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
+from headway.counts import counted
 from headway.data.files import Errors, in_lines, listed, listing, names, read_chunks, read_lines, without_gz
 from headway.data.tables import SUFFIXES, Pair, read_rows, suffix
 from headway.errors import DataError, shown
@@ -52,7 +53,9 @@ class PairFiles:
             if source is None or target is None:
                 left, right = count + (source is not None), count + (target is not None)
                 left, right = left + sum(1 for _ in sources), right + sum(1 for _ in targets)
-                raise DataError(f"{self.source} has {left} lines and {self.target} has {right}; expected as many")
+                raise DataError(
+                    f"{self.source} has {counted(left, 'line')} and {self.target} has {right}; expected as many"
+                )
             yield source, target
 
 

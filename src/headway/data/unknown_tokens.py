@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from headway.counts import counted
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -31,8 +33,8 @@ class UnknownTally:
 
     def note(self) -> str:
         """What was not understood, in one line."""
-        tokens = f"{self.unknown:,} token{'s' * (self.unknown != 1)}"
-        lines = f" in {self.lines:,} line{'s' * (self.lines != 1)}" if self.lines else ""
+        tokens = counted(self.unknown, "token")
+        lines = f" in {counted(self.lines, 'line')}" if self.lines else ""
         verb = "are" if self.unknown != 1 else "is"
         share = f"{self.unknown / self.tokens:.1%} of all"
         return f"{tokens}{lines} {verb} not in the vocabulary: read as {self.name} ({share})"

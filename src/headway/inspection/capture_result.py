@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway import display
+from headway.counts import counted
 from headway.errors import ConfigError
 from headway.inspection.tap_names import TapPoint
 
@@ -152,12 +153,12 @@ class Pass(Mapping[str, Tensor]):
         return torch.stack([_padded(part, size, empty) for part in best])
 
     def __repr__(self) -> str:
-        how = f"{len(self.calls)} steps" if self.generated else "a forward pass"
+        how = counted(len(self.calls), "step") if self.generated else "a forward pass"
         return f"Pass({how}: {', '.join(self)})"
 
     def _repr_html_(self) -> str:
         """For notebooks: the shape of every tensor, and the attention weights of the first row, drawn."""
-        how = f"{len(self.calls)} steps" if self.generated else "a forward pass"
+        how = counted(len(self.calls), "step") if self.generated else "a forward pass"
         rows = [[name, point.kind, point.shape, _shape(self, name)] for name, point in self.points.items()]
         maps = (display.grid(_shrunk(cells), label) for label, cells in _heads(self))
         table = display.figures(["name", "kind", "dimensions", "shape"], rows, how)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from headway.counts import counted
 from headway.errors import DIVERGED, ConfigError, NonFiniteError, VerificationError
 from headway.interop.compare import HeadwayModel, Probe, probe
 from headway.interop.export_proof import ExportProof, compare, reload, texts_agree, versions, with_transformers
@@ -177,7 +178,7 @@ def prove(request: ExportRequest, plan: ExportPlan, folder: Path) -> ExportProof
 
 def _compared(inputs: Probe) -> str:
     if inputs.inputs.images is not None:
-        return f"the classifier on {len(inputs.inputs.images)} images"
+        return f"the classifier on {counted(len(inputs.inputs.images), 'image')}"
     lengths = inputs.inputs.need("lengths").tolist()
     return f"every head on a padded batch of lengths {lengths}; greedy tokens of full rows"
 

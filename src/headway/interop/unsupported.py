@@ -27,7 +27,7 @@ UNSUPPORTED: dict[str, tuple[str, str]] = {
     "dinov2": ("scaled residual branches", "vit"),
     "electra": ("embeddings of another width, and a discriminator", "bert"),
     "falcon": (_PARALLEL, "llama"),
-    "gemma2": ("capped attention scores", "gemma3_text"),
+    "gemma2": ("attention scores and output logits that are soft-capped", "gemma3_text"),
     "gemma3": (f"{_IMAGES}; its text model alone is imported", "gemma3_text"),
     "gemma3n": (_IMAGES, "gemma3_text"),
     "gpt_bigcode": ("one key head in GPT-2's format", "gpt2"),

@@ -3,25 +3,30 @@
 The largest model, and for it the largest batch, is taken that makes enough steps in the time. How fast candidates are
 is measured (headway.runs.probe). The steps are then fixed: the run ends by its schedule, never by the clock, and the
 config it writes gives the same weights again without a budget.
+
+A machine may be busier than when it was measured. If the first steps are so slow that the run would end far beyond its
+time (`SlowStartWatch`), it begins again, once, with as many steps as fit, and the same model and batch.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from headway.config import flat, plain
+from headway.counts import counted
 from headway.errors import ConfigError
 from headway.models.registry import ModelConfig, smaller_model
 from headway.runs.config import RunConfig
 from headway.runs.plan import parameter_count
 from headway.runs.probe import StepTimes
 from headway.tasks.base import Prepared, article
+from headway.training.callbacks import Callback
 from headway.training.config import TrainConfig
 from headway.training.devices import device_memory, pick_device
 from headway.training.optimisers import state_bytes
@@ -47,6 +52,10 @@ STATES = 16  # bytes of a parameter: weight, gradient and two running means
 MEMORY = 0.6  # of the device's, for these
 SAVE_SPEED = 100e6  # bytes a second: checkpoints are synced to the disk
 SAVE_LATENCY = 0.2  # seconds
+TRIAL = 0.05  # of the budget, and TRIAL_STEPS steps: when the speed of a run is compared with what was measured
+TRIAL_STEPS = 3
+LEAST_TRIAL = 2.0  # seconds, in a budget of at least five times as many
+TOO_LATE = 1.2  # times the budget: a run that would end later begins again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +64,9 @@ class FittedRun:
 
     config: RunConfig
     facts: dict[str, str]
+    step: float  # seconds of a step, as measured
+    aside: float  # seconds of validations and checkpoints
+    replanned: Callable[[float, float], FittedRun]  # for another time of a step, and the seconds that are gone
 
 
 def fit_budget(
@@ -123,7 +135,7 @@ class _Fit:
             wanted = [found for found in steps[:-1] if found[3] >= FEW_STEPS] or steps[-1:]
         if not wanted:
             most = max(found[3] for found in steps)
-            self.tried.append(f"{parameters:,} parameters would make {most:,.0f} steps, too few")
+            self.tried.append(f"{parameters:,} parameters would make {counted(int(most), 'step')}, too few")
             return None
         longest = max(MOST_VALIDATION * self.seconds, SHORT_VALIDATION)
         validation = times.validation(longest)
@@ -159,7 +171,13 @@ class _Fit:
             train = replace(train, learning_rate=train.learning_rate * factor)
         config = replace(config, train=self._scheduled(train, evaluations, saves))
         expected = elapsed + steps * chosen.step + aside
-        return FittedRun(config=config, facts=self._facts(config, chosen, expected, steps < possible))
+        return FittedRun(
+            config=config,
+            facts=self._facts(config, chosen, expected, steps < possible),
+            step=chosen.step,
+            aside=aside,
+            replanned=lambda step, gone: self.result(replace(chosen, step=step), gone),
+        )
 
     def _scheduled(self, train: TrainConfig, evaluations: int, saves: int) -> TrainConfig:
         """Warm-up, evaluations and checkpoints of the steps that were chosen."""
@@ -177,15 +195,64 @@ class _Fit:
         why = [f"a step of {batch} takes {duration(chosen.step)}, a validation {duration(chosen.validation)}"]
         why += self.tried[:1]
         if ends_early:
-            why.append(f"the recipe, or {MOST_EPOCHS} epochs, end earlier")
+            why.append(f"the recipe, or {counted(MOST_EPOCHS, 'epoch')}, end earlier")
         elif train.steps < LEAST_STEPS:
             why.append(f"a model hardly learns in fewer than {LEAST_STEPS} steps: allow more time")
         changed = [*_changes(self.config.model, config.model), differences(self.config.train, train)]
         return {
-            "budget": f"{duration(self.seconds)}: {train.steps:,} steps in about {duration(expected)}, as "
+            "budget": f"{duration(self.seconds)}: {counted(train.steps, 'step')} in about {duration(expected)}, as "
             + "; ".join(why),
             "fitted": ", ".join(filter(None, changed)) or "nothing: the recipe fits",
         }
+
+
+class TooSlowError(Exception):
+    """The run would not end in its time; `step` is how many seconds a step takes."""
+
+    def __init__(self, step: float) -> None:
+        super().__init__(f"a step takes {duration(step)}")
+        self.step = step
+
+
+class SlowStartWatch:
+    """Passes the progress of a run on, and raises TooSlowError once it is clear from the first steps.
+
+    `seconds` is the budget, `started` when it began. It decides once, after TRIAL of the budget and a few steps.
+    """
+
+    def __init__(self, watcher: Callback, fitted: FittedRun, seconds: float, started: float) -> None:
+        self.watcher, self.fitted, self.seconds, self.started = watcher, fitted, seconds, started
+        self.first: float | None = None  # when the first step ended: it also allocates
+        self.taken, self.decided = 0, False
+
+    def step(self, entry: dict[str, Any]) -> None:
+        """After every step."""
+        self.watcher.step(entry)
+        now = time.perf_counter()
+        if self.decided or self.first is None:
+            self.first = now if self.first is None else self.first
+            return
+        self.taken += 1
+        trial = max(TRIAL * self.seconds, min(LEAST_TRIAL, 0.2 * self.seconds))
+        if self.taken >= TRIAL_STEPS and now - self.first >= trial:
+            self.decided = True
+            each = (now - self.first) / self.taken
+            left = (self.fitted.config.train.steps - entry["step"]) * each + self.fitted.aside
+            if now - self.started + left > TOO_LATE * self.seconds:
+                raise TooSlowError(each)
+
+    def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
+        """After every evaluation: a run that has been evaluated is not begun again."""
+        self.decided = True
+        self.watcher.evaluated(entry, samples)
+
+    def note(self, text: str) -> None:
+        """One line for the user."""
+        self.watcher.note(text)
+
+    def preparing(self, what: str, done: int, total: int) -> None:
+        """While data is made ready."""
+        self.watcher.preparing(what, done, total)
 
 
 def _models(model: ModelConfig, fixed: Collection[str]) -> Iterator[ModelConfig]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headway.errors import ConfigError, NoRunError
+from headway.errors import ConfigError, NoRunError, shown
 from headway.interop.hf_reference import REFERENCE
 from headway.runs.folder import read_config
 from headway.runs.sizes import ASIDE, LOG_ASIDE, kind_of, size_of
@@ -19,6 +19,7 @@ from headway.storage.commit import discard, locked, remove_stale_drafts
 from headway.storage.manifest import INT8, DamagedError, check_file
 from headway.storage.run_manifest import drop_run_file
 from headway.storage.targets import DRAFT, expect_no_links
+from headway.suggestions import did_you_mean
 from headway.tasks.base import ignore
 from headway.training.checkpoints import FACTS, MODEL, TRAINER, Checkpoints
 
@@ -49,7 +50,9 @@ def removals(folder: Path, kinds: Collection[str] = tuple(KINDS), *, optimiser: 
     """
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown:
-        raise ConfigError(f"{unknown[0]!r} is nothing that is freed, allowed: {', '.join(KINDS)}")
+        hint = did_you_mean(unknown[0], KINDS)
+        hint = f"; {hint}" if hint else ", "
+        raise ConfigError(f"{shown(unknown[0])} is nothing that is freed{hint}allowed: {', '.join(KINDS)}")
     return [each for each in _removals(folder, kinds, optimiser=optimiser) if each.kind in kinds]
 
 

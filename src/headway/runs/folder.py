@@ -12,6 +12,7 @@ from headway.documents import parse_json, parse_yaml
 from headway.errors import DataError, NoRunError
 from headway.storage.manifest import MANIFEST
 from headway.storage.run_manifest import RunFiles, commit_run_files, run_id
+from headway.suggestions import did_you_mean_path
 
 if TYPE_CHECKING:
     from headway.data.tokenizers import SpecialTokens, Tokenizer
@@ -22,6 +23,12 @@ DATA = "data.json"  # digests of what the run is trained on
 TOKENIZERS = "tokenizer*.json"
 
 
+def no_such_run(folder: Path) -> str:
+    """What to say of a folder that is no run, with the run that may be meant."""
+    hint = "" if folder.is_dir() else did_you_mean_path(folder)
+    return f"{folder}: no such run (it has no {CONFIG}){f'; {hint}`headway runs` lists them' if hint else ''}"
+
+
 def read_config(folder: Path, files: RunFiles | None = None) -> RunConfig:
     """The config a run was trained with. Raises NoRunError if the folder is not a run, or the file damaged."""
     from headway.runs.config import RunConfig
@@ -30,7 +37,7 @@ def read_config(folder: Path, files: RunFiles | None = None) -> RunConfig:
         data = (files or RunFiles(folder)).read(CONFIG, "config-bytes")
     except NoRunError as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise NoRunError(f"{folder}: no such run (it has no {CONFIG})") from error
+            raise NoRunError(no_such_run(folder)) from error
         if isinstance(error.__cause__, NotADirectoryError):
             raise NoRunError(f"{folder}: a file, expected a run folder, as `headway train` writes it") from error
         raise

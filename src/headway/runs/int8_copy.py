@@ -19,6 +19,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
+from headway.counts import counted
 from headway.documents import read_json
 from headway.errors import DataError, StorageError
 from headway.nn.int8 import PROCESS_LOCK, Int8Linear, Method, fbgemm, pack_weight, supported
@@ -51,7 +52,7 @@ class Int8Facts:
         if self.rise is None:
             return "the rise of the loss is not known: this task has no inputs to measure it on"
         inputs = "of its validation data" if self.own else "of made-up inputs"
-        return f"perplexity {1 + self.rise:.4f} times that of fp32 on {self.places:,} places {inputs}"
+        return f"perplexity {1 + self.rise:.4f} times that of fp32 on {counted(self.places, 'place')} {inputs}"
 
     @property
     def layers(self) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from torch import nn
 
 from headway.config import kind
+from headway.counts import counted
 from headway.models import build_model
 from headway.runs.config import RunConfig
 from headway.tasks.base import Prepared
@@ -16,7 +17,7 @@ from headway.training.callbacks import Callback, PlanCallback
 from headway.training.devices import described, pick_device
 from headway.training.optimisers import state_bytes
 from headway.training.parameters import adapted_layers, choose_parameters, trained_count
-from headway.training.quantities import counted, size
+from headway.training.quantities import size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ def plan_of(
     whole, trained = sum(parameter.numel() for parameter in sketch.parameters()), trained_count(sketch)
     saved = 4 * whole * (3 if train.ema else 1) + state_bytes(train.optimiser, trained)
     states = saved + 4 * trained  # and the gradients
+    often = counted(train.save_every, "step")
     facts = {
         "data": config.data.spec,
         **prepared.facts,
@@ -58,7 +60,7 @@ def plan_of(
         "training": _training(config, prepared, at),
         "device": f"{described(pick_device(train.device))}, {train.precision}",
         "memory": f"{size(states)} for weights, gradients and optimiser, and what a batch needs on top",
-        "writes to": f"{folder}, a checkpoint of {size(saved)} every {train.save_every:,} steps, keeping {train.keep}",
+        "writes to": f"{folder}, a checkpoint of {size(saved)} every {often}, keeping {train.keep}",
         "to stop": "Ctrl-C saves and stops; the same command with --resume goes on",
     }
     return TrainingPlan(config=config, facts=facts | dict(more or {}))

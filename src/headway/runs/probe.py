@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,7 +57,7 @@ class StepTimes:
         taken = [self._step(), self._step()]
         while sum(taken) < self.patience and len(taken) < MOST_STEPS:
             taken.append(self._step())
-        return sum(taken) / len(taken)
+        return statistics.median(taken)  # not the mean: another process may take the machine for one of them
 
     def _step(self) -> float:
         started = time.perf_counter()

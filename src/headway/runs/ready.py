@@ -11,7 +11,7 @@ from headway import config as configs
 from headway._compile import compiler_missing
 from headway.data.vocabularies import fitted_vocabulary
 from headway.errors import ConfigError
-from headway.runs.budget import fit_budget
+from headway.runs.budget import FittedRun, fit_budget
 from headway.runs.config import RunConfig
 from headway.runs.finetune import begun_like, source_tokenizers
 from headway.runs.folder import CONFIG, read_config, read_digests, read_tokenizers, tell_unchecked
@@ -54,6 +54,15 @@ class ReadyRun:
     config: RunConfig
     prepared: Prepared
     facts: dict[str, str]
+    fitted: FittedRun | None = None  # to a budget
+    request: DataRequest | None = None  # with which the data was read
+
+    def replanned(self, step: float, gone: float) -> ReadyRun:
+        """The same run with as many steps as fit its budget if a step takes `step` seconds and `gone` are gone."""
+        assert self.fitted is not None
+        assert self.request is not None
+        fitted = self.fitted.replanned(step, gone)
+        return ReadyRun(*_prepared(fitted.config, self.request), fitted.facts, fitted, self.request)
 
 
 def make_ready(config: RunConfig, given: TrainingRequest, started: float, scratch: Path | None = None) -> ReadyRun:
@@ -110,7 +119,7 @@ def make_ready(config: RunConfig, given: TrainingRequest, started: float, scratc
         tokenizers=prepared.tokenizers,
         note=ignore,
     )
-    return ReadyRun(*_prepared(fitted.config, request), fitted.facts)
+    return ReadyRun(*_prepared(fitted.config, request), fitted.facts, fitted, request)
 
 
 def _prepared(config: RunConfig, request: DataRequest) -> tuple[RunConfig, Prepared]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from headway.errors import ConfigError, NoRunError
 from headway.interop.hf_reference import REFERENCE
-from headway.runs.folder import CONFIG, DATA, TOKENIZERS, read_config, read_tokenizers
+from headway.runs.folder import CONFIG, DATA, TOKENIZERS, no_such_run, read_config, read_tokenizers
 from headway.storage.commit import locked
 from headway.storage.manifest import data_fingerprint
 from headway.storage.run_manifest import RunFiles, commit_run_files, read_run_manifest, run_id
@@ -20,7 +20,7 @@ def seal_run(folder: Path) -> list[str]:
     they are not, or while the run is being trained.
     """
     if not (folder / CONFIG).is_file():
-        raise NoRunError(f"{folder}: no such run (it has no {CONFIG})")
+        raise NoRunError(no_such_run(folder))
     with locked(folder):
         files = RunFiles(folder, checked=False)
         config = read_config(folder, files)

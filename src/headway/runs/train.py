@@ -10,9 +10,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from headway.counts import counted
 from headway.data.digests import TRAINED_ON
 from headway.errors import StorageError
 from headway.models import build_model
+from headway.runs.budget import SlowStartWatch, TooSlowError
 from headway.runs.config import RunConfig
 from headway.runs.finetune import start, start_from, with_new_trained
 from headway.runs.folder import CONFIG, DATA, TOKENIZERS, run_files
@@ -57,23 +59,41 @@ def train_run(
     with locked(folder), _removed_unless_started(before, watcher):
         given = TrainingRequest(folder, watcher, resume, init, epochs, budget, tuple(fixed))
         ready = make_ready(config, given, started)
-        config, prepared = ready.config, ready.prepared
-        model = build_model(config.model, seed=config.train.seed)
-        facts = dict(ready.facts)
-        if init is not None and not given.before:
-            begun = start_from(model, config, init)
-            config, facts = with_new_trained(config, begun), {**facts, **begun.facts(str(init))}
-        trainer = Trainer(model, prepared.training, config.train, folder, watcher)
-        if resume:
-            at = trainer.resume()
-            watcher.note(f"resuming at step {trainer.step}" if at else "no checkpoint yet: starting at step 0")
-        # Nothing is written before all that can be refused has been accepted.
-        trained_on = {split: prepared.digests[split] for split in TRAINED_ON if split in prepared.digests}
-        tokenizers = {name: tokenizer.to_json() for name, tokenizer in prepared.tokenizers.items()}
-        _commit_files(folder, run_files(config, tokenizers, trained_on), init=init)
-        plan_of(config, prepared, folder, at=trainer.step, more=facts).tell(watcher)
-        trainer.train()
-        return trainer
+        if ready.fitted is None or budget is None:
+            return _train(ready, given, watcher)
+        try:
+            return _train(ready, given, SlowStartWatch(watcher, ready.fitted, budget, started))
+        except TooSlowError as error:
+            again = ready.replanned(error.step, time.perf_counter() - started)
+            watcher.note(
+                f"a step takes {duration(error.step)}, not {duration(ready.fitted.step)} as measured: starting again, "
+                f"to keep to {duration(budget)}, with {again.config.train.steps:,} instead of "
+                f"{counted(ready.config.train.steps, 'step')}"
+            )
+            (folder / LOG).unlink(missing_ok=True)  # of a run with another config
+            return _train(again, given, watcher)
+
+
+def _train(ready: ReadyRun, given: TrainingRequest, watcher: Callback) -> Trainer:
+    """Build the model, write the files of the run, and take its steps, whose progress `watcher` receives."""
+    config, prepared, folder, init = ready.config, ready.prepared, given.folder, given.init
+    note = given.watcher.note
+    model = build_model(config.model, seed=config.train.seed)
+    facts = dict(ready.facts)
+    if init is not None and not given.before:
+        begun = start_from(model, config, init)
+        config, facts = with_new_trained(config, begun), {**facts, **begun.facts(str(init))}
+    trainer = Trainer(model, prepared.training, config.train, folder, watcher)
+    if given.resume:
+        at = trainer.resume()
+        note(f"resuming at step {trainer.step}" if at else "no checkpoint yet: starting at step 0")
+    # Nothing is written before all that can be refused has been accepted.
+    trained_on = {split: prepared.digests[split] for split in TRAINED_ON if split in prepared.digests}
+    tokenizers = {name: tokenizer.to_json() for name, tokenizer in prepared.tokenizers.items()}
+    _commit_files(folder, run_files(config, tokenizers, trained_on), init=init)
+    plan_of(config, prepared, folder, at=trainer.step, more=facts).tell(given.watcher)
+    trainer.train()
+    return trainer
 
 
 @contextmanager

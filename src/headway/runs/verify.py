@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headway import display
+from headway.counts import counted
 from headway.interop.exporter import round_trip
 from headway.interop.hf_reference import REFERENCE
 from headway.models import Model
@@ -44,7 +45,7 @@ class VerificationReport:
 
     def __repr__(self) -> str:
         found = f"bugs: {', '.join(self.bugs)}" if self.bugs else "no bugs"
-        return f"VerificationReport({self.checked} checks, {found})"
+        return f"VerificationReport({counted(self.checked, 'check')}, {found})"
 
     def _repr_html_(self) -> str:
         """For notebooks: what each check found."""

@@ -173,6 +173,13 @@ class Task(ABC):
             allowed = ", ".join(self.models)
             raise ConfigError(f"model={kind(type(model))}, allowed for {article(self.title)}: {allowed}")
 
+    def implied(self, model: ModelConfig, changes: Mapping[str, object]) -> dict[str, object]:
+        """Dotted keys of a run's config that follow from those a user changes, unless they are among them.
+
+        An image size, for example, that is set for the task is also the model's.
+        """
+        return {}
+
     def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
         """Dotted keys of the model's config that the data decides: they are not compared on --resume."""
         return ()

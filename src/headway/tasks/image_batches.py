@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,18 @@ def check_colours(size: int, mean: Sequence[float], std: Sequence[float], channe
             raise ConfigError(f"task.{name}={shown(values)}, expected {count}")
     if min(std) <= 0:
         raise ConfigError(f"task.std={shown(std)}, allowed: above 0")
+
+
+def one_image_size(model: object, changes: Mapping[str, object]) -> dict[str, object]:
+    """The image size of the model, or of the task, where the user has set that of the other alone."""
+    own = getattr(model, "image", None)
+    if own is None or "task" in changes or "model" in changes:  # a convolutional model reads any size
+        return {}
+    if "task.size" in changes and "model.image" not in changes:
+        return {"model.image": changes["task.size"]}
+    if "model.image" in changes and "task.size" not in changes:
+        return {"task.size": changes["model.image"]}
+    return {}
 
 
 class TrainingImages:

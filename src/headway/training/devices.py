@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from headway.counts import counted
 from headway.errors import AdviceWarning, ConfigError
-from headway.training.quantities import counted
 
 
 def pick_device(wanted: str) -> torch.device:

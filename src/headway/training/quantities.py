@@ -35,12 +35,6 @@ def duration(seconds: float) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
-def counted(count: float, thing: str) -> str:
-    """A number of things: "1 step", "0.72 epochs", "8,000 steps"."""
-    number = f"{count:,.0f}" if count >= 10 or count == round(count) else f"{count:.2g}"
-    return f"{number} {thing}" if number == "1" else f"{number} {thing}s"
-
-
 def size(count: float) -> str:
     """Bytes for people: "31 MB"."""
     for unit, one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

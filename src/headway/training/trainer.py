@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.checked_json import JsonFields
+from headway.counts import counted
 from headway.data.batching import Cursor
 from headway.errors import NonFiniteError, NoRunError
 from headway.nn.lora import merged_adapters
@@ -371,11 +372,11 @@ class Trainer:
         if damaged:
             aside = path.with_name("log-damaged.jsonl")
             commit_file(aside, log_bytes(path))
-            lines = f"{damaged} damaged line{'s' if damaged > 1 else ''}"
-            self.callback.note(f"{path} has {lines}, which are left out; {aside.name} keeps the file as it was")
+            lines = counted(damaged, "damaged line")
+            self.callback.note(f"{path} has {lines}, left out; {aside.name} keeps the file as it was")
         lost = self.step - len({entry["step"] for entry in entries if "loss" in entry and entry["step"] <= self.step})
         if lost > 0:
-            self.callback.note(f"{path} lacks the entries of {lost} of the {self.step} steps trained so far")
+            self.callback.note(f"{path} lacks the entries of {lost} of the {counted(self.step, 'step')} trained so far")
         commit_file(path, "".join(log_line(entry, run) + "\n" for entry in entries if entry["step"] <= self.step))
 
 

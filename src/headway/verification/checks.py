@@ -17,11 +17,13 @@ from headway.errors import AdviceWarning, KernelError
 from headway.interop.hf_reference import REFERENCE, stored_inputs
 from headway.models import Model, ModelInputs
 from headway.models.kernels import attention_kernel, attention_modules
+from headway.nn.int8.layers import linear_layers
 from headway.nn.positions import InputPositions
 from headway.ops import KERNELS
 from headway.storage.tensors import read_tensors
 from headway.tasks.verification_inputs import Example, VerificationInputs
 from headway.verification import formulas, paths
+from headway.verification.int8_layers import int8_layers
 from headway.verification.paths import Logits, Run
 
 
@@ -83,10 +85,11 @@ class LogitPair:
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """The largest difference from a published formula, and the largest allowed."""
+    """The largest difference from what a formula gives, and the largest allowed."""
 
     difference: float
     bound: float
+    note: str = ""  # where it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,7 @@ def checks() -> Iterator[Check]:
         yield Check(f"kernel {name}, cached batch", "another kernel, in a batch through a cache", cached)
     for precision in PRECISIONS:
         yield Check(f"precision {precision}", "weights in fewer bits", partial(_precision, precision=precision))
+    yield Check("int8 layers", "each linear layer beside its dequantised weights", _int8_layers)
     yield Check("compiled", "torch.compile, in a batch", _compiled)
     yield Check("exported and reloaded", "written for others and read again", _exported)
     yield Check("stored reference", "logits of another program, kept in the run", _reference)
@@ -213,6 +217,15 @@ def _precision(subject: VerificationSubject, base: Logits, *, precision: str) ->
         raise NotApplicableError("int8 is for a CPU")
     model = subject.precise(precision)
     return LogitPair(base, paths.alone(model, subject.examples), PRECISIONS[precision])
+
+
+def _int8_layers(subject: VerificationSubject, base: Logits) -> Formula:
+    if subject.device.type != "cpu":
+        raise NotApplicableError("int8 is for a CPU")
+    if not linear_layers(subject.model):
+        raise NotApplicableError("the model has no linear layer")
+    error, worst = int8_layers(subject.model, subject.precise("int8"))
+    return Formula(error, 1.0, f"largest in {worst}" if error > 1 else "")
 
 
 def _compiled(subject: VerificationSubject, base: Logits) -> LogitPair:

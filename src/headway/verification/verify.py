@@ -102,7 +102,9 @@ def verify(
 def _judged(check: Check, outcome: LogitPair | Formula, level: Baseline, subject: VerificationSubject) -> Finding:
     if isinstance(outcome, Formula):
         verdict: Verdict = "rounding" if outcome.difference <= outcome.bound else "bug"
-        return Finding(check=check, verdict=verdict, difference=outcome.difference, bound=outcome.bound)
+        return Finding(
+            check=check, verdict=verdict, difference=outcome.difference, bound=outcome.bound, note=outcome.note
+        )
     expected, found = ([x.float() for x in side] for side in (outcome.expected, outcome.found))
     bound, cosine, same = level.bound, None, None
     if outcome.allowance is not None:

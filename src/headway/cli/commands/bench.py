@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import platform
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
 
 from headway.cli import options
+from headway.counts import counted
 from headway.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ def execute(arguments: Namespace) -> None:
 
 
 def _show(report: BenchReport) -> None:
+    import platform
+
     import torch
     from rich.table import Table
 
@@ -61,4 +63,6 @@ def _show(report: BenchReport) -> None:
     for figure, value in report.figures.items():
         console.print(f"{figure} {value:.4g}")
     threads = torch.get_num_threads()
-    console.print(f"torch {torch.__version__}, {threads} threads, {platform.machine()}; medians of rounds in turns")
+    console.print(
+        f"torch {torch.__version__}, {counted(threads, 'thread')}, {platform.machine()}; medians of rounds in turns"
+    )

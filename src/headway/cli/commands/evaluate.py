@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.cli import options
+from headway.counts import counted
 
 if TYPE_CHECKING:
     from headway.tasks.report import Report
@@ -101,7 +102,7 @@ def _write(report: Report, arguments: Namespace, *, title: str) -> None:
     if arguments.out is not None:
         # splitlines knows more line ends than a scorer does; each output must stay one line for all of them.
         lines = "".join(" ".join(line.splitlines()) + "\n" for line in report.outputs)
-        write_output(arguments.out, lines, f"{len(report.outputs):,} lines in {arguments.out}")
+        write_output(arguments.out, lines, f"{counted(len(report.outputs), 'line')} in {arguments.out}")
     if arguments.plot is not None and report.plot is not None:
         write_output(arguments.plot, report.plot(title), f"a picture in {arguments.plot}")
 

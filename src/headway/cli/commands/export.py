@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from headway.cli import options
 from headway.cli.terminal import tell
+from headway.counts import counted
 
 if TYPE_CHECKING:
     from headway.interop.export_proof import ExportProof
@@ -44,7 +45,7 @@ def execute(arguments: Namespace) -> None:
     for name in proof.left_out:
         tell(f"note: {name} has no place in {proof.family} and is left out")
     if proof.zeros:
-        tell(f"note: {proof.zeros} biases that this run lacks are written as zeros")
+        tell(f"note: written as zeros: {counted(proof.zeros, 'bias', 'biases')} that this run lacks")
     tell(
         f"{proof.family}; loaded again by {proof.reloaded_with}: largest difference "
         f"{proof.largest_difference:.2g} of logits up to {proof.largest_logit:.3g} (allowed: {proof.bound:.2g})"
@@ -61,5 +62,5 @@ def execute(arguments: Namespace) -> None:
 
 def _texts(proof: ExportProof) -> str:
     """How much text was compared; empty for a model without text."""
-    said = f", {proof.tokens_generated} tokens generated alike" if proof.tokens_generated else ""
-    return said + (f", {proof.texts_compared} texts tokenised alike" if proof.texts_compared else "")
+    said = f", {counted(proof.tokens_generated, 'token')} generated alike" if proof.tokens_generated else ""
+    return said + (f", {counted(proof.texts_compared, 'text')} tokenised alike" if proof.texts_compared else "")

@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from headway.cli.terminal import is_terminal, tell
+from headway.counts import counted
 
 HELP = "a Hugging Face model folder (config.json, safetensors, tokenizer) or a GGUF file as a run"
 EXAMPLES = (
@@ -56,7 +57,7 @@ def execute(arguments: Namespace) -> None:
     for note in imported.notes:
         tell(f"note: {note}")
     tell(
-        f"{imported.family}, {imported.parameters:,} parameters in {imported.tensors:,} tensors, "
+        f"{imported.family}, {imported.parameters:,} parameters in {counted(imported.tensors, 'tensor')}, "
         f"{imported.bytes:,} bytes ({imported.dtype}); self-check: finite, largest output {imported.largest:.4g}"
     )
     sizes = run_sizes(out)

@@ -10,6 +10,7 @@ from typing import Any
 
 from headway.cli import options
 from headway.cli.units import bytes_text, sizes_text
+from headway.counts import counted
 
 HELP = "what a run is, from what data, how far and how well it is trained, and what it can do"
 EXAMPLES = (
@@ -54,7 +55,7 @@ def _rows(facts: dict[str, Any], unit: str) -> dict[str, str]:
         if name.startswith(("digest_", "vocabulary", "classes"))
     }
     if facts["origin"] == "trained":
-        rows["trained"] = f"{facts['step']:,} of {facts['steps_planned']:,} steps"
+        rows["trained"] = f"{facts['step']:,} of {counted(facts['steps_planned'], 'step')}"
     if facts["best_step"] is not None:
         rows["best"] = f"step {facts['best_step']:,}, validation loss {facts['best_loss']:.4f}"
     for name, prefix in (("last step", "last_"), ("last validation", "val")):

@@ -8,6 +8,7 @@ import signal
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from headway.cli import options
+from headway.counts import counted
 from headway.errors import ConfigError, HeadwayError
 
 HELP = "kills, damage, full disks and hostile input by the thousand on this machine, and what came of it"
@@ -80,7 +81,9 @@ def execute(arguments: Namespace) -> None:
     if report.stopped_by is not None:
         raise CampaignStopped(report.stopped_by)
     if report.failures:
-        raise HeadwayError(f"{len(report.failures)} of {sum(row.trials for row in report.rows):,} trials failed")
+        raise HeadwayError(
+            f"{len(report.failures)} of {counted(sum(row.trials for row in report.rows), 'trial')} failed"
+        )
 
 
 class CampaignStopped(HeadwayError):  # noqa: N818  # requested by the user, not an error

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.cli import options
 from headway.cli.terminal import tell
-from headway.errors import ConfigError, NoRunError
+from headway.errors import ConfigError, NoRunError, shown
+from headway.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from headway.runs.clean import Removal
@@ -25,7 +27,14 @@ EXAMPLES = (
     "headway runs clean runs/en-de --yes                  free it",
 )
 DEFAULT = "runs"
+LIST = "list"
 COMPARE, CLEAN = ACTIONS = ("compare", "clean")
+# What other programs call the list and the actions.
+MEANT = {
+    LIST: ("list", "ls", "dir", "all", "show"),
+    COMPARE: ("diff", "comp", "vs"),
+    CLEAN: ("rm", "remove", "delete", "prune", "gc", "free", "purge"),
+}
 SORTS = ("name", "task", "model", "parameters", "step", "best", "size", "age", "state")
 # The options of one of the three alone, each with its default.
 OWN: dict[str | None, dict[str, object]] = {
@@ -66,6 +75,8 @@ def execute(arguments: Namespace) -> None:
     """List, compare or clean."""
     first = arguments.folders[0] if arguments.folders else None
     action = first if first in ACTIONS else None
+    if first is not None and action is None:
+        _expect_folder(first)
     folders = [Path(each) for each in arguments.folders[action is not None :]]
     for other, own in OWN.items():
         for option, default in own.items() if other != action else ():
@@ -77,6 +88,18 @@ def execute(arguments: Namespace) -> None:
         _clean(arguments, folders)
     else:
         _list(arguments, folders)
+
+
+def _expect_folder(word: str) -> None:
+    """Raise ConfigError, with the action that may be meant, for a word that is neither an action nor a folder."""
+    if os.path.lexists(word):
+        return
+    meant = next((name for name, words in MEANT.items() if word.lower() in words), None)
+    hint = did_you_mean(word, ACTIONS)
+    if meant is not None:
+        hint = f"use headway {_called(None if meant == LIST else meant)}; "
+    actions = " and ".join(_called(action) for action in ACTIONS)
+    raise ConfigError(f"{shown(word)}: {hint}no such folder; runs FOLDER lists runs, there are also {actions}")
 
 
 def _called(action: str | None) -> str:

@@ -81,6 +81,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     for name, where in TRACKERS.items():
         parser.add_argument(f"--{name}", action="store_true", help=f"write the figures for {where} as well")
+    parser.add_argument(
+        "--samples",
+        action="store_true",
+        help="three samples of each validation, as at a terminal; otherwise a log has the first, on the same line",
+    )
     printed = "show the resolved config and stop"
     parser.add_argument("--print_config", "--print-config", action="store_true", help=printed)
 
@@ -88,6 +93,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(arguments: Namespace) -> None:
     """Train, then draw the curves."""
     scaled: list[str] = []
+    budget = _budget(arguments)
     config = resolve(arguments, scaled.append)
     if arguments.help:
         _list_keys(arguments.preset, config)
@@ -99,12 +105,12 @@ def execute(arguments: Namespace) -> None:
         raise ConfigError("no data: --data takes a built-in name (phrases, pydocs, reverse, …), a file or a folder")
     from headway.cli.outputs import expect_folder
     from headway.cli.terminal import tell
-    from headway.cli.training import Length, plan_only, train_and_draw
+    from headway.cli.training import Length, next_commands, plan_only, train_and_draw
 
     folder = _folder(arguments)
     expect_folder(str(folder))
     init = None if arguments.init is None else Path(arguments.init)
-    length = Length(arguments.epochs, _budget(arguments), tuple(_changes(arguments)), tuple(scaled))
+    length = Length(arguments.epochs, budget, tuple(_changes(arguments)), tuple(scaled))
     if arguments.dry_run:
         plan = plan_only(config, folder, resume=arguments.resume, init=init, length=length)
         for line in scaled:
@@ -115,7 +121,16 @@ def execute(arguments: Namespace) -> None:
             print("\n".join(plan.lines()))
         return
     trackers = [name for name in TRACKERS if getattr(arguments, name)]
-    train_and_draw(config, folder, resume=arguments.resume, trackers=trackers, init=init, length=length)
+    train_and_draw(
+        config,
+        folder,
+        resume=arguments.resume,
+        trackers=trackers,
+        init=init,
+        length=length,
+        samples=arguments.samples,
+    )
+    tell(f"trained {folder}; next: {', or '.join(next_commands(folder))}")
     print(folder)
 
 
@@ -192,8 +207,6 @@ def _recipe(arguments: Namespace, changes: Mapping[str, Any], note: Callable[[st
         recipe = fine_tuned(recipe, source, folder)
         if source.task.has_tokenizer:  # what the preset and the data say about tokens
             changes = {key: value for key, value in changes.items() if not key.startswith(FROM_SOURCE)}
-        if "task.size" in changes and hasattr(recipe.model, "image"):
-            changes = {"model.image": changes["task.size"], **changes}
     return with_settings(recipe, changes, note=note)
 
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from headway.cli import options
 from headway.cli.terminal import is_terminal, tell
-from headway.documents import open_regular
 from headway.errors import DataError, VerificationError
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ def execute(arguments: Namespace) -> None:
 def _given(arguments: Namespace) -> list[str]:
     texts = list(arguments.text)
     if arguments.input is not None:
+        from headway.documents import open_regular
+
         try:
             with open_regular(Path(arguments.input)) as file:
                 texts += file.read().decode("utf-8-sig").splitlines()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from headway.counts import counted
 from headway.decoding.trace import Floats, Trace, TraceStep, checked_penalty
 from headway.errors import ConfigError, DataError
 
@@ -20,7 +21,8 @@ def check(trace: Trace, steps: tuple[TraceStep, ...]) -> Trace:
             raise DataError(f"{name}: {word} is not in the vocabulary")
     finished = sum(int(step.ended.sum()) for step in steps)
     if len(trace.texts) != finished:
-        raise DataError(f"texts: {len(trace.texts)} entries, expected one for each of {finished} finished hypotheses")
+        found = counted(len(trace.texts), "entry", "entries")
+        raise DataError(f"texts: {found}, expected one for each of {finished} finished hypotheses")
     before, totals = 0, np.zeros(1, np.float32)
     for number, step in enumerate(steps):
         _check_length(trace, step, number, before, last=number == len(steps) - 1)

@@ -115,8 +115,7 @@ def _rounding(plain: Int8Linear, x_RK: Tensor) -> float:
     The error of a rounded number is uniform over a step, whose variance is a twelfth of its square.
     """
     step = float(x_RK.amax().clamp(min=0) - x_RK.amin().clamp(max=0)) / (LEVELS if reduced() else 2 * LEVELS)
-    weight_NK = plain.weight.float() * plain.scale[:, None]
-    activations = step**2 * float(weight_NK.square().sum(1).mean())
+    activations = step**2 * float(plain.dequantised().square().sum(1).mean())
     weights = float(plain.scale.square().mean() * x_RK.square().sum(1).mean())
     return (activations + weights) / 12
 

@@ -110,9 +110,28 @@ class Int8Linear(nn.Module):
         """The weight in the engine's format; under `fbgemm`."""
         return pack_weight(self.weight, self.scale, self.bias)
 
+    def exact_inputs(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Random inputs (rows, K) that quantising does not change, so that only the weights are rounded.
+
+        They are integers that use the whole range of 8 bits, or of 7: the scale of the call is 1.
+        """
+        levels = LEVELS // 2 if reduced() else LEVELS
+        return whole_numbers(-levels - 1, levels, rows, self.in_features, generator)
+
+    def dequantised(self) -> Tensor:
+        """The weight (N, K) that the 8-bit one and its scales stand for."""
+        return self.weight.float() * self.scale[:, None]
+
     def split(self, x: Tensor) -> tuple[Tensor, ...]:
         """(…, sum of parts) -> one tensor for each part, as `FusedLinear.split`."""
         return torch.split_with_sizes(x, self.parts, -1)
+
+
+def whole_numbers(least: int, largest: int, rows: int, columns: int, generator: torch.Generator) -> Tensor:
+    """Random integers (rows, columns) in float32; each row has the least and, with two columns, the largest."""
+    x_RK = torch.randint(least, largest + 1, (rows, columns), generator=generator).float()
+    x_RK[:, -1], x_RK[:, 0] = largest, least
+    return x_RK
 
 
 def pack_weight(weight_NK: Tensor, scale_N: Tensor, bias_N: Tensor | None) -> Any:
@@ -153,11 +172,17 @@ def linear_layers(model: nn.Module) -> dict[str, nn.Module]:
     return {name: part for name, part in model.named_modules() if isinstance(part, Head | nn.Linear)}
 
 
+def exact_weights(model: nn.Module, layer: nn.Module) -> tuple[Tensor, Tensor | None]:
+    """The weight (N, K) and the bias (N,) of a linear layer of a model; an output layer may share them."""
+    source: Any = model if isinstance(layer, Head) else layer
+    weight_NK, bias_N = source.output() if isinstance(layer, Head) else (source.weight, source.bias)
+    return weight_NK, bias_N
+
+
 def int8_layer(model: nn.Module, layer: nn.Module, choice: LayerChoice | None = None) -> Int8Linear:
     """A linear layer of a model, or its output layer, in 8 bits; plain without a choice."""
     head, parts = isinstance(layer, Head), layer.parts if isinstance(layer, FusedLinear) else ()
-    source: Any = layer
-    weight_NK, bias_N = model.output() if head else (source.weight, source.bias)  # type: ignore[operator]
+    weight_NK, bias_N = exact_weights(model, layer)
     if choice is None:
         return (Int8Head if head else Int8Linear)(weight_NK, bias_N, parts)
     from headway.nn.int8.outliers import OutlierInt8Head, OutlierInt8Linear  # which few models need

@@ -17,7 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from headway.nn.int8.layers import LEVELS, MULTIPLY, MULTIPLY_SCALED, Int8Head, Int8Linear, LayerChoice
+from headway.nn.int8.layers import (
+    LEVELS,
+    MULTIPLY,
+    MULTIPLY_SCALED,
+    Int8Head,
+    Int8Linear,
+    LayerChoice,
+    reduced,
+    whole_numbers,
+)
 from headway.nn.taps import observed
 
 SMALLEST = 1e-5  # what a column of zeros counts as: a share of a row's largest number, or of the largest weight
@@ -53,6 +62,20 @@ class OutlierInt8Linear(Int8Linear):
         """(…, K) -> (…, N)."""
         y = self._multiply(x if self.factor is None else x * self.factor, self.operation)
         return y if self.shift is None else y.add_(self.shift)
+
+    def exact_inputs(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Random inputs (rows, K) that quantising does not change: integers, before the division of columns."""
+        if rows == 1 and self.operation is by_rows:
+            x_RK = super().exact_inputs(rows, generator)
+        else:  # each row has a scale of its own, with 0 in the middle of the range
+            levels = LEVELS // 2 if reduced() else LEVELS
+            x_RK = whole_numbers(-levels, levels, rows, self.in_features, generator)
+        return x_RK if self.factor is None else x_RK / self.factor
+
+    def dequantised(self) -> Tensor:
+        """The weight (N, K) that the 8-bit one, its scales and the columns' factors stand for."""
+        weight_NK = super().dequantised()
+        return weight_NK if self.factor is None else weight_NK * self.factor
 
     def forward_relu(self, x: Tensor) -> Tensor:
         """relu(forward(x))."""

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from headway.config import kind
+from headway.counts import counted
 from headway.data.captions import CaptionDataset
 from headway.data.config import DataConfig
 from headway.data.datasets import load_captions
@@ -33,7 +34,7 @@ def prepare(config: Captioning, request: DataRequest) -> Prepared:
         "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(request.data.tokenizer))})",
     }
     if captions.left_out:
-        facts["left out"] = f"{captions.left_out:,} images that are missing or cannot be read"
+        facts["left out"] = f"{counted(captions.left_out, 'image')}, missing or not readable"
     return Prepared(
         training=_training(config, request, tokenizer, captions),
         tokenizers={ONE_TOKENIZER: tokenizer},

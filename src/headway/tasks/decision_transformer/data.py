@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import cast
 
 from headway.checked_json import JsonFields
+from headway.counts import counted
 from headway.data.environments import Environment
 from headway.data.episodes import FACTS, Episodes, concatenate, read_episodes, write_episodes
 from headway.documents import read_json
@@ -52,7 +53,7 @@ def prepare(config: Deciding, request: DataRequest) -> Prepared:
     episodes = training.episodes
     facts = {
         "environment": f"{name}, {environment.actions} actions",
-        "episodes": f"{len(episodes):,} of {episodes.steps:,} environment steps, every tenth held out",
+        "episodes": f"{len(episodes):,} of {counted(episodes.steps, 'environment step')}, every tenth held out",
     }
     return Prepared(training=training, model_overrides=sizes, facts=facts)
 

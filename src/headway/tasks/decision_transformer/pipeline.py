@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 import torch
 
+from headway.counts import counted
 from headway.decoding.non_finite import expect_finite
 from headway.errors import DataError
 from headway.tasks.base import EvaluateRequest, Pipeline, split_of
@@ -75,7 +76,7 @@ class DecisionPipeline(Pipeline, Plays):
         return Explanation(
             kind="decision",
             given=f"{self.training.name}, return {target:g}",
-            said=f"return {attempt.total:g} after {len(attempt.seen)} steps",
+            said=f"return {attempt.total:g} after {counted(len(attempt.seen), 'step')}",
             forward=lambda: self._logits(attempt, length),
             reads={"": StackDescription(label="Decision transformer", sequence=TOKENS)},
             sequences={

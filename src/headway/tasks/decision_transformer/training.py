@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from headway.counts import counted
 from headway.data.batching import Indices, Shuffled
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
 from headway.data.episodes import Episodes, EpisodeSplit, Policy, concatenate, play, split_episodes
@@ -60,10 +61,11 @@ class ReturnConditionedReport(PlayResult):
         rows = {
             "environment": self.environment,
             "what it is": "a decision transformer: it imitates logged episodes and has no model of the world",
-            "log": f"{self.logged}  mean return of {self.logged.episodes:,} episodes, {self.taken:,} environment steps",
+            "log": f"{self.logged}  mean return of {counted(self.logged.episodes, 'episode')}, "
+            f"{counted(self.taken, 'environment step')}",
         }
         rows |= {f"asked for {target:g}": str(each) for target, each in zip(self.targets, self.found, strict=True)}
-        return rows | {"rank correlation": f"{self.correlation:.3f}  {self.found[0].episodes:,} episodes each"}
+        return rows | {"rank correlation": f"{self.correlation:.3f}  {counted(self.found[0].episodes, 'episode')} each"}
 
     def render(self, suffix: str) -> bytes:
         """Raise ConfigError: nothing is imagined."""
@@ -137,7 +139,7 @@ class DecisionTraining:
         returns = self.episodes.returns
         low, mid, high = np.quantile(returns, [0.1, 0.5, 0.9])
         return [
-            f"a log of {self.episodes.steps:,} environment steps, {len(returns):,} episodes; "
+            f"a log of {counted(self.episodes.steps, 'environment step')}, {counted(len(returns), 'episode')}; "
             f"a tenth return below {low:.1f}, half below {mid:.1f}, a tenth above {high:.1f}"
         ]
 

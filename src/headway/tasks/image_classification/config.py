@@ -71,6 +71,12 @@ class Classification(Task):
 
         return ImagePipeline
 
+    def implied(self, model: ModelConfig, changes: Mapping[str, object]) -> dict[str, object]:
+        """The image size of the task is that of the model."""
+        from headway.tasks.image_batches import one_image_size
+
+        return one_image_size(model, changes)
+
     def check_model(self, model: ModelConfig) -> None:
         """Raise ConfigError for a model that reads images of another size or with other channels."""
         if getattr(model, "size", (self.size, self.size)) != (self.size, self.size):  # a convolutional one reads any

@@ -56,6 +56,12 @@ class Language(Task):
 
         return LanguagePipeline
 
+    def implied(self, model: ModelConfig, changes: Mapping[str, object]) -> dict[str, object]:
+        """Blocks are not longer than a context that is made shorter."""
+        context = str(changes.get("model.context", ""))
+        shorter = context.isdecimal() and int(context) < self.context
+        return {"task.context": changes["model.context"]} if shorter and "task.context" not in changes else {}
+
     def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
         """The vocabulary."""
         return ("vocab",)

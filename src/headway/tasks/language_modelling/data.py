@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from headway.config import kind
+from headway.counts import counted
 from headway.data.datasets import load_text
 from headway.data.digests import split_digests
 from headway.data.text_files import PlainText, with_whole
@@ -46,7 +47,7 @@ def prepare(config: Language, request: DataRequest) -> Prepared:
         model_overrides={"vocab": tokenizer.size},
         digests=digests,
         facts={
-            "text": ", ".join(f"{name} {len(store.ids):,} tokens" for name, store in splits.items()),
+            "text": ", ".join(f"{name} {counted(len(store.ids), 'token')}" for name, store in splits.items()),
             "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(data.tokenizer))})",
         },
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from headway.counts import counted
 from headway.data.unknown_tokens import count_stored
 from headway.decoding.non_finite import expect_log_probabilities
 from headway.errors import DataError, TooLongError
@@ -118,7 +119,7 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         short = f" The text is shorter than the context of {self.config.context}." * (context < self.config.context)
         sections: list[Section] = [
             Figures(["", f"blocks of {context}", f"sliding by {stride}"], rows),
-            Note(f"{blocks.tokens:,} tokens. Blocks do not overlap; sliding windows do.{short}"),
+            Note(f"{counted(blocks.tokens, 'token')}. Blocks do not overlap; sliding windows do.{short}"),
             positions_section(positions),
             self._continued(continued),
         ]
@@ -160,7 +161,7 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         from headway.metrics.loss_by_length import LengthReport, check_lengths
 
         tokens = len(training.ids(split))
-        check_lengths(lengths, longest=tokens - 1, what=f"split {split!r} has {tokens:,} tokens")
+        check_lengths(lengths, longest=tokens - 1, what=f"split {split!r} has {counted(tokens, 'token')}")
         rows = tuple(self._length(training, split, length, stride) for length in lengths)
         return LengthReport(rows=rows, trained=self.config.context)
 

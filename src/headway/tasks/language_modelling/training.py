@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from headway.counts import counted
 from headway.data.batching import Blocks, Indices
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
@@ -130,7 +131,9 @@ class LanguageTraining:
         if name not in self.splits:
             raise DataError(f"no split {name!r}, there are {', '.join(self.splits)}")
         if len(self.splits[name].ids) < 2:
-            raise DataError(f"split {name!r} has {len(self.splits[name].ids)} tokens, evaluating needs at least 2")
+            raise DataError(
+                f"split {name!r} has {counted(len(self.splits[name].ids), 'token')}, evaluating needs at least 2"
+            )
         return self.splits[name].ids
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:

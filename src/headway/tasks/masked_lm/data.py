@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from headway.config import kind
+from headway.counts import counted
 from headway.data.datasets import load_text
 from headway.data.digests import split_digests
 from headway.data.text_files import with_whole
@@ -45,7 +46,7 @@ def prepare(config: Masked, request: DataRequest) -> Prepared:
         model_overrides={sizes.vocab_key: tokenizer.size},
         digests=digests,
         facts={
-            "text": ", ".join(f"{name} {len(store.ids):,} tokens" for name, store in splits.items()),
+            "text": ", ".join(f"{name} {counted(len(store.ids), 'token')}" for name, store in splits.items()),
             "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(data.tokenizer))})",
         },
     )

@@ -61,6 +61,12 @@ class PoseEstimation(Task):
 
         return PosePipeline
 
+    def implied(self, model: ModelConfig, changes: Mapping[str, object]) -> dict[str, object]:
+        """The image size of the task is that of the model."""
+        from headway.tasks.image_batches import one_image_size
+
+        return one_image_size(model, changes)
+
     def check_model(self, model: ModelConfig) -> None:
         """Raise ConfigError for a model without keypoints, or one that reads images of another size."""
         if not hasattr(model, "keypoints") or getattr(model, "size", None) != self.image:

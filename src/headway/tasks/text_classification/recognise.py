@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 
+from headway.counts import counted
 from headway.data.datasets import kinds_of
 from headway.data.files import listed, read_chunks
 from headway.data.image_files import subfolders
@@ -55,7 +56,7 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
     return Proposal(
         preset=PRESET,
         found=what,
-        sign=f"{sign} of {table.path.name}, about {table.count:,} rows",
+        sign=f"{sign} of {table.path.name}, about {counted(table.count, 'row')}",
         confidence=Confidence.NAMES if named else Confidence.CONTENT,
         settings=_settings([table.cells(name) for name in found.texts], table.count),
     )

@@ -7,6 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 from headway.config import kind
+from headway.counts import counted
 from headway.data.config import DataConfig
 from headway.data.datasets import load_parallel
 from headway.data.digests import split_digests
@@ -62,7 +63,7 @@ def _facts(config: Translation, data: DataConfig, training: TranslationTraining)
         + f" ({kind(type(data.tokenizer))})",
     }
     if "train" in splits and (left_out := len(splits["train"].source) - len(training.kept)):
-        facts["left out"] = f"{left_out:,} training pairs are longer than task.max_length={config.max_length}"
+        facts["left out"] = f"{counted(left_out, 'training pair')} longer than task.max_length={config.max_length}"
     return facts
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from headway.counts import counted
 from headway.data.datasets import kinds_of
 from headway.data.files import listed
 from headway.data.table_columns import has_classes, pair_columns
@@ -50,7 +51,7 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
     named = tuple(name.casefold() for name in pair) in PAIRS or "data.source" in given or "data.target" in given
     if has_classes(table) and not named:
         return None
-    sign = f"the columns {pair[0]} and {pair[1]} of {table.path.name}, about {table.count:,} rows"
+    sign = f"the columns {pair[0]} and {pair[1]} of {table.path.name}, about {counted(table.count, 'row')}"
     return _proposal("pairs of texts", sign, Confidence.NAMES if named else Confidence.CONTENT)
 
 

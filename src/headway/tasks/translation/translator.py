@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from headway.counts import counted
 from headway.data.split_long_text import split_long
 from headway.data.tokenizers import Tokenizer
 from headway.data.unknown_tokens import uncounted
@@ -80,7 +81,7 @@ class Translator:
     def report(self) -> None:
         """Tell what is only known at the end: lines in parts beyond those named."""
         if self.in_parts > NAMED:
-            self.note(f"{self.in_parts:,} lines in all were translated in parts")
+            self.note(f"translated in parts: {counted(self.in_parts, 'line')} in all")
 
     def _parts(self, lines: Sequence[str]) -> Iterator[list[list[int]]]:
         """The tokens of each line, in as many parts as it takes; none of an empty line."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import torch
 
+from headway.counts import counted
 from headway.errors import DataError
 from headway.tasks.base import EvaluateRequest, Pipeline, split_of
 from headway.tasks.capabilities import Plays
@@ -112,7 +113,8 @@ def _sections(report: WorldReport) -> list[Section]:
 
     rows = {
         "loss": f"{report.loss:.4f}  -log p of the next observation and of the end, with the reward's error, a step",
-        "mean_return": f"{report.real}  of {report.real.episodes:,} fresh episodes, {report.taken:,} environment steps",
+        "mean_return": f"{report.real}  of {counted(report.real.episodes, 'fresh episode')}, "
+        f"{counted(report.taken, 'environment step')}",
         "imagined_return": f"{report.imagined}  what the model says the same policy earns",
         **{name: f"{value:.4f}" for name, value in report.tables.items()},
     }

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from headway.counts import counted
 from headway.data.environments import OPTIMUM
 from headway.data.episodes import Episodes, play
 from headway.metrics.world import ReturnStatistics
@@ -50,10 +51,11 @@ class PlayReport(PlayResult):
 
     def facts(self) -> dict[str, str]:
         """The score, what the model imagines, chance, Q-learning, the optimum."""
-        cost = f"{self.taken:,} environment steps"
+        cost = counted(self.taken, "environment step")
+        fresh = counted(self.score.episodes, "fresh episode")
         rows = {
             "environment": self.training.name,
-            "score": f"{self.score}  mean return of {self.score.episodes:,} fresh episodes, learned with {cost}",
+            "score": f"{self.score}  mean return of {fresh}, learned with {cost}",
             "imagined": f"{self.imagined}  what the model says the same policy earns",
             "random": f"{self.chance}",
             "without the model": f"{self.without_model}  Q-learning on the same {cost}",
@@ -61,7 +63,7 @@ class PlayReport(PlayResult):
         if self.optimum is not None:
             rows["optimum"] = f"{self.optimum:.3f}"
         if self.episodes.dropped:
-            rows["dropped"] = f"{self.episodes.dropped:,} episodes that broke"
+            rows["dropped"] = f"{counted(self.episodes.dropped, 'episode')} that broke"
         return rows
 
     def render(self, suffix: str) -> bytes:

@@ -41,7 +41,7 @@ def prepare(config: WorldModel, request: DataRequest) -> Prepared:
     collected = ", ".join(f"{steps:,}" for steps in config.collect)
     facts = {
         "environment": f"{name}, {environment.actions} actions",
-        "rounds": f"{len(config.collect)}, each after {collected} environment steps",
+        "rounds": f"{len(config.collect)}, each with more environment steps: {collected}",
     }
     return Prepared(training=training, model_overrides=sizes, facts=facts)
 

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway.counts import counted
 from headway.data.batching import Indices
 from headway.data.environments import Environment
 from headway.data.episodes import (
@@ -115,9 +116,10 @@ class WorldTraining:
         found = play(self.make, policy, seeds_to_learn(*stream), budget=self.config.collect[number])
         write_episodes(self._place(number), found, {"environment": self.name, "round": number, "seed": self.seed})
         lost = f", {found.dropped:,} broke and were dropped" if found.dropped else ""
+        taken, who = counted(found.taken, "environment step"), "the policy" if number else "chance"
         self.note(
-            f"round {number}: {found.taken:,} environment steps by {'chance' if not number else 'the policy'}, "
-            f"{len(found):,} episodes, mean return {found.returns.mean():.3f}{lost}"
+            f"round {number}: {taken} by {who}, "
+            f"{counted(len(found), 'episode')}, mean return {found.returns.mean():.3f}{lost}"
         )
         return found
 
@@ -244,7 +246,7 @@ class WorldTraining:
         )
         alive = float(rollout.alive.float().sum(0).mean())
         return [
-            f"{self.taken:,} environment steps; dreams of {2 * self.config.horizon} steps last {alive:.1f}, "
+            f"{counted(self.taken, 'environment step')}; dreams of {2 * self.config.horizon} steps last {alive:.1f}, "
             f"their return is {float(rollout.returns.mean()):.3f}"
         ]
 
