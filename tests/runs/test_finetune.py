@@ -149,7 +149,7 @@ def test_an_imported_encoder_keeps_its_special_tokens(tmp_path):
     tune("longformer-needle", imported, tmp_path / "out", {"data.spec": table(tmp_path)})
     run = headway.load(tmp_path / "out", device="cpu")
     assert run.config.data.marks == marks
-    assert run.pipeline.token_ids("I LIKE dogs") == [1, *library.encode("i like dogs"), 2]
+    assert run.pipeline.encoded(["I LIKE dogs"])[0] == [[1, *library.encode("i like dogs"), 2]]
     again = tmp_path / "again"
     tune("longformer-needle", tmp_path / "out", again, {"data.spec": table(tmp_path)})  # a classifier, with its head
     assert_taken(weights(tmp_path / "out"), weights(again), {name: name for name in weights(again)})
