@@ -312,7 +312,7 @@ def test_wrong_settings_are_refused(tmp_path, monkeypatch, capsys):
     words = ["train", "longformer-needle", "--init", str(source), "--data", spec, "--out", "out"]
     for more, message in (
         (["--data.tokenizer", "bpe"], "--data.tokenizer with --init: text is tokenised as in"),
-        (["--task.length", "100"], "task.length=100: the model of"),
+        (["--task.length", "100"], "task.length=100, allowed: up to 24"),
         (["--task.length", "100", "--model.encoder.context", "100"], "has 24 positions; allowed: up to 24"),
         (["--model.encoder.width", "32"], "leave out options that change the model's sizes"),
         (["--data.new_tokens", "dogs"], "in the vocabulary of"),

@@ -33,7 +33,7 @@ LENGTH = 512  # tokens that a task reads of a text, where the encoder's context 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class HeadLayout:
     """An architecture of transformers that has an encoder and a linear layer."""
 
     architecture: str
@@ -61,7 +61,7 @@ class Head:
         return name in (f"{self.layer}.weight", f"{self.layer}.bias")
 
 
-def with_head(family: Family[Any], head: Head) -> Family[Headed]:
+def with_head(family: Family[Any], head: HeadLayout) -> Family[Headed]:
     """The family of an architecture, from that of its encoder."""
 
     def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
@@ -112,7 +112,7 @@ def _encoder(model: Headed) -> Any:
     return replace(encoder, tied=True) if isinstance(encoder, GptConfig) else encoder
 
 
-def _imported(head: Head, fields: ConfigFields, found: Imported, shapes: Mapping[str, Shape]) -> Imported:
+def _imported(head: HeadLayout, fields: ConfigFields, found: Imported, shapes: Mapping[str, Shape]) -> Imported:
     """The encoder that was read, with its head; the layer's shape says how many classes there are."""
     name = f"{head.layer}.weight"
     shape = shapes.get(name, ())
@@ -120,7 +120,7 @@ def _imported(head: Head, fields: ConfigFields, found: Imported, shapes: Mapping
         raise BadModelError(f"{FILE}: {head.architecture} without a matrix {name}")
     encoder, classes = found.model, shape[0]
     assert isinstance(encoder, BertConfig | LongformerConfig | GptConfig)
-    task = _task(head, fields, classes, min(encoder.context, LENGTH))
+    task, named = _task(head, fields, classes, min(encoder.context, LENGTH))
     model: Headed
     if head.kind == "text":
         first = 1 if isinstance(encoder, LongformerConfig) else 0  # its first token has global attention
@@ -128,38 +128,38 @@ def _imported(head: Head, fields: ConfigFields, found: Imported, shapes: Mapping
     else:
         assert not isinstance(encoder, GptConfig)
         model = TokenClassifierConfig(encoder=replace(encoder, pooler=False), classes=classes)
-    unnamed = head.kind == "span" or (isinstance(task, TextClassification) and task.labels == "number")
-    named = None if unnamed else classes
-    return replace(found, model=model, task=task, encoder=True, classes=named)
+    return replace(found, model=model, task=task, encoder=True, classes=classes if named else None)
 
 
-def _task(head: Head, fields: ConfigFields, classes: int, length: int) -> Task:
+def _task(head: HeadLayout, fields: ConfigFields, classes: int, length: int) -> tuple[Task, bool]:
+    """The task, and whether its outputs are classes with names."""
     if head.kind == "tokens":
-        return Tagging(length=length)
+        return Tagging(length=length), True
     if head.kind == "span":
         if classes != 2:
             raise BadModelError(f"{FILE}: {head.layer} has {classes} outputs, expected 2: start and end")
-        return QuestionAnswering(length=length)
+        return QuestionAnswering(length=length), False
     problem = fields.value("problem_type", None)
     if problem == "regression" or (problem is None and classes == 1):
-        return TextClassification(length=length, labels="number")
-    return TextClassification(length=length, labels="multi" if problem == "multi_label_classification" else "single")
+        return TextClassification(length=length, labels="number"), False
+    labels: Literal["multi", "single"] = "multi" if problem == "multi_label_classification" else "single"
+    return TextClassification(length=length, labels=labels), True
 
 
 _CLASSIFIER, _QUESTION = "classifier", "qa_outputs"
 
 
-def _bert_like(name: str, prefix: str) -> tuple[Head, ...]:
+def _bert_like(name: str, prefix: str) -> tuple[HeadLayout, ...]:
     """The heads that read each token, which all families have alike."""
     return (
-        Head(architecture=f"{name}ForTokenClassification", kind="tokens", prefix=prefix, layer=_CLASSIFIER),
-        Head(architecture=f"{name}ForQuestionAnswering", kind="span", prefix=prefix, layer=_QUESTION),
+        HeadLayout(architecture=f"{name}ForTokenClassification", kind="tokens", prefix=prefix, layer=_CLASSIFIER),
+        HeadLayout(architecture=f"{name}ForQuestionAnswering", kind="span", prefix=prefix, layer=_QUESTION),
     )
 
 
-def _dense_then_out(name: str, prefix: str) -> Head:
+def _dense_then_out(name: str, prefix: str) -> HeadLayout:
     """RoBERTa's classifier: its dense layer with tanh on the first token is what BERT calls a pooler."""
-    return Head(
+    return HeadLayout(
         architecture=f"{name}ForSequenceClassification",
         kind="text",
         prefix=prefix,
@@ -168,12 +168,12 @@ def _dense_then_out(name: str, prefix: str) -> Head:
     )
 
 
-_HEADS: tuple[tuple[Family[Any], tuple[Head, ...]], ...] = (  # of several that match, the first is exported to
+_HEADS: tuple[tuple[Family[Any], tuple[HeadLayout, ...]], ...] = (  # of several that match, the first is exported to
     (ROBERTA, (_dense_then_out("Roberta", "roberta."), *_bert_like("Roberta", "roberta."))),
     (
         BERT,
         (
-            Head(architecture="BertForSequenceClassification", kind="text", prefix="bert.", layer=_CLASSIFIER),
+            HeadLayout(architecture="BertForSequenceClassification", kind="text", prefix="bert.", layer=_CLASSIFIER),
             *_bert_like("Bert", "bert."),
         ),
     ),
@@ -182,7 +182,7 @@ _HEADS: tuple[tuple[Family[Any], tuple[Head, ...]], ...] = (  # of several that 
     (LONGFORMER, (_dense_then_out("Longformer", "longformer."), _bert_like("Longformer", "longformer.")[0])),
     (
         GPT2,
-        (Head(architecture="GPT2ForSequenceClassification", kind="text", prefix="", layer="score"),),
+        (HeadLayout(architecture="GPT2ForSequenceClassification", kind="text", prefix="", layer="score"),),
     ),
 )
 HEADED: dict[str, tuple[Kind, Family[Headed]]] = {
