@@ -26,6 +26,8 @@ KINDS = {
     "shape-captions": "generated images of shapes with captions",
     "figures": "generated stick figures",
     "tones": "generated sounds as spectrograms",
+    "index": "vectors of passages that are searched",
+    "part": "vectors of an index that is being built",
     "baseline": "Q-learning beside a world model",
 }
 UNFINISHED = "an unfinished write"
