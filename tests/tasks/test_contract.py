@@ -67,7 +67,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "classification": (*ACCURACY, "images"),
     "text-classification": (*ACCURACY, "texts"),
     "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
-    "embedding": (),
+    "embedding": ("loss", "recall_at_1", "recall_at_5", "mrr", "alignment", "uniformity", "pairs", "candidates"),
     "pose": (
         "oks_ap", "oks_ap50", "oks_ap75", "oks_ap_medium", "oks_ap_large", "oks_ar", "mean_oks", "people", "loss",
     ),
@@ -87,7 +87,7 @@ SECTIONS = {
     "classification": ("images",),
     "text-classification": ("texts with classes",),
     "captioning": ("captions",),
-    "embedding": (),
+    "embedding": ("pairs of texts",),
     "pose": ("pose",),
     "world": ("world",),
     "deciding": ("deciding",),

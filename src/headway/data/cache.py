@@ -20,6 +20,7 @@ KINDS = {
     "lines": "tokenised sentences of parallel text",
     "sentences": "tokenised sentences of a masked model",
     "texts": "tokenised texts with classes",
+    "pairs": "tokenised pairs of texts of a sentence encoder",
     "images": "decoded images or spectrograms",
     "captioned": "decoded images with captions",
     "shapes": "generated images of shapes",
