@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ import headway
 from headway.cli import main
 from headway.errors import ConfigError
 from headway.reliability.runs import write_encoder
-from headway.runs.search import Hit
+from headway.runs.search import Hit, Reranker
+from headway.tasks.capabilities import Classifies
 from tests.interop.folders import write_gpt2
 
 
@@ -157,3 +159,75 @@ def test_a_process_that_is_killed_leaves_parts_and_the_next_one_goes_on(encoder,
     assert found["passages"] == 40_000
     assert 0 < found["embedded"] <= 40_000 - 1024 * kept
     assert [path.name[:6] for path in folder.iterdir()] == ["index-"]
+
+
+# --- re-ranking -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def judge(tmp_path_factory):
+    """A classifier of lines `query TAB passage`."""
+    folder = tmp_path_factory.mktemp("judge")
+    words = ("two", "dogs", "run", "one", "lake")
+    rows = [f'"{a} {b}\t{c} {b}",{int(a == c)}\n' for a in words for b in words for c in words]
+    (folder / "pairs.csv").write_text("text,label\n" + "".join(rows))
+    short = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.batch_tokens 256 --train.device cpu"
+    small = {"width": 16, "inner": 16, "heads": 2, "layers": 1, "context": 64}
+    sizes = " ".join(f"--model.encoder.{key} {value}" for key, value in small.items())
+    more = f"{short} {sizes} --model.encoder.windows.radius 4 --task.length 64 --data.cache {folder / 'cache'}"
+    data = ["--data", str(folder / "pairs.csv"), "--out", str(folder / "run")]
+    assert main(["train", "longformer-needle", *data, *more.split()]) == 0
+    return folder / "run"
+
+
+def test_another_run_orders_the_nearest_passages(encoder, judge, desk, capsys):
+    corpus = desk / "notes"
+    run, other = headway.load(encoder, device="cpu"), headway.load(judge, device="cpu")
+    (nearest,) = run.search(corpus, ["two dogs"], by="lines", top=3)
+    shares = {hit.text: dict(other.classify([f"two dogs\t{hit.text}"], top=2)[0].top)["1"] for hit in nearest}
+    words = ["search", str(encoder), str(corpus), "two dogs", "--by", "lines", "--rerank", str(judge), "--json"]
+    assert main([*words, "--candidates", "3", "--top", "2", "--device", "cpu"]) == 0
+    hits = json.loads(capsys.readouterr().out)["queries"][0]["hits"]
+    expected = sorted(shares, key=lambda text: -shares[text])[:2]
+    assert [hit["text"] for hit in hits] == expected
+    assert [hit["score"] for hit in hits] == pytest.approx([shares[text] for text in expected], abs=1e-5)
+    similarity = {hit.text: hit.score for hit in nearest}
+    assert [hit["similarity"] for hit in hits] == pytest.approx([similarity[text] for text in expected], abs=1e-6)
+    (by_method,) = run.search(corpus, ["two dogs"], by="lines", rerank=judge, candidates=3, top=2)
+    assert [hit.text for hit in by_method] == expected
+    (refused,) = run.search(corpus, ["two dogs"], by="lines", rerank=judge, candidates=3, top=3, relevant="0")
+    assert [hit.text for hit in refused] == sorted(shares, key=lambda text: shares[text])
+
+
+def test_what_cannot_rerank_is_refused(encoder, judge, desk, capsys):
+    words = ["search", str(encoder), str(desk / "notes"), "dogs", "--device", "cpu"]
+    assert main([*words, "--relevant", "1"]) == 2
+    assert "pass that too" in capsys.readouterr().err
+    assert main([*words, "--rerank", str(encoder)]) == 2
+    assert "is a sentence encoder: it cannot classify" in capsys.readouterr().err
+    assert main([*words, "--rerank", str(judge), "--relevant", "2"]) == 2
+    assert "has the classes 0, 1; name the one that means relevant (--relevant CLASS)" in capsys.readouterr().err
+
+
+def test_a_number_is_a_score():
+    """What a regression model predicts of a pair, in the field `number` of its prediction."""
+
+    class Said:
+        top: ClassVar[list] = []
+        number = 0.25
+
+    class Judge(Classifies):
+        reads = "text"
+
+        def classify(self, inputs, *, top=5):
+            assert all("\t" in line for line in inputs)
+            return [Said() for _ in inputs]
+
+    class Loaded:
+        folder = "runs/numbers"
+
+        def require(self, capability):
+            return Judge()
+
+    hits = [Hit(0.5, 0.5, n, f"text {n}", "a.txt", n) for n in (2, 1)]
+    assert [(hit.score, hit.number) for hit in Reranker(Loaded()).rerank("q", hits)] == [(0.25, 1), (0.25, 2)]

@@ -89,6 +89,7 @@ def test_a_preset_says_where_it_comes_from_and_survives_plain_data(name):
         "classification",
         "text-classification",
         "captioning",
+        "embedding",
         "pose",
         "world",
         "deciding",

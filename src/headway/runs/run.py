@@ -419,13 +419,19 @@ class Run:
         store: Stored = "float32",
         rebuild: bool = False,
         errors: Errors = "strict",
+        rerank: str | Path | Run | None = None,
+        candidates: int = 100,
+        relevant: str | None = None,
     ) -> list[list[Hit]]:
         """The passages of a file or folder that are nearest to each query by cosine similarity, best first.
 
-        The other options are those of `Run.index`, which searches more than once without opening the index again.
+        `rerank` names a run that classifies pairs of texts: it orders the nearest `candidates` by its number or by the
+        probability of the class `relevant`. The other options are those of `Run.index`, with which several searches
+        open the index once.
         """
+        other = None if rerank is None else self._other(rerank)
         opened = self.index(corpus, text=text, by=by, index=index, store=store, rebuild=rebuild, errors=errors)
-        return opened.search(query, top=top)
+        return opened.search(query, top=top, rerank=other, candidates=candidates, relevant=relevant)
 
     def play(self, *, episodes: int = 100, seed: int = 0) -> PlayResult:
         """Act in the real environment, on fresh seeds."""

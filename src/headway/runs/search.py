@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,18 +16,26 @@ from headway.data.unknown_tokens import uncounted
 from headway.data.vector_index import BuildFacts, IndexPlace, Stored, VectorIndex, build_index
 from headway.errors import ConfigError
 from headway.tasks.base import ignore
-from headway.tasks.capabilities import Embeds
+from headway.tasks.capabilities import Classifies, Embeds
 from headway.training.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
     from headway.runs.run import Run
+    from headway.tasks.classifier import Prediction
+
+EVERY_CLASS = 1 << 16
+RELEVANT = ("1", "true", "yes", "relevant", "positive", "match", "duplicate", "paraphrase", "entailment")
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage that was found: its cosine similarity to the query, its row in the index, its text and its place."""
+    """A passage that was found: its score, its row in the index, its text and its place.
+
+    The score is the cosine similarity to the query or, re-ranked, what the other run says of the pair.
+    """
 
     score: float
+    similarity: float  # cosine
     number: int
     text: str
     file: str
@@ -59,12 +67,29 @@ class Index:
         shape = f"{len(self):,} passages, {self.vectors.width} numbers each in {self.vectors.stored}"
         return f"<Index of {shape}; {self.run.folder}>"
 
-    def search(self, queries: Iterable[str], *, top: int = 5) -> list[list[Hit]]:
-        """The nearest passages of each query, best first."""
-        return self.timed(list(queries), top)[0]
+    def search(
+        self,
+        queries: Iterable[str],
+        *,
+        top: int = 5,
+        rerank: Run | None = None,
+        candidates: int = 100,
+        relevant: str | None = None,
+    ) -> list[list[Hit]]:
+        """The nearest passages of each query, best first.
+
+        With `rerank`, a run that classifies pairs of texts or gives them a number, the best of the nearest `candidates`
+        by that run: by its number, or by the probability of the class `relevant`.
+        """
+        if rerank is None:
+            return self.timed(list(queries), top)[0]
+        judge = Reranker(rerank, relevant)
+        asked = list(queries)
+        found, _ = self.timed(asked, max(top, candidates))
+        return [judge.rerank(query, hits)[:top] for query, hits in zip(asked, found, strict=True)]
 
     def timed(self, queries: list[str], top: int) -> tuple[list[list[Hit]], QueryTimes]:
-        """The same, and the mean time a query took."""
+        """The nearest passages of each query, and the mean time a query took."""
         if top < 1:
             raise ConfigError(f"top={top}, allowed: 1 and above")
         if not queries:
@@ -84,7 +109,40 @@ class Index:
 
     def _hit(self, score: float, row: int) -> Hit:
         passage = self.vectors.passage(row)
-        return Hit(score, row, passage.text, passage.file, passage.line)
+        return Hit(score, score, row, passage.text, passage.file, passage.line)
+
+
+class Reranker:
+    """A classifier or a regression model of pairs of texts that judges whether a passage answers a query.
+
+    It is given lines of the query, a tab and the passage, as `headway classify` reads pairs.
+    """
+
+    def __init__(self, run: Run, relevant: str | None = None) -> None:
+        """Raises ConfigError for a run that does not classify texts, or whose classes do not say which is relevant."""
+        self.run, self.classifier, self.relevant = run, run.require(Classifies), relevant
+        if self.classifier.reads != "text":
+            raise ConfigError(f"rerank: {run.folder} classifies {self.classifier.reads}s, expected pairs of texts")
+
+    def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
+        """The same passages by their relevance, of equal ones the more similar first."""
+        lines = [f"{' '.join(query.split())}\t{' '.join(hit.text.split())}" for hit in hits]
+        said = self.classifier.classify(lines, top=EVERY_CLASS)
+        judged = [replace(hit, score=self._score(each)) for hit, each in zip(hits, said, strict=True)]
+        return sorted(judged, key=lambda hit: (-hit.score, -hit.similarity, hit.number))
+
+    def _score(self, said: Prediction) -> float:
+        """The number that is predicted, or the probability of the relevant class."""
+        number: float | None = getattr(said, "number", None)
+        if number is not None:
+            return number
+        shares = dict(said.top)
+        names = [self.relevant] if self.relevant else [name for name in shares if name.casefold() in RELEVANT]
+        if len(names) != 1 or names[0] not in shares:
+            there = ", ".join(sorted(shares))
+            wanted = "name the one that means relevant (--relevant CLASS)"
+            raise ConfigError(f"rerank: {self.run.folder} has the classes {there}; {wanted}")
+        return shares[names[0]]
 
 
 def open_index(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.cli import options
 from headway.cli.lines import blocks, stdin_lines, write_lines
+from headway.errors import ConfigError
 
 if TYPE_CHECKING:
     from headway.runs.search import Hit, Index
@@ -19,7 +20,7 @@ HELP = "the passages of a file or folder that are nearest to a query, by an enco
 EXAMPLES = (
     "headway search runs/minilm new.en 'a cute puppy'",
     "headway search runs/minilm notes 'how to resume a run' --top 3 --index notes-index",
-    "headway search runs/minilm reviews.csv --text text --json < queries.txt",
+    "headway search runs/minilm reviews.csv --text review --json < prompts.txt",
 )
 LINES_AT_ONCE = 256  # queries of a stdin that is no terminal, embedded together
 SHOWN = 300  # characters of a passage in a line
@@ -53,6 +54,15 @@ def add_arguments(parser: ArgumentParser) -> None:
         default="strict",
         help="bytes that are not UTF-8 (default: %(default)s)",
     )
+    parser.add_argument("--rerank", metavar="RUN2", help="a run that classifies pairs of texts orders the nearest ones")
+    parser.add_argument(
+        "--candidates",
+        type=options.positive,
+        default=100,
+        metavar="N",
+        help="passages that RUN2 judges (default: %(default)s)",
+    )
+    parser.add_argument("--relevant", metavar="CLASS", help="the class of RUN2 that means relevant")
     options.add_json(parser, "one object with the passages found and the times")
 
 
@@ -60,8 +70,14 @@ def execute(arguments: Namespace) -> None:
     """A line for each passage: score, place and text, tabs between; with several queries each has a heading."""
     from headway.cli.progress import TrainingBar
     from headway.runs import load
+    from headway.runs.search import Reranker
 
     run = load(arguments.run, device=arguments.device)
+    judge = None
+    if arguments.rerank is not None:
+        judge = Reranker(load(arguments.rerank, device=arguments.device), arguments.relevant)
+    elif arguments.relevant is not None:
+        raise ConfigError("--relevant names a class of the run given with --rerank; pass that too")
     begin = time.perf_counter()
     with TrainingBar("index", 0) as bar:
         index = run.index(
@@ -80,8 +96,12 @@ def execute(arguments: Namespace) -> None:
     size = 1 if arguments.query or (sys.stdin is not None and sys.stdin.isatty()) else LINES_AT_ONCE
     several, found = len(arguments.query) != 1, []
     for block in blocks(queries, size):
-        answers, times = index.timed(block, arguments.top)
+        answers, times = index.timed(
+            block, arguments.top if judge is None else max(arguments.top, arguments.candidates)
+        )
         for query, hits in zip(block, answers, strict=True):
+            if judge is not None:
+                hits = judge.rerank(query, hits)[: arguments.top]
             if arguments.json:
                 found.append(
                     {

@@ -26,6 +26,10 @@ class Embedding(Task):
     unit: ClassVar[str] = "pairs"
     batch_unit: ClassVar[str] = "pairs"
     models: ClassVar[tuple[str, ...]] = ("bert", "longformer")
+    # What a run that begins with another one's weights (--init) takes over, cuts to the model, and needs.
+    from_source: ClassVar[tuple[str, ...]] = ("pooling", "normalise")
+    length_key: ClassVar[str] = "max_length"
+    special_tokens: ClassVar[tuple[str, ...]] = ("start", "stop")
 
     pooling: Pooling = "mean"  # over the real tokens; or the first token's vector, or the largest of each number
     normalise: bool = False  # to length 1
