@@ -206,6 +206,12 @@ def test_named_columns_are_recognised_and_trained_on(table, tmp_path, capsys, mo
     other = tmp_path / "other.csv"
     other.write_text(table.read_text().replace("anchor,positive,negative", "source,target,extra"))
     assert recognise(str(other)).preset == "transformer-tiny"
+    other.write_text("sentence1,sentence2\n" + "".join(f"{a},{b}\n" for a, b in pairs(30)))
+    assert recognise(str(other)).preset == "sentence-encoder"
+    other.write_text(
+        "sentence1,sentence2,s\n" + "".join(f"{a},{b},{n / 7:.3f}\n" for n, (a, b) in enumerate(pairs(30)))
+    )
+    assert recognise(str(other)).preset != "sentence-encoder"
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,7 @@ def _write(draft: StagedFolder, request: ExportRequest, plan: ExportPlan) -> Non
     for name, content in files.items():
         draft.text(name, content)
     if text.sentence is not None:
-        width = int(plan.config["hidden_size"])
+        width = int(plan.config.get("hidden_size") or plan.config["dim"])  # DistilBERT's name for it
         for name, value in sentence_files(text.sentence, width).items():
             draft.json(name, value)
     if text.target is not None:

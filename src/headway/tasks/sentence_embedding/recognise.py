@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headway.data.datasets import kinds_of
-from headway.data.table_columns import pair_columns
+from headway.data.table_columns import has_classes, pair_columns
 from headway.data.table_survey import TableSurvey, survey_table
 from headway.tasks.proposal import Confidence, Proposal, Reading
 
 PRESET = "sentence-encoder"
 # As sentence-transformers and collections for retrieval call them; (source, target) and the like are to be translated.
 NAMES = (("anchor", "positive"), ("query", "positive"), ("query", "passage"), ("sentence1", "sentence2"))
+SCORED = "sentence1"  # how the first text is called in sets of pairs with scores or classes too
 NEGATIVE = ("negative",)
 EPOCHS = 8
 ROWS = 128  # pairs a step
@@ -25,10 +26,12 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
         return None
     table = survey_table(Path(spec).expanduser())
     pair = None if table is None else _named(table)
-    if table is None or pair is None or table.named(("label", "score", "similarity_score")) is not None:
-        return None  # scored pairs are not trained on
+    if table is None or pair is None or has_classes(table):
+        return None
     negative = table.named(NEGATIVE)
     columns = [*pair, *([] if negative is None else [negative])]
+    if pair[0].casefold() == SCORED and len(table.columns) > len(columns):
+        return None  # a further column is a score or a class, whatever its name
     sign = f"the columns {' and '.join(columns)} of {table.path.name}, about {table.count:,} rows"
     steps = min(max(10 * round(EPOCHS * table.count / ROWS / 10), STEPS[0]), STEPS[1])
     return Proposal(
