@@ -35,6 +35,7 @@ INTENTS = {
     **dict.fromkeys(("predict", "infer", "inference", "apply", "use"), PREDICT),
     **dict.fromkeys(("perplexity", "logprob", "likelihood", "ppl"), ("score RUN TEXT",)),
     **dict.fromkeys(("encode", "embeddings", "embedding", "vectors", "vectorize"), ("embed RUN TEXT",)),
+    **dict.fromkeys(("find", "retrieve", "query", "index", "grep"), ("search RUN CORPUS QUERY",)),
     **dict.fromkeys(("convert", "save", "push", "publish", "upload"), EXPORT),
     **dict.fromkeys(("download", "pull", "load", "get", "fetch"), IMPORT),
     **dict.fromkeys(("visualize", "visualise", "view", "inspect", "explain", "attention", "page", "plot"), LOOK),
