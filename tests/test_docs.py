@@ -287,6 +287,7 @@ NOT_RUN = {
     "headway reliability --long --json > report.json": "most of an hour",
     "headway reliability --only kills:17": "tests/reliability repeats one",
     "python tools/reliability_table.py report.json": "tests/tools/test_reliability_table.py does, on a small report",
+    "python tools/pair_baselines.py": "needs scikit-learn; tests/metrics/test_retrieval.py holds its metric",
     "python tools/damage_peers.py": "tests/tools/test_reliability_table.py does, with fewer trials",
     "python3 -m venv .venv && source .venv/bin/activate": "makes an environment, and changes a shell",
     "pip install .": "needs a network; `make release` installs the wheel, tests/test_install.py has the rest",
