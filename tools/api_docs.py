@@ -114,6 +114,10 @@ RUN_COMMANDS: dict[str, RunCommand] = {
     "embed": RunCommand(
         method="embed", renamed={"text": "texts"}, outputs={"out": "`numpy.save`", "json": "the array it returns"}
     ),
+    "search": RunCommand(
+        method="search",
+        outputs={"json": "the fields of `Hit`; `Run.index` has the index, `index.timed` the times"},
+    ),
     "export": RunCommand(method="export"),
     "verify": RunCommand(
         method="verify", renamed={"text": "given", "input": "given"}, outputs={"json": "`report.to_json()`"}
@@ -169,7 +173,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "headway.decoding.trace.Trace", "headway.tasks.translation.ponder_steps.PonderSteps",
             "headway.tasks.classifier.Prediction", "headway.tasks.captioning.pipeline.Caption",
             "headway.tasks.captioning.attention_maps.AttentionMap", "headway.tasks.pose.pipeline.EstimatedPose",
-            "headway.tasks.capabilities.PlayResult",
+            "headway.tasks.capabilities.PlayResult", "headway.runs.search.Index", "headway.runs.search.Hit",
         ),
     ),
     (

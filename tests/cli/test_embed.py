@@ -93,9 +93,13 @@ def test_embed_prints_a_line_a_text_or_keeps_an_array(minilm, tmp_path, capsys, 
 
 
 def test_an_encoder_says_what_it_cannot_do(minilm, capsys):
-    for command in (["generate", "--prompt", "a"], ["translate", "a"], ["evaluate", "--data", "pydocs"]):
+    for command in (["generate", "--prompt", "a"], ["translate", "a"]):
         assert main([command[0], str(minilm), *command[1:]]) == 2
         assert "sentence encoder" in capsys.readouterr().err
+    assert main(["evaluate", str(minilm)]) == 2
+    assert "was imported and has no data of its own: pass --data SPEC" in capsys.readouterr().err
+    assert main(["evaluate", str(minilm), "--data", "pydocs"]) == 3
+    assert "pydocs is plain text, expected parallel text" in capsys.readouterr().err
 
 
 def test_a_trained_bert_embeds_and_a_writer_does_not(tmp_path):

@@ -10,7 +10,7 @@ import pytest
 
 from headway.errors import ConfigError, StorageError
 from headway.storage.commit import AppendLog, commit_folder, commit_stream, locked
-from headway.storage.manifest import problems
+from headway.storage.manifest import problems, read_manifest
 from tests.storage.disk import PAGE, mounted
 
 
@@ -90,3 +90,21 @@ def test_a_full_disk_is_not_said_to_have_room(disk, left):
 def test_committing_and_manifests_do_not_import_torch():
     code = "import sys, headway.storage.commit, headway.storage.manifest; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_file_in_an_inner_folder_is_listed_and_checked(tmp_path):
+    """As sentence-transformers has it: 1_Pooling/config.json."""
+    folder = tmp_path / "folder"
+    with commit_folder(folder) as draft:
+        draft.json("config.json", {})
+        draft.json("1_Pooling/config.json", {"mean": True})
+    assert sorted(read_manifest(folder).files) == ["1_Pooling/config.json", "config.json"]
+    assert problems(folder) == []
+    (folder / "1_Pooling/config.json").write_text("{}")
+    assert problems(folder) == ["1_Pooling/config.json is damaged"]
+    (folder / "1_Pooling/extra").write_text("")
+    assert "1_Pooling/extra is not listed in MANIFEST.json" in problems(folder)
+    (folder / "other").mkdir()
+    assert "other is not listed in MANIFEST.json" in problems(folder)
+    (folder / "1_Pooling/config.json").unlink()
+    assert "1_Pooling/config.json is missing" in problems(folder)

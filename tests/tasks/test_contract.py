@@ -75,7 +75,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "unanswerable", "unanswerable_exact_match", "unanswerable_f1", "threshold",
     ),
     "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
-    "embedding": (),
+    "embedding": ("loss", "recall_at_1", "recall_at_5", "mrr", "alignment", "uniformity", "pairs", "candidates"),
     "pose": (
         "oks_ap", "oks_ap50", "oks_ap75", "oks_ap_medium", "oks_ap_large", "oks_ar", "mean_oks", "people", "loss",
     ),
@@ -106,7 +106,7 @@ SECTIONS = {
     "tagging": ("tags",),
     "question-answering": ("questions",),
     "captioning": ("captions",),
-    "embedding": (),
+    "embedding": ("pairs of texts",),
     "pose": ("pose",),
     "world": ("world",),
     "deciding": ("deciding",),

@@ -37,6 +37,7 @@ INTENTS = {
     **dict.fromkeys(("encode", "embeddings", "embedding", "vectors", "vectorize"), ("embed RUN TEXT",)),
     **dict.fromkeys(("ner", "pos", "entities", "label", "annotate"), ("tag RUN TEXT",)),
     **dict.fromkeys(("question", "qa", "read", "squad"), ("answer RUN CONTEXT QUESTION",)),
+    **dict.fromkeys(("find", "retrieve", "query", "index", "grep"), ("search RUN CORPUS QUERY",)),
     **dict.fromkeys(("convert", "save", "push", "publish", "upload"), EXPORT),
     **dict.fromkeys(("download", "pull", "load", "get", "fetch"), IMPORT),
     **dict.fromkeys(("visualize", "visualise", "view", "inspect", "explain", "attention", "page", "plot"), LOOK),

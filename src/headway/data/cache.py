@@ -20,12 +20,15 @@ KINDS = {
     "lines": "tokenised sentences of parallel text",
     "sentences": "tokenised sentences of a masked model",
     "texts": "tokenised texts with classes",
+    "pairs": "tokenised pairs of texts of a sentence encoder",
     "images": "decoded images or spectrograms",
     "captioned": "decoded images with captions",
     "shapes": "generated images of shapes",
     "shape-captions": "generated images of shapes with captions",
     "figures": "generated stick figures",
     "tones": "generated sounds as spectrograms",
+    "index": "vectors of passages that are searched",
+    "part": "vectors of an index that is being built",
     "baseline": "Q-learning beside a world model",
 }
 UNFINISHED = "an unfinished write"

@@ -19,6 +19,7 @@ from headway.interop.families import export_config
 from headway.interop.family import Family, GenerationTokens, export_weights
 from headway.interop.onnx_export import GRAPH, GraphModel, OnnxProof, expect_onnx, prove_graph, write_graph
 from headway.interop.safetensors_writer import chunks_of
+from headway.interop.sentence_transformers import sentence_files
 from headway.interop.tokenizer_export import TextTemplate, text_template, tokenizer_files
 from headway.models import ModelInputs, ModelOutputs
 from headway.storage.commit import StagedFolder, commit_folder, discard, expect_new
@@ -121,6 +122,10 @@ def _write(draft: StagedFolder, request: ExportRequest, plan: ExportPlan) -> Non
     files = tokenizer_files(text.tokenizer, plan.template, text.around, _context(request), segments=segments)
     for name, content in files.items():
         draft.text(name, content)
+    if text.sentence is not None:
+        width = int(plan.config.get("hidden_size") or plan.config["dim"])  # DistilBERT's name for it
+        for name, value in sentence_files(text.sentence, width).items():
+            draft.json(name, value)
     if text.target is not None:
         draft.text("tokenizer-target.json", text.target.to_json())
 

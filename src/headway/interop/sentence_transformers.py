@@ -1,4 +1,4 @@
-"""The pooling of a sentence-transformers folder."""
+"""The pooling of a sentence-transformers folder, read and written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 from headway.errors import BadModelError, ConfigError, shown
 from headway.interop.model_folder import ModelFolder
+from headway.tasks.export_request import SentencePooling
 from headway.tasks.sentence_embedding.config import Embedding, Pooling
 
 MODULES = "modules.json"
@@ -37,6 +38,28 @@ def sentence_task(folder: ModelFolder, context: int | None) -> Embedding:
         return Embedding(pooling=_pooling(folder, modules[1]), normalise=len(kinds) == 3, max_length=length)
     except ConfigError as error:
         raise BadModelError(f"{folder.named('sentence_bert_config.json')}: {error}") from None
+
+
+def sentence_files(pooling: SentencePooling, width: int) -> dict[str, Any]:
+    """The JSON files by which sentence-transformers finds the pooling of a folder, by their names in it."""
+    kinds = ["Transformer", "Pooling", *(["Normalize"] if pooling.normalise else [])]
+    modules = [
+        {
+            "idx": n,
+            "name": str(n),
+            "path": f"{n}_{kind}" if n else "",
+            "type": f"sentence_transformers.models.{kind}",
+        }
+        for n, kind in enumerate(kinds)
+    ]
+    return {
+        MODULES: modules,
+        "sentence_bert_config.json": {"max_seq_length": pooling.max_length, "do_lower_case": False},
+        "1_Pooling/config.json": {
+            "word_embedding_dimension": width,
+            **{key: mode == pooling.mode for key, mode in POOLINGS.items()},
+        },
+    }
 
 
 def _kind(module: dict[str, Any], folder: ModelFolder) -> str:

@@ -17,6 +17,7 @@ from headway.presets.audio_and_pose import SENSES
 from headway.presets.classifiers import CLASSIFIERS
 from headway.presets.preset import Preset
 from headway.presets.registry import Presets
+from headway.presets.sentences import SENTENCES
 from headway.presets.text import TEXT
 from headway.presets.tokens import TOKENS
 from headway.presets.universal import UNIVERSAL
@@ -24,7 +25,7 @@ from headway.presets.vision import VISION
 from headway.presets.worlds import WORLDS
 from headway.suggestions import did_you_mean
 
-PRESETS = Presets((*TEXT, *CLASSIFIERS, *TOKENS, *UNIVERSAL, *VISION, *SENSES, *WORLDS))
+PRESETS = Presets((*TEXT, *CLASSIFIERS, *TOKENS, *SENTENCES, *UNIVERSAL, *VISION, *SENSES, *WORLDS))
 
 
 def preset(name: str) -> Preset:

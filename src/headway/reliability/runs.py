@@ -190,7 +190,16 @@ _ALL = (
         shortened={"headway.data.synthetic.shapes:COUNTS": FEW},
         file=_picture,
     ),
-    TinyRun(task="embedding", preset=None, data="", inputs={"embed": "two dogs", "look": "two dogs"}),
+    TinyRun(
+        task="embedding",
+        preset="sentence-encoder",
+        data="reverse",
+        changes={
+            **_model(ONE_LAYER, context=24), "task.max_length": 24, "data.tokenizer": "word", "train.batch_tokens": 8,
+        },
+        shortened={"headway.data.synthetic.sequences:TRAIN": 40, "headway.data.synthetic.sequences:HELD_OUT": 6},
+        inputs={"embed": "3 1 2", "look": "3 1 2"},
+    ),
     TinyRun(
         task="pose",
         preset="pose",

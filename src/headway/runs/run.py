@@ -26,12 +26,16 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from headway.data.files import Errors
+    from headway.data.search_passages import SplitBy
     from headway.data.tokenizers import Tokenizer
+    from headway.data.vector_index import Stored
     from headway.decoding.beam import StopRule
     from headway.decoding.constraints import Constraints
     from headway.decoding.trace import Trace
     from headway.interop.export_proof import ExportProof
     from headway.models import Model
+    from headway.runs.search import Hit, Index
     from headway.runs.verify import VerificationReport
     from headway.tasks.base import DataRequest, Pipeline, RunParts, Task
     from headway.tasks.capabilities import Capability, PlayResult
@@ -407,6 +411,66 @@ class Run:
         from headway.tasks.capabilities import Embeds
 
         return self.require(Embeds).embed(texts)
+
+    def index(
+        self,
+        corpus: str | Path,
+        *,
+        text: str = "text",
+        by: SplitBy | None = None,
+        index: str | Path | None = None,
+        store: Stored = "float32",
+        rebuild: bool = False,
+        errors: Errors = "strict",
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Index:
+        """The passages of a file or folder with their vectors, kept on disk and brought up to date by content.
+
+        `text` is the column of a table, `by` says whether lines or paragraphs are passages, `index` is a folder for the
+        index (None: in the cache), and `store` how vectors are stored. An index of other weights in that folder raises
+        ConfigError, unless `rebuild` replaces it.
+        """
+        from headway.runs.search import open_index
+        from headway.tasks.base import ignore
+
+        return open_index(
+            self,
+            corpus,
+            text=text,
+            by=by,
+            index=index,
+            store=store,
+            rebuild=rebuild,
+            errors=errors,
+            progress=progress or ignore,
+        )
+
+    @unknown_told(warn_unknown_tokens)
+    def search(
+        self,
+        corpus: str | Path,
+        query: Iterable[str],
+        *,
+        top: int = 5,
+        text: str = "text",
+        by: SplitBy | None = None,
+        index: str | Path | None = None,
+        store: Stored = "float32",
+        rebuild: bool = False,
+        errors: Errors = "strict",
+        rerank: str | Path | Run | None = None,
+        candidates: int = 100,
+        relevant: str | None = None,
+    ) -> list[list[Hit]]:
+        """The passages of a file or folder that are nearest to each query by cosine similarity, best first.
+
+        `rerank` names a run that classifies pairs of texts: it orders the nearest `candidates` by its number or by the
+        probability of the class `relevant`. The other options are those of `Run.index`, with which several searches
+        open the index once.
+        """
+        other = None if rerank is None else self._other(rerank)
+        opened = self.index(corpus, text=text, by=by, index=index, store=store, rebuild=rebuild, errors=errors)
+        return opened.search(query, top=top, rerank=other, candidates=candidates, relevant=relevant)
 
     def play(self, *, episodes: int = 100, seed: int = 0) -> PlayResult:
         """Act in the real environment, on fresh seeds."""

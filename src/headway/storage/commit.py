@@ -107,8 +107,10 @@ class StagedFolder:
         self.known: dict[str, Fingerprint] = {}  # of files that were hashed while written
 
     def write(self, name: str, writer: Callable[[Path], None]) -> None:
-        """Add a file whose content `writer` writes."""
+        """Add a file whose content `writer` writes; its name may have one folder before it: `1_Pooling/config.json`."""
         path = self.folder / name
+        if path.parent != self.folder and not path.parent.is_dir():
+            DISK.make(path.parent)
         DISK.write(path, writer)
         DISK.sync(path)
 
@@ -192,7 +194,10 @@ def commit_folder(
         with _draft_folder(folder) as draft:
             staged = StagedFolder(draft)
             yield staged
-            files = {path.name: staged.known.get(path.name) or fingerprint(path) for path in sorted(draft.iterdir())}
+            names = {path.relative_to(draft).as_posix(): path for path in sorted(draft.rglob("*")) if path.is_file()}
+            files = {name: staged.known.get(name) or fingerprint(path) for name, path in names.items()}
+            for inner in {path.parent for path in names.values()} - {draft}:
+                DISK.sync(inner)
             StagedFolder(draft).text(MANIFEST, Manifest(files, facts or {}).text())
             DISK.sync(draft)
             try:

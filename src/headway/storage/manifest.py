@@ -169,7 +169,7 @@ def problems(folder: Path, names: Iterable[str] | None = None) -> list[str]:
     """
     try:
         files = read_manifest(folder).files
-        found = {path.name: path for path in folder.iterdir() if path.name != MANIFEST}
+        found = dict(_present(folder, files))
     except DamagedError as error:
         return [str(error)]
     except OSError as error:
@@ -181,8 +181,19 @@ def problems(folder: Path, names: Iterable[str] | None = None) -> list[str]:
             try:
                 check_file(found[name], files[name])
             except DamagedError as error:
-                wrong.append(str(error))
+                inner = f"{name.rpartition('/')[0]}/" if "/" in name else ""
+                wrong.append(f"{inner}{error}")
     return wrong
+
+
+def _present(folder: Path, files: Iterable[str]) -> Iterator[tuple[str, Path]]:
+    """What a committed folder holds beside its manifest; of an inner folder that is listed, the files in it."""
+    inner = {name.partition("/")[0] for name in files if "/" in name}
+    for path in folder.iterdir():
+        if path.name in inner and path.is_dir() and not path.is_symlink():
+            yield from ((f"{path.name}/{each.name}", each) for each in path.iterdir())
+        elif path.name != MANIFEST:
+            yield path.name, path
 
 
 _PENDING: dict[Path, Future[list[str]]] = {}

@@ -52,6 +52,15 @@ class BeamDefaults:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SentencePooling:
+    """How a sentence encoder makes one vector of those of its tokens."""
+
+    mode: Literal["mean", "cls", "max"]
+    normalise: bool  # to length 1
+    max_length: int  # tokens, the special ones included; longer texts are cut
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TextExport:
     """The tokenizers of a text model, and how it reads and writes text."""
 
@@ -60,6 +69,7 @@ class TextExport:
     around: Around = "none"  # "start-stop" reads a text as a whole: [CLS] and [SEP]
     beam: BeamDefaults | None = None  # of an encoder-decoder
     starts: bool = False  # generates from a beginning-of-text token, where the tokenizer has one
+    sentence: SentencePooling | None = None  # of a sentence encoder: the folder is one of sentence-transformers too
     pool: Callable[[Tensor, Tensor], Tensor] | None = None  # vectors (B, T, D), lengths (B,) -> sentence vectors (B, D)
 
 

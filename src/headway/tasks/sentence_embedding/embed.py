@@ -43,6 +43,14 @@ def embed(
     empty = next((n for n, row in enumerate(rows, 1) if not row), None)
     if empty is not None:
         raise DataError(f"text {empty} is empty: an encoder without special tokens needs at least one token")
+    return embed_rows(encoder, rows, config, device)
+
+
+@torch.no_grad()
+def embed_rows(
+    encoder: Encoder, rows: Sequence[Sequence[int]], config: Embedding, device: torch.device
+) -> NDArray[np.float32]:
+    """Texts as token ids with their special tokens -> (N, D) in their order. Raises NonFiniteOutputError."""
     found: list[tuple[list[int], Tensor]] = []
     for numbers in _batches([len(row) for row in rows]):
         tokens, lengths = padded([np.asarray(rows[n], np.int64) for n in numbers], 0)

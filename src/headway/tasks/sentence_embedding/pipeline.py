@@ -1,13 +1,14 @@
-"""A sentence encoder at work: it embeds, is explained, verified and exported."""
+"""A sentence encoder at work: it embeds, is evaluated, explained, verified and exported."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import torch
 
-from headway.tasks.base import Pipeline, RunParts, Task
+from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Embeds
 from headway.tasks.sentence_embedding.config import Embedding
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
     from headway.tasks.explanation import Explanation
     from headway.tasks.export_request import ExportRequest
-    from headway.tasks.verification_inputs import VerificationInputs
+    from headway.tasks.report import Report
+    from headway.tasks.sentence_embedding.embed import Encoder
+    from headway.tasks.sentence_embedding.training import EmbeddingTraining
+    from headway.tasks.verification_inputs import InputSizes, VerificationInputs
 
 
 class EmbeddingPipeline(Pipeline, Embeds):
@@ -32,15 +36,45 @@ class EmbeddingPipeline(Pipeline, Embeds):
         """One vector a text (N, D)."""
         from headway.tasks.sentence_embedding.embed import embed
 
-        encoder = getattr(self.model, "encoder", self.model)  # without pretraining heads
-        return embed(encoder, self.tokenizer, self.config, texts, self.device)
+        return embed(self.encoder, self.tokenizer, self.config, texts, self.device)
+
+    @property
+    def encoder(self) -> Encoder:
+        """The model without pretraining heads."""
+        encoder: Encoder = getattr(self.model, "encoder", self.model)
+        return encoder
+
+    def evaluate(self, request: EvaluateRequest) -> Report:
+        """How often a text finds the other one of its pair among all of a split, and how the vectors lie."""
+        from headway.data.unknown_tokens import count_stored
+        from headway.tasks.report import Facts, Report, Sample, Samples
+
+        training: EmbeddingTraining = self.read(request.data)  # type: ignore[assignment]
+        split = split_of(training.splits, request.split)
+        for side in training.splits[split].sides:
+            count_stored(self.tokenizer, side.ids)
+        found = training.evaluate(self.encoder, self.device, split)  # type: ignore[arg-type]
+        values = found.to_json()
+        rows = {
+            "recall_at_1": f"{values['recall_at_1']:.1%}  of {len(found.asked):,} texts find the other of their pair",
+            "recall_at_5": f"{values['recall_at_5']:.1%}  have it among the first five",
+            "mrr": f"{values['mrr']:.4f}  mean reciprocal rank among {values['candidates']:,} texts",
+            "alignment": f"{values['alignment']:.4f}  mean squared distance of a pair; lower is closer",
+            "uniformity": f"{values['uniformity']:.4f}  of all vectors on the sphere; lower is more even",
+            "loss": f"{values['loss']:.4f}  nats a pair, in batches of up to {training.rows:,} pairs",
+            "pairs": f"{values['pairs']:,}",
+        }
+        blocks = [
+            [Sample("text", first), Sample("its pair", second), Sample("nearest", nearest)]
+            for first, second, nearest in training.shown(split, found)
+        ]
+        return Report(split=split, values=values, sections=[Facts(rows), Samples("samples", blocks)])
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Texts, of which every token gets a vector: these are compared."""
         from headway.tasks.verification_inputs import (
             VERIFICATION,
             encoder_layout,
-            first_lines,
             text_inputs,
             token_names,
         )
@@ -48,18 +82,36 @@ class EmbeddingPipeline(Pipeline, Embeds):
         text = self.parts.config.text
         sizes = self.parts.inputs or VERIFICATION
         layout = encoder_layout(self.tokenizer, self.config.max_length, two=text is not None and text.segments > 1)
-        own, spell = first_lines(self.parts.data, sizes), token_names(self.tokenizer)
+        own, spell = self._own_texts(sizes), token_names(self.tokenizer)
         return text_inputs(self.model, layout, given, own, spell, names=None, sizes=sizes)
+
+    def _own_texts(self, sizes: InputSizes) -> Callable[[], list[str]] | None:
+        """Reads the first texts of the validation split; None for an imported run, which has no data."""
+        from headway.data.datasets import load_parallel
+        from headway.tasks.verification_inputs import first_lines
+
+        data = self.parts.data
+        if not data.spec or self.config.positives == "dropout":
+            return first_lines(data, sizes)
+
+        def own() -> list[str]:
+            pairs = load_parallel(data.spec, data.source, data.target, errors=data.errors).pairs("val")
+            return [first for first, _ in islice(pairs, sizes.own)]
+
+        return own
 
     def export_request(self) -> ExportRequest:
         """As a masked model, and how token vectors become a sentence's."""
         from functools import partial
 
-        from headway.tasks.export_request import ExportRequest, TextExport
+        from headway.tasks.export_request import ExportRequest, SentencePooling, TextExport
         from headway.tasks.sentence_embedding.embed import pooled
 
         pool = partial(pooled, config=self.config)
-        text = TextExport(tokenizer=self.tokenizer, around="start-stop", pool=pool)
+        sentence = SentencePooling(
+            mode=self.config.pooling, normalise=self.config.normalise, max_length=self.config.max_length
+        )
+        text = TextExport(tokenizer=self.tokenizer, around="start-stop", pool=pool, sentence=sentence)
         return ExportRequest(model=self.model, config=self.parts.config, text=text)
 
     def explain(self, given: str) -> Explanation:
