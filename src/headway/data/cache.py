@@ -26,6 +26,8 @@ KINDS = {
     "shape-captions": "generated images of shapes with captions",
     "figures": "generated stick figures",
     "tones": "generated sounds as spectrograms",
+    "speech": "frames of sounds with texts",
+    "spoken-digits": "generated spoken digits as frames",
     "baseline": "Q-learning beside a world model",
 }
 UNFINISHED = "an unfinished write"

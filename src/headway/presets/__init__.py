@@ -16,13 +16,14 @@ from headway.models import build_model
 from headway.presets.audio_and_pose import SENSES
 from headway.presets.preset import Preset
 from headway.presets.registry import Presets
+from headway.presets.speech import SPEECH
 from headway.presets.text import TEXT
 from headway.presets.universal import UNIVERSAL
 from headway.presets.vision import VISION
 from headway.presets.worlds import WORLDS
 from headway.suggestions import did_you_mean
 
-PRESETS = Presets((*TEXT, *UNIVERSAL, *VISION, *SENSES, *WORLDS))
+PRESETS = Presets((*TEXT, *UNIVERSAL, *VISION, *SENSES, *SPEECH, *WORLDS))
 
 
 def preset(name: str) -> Preset:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headway.tasks.classifier import Prediction
     from headway.tasks.image_classification.patches import ImagePatches
     from headway.tasks.pose.pipeline import EstimatedPose
+    from headway.tasks.transcription.pipeline import Transcript
     from headway.tasks.translation.config import Decoding
     from headway.tasks.translation.translator import Translator
 
@@ -131,6 +132,16 @@ class Captions(Capability):
         """
 
 
+class Transcribes(Capability):
+    """Writes down what is said in a sound."""
+
+    verb = "transcribe"
+
+    @abstractmethod
+    def transcribe(self, sounds: Sequence[str | Path], *, beam: int | None = None) -> list[Transcript]:
+        """The text of each sound file. Raises DataError naming a file that cannot be read."""
+
+
 class EstimatesPose(Capability):
     """Finds the keypoints of the person in an image."""
 
@@ -188,6 +199,7 @@ CAPABILITIES: tuple[type[Capability], ...] = (
     Scores,
     Classifies,
     Captions,
+    Transcribes,
     EstimatesPose,
     Embeds,
     Plays,

@@ -12,6 +12,7 @@ TASKS = Choice(
         "classification": "headway.tasks.image_classification:Classification",
         "text-classification": "headway.tasks.text_classification:TextClassification",
         "captioning": "headway.tasks.captioning:Captioning",
+        "transcription": "headway.tasks.transcription:Transcription",
         "embedding": "headway.tasks.sentence_embedding:Embedding",
         "pose": "headway.tasks.pose:PoseEstimation",
         "world": "headway.tasks.world_model:WorldModel",

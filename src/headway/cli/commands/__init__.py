@@ -21,8 +21,8 @@ from typing import Protocol, cast
 
 COMMANDS = (  # in the order of `headway --help`
     "demo", "train", "runs", "info", "evaluate", "translate", "trace", "generate", "score", "classify", "caption",
-    "pose", "play", "embed", "import", "export", "verify", "look", "seal", "lab", "presets", "cache", "bench",
-    "reliability", "completion",
+    "transcribe", "pose", "play", "embed", "import", "export", "verify", "look", "seal", "lab", "presets", "cache",
+    "bench", "reliability", "completion",
 )  # fmt: skip
 
 
