@@ -67,6 +67,9 @@ KEYS: dict[str, tuple[str, ...]] = {
     "classification": (*ACCURACY, "images"),
     "text-classification": (*ACCURACY, "texts"),
     "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
+    "transcription": (
+        *LOSS, "wer", "cer", "exact_match", "hits", "substitutions", "deletions", "insertions", "sounds",
+    ),
     "embedding": (),
     "pose": (
         "oks_ap", "oks_ap50", "oks_ap75", "oks_ap_medium", "oks_ap_large", "oks_ar", "mean_oks", "people", "loss",
@@ -87,6 +90,7 @@ SECTIONS = {
     "classification": ("images",),
     "text-classification": ("texts with classes",),
     "captioning": ("captions",),
+    "transcription": ("transcripts",),
     "embedding": (),
     "pose": ("pose",),
     "world": ("world",),
@@ -302,6 +306,11 @@ CALLS: dict[str, Verb] = {
     ),
     "caption": Verb(
         lambda run, given: run.caption([given]),
+        lambda given: [given],
+        lambda got, out, given: f"{given}\t{got[0].text}\n" == out,
+    ),
+    "transcribe": Verb(
+        lambda run, given: run.transcribe([given]),
         lambda given: [given],
         lambda got, out, given: f"{given}\t{got[0].text}\n" == out,
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import wave
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -11,11 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from headway.config import override
 from headway.data.config import DataConfig
-from headway.data.synthetic import shapes, stick_figures
+from headway.data.synthetic import shapes, spoken_digits, stick_figures
 from headway.data.tokenizers import Tokenizer, Word
 from headway.models import BertConfig, build_model
 from headway.presets import PRESETS
@@ -97,6 +100,21 @@ def _picture(folder: Path) -> str:
     return str(folder / "scene.png")
 
 
+def _spoken(folder: Path) -> str:
+    (spoken,) = spoken_digits.spoken_digits(1, seed=9).waves
+    write_wav(folder / "spoken.wav", spoken, 8000)
+    return str(folder / "spoken.wav")
+
+
+def write_wav(path: Path, samples: NDArray[np.float32], rate: int) -> None:
+    """Samples (T,) from -1 to 1 as a mono file of 16 bits."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes())
+
+
 def _figure(folder: Path) -> str:
     Image.fromarray(stick_figures.figures(1, size=40, seed=9).pixels[0].transpose(1, 2, 0)).save(folder / "figure.png")
     return str(folder / "figure.png")
@@ -163,6 +181,14 @@ _ALL = (
         shortened={"headway.data.synthetic.shapes:COUNTS": FEW},
         file=_picture,
     ),
+    TinyRun(
+        task="transcription",
+        preset="speech-transformer",
+        data="spoken-digits",
+        changes={**_model(TWO_STACKS, strides="2,4"), "task.beam": 2, "task.max_length": 40, "train.batch_tokens": 600},
+        shortened={"headway.data.speech:COUNTS": FEW},
+        file=_spoken,
+    ),
     TinyRun(task="embedding", preset=None, data="", inputs={"embed": "two dogs", "look": "two dogs"}),
     TinyRun(
         task="pose",
@@ -208,6 +234,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "score": ("{}",),
     "classify": ("{}",),
     "caption": ("{}",),
+    "transcribe": ("{}",),
     "pose": ("{}",),
     "embed": ("{}",),
     "play": ("--episodes", "2", "--json"),
@@ -218,7 +245,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "info": ("--json",),
 }
 ON_THE_CPU = ("export", "info")  # commands without --device
-PRECISION = ("translate", "generate", "classify", "caption", "pose", "evaluate")  # commands with --precision
+PRECISION = ("translate", "generate", "classify", "caption", "transcribe", "pose", "evaluate")  # commands with --precision
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def _written(
         said=best.text,
         forward=forward,
         reads={
-            "encoder.stack": StackDescription(label="Encoder", sequence=MOMENTS),
+            "encoder": StackDescription(label="Encoder", sequence=MOMENTS),
             "decoder": StackDescription(label="Decoder", sequence=TEXT, memory=MOMENTS),
         },
         sequences={MOMENTS: sequence, TEXT: words},
@@ -116,7 +116,7 @@ def _aligned(
         given=name,
         said=tokenizer.decode(collapsed(path, blank)),
         forward=forward,
-        reads={"encoder.stack": StackDescription(label="Encoder", sequence=MOMENTS)},
+        reads={"encoder": StackDescription(label="Encoder", sequence=MOMENTS)},
         sequences={MOMENTS: sequence},
         output=Output(
             name=_named(tokenizer, blank), label="What is written at this moment", sequence=MOMENTS, targets=path
