@@ -38,7 +38,7 @@ def test_the_frames_are_whisper_s(settings):
         np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_the_mel_scale_is_linear_to_1_kHz_and_has_an_inverse():
+def test_the_mel_scale_is_linear_to_1_khz_and_has_an_inverse():
     hertz = np.asarray([0.0, 200.0, 1000.0, 6400.0])
     np.testing.assert_allclose(to_mel(hertz), [0, 3, 15, 42])
     np.testing.assert_allclose(from_mel(to_mel(hertz)), hertz)

@@ -245,7 +245,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "info": ("--json",),
 }
 ON_THE_CPU = ("export", "info")  # commands without --device
-PRECISION = ("translate", "generate", "classify", "caption", "transcribe", "pose", "evaluate")  # commands with --precision
+# Commands with --precision.
+PRECISION = ("translate", "generate", "classify", "caption", "transcribe", "pose", "evaluate")
 
 
 @dataclass(frozen=True, slots=True)
