@@ -34,8 +34,8 @@ def prepare(config: Transcription, request: DataRequest) -> Prepared:
     if speech.left_out:
         facts["left out"] = f"{speech.left_out:,} sounds that are missing or cannot be read"
     training = _training(config, request, tokenizer, speech)
-    for split in ("train", "val"):  # a text that cannot be learnt ends here, not at the first validation
-        if split in speech.splits:
+    if not request.reads_only:  # a text that cannot be learnt ends here, not at the first validation
+        for split in ("train", "val"):
             training.tokens(split)
     return Prepared(
         training=training,
