@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import headway
+from headway.config import override
 from headway.data.config import DataConfig
 from headway.data.log_mel import LogMel
 from headway.data.speech import TranscribedSounds
@@ -274,6 +275,12 @@ def test_sounds_with_texts_are_recognised(tmp_path, data, sign):
     assert recognise("spoken-digits").preset == "speech-ctc"
 
 
+def test_splits_in_folders_are_not_classes(tmp_path):
+    for split in ("train", "dev"):
+        write_speech(tmp_path / "speech" / split, 3)
+    assert recognise(str(tmp_path / "speech")).found == "sounds with texts"
+
+
 def test_a_table_of_other_files_is_not_recognised(tmp_path):
     (tmp_path / "a.csv").write_text(
         "file,text,label\na.txt,one dog,x\nb.txt,two dogs,y\nc.txt,a dog,x\nd.txt,no dog,y\n"
@@ -287,3 +294,13 @@ def test_the_presets_fit_their_data(name):
     recipe.task.check_model(recipe.model)
     tokenizer = Tokenizer.train(Characters(), spoken_digits(300, seed=0).texts)
     assert recipe.model.vocab == tokenizer.size
+
+
+@pytest.mark.slow  # a minute or two each, and a few seconds to make 7,500 sounds
+@pytest.mark.parametrize("name", ["speech-ctc", "speech-transformer"])
+def test_a_preset_learns_to_write_down_digits(name, tmp_path):
+    config = override(PRESETS[name].recipe(), {"data.cache": str(tmp_path / "cache"), "train.device": "cpu"})
+    train_run(config, tmp_path / "run")
+    report = headway.load(tmp_path / "run", device="cpu").evaluate(split="test")
+    assert report.values["sounds"] == 1000
+    assert report.values["exact_match"] >= 0.98
