@@ -141,6 +141,36 @@ def test_batches_of_like_lengths_have_every_sound_once():
     assert not list(like_lengths(lengths[:0]))
 
 
+class Certain(torch.nn.Module):
+    """Writes 30 tokens, each almost certain, with a little probability of stopping at any of them."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self.stop, self.size = tokenizer.stop, tokenizer.size
+
+    def start(self, source, *, capacity=64):
+        return torch.zeros(len(source.tokens), dtype=torch.long)
+
+    def extend(self, tokens, state, counts=None):
+        shares = torch.full((len(state), self.size), 1e-4)
+        shares[:, self.stop] = torch.where(state < 30, 5e-3, 0.99)
+        shares[state < 30, -1] = 0.99
+        return shares.log()[:, None], state + 1
+
+    def select(self, state, rows):
+        return state[rows]
+
+
+@pytest.mark.parametrize("beam", [1, 2, 4, 8])
+def test_a_wide_beam_does_not_end_with_texts_that_stop_too_early(beam):
+    """With the rule "first" a beam of 4 had 91.3 % of the strings where greedy search had 99.6 %."""
+    training = make("next-token", drawn(2, 1))
+    found = training.objective.search(
+        Certain(training.tokenizer), torch.zeros(2, 9, 20), torch.tensor([9, 4]), beam=beam
+    )
+    assert [len(each[0].tokens) for each in found] == [30, 30]
+
+
 # --- refused --------------------------------------------------------------------------------------------------------
 
 

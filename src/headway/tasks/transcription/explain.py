@@ -14,6 +14,7 @@ from headway.data.log_mel import Frames
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.ctc import collapsed
 from headway.tasks.explanation import Explanation, ImageView, Output, StackDescription
+from headway.tasks.transcription.objectives import beam_settings
 from headway.tasks.transcription.search import TranscriptSearch
 
 MOMENTS, TEXT = "moments", "text"
@@ -53,13 +54,12 @@ def _written(
     image: ImageView,
 ) -> Explanation:
     """The best text that the search found, where each of its tokens attended, and the search."""
-    from headway.decoding.beam import BeamSettings
     from headway.decoding.trace import lines
     from headway.models.stepper import EncoderInput
     from headway.tasks.search_trace import search_trace
 
     config, tokenizer = search.config, search.tokenizer
-    settings = BeamSettings(width=config.beam, alpha=config.length_penalty, penalty=config.penalty)
+    settings = beam_settings(config, config.beam)
     start = torch.tensor([[tokenizer.start]], device=sound.device)
     source = EncoderInput.of_frames(sound, lengths)
     trace = search_trace(model, source, start, tokenizer, settings, config.max_length, sequence["tokens"])

@@ -85,12 +85,20 @@ class NextTokenObjective(TranscriptionObjective):
         """Beam search."""
         stepper: Stepper[Any] = model  # type: ignore[assignment]
         limits = SequenceLimits(start=self.tokenizer.start, stop=self.tokenizer.stop, max_tokens=self.config.max_length)
-        return beam_search(stepper, EncoderInput.of_frames(frames, lengths), self.settings(beam, n_best), limits)
+        return beam_search(
+            stepper, EncoderInput.of_frames(frames, lengths), beam_settings(self.config, beam, n_best), limits
+        )
 
-    def settings(self, beam: int, n_best: int = 1) -> BeamSettings:
-        """The settings of a search."""
-        config = self.config
-        return BeamSettings(width=beam, alpha=config.length_penalty, penalty=config.penalty, n_best=n_best)
+
+def beam_settings(config: Transcription, beam: int, n_best: int = 1) -> BeamSettings:
+    """The settings of a decoder's search.
+
+    A text of characters is long and its tokens are almost certain: by the rule "first" the search would end with texts
+    that stop too early, each of little probability, before the whole one is written.
+    """
+    return BeamSettings(
+        width=beam, alpha=config.length_penalty, penalty=config.penalty, n_best=n_best, stop_rule="best"
+    )
 
 
 class CtcObjective(TranscriptionObjective):
