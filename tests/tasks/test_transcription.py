@@ -19,6 +19,8 @@ from headway.data.tokenizers import SPECIALS, Characters, Tokenizer
 from headway.errors import ConfigError, DataError, UnknownTokensWarning
 from headway.models import GptConfig, SpeechCtcConfig, SpeechTransformerConfig, build_model
 from headway.presets import PRESETS
+from headway.reliability.runs import TINY
+from headway.reliability.runs import make as make_run
 from headway.runs.config import RunConfig
 from headway.runs.train import train_run
 from headway.tasks.proposal import recognise
@@ -27,8 +29,10 @@ from headway.tasks.transcription import Transcription
 from headway.tasks.transcription.objectives import objective_of
 from headway.tasks.transcription.search import like_lengths
 from headway.tasks.transcription.training import TranscriptionTraining
+from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 from tests.spoken import write_speech, write_table
+from tests.tasks.tiny_runs import make_in_two_sittings
 
 CPU = torch.device("cpu")
 SOUND = LogMel(rate=8000, window=256, hop=128, bands=20)
@@ -291,6 +295,19 @@ def test_transcribe_in_int8_and_with_a_beam(run):
     assert run.transcribe([]) == []
     with pytest.raises(DataError, match=r"nothing.wav: no such file"):
         run.transcribe(["nothing.wav"])
+
+
+def test_two_sittings_of_ctc_are_one(tmp_path):
+    whole = TINY["transcription"]
+    changes = {key: value for key, value in whole.changes.items() if "decoder" not in key and "strides" not in key}
+    tiny = replace(whole, preset="speech-ctc", changes=changes)
+    with tiny.short():
+        folders = [
+            make_run(tiny, tmp_path / "whole", tmp_path / "cache"),
+            make_in_two_sittings(tiny, tmp_path / "resumed", tmp_path / "cache"),
+        ]
+    files = [Checkpoints(folder).path(tiny.steps) / "model.safetensors" for folder in folders]
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @pytest.mark.parametrize(("data", "sign"), [("table", "file and text of metadata.csv"), ("libri", "a.trans.txt")])
