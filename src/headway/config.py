@@ -36,8 +36,8 @@ SIZES = {
     for limit, settings in {
         "layers": "layers encoder_layers decoder_layers blocks",
         "width": "width widths inner hidden heads kv_heads head_dim dilated_heads classes channels keypoints actions "
-        "parts levels policy clock concat neighbours segments buckets dilation",
-        "context": "context length max_length window radius reach distance most global_tokens horizon",
+        "parts levels policy clock concat neighbours segments buckets dilation bands strides",
+        "context": "context length max_length window hop radius reach distance most global_tokens horizon",
         "vocabulary": "vocab source_vocab",
         "image-side": "image size patch crop",
         "beam": "beam",

@@ -42,6 +42,7 @@ def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["translate", "r", "--max-extra", "1000000000"], "--max-extra: 1,000,000,000 tokens"),
         (["translate", "r", "--no-repeat", "-1"], "-1: must be at least 0"),
         (["caption", "r", "x.png", "--beam", "10000000"], "--beam: 10,000,000 hypotheses"),
+        (["transcribe", "r", "x.wav", "--beam", "10000000"], "--beam: 10,000,000 hypotheses"),
         (["evaluate", "r", "--beam", "5000"], "--beam: 5,000 hypotheses"),
         (["evaluate", "r", "--average", "-1"], "-1: must be at least 0"),
         (["evaluate", "r", "--average", HUGE], "must be at most 9,223,372,036,854,775,807"),
@@ -88,7 +89,9 @@ def test_a_limit_is_raised_for_one_command(capsys):
 def test_every_command_has_the_common_options(name):
     words = {"train": ["gpt-char"], "import": ["d", "--out", "o"], "export": ["r", "--out", "o"], "look": ["r", "x"]}
     words["completion"] = ["bash"]
-    given = words.get(name, ["r", "x"] if name in ("caption", "pose") else [] if name in NO_RUN else ["r"])
+    given = words.get(
+        name, ["r", "x"] if name in ("caption", "transcribe", "pose") else [] if name in NO_RUN else ["r"]
+    )
     parsed = build_parser([name]).parse_args([name, *given, "--limit", "beam=7", "--debug"])
     assert (parsed.limit, parsed.debug) == ([("beam", 7)], True)
     assert build_parser([name]).parse_args(["--debug", name, *given]).debug

@@ -21,7 +21,19 @@ from headway.nn.positions import Rotary
 from headway.ops import KERNELS
 from tests.models.test_text_classifier import CONFIGS, rows
 from tests.models.test_world import LAKE, POLE, steps
-from tests.models.tiny import ALL, CAPTIONING, GPT, VISION, VOCAB, build, outputs, text
+from tests.models.tiny import (
+    ALL,
+    CAPTIONING,
+    GPT,
+    SPEECH_CTC,
+    SPEECH_TRANSFORMER,
+    VISION,
+    VOCAB,
+    build,
+    outputs,
+    sounds,
+    text,
+)
 
 EVERYTHING = ("weights", "scores", "q", "k", "v", "heads")
 POSE = PoseConfig(image=(8, 12), patch=4, width=16, layers=2, heads=4, inner=24)
@@ -30,6 +42,11 @@ LOGGED = DecisionConfig(observation=POLE.observation, actions=3, context=7, widt
 OTHERS: dict[str, tuple[ModelConfig, Callable[[], tuple[Tensor, ...]]]] = {
     "pose": (POSE, lambda: (torch.randn(2, 3, 8, 12, generator=torch.Generator().manual_seed(3)),)),
     "text-classifier": (CONFIGS["global"], lambda: (rows(), torch.tensor([40, 33]))),
+    "speech-ctc": (SPEECH_CTC, lambda: (sounds(2), torch.tensor([13, 8]))),
+    "speech-transformer": (
+        SPEECH_TRANSFORMER,
+        lambda: (sounds(2), torch.arange(10).view(2, 5), torch.tensor([13, 8]), torch.tensor([5, 3])),
+    ),
     "world": (LAKE, lambda: steps(LAKE)),
     "decision": (LOGGED, lambda: (torch.rand(3, 7), *steps(POLE)[:2])),
 }

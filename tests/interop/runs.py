@@ -9,6 +9,7 @@ import torch
 
 import headway
 from headway.data.config import DataConfig
+from headway.data.log_mel import LogMel
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
 from headway.models import (
     BertPretrainingConfig,
@@ -23,6 +24,8 @@ from headway.models import (
     PoseConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
+    SpeechCtcConfig,
+    SpeechTransformerConfig,
     TextClassifierConfig,
     UniversalBertPretrainingConfig,
     UniversalConfig,
@@ -41,6 +44,7 @@ from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
 from headway.tasks.pose import PoseEstimation
 from headway.tasks.text_classification import TextClassification
+from headway.tasks.transcription import Transcription
 from headway.tasks.translation.training import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
@@ -91,6 +95,8 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
         patch = model.patch if isinstance(model.patches, Hybrid) else 4  # a hybrid's follows from its blocks
         sizes = {"image": 16, "patch": patch, "width": 16, "heads": 4, "inner": 32}
         return replace(model, vocab=vocab, context=24, encoder_layers=2, decoder_layers=2, **sizes)
+    if isinstance(model, SpeechCtcConfig | SpeechTransformerConfig):
+        return replace(model, vocab=vocab, bands=12, width=16, encoder_layers=2, heads=4, inner=32)
     assert isinstance(model, RnnSeq2SeqConfig)
     sides = {side: replace(getattr(model, side), hidden=12) for side in ("encoder", "decoder")}
     return replace(model, vocab=vocab, source_vocab=None, width=8, **sides)
@@ -103,6 +109,8 @@ def task_of(model: ModelConfig) -> TaskConfig:
         return Captioning(size=16, max_length=24)
     if isinstance(model, PoseConfig):
         return PoseEstimation(size=16)
+    if isinstance(model, SpeechCtcConfig | SpeechTransformerConfig):
+        return Transcription(sound=LogMel(rate=8000, window=256, hop=128, bands=12), max_length=24)
     if isinstance(model, GptConfig | RnnLmConfig):
         return Language(context=24)
     if isinstance(model, LongformerMaskedConfig):

@@ -11,6 +11,8 @@ from headway.models import (
     DecisionConfig,
     EncoderInput,
     PoseConfig,
+    SpeechCtcConfig,
+    SpeechTransformerConfig,
     TextClassifierConfig,
     WorldConfig,
     build_model,
@@ -27,8 +29,16 @@ def start(model, batch: Text):
 
 
 def test_every_registered_model_is_under_contract():
-    # Maps, not logits: test_pose.py. Logits of a whole text: test_text_classifier.py. What acts: test_world.py.
-    elsewhere = {PoseConfig, TextClassifierConfig, WorldConfig, DecisionConfig}
+    # Maps, not logits: test_pose.py. Logits of a whole text: test_text_classifier.py. What acts: test_world.py. Sounds:
+    # test_speech.py.
+    elsewhere = {
+        PoseConfig,
+        TextClassifierConfig,
+        WorldConfig,
+        DecisionConfig,
+        SpeechCtcConfig,
+        SpeechTransformerConfig,
+    }
     found = {type(config) for config in (*ALL.values(), *VISION.values(), *CAPTIONING.values())}
     assert found | elsewhere == set(MODELS.values())
 

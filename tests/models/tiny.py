@@ -24,6 +24,8 @@ from headway.models import (
     ModelConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
+    SpeechCtcConfig,
+    SpeechTransformerConfig,
     TokenClassifierConfig,
     UniversalBertConfig,
     UniversalBertPretrainingConfig,
@@ -206,6 +208,18 @@ CAPTIONING: dict[str, ModelConfig] = {
     "captioner-vit-rotary": replace(CAPTIONER_VIT, position=Rotary(), norm=RMSNorm(), activation="swiglu"),
 }
 
+SPEECH_CTC = SpeechCtcConfig(vocab=VOCAB, bands=6, width=16, encoder_layers=2, heads=4, inner=24)
+SPEECH_TRANSFORMER = SpeechTransformerConfig(
+    vocab=VOCAB, bands=6, width=16, encoder_layers=2, decoder_layers=2, heads=4, inner=24
+)
+SPEECH: dict[str, ModelConfig] = {
+    "speech-ctc": SPEECH_CTC,
+    "speech-ctc-strides": replace(SPEECH_CTC, strides=(2, 3, 1), position=Rotary()),
+    "speech-transformer": SPEECH_TRANSFORMER,
+    "speech-transformer-learned": replace(SPEECH_TRANSFORMER, position=Learned(), context=40, strides=(3,)),
+    "speech-transformer-rotary": replace(SPEECH_TRANSFORMER, position=Rotary(), norm=RMSNorm(), activation="swiglu"),
+}
+
 ALL = {**LANGUAGE, **TRANSLATION, **ENCODER}
 GENERATING = {**LANGUAGE, **TRANSLATION}
 
@@ -240,6 +254,11 @@ def text(name: str, rows: int = 3, length: int = 9, *, padded: bool = False, see
     return Text(tokens, lengths, draw(VOCAB, (rows, 7)), draw(7, (rows,), 1) if padded else None)
 
 
+def sounds(rows: int = 3, frames: int = 13, *, seed: int = 0) -> Tensor:
+    """Frames (rows, frames, 6) for the models of SPEECH."""
+    return torch.randn(rows, frames, 6, generator=torch.Generator().manual_seed(seed))
+
+
 def outputs(model: nn.Module, batch: Text) -> tuple[Tensor, ...]:
     """What the model says of a batch: per-token outputs first, then anything it says of the whole sequence."""
     if batch.source is not None:
@@ -256,7 +275,7 @@ def outputs(model: nn.Module, batch: Text) -> tuple[Tensor, ...]:
 
 def build(name: str, *, seed: int = 1, stir: bool = True) -> nn.Module:
     """The model in evaluation mode; `stir` moves tables that start at zero, so that they matter."""
-    model = build_model({**ALL, **VISION, **CAPTIONING}[name], seed=seed).eval()
+    model = build_model({**ALL, **VISION, **CAPTIONING, **SPEECH}[name], seed=seed).eval()
     if stir:
         generator = torch.Generator().manual_seed(2)
         with torch.no_grad():

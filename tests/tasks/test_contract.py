@@ -75,6 +75,9 @@ KEYS: dict[str, tuple[str, ...]] = {
         "unanswerable", "unanswerable_exact_match", "unanswerable_f1", "threshold",
     ),
     "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
+    "transcription": (
+        *LOSS, "wer", "cer", "exact_match", "hits", "substitutions", "deletions", "insertions", "sounds",
+    ),
     "embedding": ("loss", "recall_at_1", "recall_at_5", "mrr", "alignment", "uniformity", "pairs", "candidates"),
     "pose": (
         "oks_ap", "oks_ap50", "oks_ap75", "oks_ap_medium", "oks_ap_large", "oks_ar", "mean_oks", "people", "loss",
@@ -106,6 +109,7 @@ SECTIONS = {
     "tagging": ("tags",),
     "question-answering": ("questions",),
     "captioning": ("captions",),
+    "transcription": ("transcripts",),
     "embedding": ("pairs of texts",),
     "pose": ("pose",),
     "world": ("world",),
@@ -331,6 +335,11 @@ CALLS: dict[str, Verb] = {
     ),
     "caption": Verb(
         lambda run, given: run.caption([given]),
+        lambda given: [given],
+        lambda got, out, given: f"{given}\t{got[0].text}\n" == out,
+    ),
+    "transcribe": Verb(
+        lambda run, given: run.transcribe([given]),
         lambda given: [given],
         lambda got, out, given: f"{given}\t{got[0].text}\n" == out,
     ),

@@ -18,7 +18,7 @@ from headway._compile import compiler_missing
 from headway.errors import AdviceWarning
 from headway.interop.hf_reference import REFERENCE
 from headway.models import BertPretrainingConfig, CaptionerVit, ModelOutputs, PoseConfig, Vit, build_model
-from headway.nn import int8
+from headway.nn import frame_convolutions, int8
 from headway.nn.int8 import Int8Head, LayerChoice, outliers, quantise
 from headway.nn.memory import Memory
 from headway.nn.positions import AlibiBias, InputPositions, Rotary, RotaryPositions
@@ -290,6 +290,14 @@ def test_a_captioner_that_looks_at_the_next_row_s_image(tmp_path, monkeypatch):
     right = CaptionerVit.encode
     monkeypatch.setattr(CaptionerVit, "encode", lambda self, images: right(self, images.roll(1, 0)))
     assert {"batch", "batch, right padding", "cached batch", "other rows"} <= bugs(folder)
+
+
+@pytest.mark.parametrize("model", [tiny.SPEECH_CTC, tiny.SPEECH_TRANSFORMER])
+def test_a_transcriber_whose_convolutions_read_the_padding(tmp_path, monkeypatch, model):
+    folder = write_run(tmp_path / "run", model)
+    assert bugs(folder) == set()
+    monkeypatch.setattr(frame_convolutions, "_cut", lambda x, lengths: x)
+    assert {"batch, right padding", "padding content"} <= bugs(folder)
 
 
 def test_a_captioner_s_stored_reference(tmp_path):

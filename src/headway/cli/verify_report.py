@@ -35,6 +35,11 @@ def verify_parts(folder: Path, report: VerificationReport) -> list[RenderableTyp
             facts["inputs"] += f", with captions of {lengths} tokens"
         else:
             facts["baseline"] = "one image at a time, reference kernel, float32"
+    sounds = [each.inputs.frames.shape[1] for each in subject.examples if each.inputs.frames is not None]
+    if sounds:
+        facts["inputs"] = f"{len(sounds)} sounds of {', '.join(map(str, sounds))} frames"
+        if subject.inputs.generates:
+            facts["inputs"] += f", with texts of {lengths} tokens"
     bugs = {finding.check.name: _told(finding, subject) for finding in findings if finding.verdict == "bug"}
     left: dict[str, list[str]] = {}
     for finding in findings:

@@ -29,6 +29,8 @@ KINDS = {
     "tones": "generated sounds as spectrograms",
     "index": "vectors of passages that are searched",
     "part": "vectors of an index that is being built",
+    "speech": "frames of sounds with texts",
+    "spoken-digits": "generated spoken digits as frames",
     "baseline": "Q-learning beside a world model",
 }
 UNFINISHED = "an unfinished write"

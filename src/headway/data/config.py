@@ -26,10 +26,10 @@ class DataConfig:
     joint: bool = True  # one vocabulary for source and target
     errors: Literal["strict", "replace"] = "strict"  # invalid UTF-8: stop, or read as U+FFFD
     classes: tuple[str, ...] = ()  # by class index; () takes the classes of the data
-    val: str = ""  # of images: the split to validate on; "" takes val, else holds out a tenth of train
+    val: str = ""  # of images or sounds: the split to validate on; "" takes val, else holds out a tenth of train
     share: float = 1.0  # of images: the fraction of each class of train to use; smaller subsets are part of larger
-    skip_bad: bool = False  # skip unreadable images, and rows without a text or a label, instead of stopping
-    cache: str = "~/.cache/headway"  # tokenised text and decoded images, by content hash
+    skip_bad: bool = False  # skip unreadable images and sounds, and rows without a text or a label, instead of stopping
+    cache: str = "~/.cache/headway"  # tokenised text, decoded images and frames of sounds, by content hash
 
     def __post_init__(self) -> None:
         if not 0.0 < self.share <= 1.0:

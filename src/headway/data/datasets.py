@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from headway.config import loaded, plugins
-from headway.data import captions, images, text_files
+from headway.data import captions, images, speech, text_files
 from headway.data.caption_files import find_captions
 from headway.data.captions import CaptionDataset, load_shape_captions
 from headway.data.coco import load_coco
@@ -23,13 +23,16 @@ from headway.data.files import Errors, read_bytes
 from headway.data.image_decoding import EncodedImage, Pixels, decode_images
 from headway.data.image_files import find_splits
 from headway.data.images import ImageReading, Images, Progress
+from headway.data.log_mel import Frames
 from headway.data.poses import Poses, load_figures
 from headway.data.python_docs import pydocs
+from headway.data.speech import SpeechDataset, SpeechReading, load_spoken_digits
 from headway.data.synthetic import sequences, shapes
 from headway.data.synthetic.phrases import phrases as read_phrases
 from headway.data.synthetic.tone_images import load_tones
 from headway.data.tables import Pair
 from headway.data.text_files import ParallelText, PlainText
+from headway.data.transcript_files import find_transcripts
 from headway.errors import ConfigError, DataError
 from headway.suggestions import did_you_mean, did_you_mean_path
 
@@ -48,6 +51,7 @@ Kind = Literal[
     "images",  # load(ImageReading, Progress) -> Images
     "images with captions",  # load(ImageReading, Progress) -> CaptionDataset
     "sounds",  # load(ImageReading, Progress) -> Images, spectrograms as `ImageReading.sound` says
+    "sounds with texts",  # load(SpeechReading, Progress) -> SpeechDataset
     "people with keypoints",  # load(size, cache, Progress) -> Poses
     "texts with classes",  # load(DataConfig, Tokenizer | None, room) -> LabelledTexts
     "sentences with tags",  # load() -> TaggedText
@@ -108,6 +112,15 @@ def load_captions(spec: str | Path, reading: ImageReading, progress: Progress) -
     return found
 
 
+def load_speech(spec: str | Path, reading: SpeechReading, progress: Progress) -> SpeechDataset:
+    """Sounds with texts by name or path. Raises DataError for what is neither, or has no texts."""
+    dataset = find_dataset(spec, "sounds with texts")
+    if dataset is None:
+        return speech.load_speech(Path(spec).expanduser(), reading, progress)
+    found: SpeechDataset = dataset.load(reading, progress)
+    return found
+
+
 def load_poses(spec: str | Path, size: int, cache: Path, progress: Progress) -> Poses:
     """People with keypoints by name or path. Raises DataError for what is neither, or of another kind."""
     dataset = find_dataset(spec, "people with keypoints")
@@ -139,6 +152,19 @@ def sample_captioned_images(spec: str | Path, *, count: int, size: int) -> list[
         return _sampled(dataset, count, size)
     chosen = _held_out(find_captions(Path(spec).expanduser()))[:count]
     return decode_images((EncodedImage(each.where, 0, read_bytes(each.file)) for each in chosen), size)
+
+
+def sample_sounds(spec: str | Path, reading: SpeechReading, *, count: int) -> list[Frames]:
+    """The frames (T, bands) of the first sounds of a set with texts, held-out ones if it has any.
+
+    Of files only these are read. Raises DataError for what has no texts, or a sound that cannot be read.
+    """
+    dataset = find_dataset(spec, "sounds with texts")
+    if dataset is not None:
+        splits = dataset.load(reading, lambda what, done, total: None).splits
+        return [_held_out(splits)[n] for n in range(min(count, len(_held_out(splits))))]
+    chosen = _held_out(find_transcripts(Path(spec).expanduser(), column=reading.text, errors=reading.errors))[:count]
+    return [reading.frames(read_bytes(each.file), str(each.file)) for each in chosen]
 
 
 def find_dataset(spec: str | Path, kind: Kind) -> Dataset | None:
@@ -308,6 +334,7 @@ BUILT_IN: tuple[Dataset, ...] = (
         lambda count, size: list(shapes.captions(count, size=size, seed=1)[0]),
     ),
     Dataset("tones", "sounds", _tones),
+    Dataset("spoken-digits", "sounds with texts", load_spoken_digits),
     Dataset("figures", "people with keypoints", load_figures),
     Dataset("needle", "texts with classes", _needle),
     Dataset("coreference", "sentences with tags", coreference),

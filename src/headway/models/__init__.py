@@ -55,6 +55,10 @@ if TYPE_CHECKING:  # `X as X` exports a name to type checkers
     from headway.models.rnn_lm import RnnLmConfig as RnnLmConfig
     from headway.models.rnn_seq2seq import RnnSeq2Seq as RnnSeq2Seq
     from headway.models.rnn_seq2seq import RnnSeq2SeqConfig as RnnSeq2SeqConfig
+    from headway.models.speech_ctc import SpeechCtc as SpeechCtc
+    from headway.models.speech_ctc import SpeechCtcConfig as SpeechCtcConfig
+    from headway.models.speech_transformer import SpeechTransformer as SpeechTransformer
+    from headway.models.speech_transformer import SpeechTransformerConfig as SpeechTransformerConfig
     from headway.models.text_classifier import TextClassifier as TextClassifier
     from headway.models.text_classifier import TextClassifierConfig as TextClassifierConfig
     from headway.models.token_classifier import TokenClassifier as TokenClassifier

@@ -26,6 +26,8 @@ class ModelInputs:
     documents: Tensor | None = None  # (B, T): which of several documents packed in a row a token belongs to
     global_tokens: Tensor | None = None  # (B, T), bool: tokens with global attention, as in Longformer
     images: Tensor | None = None  # (B, C, height, width)
+    frames: Tensor | None = None  # (B, S, bands): the spectrograms of sounds
+    frame_lengths: Tensor | None = None  # (B,): frames that are not padding; None: all
     states: Tensor | None = None  # (B, T, …): observations of an environment
     actions: Tensor | None = None  # (B, T)
     returns: Tensor | None = None  # (B, T): the return to go
@@ -41,9 +43,11 @@ class ModelInputs:
 
     @property
     def encoder_input(self) -> EncoderInput | None:
-        """What `Stepper.start` takes: source tokens, images, or None for a language model."""
+        """What `Stepper.start` takes: source tokens, images, frames, or None for a language model."""
         if self.images is not None:
             return EncoderInput.of_images(self.images)
+        if self.frames is not None:
+            return EncoderInput.of_frames(self.frames, self.frame_lengths)
         return None if self.source is None else EncoderInput(self.source, self.source_lengths)
 
 
@@ -52,6 +56,7 @@ class ModelOutputs:
     """The outputs of one forward pass; a model fills in those it has."""
 
     tokens: Tensor | None = None  # (B, T, V) logits
+    alignment: Tensor | None = None  # (B, T, V + 1) logits of each moment of a sound, the last one of CTC's blank
     vectors: Tensor | None = None  # (B, T, D): of an encoder without a head
     pooled: Tensor | None = None  # (B, D): an encoder's vector of the whole input
     next_sentence: Tensor | None = None  # (B, 2) logits: whether the second sentence follows the first

@@ -38,6 +38,8 @@ MODELS = Choice(
         "pose": "headway.models.pose:PoseConfig",
         "rnn-lm": "headway.models.rnn_lm:RnnLmConfig",
         "rnn-seq2seq": "headway.models.rnn_seq2seq:RnnSeq2SeqConfig",
+        "speech-ctc": "headway.models.speech_ctc:SpeechCtcConfig",
+        "speech-transformer": "headway.models.speech_transformer:SpeechTransformerConfig",
         "text-classifier": "headway.models.text_classifier:TextClassifierConfig",
         "token-classifier": "headway.models.token_classifier:TokenClassifierConfig",
         "universal-bert": "headway.models.universal:UniversalBertConfig",

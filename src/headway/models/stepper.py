@@ -18,22 +18,29 @@ State = TypeVar("State")
 class EncoderInput:
     """The source of a conditional model: tokens (B, S) and, where rows are padded, their lengths (B,).
 
-    A captioner reads images (B, C, height, width); its tokens are (B, 0).
+    A captioner reads images (B, C, height, width), a transcriber frames (B, S, bands) of which `lengths` are real;
+    their tokens are (B, 0).
     """
 
     tokens: Tensor
     lengths: Tensor | None = None
     images: Tensor | None = None
+    frames: Tensor | None = None
 
     def rows(self, some: Tensor | slice) -> EncoderInput:
         """These rows, in this order."""
-        lengths, images = (None if x is None else x[some] for x in (self.lengths, self.images))
-        return EncoderInput(self.tokens[some], lengths, images)
+        lengths, images, frames = (None if x is None else x[some] for x in (self.lengths, self.images, self.frames))
+        return EncoderInput(self.tokens[some], lengths, images, frames)
 
     @classmethod
     def of_images(cls, images: Tensor) -> EncoderInput:
         """Images, and no tokens."""
         return cls(torch.zeros(len(images), 0, dtype=torch.long, device=images.device), images=images)
+
+    @classmethod
+    def of_frames(cls, frames: Tensor, lengths: Tensor | None = None) -> EncoderInput:
+        """Frames of sounds, and no tokens."""
+        return cls(torch.zeros(len(frames), 0, dtype=torch.long, device=frames.device), lengths, frames=frames)
 
 
 Source = EncoderInput  # its name in earlier versions
@@ -44,6 +51,14 @@ def images_of(source: EncoderInput | None) -> Tensor:
     if source is None or source.images is None:
         raise ConfigError(f"a captioner needs images to start from, got {'no source' if source is None else 'tokens'}")
     return source.images
+
+
+def frames_of(source: EncoderInput | None) -> tuple[Tensor, Tensor | None]:
+    """The frames of a source and their lengths. Raises ConfigError for one without."""
+    if source is None or source.frames is None:
+        got = "no source" if source is None else "no frames"
+        raise ConfigError(f"a transcriber needs the frames of a sound to start from, got {got}")
+    return source.frames, source.lengths
 
 
 @dataclass(frozen=True, slots=True)

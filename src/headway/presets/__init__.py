@@ -18,6 +18,7 @@ from headway.presets.classifiers import CLASSIFIERS
 from headway.presets.preset import Preset
 from headway.presets.registry import Presets
 from headway.presets.sentences import SENTENCES
+from headway.presets.speech import SPEECH
 from headway.presets.text import TEXT
 from headway.presets.tokens import TOKENS
 from headway.presets.universal import UNIVERSAL
@@ -25,7 +26,7 @@ from headway.presets.vision import VISION
 from headway.presets.worlds import WORLDS
 from headway.suggestions import did_you_mean
 
-PRESETS = Presets((*TEXT, *CLASSIFIERS, *TOKENS, *SENTENCES, *UNIVERSAL, *VISION, *SENSES, *WORLDS))
+PRESETS = Presets((*TEXT, *CLASSIFIERS, *TOKENS, *SENTENCES, *UNIVERSAL, *VISION, *SENSES, *SPEECH, *WORLDS))
 
 
 def preset(name: str) -> Preset:

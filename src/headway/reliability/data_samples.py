@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from headway.data.synthetic import shapes, stick_figures
+from headway.data.synthetic import shapes, spoken_digits, stick_figures
 from headway.reliability.binary_files import (
     damage_gzip,
     damage_idx,
@@ -27,7 +27,7 @@ from headway.reliability.binary_files import (
 )
 from headway.reliability.damage import Damage
 from headway.reliability.document_damage import damage_json, damage_json_lines, damage_lines, or_bytes
-from headway.reliability.runs import TINY
+from headway.reliability.runs import TINY, write_wav
 
 PAIRS = 40
 IMAGES = 6  # of each of two classes
@@ -154,6 +154,14 @@ def _sounds(folder: Path) -> None:
             file.writeframes((samples * 30000).astype("<i2").tobytes())
 
 
+def _speech(folder: Path) -> None:
+    drawn = spoken_digits.spoken_digits(2 * IMAGES, seed=5)
+    for n, samples in enumerate(drawn.waves):
+        write_wav(folder / f"{n}.wav", samples, drawn.rate)
+    rows = "".join(f"{n}.wav,{text}\n" for n, text in enumerate(drawn.texts))
+    (folder / "metadata.csv").write_text(f"file,text\n{rows}")
+
+
 def _captions(kind: str) -> Callable[[Path], None]:
     def write(folder: Path) -> None:
         pixels, said = shapes.captions(2 * IMAGES, size=20, seed=5)
@@ -234,6 +242,10 @@ SAMPLES: tuple[DataSample, ...] = (
     DataSample(name="captions as CSV", write=_captions("csv"), damage={".csv": LINES, ".png": PNG}, task="captioning"),
     DataSample(
         name="COCO captions", write=_captions("json"), damage={".json": DOCUMENT, ".png": PNG}, task="captioning"
+    ),
+    DataSample(
+        name="sounds with texts", write=_speech, damage={".csv": LINES, ".wav": or_bytes(damage_wav, share=0.4)},
+        task="transcription",
     ),
     DataSample(name="COCO keypoints", write=_keypoints, damage={".json": DOCUMENT, ".png": PNG}, task="pose"),
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import wave
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -11,11 +12,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from headway.config import override
 from headway.data.config import DataConfig
-from headway.data.synthetic import shapes, stick_figures
+from headway.data.synthetic import shapes, spoken_digits, stick_figures
 from headway.data.tokenizers import Tokenizer, Word
 from headway.models import BertConfig, build_model
 from headway.presets import PRESETS
@@ -95,6 +98,21 @@ class TinyRun:
 def _picture(folder: Path) -> str:
     Image.fromarray(shapes.scenes(1, size=20, seed=9).pixels[0].transpose(1, 2, 0)).save(folder / "scene.png")
     return str(folder / "scene.png")
+
+
+def _spoken(folder: Path) -> str:
+    (spoken,) = spoken_digits.spoken_digits(1, seed=9).waves
+    write_wav(folder / "spoken.wav", spoken, 8000)
+    return str(folder / "spoken.wav")
+
+
+def write_wav(path: Path, samples: NDArray[np.float32], rate: int) -> None:
+    """Samples (T,) from -1 to 1 as a mono file of 16 bits."""
+    with wave.open(str(path), "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes((np.clip(samples, -1, 1) * 32767).round().astype("<i2").tobytes())
 
 
 def _figure(folder: Path) -> str:
@@ -191,6 +209,14 @@ _ALL = (
         file=_picture,
     ),
     TinyRun(
+        task="transcription",
+        preset="speech-transformer",
+        data="spoken-digits",
+        changes={**_model(TWO_STACKS, strides="2,4"), "task.beam": 2, "task.max_length": 40, "train.batch_tokens": 600},
+        shortened={"headway.data.speech:COUNTS": FEW},
+        file=_spoken,
+    ),
+    TinyRun(
         task="embedding",
         preset="sentence-encoder",
         data="reverse",
@@ -246,6 +272,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "tag": ("{}",),
     "answer": ("{}",),
     "caption": ("{}",),
+    "transcribe": ("{}",),
     "pose": ("{}",),
     "embed": ("{}",),
     "play": ("--episodes", "2", "--json"),
@@ -256,16 +283,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "info": ("--json",),
 }
 ON_THE_CPU = ("export", "info")  # commands without --device
-PRECISION = (
-    "translate",
-    "generate",
-    "classify",
-    "tag",
-    "answer",
-    "caption",
-    "pose",
-    "evaluate",
-)  # commands with --precision
+# Commands with --precision.
+PRECISION = ("translate", "generate", "classify", "tag", "answer", "caption", "transcribe", "pose", "evaluate")
 
 
 @dataclass(frozen=True, slots=True)

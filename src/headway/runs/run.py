@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from headway.tasks.report import Report
     from headway.tasks.tagging.pipeline import TagPrediction
     from headway.tasks.training_task import TrainingTask
+    from headway.tasks.transcription.pipeline import Transcript
     from headway.tasks.translation.ponder_steps import PonderSteps
 
     C = TypeVar("C", bound=Capability)
@@ -398,6 +399,12 @@ class Run:
         from headway.tasks.capabilities import Captions
 
         return self.require(Captions).caption(list(images), beam=beam)
+
+    def transcribe(self, sounds: Iterable[str | Path], *, beam: int | None = None) -> list[Transcript]:
+        """What is said in each sound file. Raises DataError naming a file that cannot be read."""
+        from headway.tasks.capabilities import Transcribes
+
+        return self.require(Transcribes).transcribe(list(sounds), beam=beam)
 
     def pose(self, images: Iterable[str | Path]) -> list[EstimatedPose]:
         """The keypoints of the person in each image file. Raises DataError naming a file that cannot be read."""

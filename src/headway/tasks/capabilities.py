@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headway.tasks.pose.pipeline import EstimatedPose
     from headway.tasks.question_answering.pipeline import AnswerPrediction
     from headway.tasks.tagging.pipeline import TagPrediction
+    from headway.tasks.transcription.pipeline import Transcript
     from headway.tasks.translation.config import Decoding
     from headway.tasks.translation.translator import Translator
 
@@ -162,6 +163,16 @@ class Captions(Capability):
         """
 
 
+class Transcribes(Capability):
+    """Writes down what is said in a sound."""
+
+    verb = "transcribe"
+
+    @abstractmethod
+    def transcribe(self, sounds: Sequence[str | Path], *, beam: int | None = None) -> list[Transcript]:
+        """The text of each sound file. Raises DataError naming a file that cannot be read."""
+
+
 class EstimatesPose(Capability):
     """Finds the keypoints of the person in an image."""
 
@@ -221,6 +232,7 @@ CAPABILITIES: tuple[type[Capability], ...] = (
     Tags,
     Answers,
     Captions,
+    Transcribes,
     EstimatesPose,
     Embeds,
     Plays,

@@ -14,6 +14,7 @@ TASKS = Choice(
         "tagging": "headway.tasks.tagging:Tagging",
         "question-answering": "headway.tasks.question_answering:QuestionAnswering",
         "captioning": "headway.tasks.captioning:Captioning",
+        "transcription": "headway.tasks.transcription:Transcription",
         "embedding": "headway.tasks.sentence_embedding:Embedding",
         "pose": "headway.tasks.pose:PoseEstimation",
         "world": "headway.tasks.world_model:WorldModel",

@@ -54,11 +54,12 @@ class Example:
 
     inputs: ModelInputs
     given: int = 0
+    places: int = 1  # outputs of an input without tokens: one for an image, one for each moment of a sound
 
     @property
     def tokens(self) -> Tensor:
-        """(T,); a single 0 for an image alone, which has one output."""
-        return torch.zeros(1, dtype=torch.long) if self.inputs.tokens is None else self.inputs.tokens[0]
+        """(T,); zeros, one for each output, for an image or a sound alone."""
+        return torch.zeros(self.places, dtype=torch.long) if self.inputs.tokens is None else self.inputs.tokens[0]
 
     @property
     def image(self) -> Tensor | None:
@@ -69,7 +70,7 @@ class Example:
         """The same on a device."""
         moved = {each.name: getattr(self.inputs, each.name) for each in fields(self.inputs)}
         moved = {name: None if part is None else part.to(device) for name, part in moved.items()}
-        return Example(ModelInputs(**moved), self.given)
+        return replace(self, inputs=ModelInputs(**moved))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,11 +87,11 @@ class VerificationInputs:
 
 
 def compared(outputs: ModelOutputs, inputs: ModelInputs) -> Tensor:
-    """The output that is compared, (B, T, V): token logits, else token vectors, else those of the whole input.
+    """The output that is compared, (B, T, V): logits of tokens or moments, else vectors, else of the whole input.
 
     The logits of a text's class stand at every token; those of an image, and heat maps, are one place.
     """
-    for per_token in (outputs.tokens, outputs.vectors):
+    for per_token in (outputs.tokens, outputs.alignment, outputs.vectors):
         if per_token is not None:
             return per_token
     if outputs.classes is not None:
@@ -346,3 +347,15 @@ def caption_examples(images: Sequence[Tensor], captions: Sequence[Example]) -> l
     count = max(len(images), len(captions))
     pairs = ((captions[n % len(captions)], images[n % len(images)]) for n in range(count))
     return [replace(caption, inputs=replace(caption.inputs, images=image[None])) for caption, image in pairs]
+
+
+# --- sounds ---------------------------------------------------------------------------------------------------------
+
+
+def sound_examples(sounds: Sequence[Example], texts: Sequence[Example]) -> list[Example]:
+    """Every sound and every text in an example, the fewer of them repeated."""
+    pairs = ((texts[n % len(texts)], sounds[n % len(sounds)].inputs) for n in range(max(len(sounds), len(texts))))
+    return [
+        replace(text, inputs=replace(text.inputs, frames=sound.frames, frame_lengths=sound.frame_lengths))
+        for text, sound in pairs
+    ]

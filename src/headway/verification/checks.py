@@ -300,13 +300,14 @@ def _others(subject: VerificationSubject, base: Logits) -> LogitPair:
 
 
 def _other(example: Example, vocabulary: int) -> Example:
-    """Other tokens, another source and a negated image, of the same sizes."""
+    """Other tokens, another source, a negated image and negated frames, of the same sizes."""
     inputs = example.inputs
     changed = replace(
         inputs,
         tokens=None if inputs.tokens is None else (inputs.tokens + 1) % vocabulary,
         source=None if inputs.source is None else (inputs.source + 1) % vocabulary,
         images=None if inputs.images is None else -inputs.images,
+        frames=None if inputs.frames is None else -inputs.frames,
     )
     return replace(example, inputs=changed)
 

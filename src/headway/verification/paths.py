@@ -50,24 +50,24 @@ def reordered(model: Model, examples: Sequence[Example]) -> Logits:
 
 
 def forward(model: Model | Run, inputs: ModelInputs) -> Tensor:
-    """Logits (B, T, V) of a forward pass; images are cast to the dtype of a model's weights."""
+    """Logits (B, T, V) of a forward pass; images and frames are cast to the dtype of a model's weights."""
     run = model.run if isinstance(model, Model) else model
     inputs = _as_weights(model, inputs) if isinstance(model, Model) else inputs
     return compared(run(inputs), inputs)
 
 
 def _as_weights(model: Model, inputs: ModelInputs) -> ModelInputs:
-    if inputs.images is None:
-        return inputs
-    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), inputs.images.dtype)
-    return replace(inputs, images=inputs.images.to(dtype))
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    images, frames = (None if part is None else part.to(dtype) for part in (inputs.images, inputs.frames))
+    return replace(inputs, images=images, frames=frames)
 
 
 def batch(examples: Sequence[Example], fill: int = 0) -> ModelInputs:
-    """Examples in one batch, padded on the right with `fill`, segments with 0."""
+    """Examples in one batch, tokens and frames padded on the right with `fill`, segments with 0."""
     rows = [each.inputs for each in examples]
     tokens, lengths = _padded([each.tokens for each in rows], fill)
     source, source_lengths = _padded([each.source for each in rows], fill)
+    frames, frame_lengths = _padded([each.frames for each in rows], fill)
     segments, _ = _padded([each.segments for each in rows], 0)
     images = [each.images for each in rows if each.images is not None]
     return ModelInputs(
@@ -77,11 +77,13 @@ def batch(examples: Sequence[Example], fill: int = 0) -> ModelInputs:
         source_lengths=source_lengths,
         segments=segments,
         images=torch.cat(images) if images else None,
+        frames=frames,
+        frame_lengths=frame_lengths,
     )
 
 
 def _padded(rows: Sequence[Tensor | None], fill: int) -> tuple[Tensor | None, Tensor | None]:
-    """(1, T) each -> (B, T), lengths (B,); None where the rows are."""
+    """(1, T, …) each -> (B, T, …), lengths (B,); None where the rows are."""
     there = [row[0] for row in rows if row is not None]
     if not there:
         return None, None

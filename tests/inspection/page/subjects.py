@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+from headway.data.log_mel import LogMel
+from headway.data.synthetic.spoken_digits import spoken_digits
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
 from headway.inspection.page.payload import payload
 from headway.models import (
@@ -27,6 +29,8 @@ from headway.models import (
     PoseConfig,
     RnnLmConfig,
     RnnSeq2SeqConfig,
+    SpeechCtcConfig,
+    SpeechTransformerConfig,
     TextClassifierConfig,
     UniversalConfig,
     VitConfig,
@@ -46,8 +50,10 @@ from headway.tasks.language_modelling import Language
 from headway.tasks.masked_lm import Masked
 from headway.tasks.pose import PoseEstimation
 from headway.tasks.text_classification import TextClassification
+from headway.tasks.transcription import Transcription
 from headway.tasks.translation import Translation
 from tests.pipelines import pipeline_of
+from tests.sounds import write_wav
 
 LINE = "the small cat sees a red house near the garden"
 Payload = dict[str, Any]
@@ -183,6 +189,29 @@ def captioner_rnn() -> Payload:
     return captioned(config)
 
 
+def transcript(config: Any) -> Payload:
+    """The page of a spoken digit."""
+    tokenizer = words()
+    config = replace(config, vocab=tokenizer.size)
+    task = Transcription(sound=LogMel(rate=8000, window=256, hop=128, bands=20), max_length=6)
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "sound.wav"
+        write_wav(file, spoken_digits(1, seed=3).waves[0][:4000], 8000)
+        return page_payload(pipeline_of(task, spread(build_model(config)), tokenizer, config=config), str(file))
+
+
+def speech_ctc() -> Payload:
+    return transcript(SpeechCtcConfig(vocab=1, bands=20, width=32, encoder_layers=2, heads=4, inner=32))
+
+
+def speech_transformer() -> Payload:
+    return transcript(
+        SpeechTransformerConfig(
+            vocab=1, bands=20, strides=(2, 2), width=32, encoder_layers=1, decoder_layers=2, heads=4, inner=32
+        )
+    )
+
+
 POSITIONS = {"learned": Learned(), "alibi": AlibiBias(), "rotary": Rotary(), "t5": T5(buckets=8, distance=16),
              "shaw": Shaw(reach=3)}  # fmt: skip
 KINDS: dict[str, Callable[[], Payload]] = {
@@ -200,4 +229,6 @@ KINDS: dict[str, Callable[[], Payload]] = {
     "image": vit,
     "caption": captioner_vit,
     "caption, recurrent": captioner_rnn,
+    "transcript": speech_transformer,
+    "transcript, CTC": speech_ctc,
 }

@@ -32,7 +32,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     options.add_adapter(parser)
     parser.add_argument("--data", metavar="SPEC", help="other data than the run's own")
     parser.add_argument("--split", metavar="NAME", help="default: test if there is one, else val")
-    parser.add_argument("--beam", type=options.positive, help="of translations or captions (default: the recipe's)")
+    parser.add_argument(
+        "--beam", type=options.positive, help="of translations, captions or transcripts (default: the recipe's)"
+    )
     options.add_precision(parser)
     options.add_average(parser)
     parser.add_argument(
@@ -46,7 +48,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--compare", metavar="RUN2", help="paired bootstrap with another translation run")
     parser.add_argument(
-        "--out", metavar="FILE", help="write the translations, classes or captions, one per line; - for stdout"
+        "--out",
+        metavar="FILE",
+        help="write the translations, classes, captions or transcripts, one per line; - for stdout",
     )
     parser.add_argument(
         "--plot", metavar="FILE.png", help="accuracy by position, loss by length, or the confusion matrix"
