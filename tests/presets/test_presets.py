@@ -88,6 +88,7 @@ def test_a_preset_says_where_it_comes_from_and_survives_plain_data(name):
         "masked",
         "classification",
         "text-classification",
+        "vectors",
         "captioning",
         "pose",
         "world",

@@ -51,6 +51,7 @@ POSITIONS = ("forced_accuracy", "free_accuracy", "mean_divergence")
 ACCURACY = (
     "accuracy", "accuracy_low", "accuracy_high", "loss", "classes", "accuracy_by_class", "last_accuracy", "last_step",
 )  # fmt: skip
+NUMBERS = ("rmse", "mae", "r2")
 HORIZON = tuple(f"{name}_{k}" for name in ("error", "repeat_error") for k in range(1, 11))
 
 # The keys of `evaluate --json` beside `split` and `steps`, in any order.
@@ -66,6 +67,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     ),
     "classification": (*ACCURACY, "images"),
     "text-classification": (*ACCURACY, "texts"),
+    "vectors": (*ACCURACY, "sets", *NUMBERS, "elements"),
     "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
     "embedding": (),
     "pose": (
@@ -78,7 +80,7 @@ KEYS: dict[str, tuple[str, ...]] = {
     "deciding": ("loss", "perplexity", "environment_steps"),
 }  # fmt: skip
 # Keys that only some runs of a task have: the tiny one may lack them, the documentation has them.
-SOMETIMES = {"world": {*HORIZON, "table_distance_worst"}}
+SOMETIMES = {"world": {*HORIZON, "table_distance_worst"}, "vectors": {*NUMBERS, "elements"}}
 # The sections of docs/commands.md, "What `evaluate` reports", that are about a task.
 SECTIONS = {
     "language": ("language", "translation and language"),
@@ -86,6 +88,7 @@ SECTIONS = {
     "translation": ("translation", "translation and language"),
     "classification": ("images",),
     "text-classification": ("texts with classes",),
+    "vectors": ("vectors",),
     "captioning": ("captions",),
     "embedding": (),
     "pose": ("pose",),

@@ -18,6 +18,8 @@ class DataConfig:
     target: str = "fr"  # parallel text: the ending of the target files, or the name of their column
     text: str = "text"  # of a table: the name of the column with the text; its number from 1, if there is no header
     label: str = "label"  # of a table of texts with classes: the name or the number of the column with the class
+    group: str = ""  # of a table of vectors: the column that names the set of a row; "" takes one named set, id, …
+    features: tuple[str, ...] = ()  # of a table of vectors: the columns with numbers; () takes all other columns
     tokenizer: TokenizerConfig = Bpe()  # how text becomes tokens, with its settings
     marks: SpecialTokens | None = None  # ids of the special tokens; none: headway's own
     joint: bool = True  # one vocabulary for source and target

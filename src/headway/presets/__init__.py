@@ -18,11 +18,12 @@ from headway.presets.preset import Preset
 from headway.presets.registry import Presets
 from headway.presets.text import TEXT
 from headway.presets.universal import UNIVERSAL
+from headway.presets.vectors import SETS
 from headway.presets.vision import VISION
 from headway.presets.worlds import WORLDS
 from headway.suggestions import did_you_mean
 
-PRESETS = Presets((*TEXT, *UNIVERSAL, *VISION, *SENSES, *WORLDS))
+PRESETS = Presets((*TEXT, *UNIVERSAL, *VISION, *SENSES, *SETS, *WORLDS))
 
 
 def preset(name: str) -> Preset:

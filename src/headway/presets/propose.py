@@ -14,7 +14,13 @@ from headway.runs import with_settings
 from headway.runs.config import RunConfig
 from headway.tasks.proposal import Proposal, Reading, recognise
 
-READING = ("data.source", "data.target", "data.text", "data.label")  # the settings that a `Reading` may have
+READING = (
+    "data.source",
+    "data.target",
+    "data.text",
+    "data.label",
+    "data.group",
+)  # the settings that a `Reading` may have
 VOCAB, FIT = "data.tokenizer.vocab", "data.tokenizer.fit"
 
 

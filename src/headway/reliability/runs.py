@@ -11,11 +11,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import cast
 
+import numpy as np
 from PIL import Image
 
 from headway.config import override
 from headway.data.config import DataConfig
-from headway.data.synthetic import shapes, stick_figures
+from headway.data.synthetic import robots, shapes, stick_figures
 from headway.data.tokenizers import Tokenizer, Word
 from headway.models import BertConfig, build_model
 from headway.presets import PRESETS
@@ -102,6 +103,12 @@ def _figure(folder: Path) -> str:
     return str(folder / "figure.png")
 
 
+def _swarms(folder: Path) -> str:
+    made = robots.swarms(3, seed=9)
+    np.savez(folder / "swarms.npz", x=made.vectors, lengths=made.lengths, features=np.asarray(robots.FEATURES))
+    return str(folder / "swarms.npz")
+
+
 _ALL = (
     TinyRun(
         task="language",
@@ -151,6 +158,14 @@ _ALL = (
             "headway.data.synthetic.needle:COUNTS": FEW, "headway.data.labelled_text:COUNTS": FEW,
         },
         inputs={"classify": "one two three", "look": "one two three"},
+    ),
+    TinyRun(
+        task="vectors",
+        preset="vectors",
+        data="robots",
+        changes={**_model(ONE_LAYER), "train.batch_tokens": 64},
+        shortened={"headway.data.vectors:COUNTS": FEW},
+        file=_swarms,
     ),
     TinyRun(
         task="captioning",

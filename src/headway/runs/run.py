@@ -342,7 +342,7 @@ class Run:
 
     @unknown_told(warn_unknown_tokens)
     def classify(self, inputs: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
-        """The likeliest classes of each image or sound file, or of each text, best first.
+        """The likeliest classes of each image or sound file, of each text, or of each set in a file of vectors.
 
         Raises DataError naming a file that cannot be read.
         """

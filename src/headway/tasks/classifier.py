@@ -1,4 +1,4 @@
-"""What classifiers of images and of texts share: predictions, and the figures of a split."""
+"""What classifiers of images, texts and sets share: predictions, and the figures of a split."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 class Prediction:
     """The likeliest classes of one input with their probabilities, best first."""
 
-    given: str  # the file of an image or a sound, or a text
-    top: list[tuple[str, float]]
+    given: str  # the file of an image or a sound, a text, or FILE:SET
+    top: list[tuple[str, float]]  # empty where a number is predicted
     pixels: Pixels | None = None  # (C, H, W): the image as the model read it; None for a text
+    number: float | None = None  # of a model that predicts a number
 
     @property
     def image(self) -> str:

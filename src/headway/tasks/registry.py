@@ -11,6 +11,7 @@ TASKS = Choice(
         "translation": "headway.tasks.translation:Translation",
         "classification": "headway.tasks.image_classification:Classification",
         "text-classification": "headway.tasks.text_classification:TextClassification",
+        "vectors": "headway.tasks.vectors:Vectors",
         "captioning": "headway.tasks.captioning:Captioning",
         "embedding": "headway.tasks.sentence_embedding:Embedding",
         "pose": "headway.tasks.pose:PoseEstimation",

@@ -57,8 +57,10 @@ class Example:
 
     @property
     def tokens(self) -> Tensor:
-        """(T,); a single 0 for an image alone, which has one output."""
-        return torch.zeros(1, dtype=torch.long) if self.inputs.tokens is None else self.inputs.tokens[0]
+        """(T,); zeros for the elements of a set, a single 0 for an image alone, which has one output."""
+        if self.inputs.tokens is not None:
+            return self.inputs.tokens[0]
+        return torch.zeros(1 if self.inputs.vectors is None else self.inputs.vectors.shape[1], dtype=torch.long)
 
     @property
     def image(self) -> Tensor | None:
@@ -88,14 +90,15 @@ class VerificationInputs:
 def compared(outputs: ModelOutputs, inputs: ModelInputs) -> Tensor:
     """The output that is compared, (B, T, V): token logits, else token vectors, else those of the whole input.
 
-    The logits of a text's class stand at every token; those of an image, and heat maps, are one place.
+    The logits of a text's class stand at every token, those of a set at every element; those of an image, and heat
+    maps, are one place.
     """
     for per_token in (outputs.tokens, outputs.vectors):
         if per_token is not None:
             return per_token
     if outputs.classes is not None:
-        logits = outputs.classes.unsqueeze(1)
-        return logits if inputs.tokens is None else logits.expand(-1, inputs.tokens.shape[1], -1)
+        logits, places = outputs.classes.unsqueeze(1), inputs.tokens if inputs.vectors is None else inputs.vectors
+        return logits if places is None else logits.expand(-1, places.shape[1], -1)
     if outputs.heatmaps is None:
         raise ConfigError(f"verify compares logits, vectors or heat maps; the model gives {', '.join(outputs.present)}")
     return outputs.heatmaps.flatten(1).unsqueeze(1)

@@ -287,13 +287,14 @@ def _others(subject: VerificationSubject, base: Logits) -> LogitPair:
 
 
 def _other(example: Example, vocabulary: int) -> Example:
-    """Other tokens, another source and a negated image, of the same sizes."""
+    """Other tokens, another source, a negated image and negated vectors, of the same sizes."""
     inputs = example.inputs
     changed = replace(
         inputs,
         tokens=None if inputs.tokens is None else (inputs.tokens + 1) % vocabulary,
         source=None if inputs.source is None else (inputs.source + 1) % vocabulary,
         images=None if inputs.images is None else -inputs.images,
+        vectors=None if inputs.vectors is None else -inputs.vectors,
     )
     return replace(example, inputs=changed)
 

@@ -50,17 +50,18 @@ def reordered(model: Model, examples: Sequence[Example]) -> Logits:
 
 
 def forward(model: Model | Run, inputs: ModelInputs) -> Tensor:
-    """Logits (B, T, V) of a forward pass; images are cast to the dtype of a model's weights."""
+    """Logits (B, T, V) of a forward pass; images and vectors are cast to the dtype of a model's weights."""
     run = model.run if isinstance(model, Model) else model
     inputs = _as_weights(model, inputs) if isinstance(model, Model) else inputs
     return compared(run(inputs), inputs)
 
 
 def _as_weights(model: Model, inputs: ModelInputs) -> ModelInputs:
-    if inputs.images is None:
+    if inputs.images is None and inputs.vectors is None:
         return inputs
-    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), inputs.images.dtype)
-    return replace(inputs, images=inputs.images.to(dtype))
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+    images, vectors = (None if part is None else part.to(dtype) for part in (inputs.images, inputs.vectors))
+    return replace(inputs, images=images, vectors=vectors)
 
 
 def batch(examples: Sequence[Example], fill: int = 0) -> ModelInputs:
@@ -69,19 +70,21 @@ def batch(examples: Sequence[Example], fill: int = 0) -> ModelInputs:
     tokens, lengths = _padded([each.tokens for each in rows], fill)
     source, source_lengths = _padded([each.source for each in rows], fill)
     segments, _ = _padded([each.segments for each in rows], 0)
+    vectors, vector_lengths = _padded([each.vectors for each in rows], fill)
     images = [each.images for each in rows if each.images is not None]
     return ModelInputs(
         tokens=tokens,
-        lengths=lengths,
+        lengths=vector_lengths if lengths is None else lengths,
         source=source,
         source_lengths=source_lengths,
         segments=segments,
         images=torch.cat(images) if images else None,
+        vectors=vectors,
     )
 
 
 def _padded(rows: Sequence[Tensor | None], fill: int) -> tuple[Tensor | None, Tensor | None]:
-    """(1, T) each -> (B, T), lengths (B,); None where the rows are."""
+    """(1, T, …) each -> (B, T, …), lengths (B,); None where the rows are."""
     there = [row[0] for row in rows if row is not None]
     if not there:
         return None, None

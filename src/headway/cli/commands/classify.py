@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from headway.tasks.capabilities import Classifies
     from headway.tasks.classifier import Prediction
 
-HELP = "the likeliest classes of each image, sound or text"
+HELP = "the likeliest classes of each image, sound, text or set of vectors"
 EXAMPLES = (
     "headway classify runs/shapes photo.png --top 3 --out said.png",
     "headway classify runs/reviews 'a film to see twice'",
+    "headway classify runs/swarms swarms.csv --json",
 )
 
 
@@ -29,7 +30,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     """Which inputs, how many classes, and what to draw."""
     options.add_run(parser)
     parser.add_argument(
-        "input", nargs="*", metavar="INPUT", help="images (PNG, JPEG, …) or WAV files; texts, by default from stdin"
+        "input",
+        nargs="*",
+        metavar="INPUT",
+        help="images (PNG, JPEG, …), WAV files, files of vectors (.npz, .csv); texts, by default from stdin",
     )
     parser.add_argument(
         "--top", type=options.positive, default=5, metavar="K", help="classes of each (default: %(default)s)"
@@ -41,7 +45,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace) -> None:
-    """A line for each image, sound or text: the input, then its likeliest classes with probabilities, tabs between."""
+    """A line for each image, sound, text or set: the input, then its classes with probabilities, tabs between."""
     from headway.cli.outputs import PNG, expect_outputs
     from headway.decoding.non_finite import numbered
     from headway.runs import load
@@ -61,23 +65,29 @@ def execute(arguments: Namespace) -> None:
         if not arguments.json:
             write_lines([_line(each) for each in found])
     if arguments.json:
-        rows = [
-            {pipeline.reads: each.given, "class": each.top[0][0], "probability": each.top[0][1], "top": dict(each.top)}
-            for each in predictions
-        ]
+        rows = [{pipeline.reads: each.given, **_values(each)} for each in predictions]
         print(json.dumps({f"{pipeline.reads}s": len(predictions), "predictions": rows}))
     _draw(pipeline, predictions, out=arguments.out, patches=arguments.patches)
 
 
+def _values(prediction: Prediction) -> dict[str, object]:
+    if prediction.number is not None:
+        return {"number": prediction.number}
+    (name, share), *_ = prediction.top
+    return {"class": name, "probability": share, "top": dict(prediction.top)}
+
+
 def _line(prediction: Prediction) -> str:
+    if prediction.number is not None:
+        return f"{prediction.given}\t{prediction.number:.6g}"
     return "\t".join([prediction.given, *(f"{name} {share:.1%}" for name, share in prediction.top)])
 
 
 def _check(pipeline: Classifies, arguments: Namespace) -> None:
     """Raise ConfigError, before anything is computed, for what this classifier cannot be asked."""
+    if not arguments.input and pipeline.reads != "text":
+        raise ConfigError(f"no {pipeline.reads}: {arguments.run} classifies files, name at least one")
     if pipeline.reads == "image":
-        if not arguments.input:
-            raise ConfigError(f"no image: {arguments.run} classifies files, name at least one")
         if arguments.patches is not None and not pipeline.cuts_patches:
             raise ConfigError(
                 f"--patches: {arguments.run} does not read images as patches; only a vision transformer does"
