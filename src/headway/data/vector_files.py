@@ -24,6 +24,7 @@ Targets = NDArray[Any]  # numbers, or the text of a table's cells
 NPZ, TABLES = (".npz",), (".csv", ".tsv")
 ENDINGS = (*NPZ, *TABLES)
 ARRAYS = ("x", "y", "lengths", "features")
+LARGEST = float(np.finfo(np.float32).max)
 GROUPS = ("set", "set_id", "group", "group_id", "bag", "bag_id", "sequence", "sequence_id", "episode", "id")
 
 
@@ -255,7 +256,7 @@ def _number(path: Path, line: int, column: str, cell: str) -> float:
         raise DataError(
             f"{path}: line {line}: {one_line(column)} is {shown(cell)}, expected a number; {hint}"
         ) from None
-    if not math.isfinite(value) or abs(value) > np.finfo(np.float32).max:
+    if not math.isfinite(value) or abs(value) > LARGEST:
         raise DataError(
             f"{path}: line {line}: {one_line(column)} is {shown(cell)}, expected a finite number of 32 bits"
         )

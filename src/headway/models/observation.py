@@ -155,37 +155,20 @@ class TokenSum(nn.Module):
         return x.view(*state.shape[:-1], -1)
 
 
-class NumberEmbedding(nn.Module):
-    """Real numbers (…, N), normalised by a mean and a deviation of each, as one vector (…, D)."""
+class NumberReader(nn.Module):
+    """Real numbers (…, N), normalised, and a Gaussian over the next move of each."""
 
     mean: Tensor
     std: Tensor
-
-    def __init__(self, size: int, width: int) -> None:
-        super().__init__()
-        self.size = size
-        self.embedding = nn.Linear(size, width)
-        self.register_buffer("mean", torch.zeros(size))
-        self.register_buffer("std", torch.ones(size))
-
-    def normal(self, state: Tensor) -> Tensor:
-        """Numbers (…, N) with mean 0 and deviation 1 over the data."""
-        return (state - self.mean) / self.std
-
-    def embed(self, state: Tensor) -> Tensor:
-        """(…, N) -> (…, D)."""
-        x: Tensor = self.embedding(self.normal(state))
-        return x
-
-
-class NumberReader(NumberEmbedding):
-    """Real numbers (…, N), normalised, and a Gaussian over the next move of each."""
-
     moves: Tensor
 
     def __init__(self, config: Numbers, width: int) -> None:
-        super().__init__(config.size, width)
+        super().__init__()
+        self.size = config.size
+        self.embedding = nn.Linear(config.size, width)
         self.next = nn.Linear(width, 2 * config.size)
+        self.register_buffer("mean", torch.zeros(config.size))
+        self.register_buffer("std", torch.ones(config.size))
         self.register_buffer("moves", torch.ones(config.size))
 
     def state(self, observations: Tensor) -> Tensor:
@@ -195,6 +178,15 @@ class NumberReader(NumberEmbedding):
     def entrance(self, width: int) -> nn.Module:
         """A first layer for a network that reads normalised states."""
         return nn.Linear(self.size, width)
+
+    def normal(self, state: Tensor) -> Tensor:
+        """States with mean 0 and deviation 1 over the data."""
+        return (state - self.mean) / self.std
+
+    def embed(self, state: Tensor) -> Tensor:
+        """(…, N) -> (…, D)."""
+        x: Tensor = self.embedding(self.normal(state))
+        return x
 
     def _moved(self, h: Tensor) -> tuple[Tensor, Tensor]:
         """The mean and the log standard deviation of each move (…, N), in units of the moves' deviation."""

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from headway.config import positive, probability
 from headway.errors import ConfigError, ShapeError, shown
 from headway.models.inputs import Model, ModelInputs, ModelOutputs
-from headway.models.observation import NumberEmbedding
 from headway.models.smaller import StackSizes
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
@@ -137,11 +136,9 @@ class VectorTransformer(Model):
 
     def __init__(self, config: VectorTransformerConfig) -> None:
         super().__init__()
-        self.feature_names, self.mixing = config.features.names, config.mixing
+        self.columns, self.mixing = config.features, config.mixing
         self.mean, self.deviation = config.mean, config.deviation
-        self.input = NumberEmbedding(len(config.features.names), config.width)
-        self.input.mean.copy_(torch.tensor(config.features.means))
-        self.input.std.copy_(torch.tensor(config.features.deviations))
+        self.embedding = nn.Linear(len(config.features.names), config.width)
         self.encoder = config.stack.build()
         self.pool: nn.Module | None = None
         if isinstance(config.pool, QueryPool):
@@ -156,21 +153,36 @@ class VectorTransformer(Model):
 
         Raises ShapeError for vectors of another size.
         """
-        if vectors_BTN.ndim != 3 or vectors_BTN.shape[2] != self.input.size:
+        size = len(self.columns.names)
+        if vectors_BTN.ndim != 3 or vectors_BTN.shape[2] != size:
             got = tuple(vectors_BTN.shape)
-            raise ShapeError(f"vectors of shape {got}, the model reads (sets, elements, {self.input.size})")
+            raise ShapeError(f"vectors of shape {got}, the model reads (sets, elements, {size})")
         check_lengths(lengths_B, vectors_BTN[:, :, 0], "set")
         mask: Mask | None = None if lengths_B is None else Lengths(lengths_B)
-        x_BTD = self.input.embed(vectors_BTN)
+        x_BTD = self.embedding(self.standardised(vectors_BTN))
         x_BTD = self.encoder(x_BTD, mask=mask if self.mixing else Window(0), lengths_B=lengths_B)
         if self.pool is not None:
             x_BTD = self.pool(x_BTD, lengths_B)
         output: Tensor = self.head(F.gelu(self.hidden(x_BTD)))
-        return output * self.deviation + self.mean
+        return output.to(_exact(output.dtype)) * self.deviation + self.mean
+
+    def standardised(self, vectors: Tensor) -> Tensor:
+        """(…, N) -> (…, N) with mean 0 and deviation 1 over the training split, in the type of the weights.
+
+        Computed in 32 bits at least: 1,000.5 and 1,001.5 are the same number in bfloat16.
+        """
+        dtype = next(self.parameters()).dtype  # a model in int8 has norms in float32
+        exact = vectors.to(_exact(dtype))
+        means, deviations = (exact.new_tensor(part) for part in (self.columns.means, self.columns.deviations))
+        return ((exact - means) / deviations).to(dtype)
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:
         found = self(inputs.need("vectors"), inputs.lengths)
         return ModelOutputs(tokens=found) if self.pool is None else ModelOutputs(classes=found)
+
+
+def _exact(dtype: torch.dtype) -> torch.dtype:
+    return torch.promote_types(dtype, torch.float32)
 
 
 class MeanPooling(nn.Module):

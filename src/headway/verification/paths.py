@@ -50,18 +50,17 @@ def reordered(model: Model, examples: Sequence[Example]) -> Logits:
 
 
 def forward(model: Model | Run, inputs: ModelInputs) -> Tensor:
-    """Logits (B, T, V) of a forward pass; images and vectors are cast to the dtype of a model's weights."""
+    """Logits (B, T, V) of a forward pass; images are cast to the dtype of a model's weights."""
     run = model.run if isinstance(model, Model) else model
     inputs = _as_weights(model, inputs) if isinstance(model, Model) else inputs
     return compared(run(inputs), inputs)
 
 
 def _as_weights(model: Model, inputs: ModelInputs) -> ModelInputs:
-    if inputs.images is None and inputs.vectors is None:
+    if inputs.images is None:
         return inputs
-    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
-    images, vectors = (None if part is None else part.to(dtype) for part in (inputs.images, inputs.vectors))
-    return replace(inputs, images=images, vectors=vectors)
+    dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), inputs.images.dtype)
+    return replace(inputs, images=inputs.images.to(dtype))
 
 
 def batch(examples: Sequence[Example], fill: int = 0) -> ModelInputs:

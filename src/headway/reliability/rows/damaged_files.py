@@ -11,7 +11,7 @@ import yaml
 
 from headway.config import plain
 from headway.reliability.answers import copy, explained
-from headway.reliability.binary_files import damage_png
+from headway.reliability.binary_files import damage_npz, damage_png
 from headway.reliability.damage import Damage, damaged
 from headway.reliability.data_samples import SAMPLES, DataSample
 from headway.reliability.document_damage import damage_json, damage_json_lines, damage_lines, damage_yaml, or_bytes
@@ -33,6 +33,7 @@ RUN_FILES: dict[str, Damage] = {
     "trainer.json": or_bytes(damage_json),
     "facts.json": or_bytes(damage_json),
 }
+INPUTS: dict[str, Damage] = {".png": or_bytes(damage_png), ".npz": or_bytes(damage_npz)}  # of a command, by ending
 Trial = tuple[str, list[str], bytes]  # what was damaged, the words of the command, and its stdin
 
 
@@ -124,7 +125,7 @@ class DamagedFiles(CampaignRow):
         return "settings.yaml", [*words, *(f"--{key}={value}" for key, value in again.items())], b""
 
     def _input(self, folder: Path, chance: Random) -> Trial:
-        """What a command is given to work on: an image, a trace, or lines."""
+        """What a command is given to work on: a file, a trace, or lines."""
         kind = chance.random()
         if kind < 0.2 and self.trace.exists():
             (folder / "beam.jsonl").write_bytes(or_bytes(damage_json_lines)(self.trace.read_bytes(), chance))
@@ -137,8 +138,9 @@ class DamagedFiles(CampaignRow):
         verb = chance.choice(verbs or ["info"])
         words = made.command(verb, Path("out"))
         if made.file is not None:
-            (folder / "image.png").write_bytes(or_bytes(damage_png)(Path(made.file).read_bytes(), chance))
-            return "an image", ["image.png" if word == made.file else word for word in words], b""
+            file = Path(made.file)
+            (folder / file.name).write_bytes(INPUTS[file.suffix](file.read_bytes(), chance))
+            return file.name, [file.name if word == made.file else word for word in words], b""
         given = made.tiny.inputs.get(verb, "0")
         if verb in ("translate", "score", "embed", "classify"):
             lines = damage_lines(f"{given}\n".encode() * 5, chance)
