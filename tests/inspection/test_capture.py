@@ -20,6 +20,8 @@ from headway.nn.int8 import quantise, supported
 from headway.nn.positions import Rotary
 from headway.ops import KERNELS
 from tests.models.test_text_classifier import CONFIGS, rows
+from tests.models.test_vector_transformer import CONFIG as SETS
+from tests.models.test_vector_transformer import drawn
 from tests.models.test_world import LAKE, POLE, steps
 from tests.models.tiny import ALL, CAPTIONING, GPT, VISION, VOCAB, build, outputs, text
 
@@ -30,6 +32,7 @@ LOGGED = DecisionConfig(observation=POLE.observation, actions=3, context=7, widt
 OTHERS: dict[str, tuple[ModelConfig, Callable[[], tuple[Tensor, ...]]]] = {
     "pose": (POSE, lambda: (torch.randn(2, 3, 8, 12, generator=torch.Generator().manual_seed(3)),)),
     "text-classifier": (CONFIGS["global"], lambda: (rows(), torch.tensor([40, 33]))),
+    "vector-transformer": (SETS, lambda: (drawn(), torch.tensor([9, 1, 5]))),
     "world": (LAKE, lambda: steps(LAKE)),
     "decision": (LOGGED, lambda: (torch.rand(3, 7), *steps(POLE)[:2])),
 }
