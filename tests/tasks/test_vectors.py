@@ -120,6 +120,9 @@ def test_numbers_are_learned_in_their_own_unit(tmp_path, capsys):
     assert said["predictions"][3] == {
         "set": f"{tmp_path}/sets.npz:3", "number": pytest.approx(predictions[3].number, rel=1e-6),
     }  # fmt: skip
+    words = ["evaluate", str(tmp_path / "run"), "--plot", str(tmp_path / "numbers.png"), "--device", "cpu"]
+    assert main(words) == 0
+    assert (tmp_path / "numbers.png").read_bytes().startswith(b"\x89PNG")
     assert run.verify().bugs == []
     assert "sets.npz:0" in run.look(str(tmp_path / "sets.npz"))
 
@@ -213,6 +216,17 @@ def test_files_of_vectors_are_recognised(tmp_path):
     (tmp_path / "split").mkdir()
     npz(tmp_path / "split", "train.npz")
     assert recognise(str(tmp_path / "split")).preset == "vectors"
+
+
+def test_what_was_found_in_a_table_is_said(tmp_path):
+    path = csv(tmp_path, kind="number")
+    path.write_text(path.read_text().replace("swarm", "set_id", 1).replace("state", "label", 1))
+    found = fitted_recipe("vectors", {"data.spec": str(path)})
+    assert found.notes == (
+        "sets from column set_id, targets from column label (--data.group and --data.label choose others); "
+        "a number of each set is predicted (--task.predicts chooses)",
+    )
+    assert found.config.task.predicts == "number"
 
 
 def test_a_table_without_sets_is_not_taken_for_one(tmp_path):

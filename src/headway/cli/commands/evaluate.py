@@ -47,7 +47,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--out", metavar="FILE", help="write the translations, classes or captions, one per line; - for stdout"
     )
     parser.add_argument(
-        "--plot", metavar="FILE.png", help="accuracy by position, loss by length, or the confusion matrix"
+        "--plot",
+        metavar="FILE.png",
+        help="accuracy by position, loss by length, the confusion matrix, or numbers beside the true ones",
     )
     options.add_json(parser)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway.data.datasets import kinds_of
-from headway.data.files import listed
+from headway.data.files import listed, listing
 from headway.data.npz_files import read_headers
 from headway.data.table_survey import LABELS, TableSurvey, survey_table
 from headway.data.vector_files import NPZ, ending, find_group
@@ -72,22 +72,25 @@ def reading(spec: str, given: Mapping[str, str]) -> Reading:
         return Reading()
     if found is None:
         return Reading()
-    settings = dict(found.settings)
-    notes = [f"{key.removeprefix('data.')}: column {value}" for key, value in settings.items()]
+    settings, notes = dict(found.settings), []
+    if settings and not given:
+        notes.append(
+            f"sets from column {settings['data.group']}, targets from column {settings['data.label']} "
+            "(--data.group and --data.label choose others)"
+        )
     if found.predicts != "class":
         settings["task.predicts"] = found.predicts
-        notes.append(f"predicts: {found.predicts}")
+        what = "a class of each element" if found.predicts == "elements" else "a number of each set"
+        notes.append(f"{what} is predicted (--task.predicts chooses)")
     if found.predicts == "elements":
         settings["model.pool"] = "none"
-    return Reading(
-        settings=settings, note=f"{', '.join(notes)} (--data.KEY and --task.predicts change it)" if notes else ""
-    )
+    return Reading(settings=settings, note="; ".join(notes))
 
 
 def survey(path: Path, given: Mapping[str, str]) -> VectorSurvey | None:
     """What the beginning of a file, or of the train file in a folder, shows; None for what is not of vectors."""
     if path.is_dir():
-        if not any(ending(each) in NPZ for each in path.iterdir() if each.is_file()):
+        if not any(ending(each) in NPZ for each in listing(path)):
             return _table(path, given)
         path = find_splits_of_vectors(path)["train"]
     return _npz(path) if ending(path) in NPZ else _table(path, given)

@@ -9,6 +9,8 @@ from headway.tasks.vectors.training import SetRegression
 
 def regression_report_of(pipeline: Pipeline, training: SetRegression, split: str) -> Report:
     """RMSE, mean absolute error and R² of a split, and the loss."""
+    from headway.plots.numbers import plot_numbers
+
     predictions = training.predictions(pipeline.model, pipeline.device, split)
     report = training.report(predictions)
     loss = report.mse / float(pipeline.model.deviation) ** 2  # type: ignore[arg-type]
@@ -22,4 +24,10 @@ def regression_report_of(pipeline: Pipeline, training: SetRegression, split: str
     }
     outputs = [f"{true:.8g}\t{found:.8g}" for true, found in zip(predictions.true, predictions.found, strict=True)]
     values = {**report.to_json(), "loss": loss, "sets": report.count}
-    return Report(split=split, values=values, sections=[Facts(rows)], outputs=outputs)
+    return Report(
+        split=split,
+        values=values,
+        sections=[Facts(rows)],
+        plot=lambda title: plot_numbers(predictions.true, predictions.found, f"{title}: numbers"),
+        outputs=outputs,
+    )
