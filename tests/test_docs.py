@@ -19,6 +19,7 @@ import traceback
 from argparse import ArgumentParser
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from PIL import Image
@@ -31,6 +32,7 @@ from headway.cli.labs import LABS
 from headway.cli.options import overrides_of
 from headway.cli.parser import EPILOG, build_parser
 from headway.config import override
+from headway.data.synthetic import robots
 from headway.data.synthetic.tones import tones
 from headway.errors import ConfigError
 from headway.extras import EXTRAS
@@ -113,6 +115,13 @@ RUN = {
     "headway train sentence-encoder": f"--data pairs.csv --source anchor --target positive {ENCODER}",
     "headway train --data pairs.csv --out runs/pairs": ENCODER,
     "headway evaluate runs/longformer-needle --json": "",
+    "headway train vectors": f"--train.batch_tokens 256 {WRITER}",
+    "headway train --data swarms.csv --out runs/swarms": WRITER,
+    "headway train vectors --data swarms.npz --model.position sinusoidal --out runs/sequence": WRITER,
+    "headway evaluate runs/vectors": "",
+    "headway classify runs/swarms swarms.csv --json": "",
+    "headway classify runs/swarms swarms.csv:s7": "",
+    "headway look runs/swarms swarms.csv:s7 -o swarm.html": "",
     'headway translate runs/en-de "a man is sleeping on a couch ."': "",
     "headway translate runs/en-de --precision auto < new.en > new.de": "",
     "headway train rnn-seq2seq --data reverse --task.scheduled scheduled-sampling --task.scheduled.passes steps": (
@@ -407,7 +416,17 @@ def write_data(folder: Path) -> None:
     (folder / "pairs.csv").write_text("anchor,positive\n" + "".join(pairs))
     (folder / "notes").mkdir()
     (folder / "notes" / "runs.md").write_text("# Runs\n\nA run is resumed with --resume.\n")
+    write_swarms(folder)
     (folder / "book.txt").write_text("It was late.\nROMEO: to be or not to be a cute puppy.\n" * 40)
+
+
+def write_swarms(folder: Path) -> None:
+    made = robots.swarms(30, seed=3)
+    np.savez(folder / "swarms.npz", x=made.vectors, lengths=made.lengths, y=made.labels)
+    rows = ["set,label," + ",".join(robots.FEATURES)]
+    for n, (vectors, length, label) in enumerate(zip(*made, strict=True)):
+        rows += [f"s{n},{robots.CLASSES[label]},{','.join(map(str, row))}" for row in vectors[:length].tolist()]
+    (folder / "swarms.csv").write_text("\n".join(rows) + "\n")
 
 
 def type_in(command: str, more: str = "") -> tuple[int, str]:

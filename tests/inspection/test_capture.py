@@ -20,6 +20,8 @@ from headway.nn.int8 import quantise, supported
 from headway.nn.positions import Rotary
 from headway.ops import KERNELS
 from tests.models.test_text_classifier import CONFIGS, rows
+from tests.models.test_vector_transformer import CONFIG as SETS
+from tests.models.test_vector_transformer import drawn
 from tests.models.test_world import LAKE, POLE, steps
 from tests.models.tiny import (
     ALL,
@@ -47,6 +49,7 @@ OTHERS: dict[str, tuple[ModelConfig, Callable[[], tuple[Tensor, ...]]]] = {
         SPEECH_TRANSFORMER,
         lambda: (sounds(2), torch.arange(10).view(2, 5), torch.tensor([13, 8]), torch.tensor([5, 3])),
     ),
+    "vector-transformer": (SETS, lambda: (drawn(), torch.tensor([9, 1, 5]))),
     "world": (LAKE, lambda: steps(LAKE)),
     "decision": (LOGGED, lambda: (torch.rand(3, 7), *steps(POLE)[:2])),
 }

@@ -29,6 +29,7 @@ from headway.models import (
     TextClassifierConfig,
     UniversalBertPretrainingConfig,
     UniversalConfig,
+    VectorTransformerConfig,
     VitConfig,
     build_model,
 )
@@ -46,6 +47,7 @@ from headway.tasks.pose import PoseEstimation
 from headway.tasks.text_classification import TextClassification
 from headway.tasks.transcription import Transcription
 from headway.tasks.translation.training import Translation
+from headway.tasks.vectors import Vectors
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 from headway.verification.verify import Finding, measure_baseline, verify
@@ -88,6 +90,8 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
         return replace(model, keypoints=5, image=16, patch=4, width=16, layers=2, heads=4, inner=32)
     if isinstance(model, ConvnetConfig):
         return replace(model, classes=5, widths=(6, 8), blocks=2)
+    if isinstance(model, VectorTransformerConfig):
+        return replace(model, outputs=5, width=16, layers=2, heads=4, inner=32)
     if isinstance(model, CaptionerRnnConfig):
         small = replace(model, vocab=vocab, image=16, widths=(6, 8), width=8)
         return replace(small, decoder=replace(model.decoder, hidden=12))
@@ -111,6 +115,8 @@ def task_of(model: ModelConfig) -> TaskConfig:
         return PoseEstimation(size=16)
     if isinstance(model, SpeechCtcConfig | SpeechTransformerConfig):
         return Transcription(sound=LogMel(rate=8000, window=256, hop=128, bands=12), max_length=24)
+    if isinstance(model, VectorTransformerConfig):
+        return Vectors()
     if isinstance(model, GptConfig | RnnLmConfig):
         return Language(context=24)
     if isinstance(model, LongformerMaskedConfig):
@@ -126,10 +132,10 @@ def write_run(folder: Path, model: ModelConfig, *, stir: float = 0.1, spec: str 
     specials = (*SPECIALS, MASK)
     tokenizer = Tokenizer.train(Word(), [WORDS], specials=specials)
     model = shrunk(model, tokenizer.size)
-    images = isinstance(model, VitConfig | ConvnetConfig | PoseConfig)
-    data = DataConfig(spec=spec, classes=tuple("abcde") if images else ())
+    wordless = isinstance(model, VitConfig | ConvnetConfig | PoseConfig | VectorTransformerConfig)
+    data = DataConfig(spec=spec, classes=tuple("abcde") if wordless else ())
     config = RunConfig(task=task_of(model), data=data, model=model, train=TrainConfig(average=0))
-    write_run_files(folder, config, {} if images else {ONE_TOKENIZER: tokenizer.to_json()})
+    write_run_files(folder, config, {} if wordless else {ONE_TOKENIZER: tokenizer.to_json()})
     weights = build_model(model, seed=1).state_dict()
     generator = torch.Generator().manual_seed(2)
     weights = {name: _stirred(x, stir, generator) for name, x in weights.items()}

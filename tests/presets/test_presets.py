@@ -91,6 +91,7 @@ def test_a_preset_says_where_it_comes_from_and_survives_plain_data(name):
         "text-classification",
         "tagging",
         "question-answering",
+        "vectors",
         "captioning",
         "transcription",
         "embedding",

@@ -51,6 +51,7 @@ POSITIONS = ("forced_accuracy", "free_accuracy", "mean_divergence")
 ACCURACY = (
     "accuracy", "accuracy_low", "accuracy_high", "loss", "classes", "accuracy_by_class", "last_accuracy", "last_step",
 )  # fmt: skip
+NUMBERS = ("rmse", "mae", "r2")
 HORIZON = tuple(f"{name}_{k}" for name in ("error", "repeat_error") for k in range(1, 11))
 
 # The keys of `evaluate --json` beside `split` and `steps`, in any order.
@@ -74,6 +75,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "exact_match", "f1", "loss", "questions", "windows", "answerable", "answerable_exact_match", "answerable_f1",
         "unanswerable", "unanswerable_exact_match", "unanswerable_f1", "threshold",
     ),
+    "vectors": (*ACCURACY, "sets", *NUMBERS, "elements"),
     "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
     "transcription": (
         *LOSS, "wer", "cer", "exact_match", "hits", "substitutions", "deletions", "insertions", "sounds",
@@ -98,6 +100,7 @@ SOMETIMES = {
     "question-answering": {
         *(f"{some}answerable{key}" for some in ("", "un") for key in ("", "_exact_match", "_f1")), "threshold",
     },
+    "vectors": {*NUMBERS, "elements"},
 }  # fmt: skip
 # The sections of docs/commands.md, "What `evaluate` reports", that are about a task.
 SECTIONS = {
@@ -108,6 +111,7 @@ SECTIONS = {
     "text-classification": ("texts with classes",),
     "tagging": ("tags",),
     "question-answering": ("questions",),
+    "vectors": ("vectors",),
     "captioning": ("captions",),
     "transcription": ("transcripts",),
     "embedding": ("pairs of texts",),

@@ -20,6 +20,8 @@ class DataConfig:
     text2: str = ""  # of a table of pairs of texts with a label: the column with the second text; "": one text
     label: str = "label"  # of a table of texts with labels: the name or the number of its column; a,b,c: 0/1 columns
     separator: str = "|"  # between the labels in a cell, where a text has several
+    group: str = ""  # of a table of vectors: the column that names the set of a row; "" takes one named set, id, …
+    features: tuple[str, ...] = ()  # of a table of vectors: the columns with numbers; () takes all other columns
     tokenizer: TokenizerConfig = Bpe()  # how text becomes tokens, with its settings
     marks: SpecialTokens | None = None  # ids of the special tokens; none: headway's own
     new_tokens: tuple[str, ...] = ()  # added to the vocabulary of the run that --init names; a word matches whole words

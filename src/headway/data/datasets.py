@@ -33,6 +33,8 @@ from headway.data.synthetic.tone_images import load_tones
 from headway.data.tables import Pair
 from headway.data.text_files import ParallelText, PlainText
 from headway.data.transcript_files import find_transcripts
+from headway.data.vector_files import Columns
+from headway.data.vectors import VectorData, load_robots, load_vector_files
 from headway.errors import ConfigError, DataError
 from headway.suggestions import did_you_mean, did_you_mean_path
 
@@ -56,6 +58,7 @@ Kind = Literal[
     "texts with classes",  # load(DataConfig, Tokenizer | None, room) -> LabelledTexts
     "sentences with tags",  # load() -> TaggedText
     "questions with answers",  # load() -> QuestionSet
+    "sets of vectors",  # load() -> VectorData
 ]
 DECK_SENTENCES = (
     "I think therefore I am",
@@ -127,6 +130,15 @@ def load_poses(spec: str | Path, size: int, cache: Path, progress: Progress) -> 
     if dataset is None:
         return load_coco(Path(spec).expanduser(), size, progress)
     found: Poses = dataset.load(size, cache, progress)
+    return found
+
+
+def load_vectors(spec: str | Path, columns: Columns, *, errors: Errors = "strict", whole: bool = False) -> VectorData:
+    """Sets of vectors by name or path; `whole` holds nothing of a file out. Raises DataError for what is neither."""
+    dataset = find_dataset(spec, "sets of vectors")
+    if dataset is None:
+        return load_vector_files(Path(spec).expanduser(), columns, errors=errors, whole=whole)
+    found: VectorData = dataset.load()
     return found
 
 
@@ -340,4 +352,5 @@ BUILT_IN: tuple[Dataset, ...] = (
     Dataset("coreference", "sentences with tags", coreference),
     Dataset("protein", "sentences with tags", protein),
     Dataset("relatives", "questions with answers", relatives),
+    Dataset("robots", "sets of vectors", load_robots),
 )

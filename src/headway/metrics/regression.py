@@ -1,11 +1,15 @@
-"""Metrics of predicted numbers: correlations by value and by rank, and errors in the labels' own unit."""
+"""Metrics of predicted numbers: correlations by value and by rank, errors in the numbers' own unit, and R²."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from headway.errors import DataError
 
 Numbers = NDArray[np.float64]
 
@@ -41,3 +45,41 @@ def mean_absolute_error(labels: Numbers, predicted: Numbers) -> float:
 def root_mean_squared_error(labels: Numbers, predicted: Numbers) -> float:
     """The root of the mean of (label - predicted)²."""
     return math.sqrt(float(((labels - predicted) ** 2).mean()))
+
+
+def determination(labels: Numbers, predicted: Numbers) -> float | None:
+    """R² = 1 - Σ(error²)/Σ((label - mean)²); None where all labels are the same."""
+    spread = float(np.square(labels - labels.mean()).sum())
+    return 1.0 - float(np.square(predicted - labels).sum()) / spread if spread > 0.0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegressionReport:
+    """The errors of predicted numbers, in the unit of the numbers."""
+
+    count: int
+    rmse: float
+    mae: float
+    r2: float | None  # None where all true numbers are the same
+
+    @property
+    def mse(self) -> float:
+        """The mean squared error."""
+        return self.rmse**2
+
+    def to_json(self) -> dict[str, Any]:
+        """Values for machines."""
+        return {"rmse": self.rmse, "mae": self.mae, "r2": self.r2}
+
+
+def regression_report(found: Numbers, true: Numbers) -> RegressionReport:
+    """The figures of numbers (N,) beside the true ones (N,). Raises DataError for none, or other shapes."""
+    if found.shape != true.shape or found.ndim != 1 or not len(true):
+        raise DataError(f"numbers {found.shape} and {true.shape}: expected as many of each, at least one")
+    labels, predicted = true.astype(np.float64), found.astype(np.float64)
+    return RegressionReport(
+        count=len(true),
+        rmse=root_mean_squared_error(labels, predicted),
+        mae=mean_absolute_error(labels, predicted),
+        r2=determination(labels, predicted),
+    )

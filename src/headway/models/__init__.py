@@ -67,6 +67,8 @@ if TYPE_CHECKING:  # `X as X` exports a name to type checkers
     from headway.models.universal import UniversalBertConfig as UniversalBertConfig
     from headway.models.universal import UniversalBertPretrainingConfig as UniversalBertPretrainingConfig
     from headway.models.universal import UniversalConfig as UniversalConfig
+    from headway.models.vector_transformer import VectorTransformer as VectorTransformer
+    from headway.models.vector_transformer import VectorTransformerConfig as VectorTransformerConfig
     from headway.models.vit import Vit as Vit
     from headway.models.vit import VitConfig as VitConfig
     from headway.models.world import World as World

@@ -28,6 +28,7 @@ class ModelInputs:
     images: Tensor | None = None  # (B, C, height, width)
     frames: Tensor | None = None  # (B, S, bands): the spectrograms of sounds
     frame_lengths: Tensor | None = None  # (B,): frames that are not padding; None: all
+    vectors: Tensor | None = None  # (B, T, N): rows of N numbers, the elements of a set or a sequence
     states: Tensor | None = None  # (B, T, …): observations of an environment
     actions: Tensor | None = None  # (B, T)
     returns: Tensor | None = None  # (B, T): the return to go
@@ -60,7 +61,7 @@ class ModelOutputs:
     vectors: Tensor | None = None  # (B, T, D): of an encoder without a head
     pooled: Tensor | None = None  # (B, D): an encoder's vector of the whole input
     next_sentence: Tensor | None = None  # (B, 2) logits: whether the second sentence follows the first
-    classes: Tensor | None = None  # (B, classes) logits of an image or a text
+    classes: Tensor | None = None  # (B, classes) logits of an image, a text or a set, or (B, 1) a number
     heatmaps: Tensor | None = None  # (B, K, rows, columns): one for each keypoint
     actions: Tensor | None = None  # (B, T, A) logits
     features: Tensor | None = None  # (B, T, D): what a world model's heads read

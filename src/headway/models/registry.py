@@ -45,6 +45,7 @@ MODELS = Choice(
         "universal-bert": "headway.models.universal:UniversalBertConfig",
         "universal-bert-pretraining": "headway.models.universal:UniversalBertPretrainingConfig",
         "universal": "headway.models.universal:UniversalConfig",
+        "vector-transformer": "headway.models.vector_transformer:VectorTransformerConfig",
         "vit": "headway.models.vit:VitConfig",
         "world": "headway.models.world:WorldConfig",
     },

@@ -22,11 +22,12 @@ from headway.presets.speech import SPEECH
 from headway.presets.text import TEXT
 from headway.presets.tokens import TOKENS
 from headway.presets.universal import UNIVERSAL
+from headway.presets.vectors import SETS
 from headway.presets.vision import VISION
 from headway.presets.worlds import WORLDS
 from headway.suggestions import did_you_mean
 
-PRESETS = Presets((*TEXT, *CLASSIFIERS, *TOKENS, *SENTENCES, *UNIVERSAL, *VISION, *SENSES, *SPEECH, *WORLDS))
+PRESETS = Presets((*TEXT, *CLASSIFIERS, *TOKENS, *SENTENCES, *UNIVERSAL, *VISION, *SENSES, *SPEECH, *SETS, *WORLDS))
 
 
 def preset(name: str) -> Preset:

@@ -15,7 +15,8 @@ from headway.runs.config import RunConfig
 from headway.tasks.proposal import Proposal, Reading, recognise
 
 READING = (  # the settings that a `Reading` may have
-    "data.source", "data.target", "data.text", "data.text2", "data.label", "data.separator", "task.labels",
+    "data.source", "data.target", "data.text", "data.text2", "data.label", "data.separator", "data.group",
+    "task.labels",
 )  # fmt: skip
 VOCAB, FIT = "data.tokenizer.vocab", "data.tokenizer.fit"
 

@@ -1,4 +1,4 @@
-"""Damage to binary files that knows their formats: PNG, JPEG, WAV, IDX, gzip, parquet and safetensors.
+"""Damage to binary files that knows their formats: PNG, JPEG, WAV, IDX, gzip, npz, parquet and safetensors.
 
 Checksums and lengths are made right again where a format has them, so that the lie reaches the code behind the check.
 """
@@ -9,6 +9,7 @@ import gzip
 import io
 import json
 import struct
+import zipfile
 import zlib
 from collections.abc import Iterator
 from functools import cache
@@ -133,6 +134,38 @@ def damage_gzip(data: bytes, chance: Random) -> bytes:
     if kind == 2:
         return data[:3] + bytes([chance.randrange(256)]) + data[4:]
     return data[:-8] + chance.randbytes(8)
+
+
+def damage_npz(data: bytes, chance: Random) -> bytes:
+    """Arrays with other names, headers, values or sizes than they should have, in a valid archive."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        arrays = {name: archive.read(name) for name in archive.namelist()}
+    name, kind = chance.choice(sorted(arrays)), chance.randrange(7)
+    body = arrays[name]
+    if kind == 0:
+        arrays[chance.choice(("z.npy", "", "../x.npy", "x\n.npy", name.upper(), "x" * 300))] = arrays.pop(name)
+    elif kind == 1:
+        del arrays[name]
+    elif kind == 2:  # another shape or type in the header
+        old, new = chance.choice(
+            ((b"<f4", b"|O8"), (b"<i8", b"|O8"), (b"(", b"(-1, "), (b"(", b"(9, "), (b"<f4", b"<f8"), (b"<i8", b"<f8"))
+        )
+        arrays[name] = body.replace(old, new, 1)
+    elif kind == 3:
+        arrays[name] = body.replace(b"(", b"(" + str(chance.choice((*SIZES, 2**63, 10**40))).encode() + b", ", 1)
+    elif kind == 4:  # values that are NaN, infinite, huge or negative
+        piece = chance.choice((b"\0\0\xc0\x7f", b"\0\0\x80\x7f", b"\xff" * 8, b"\0" * 8, b"\xff\xff\x7f\x7f"))
+        at = chance.randrange(128, len(body)) // 8 * 8
+        arrays[name] = body[:at] + piece + body[at + len(piece) :]
+    elif kind == 5:
+        arrays[name] = damaged(body, chance)[1]
+    else:  # much larger than it looks
+        arrays[name] = body + b"\0" * chance.choice((10**6, 5 * 10**7))
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each, content in arrays.items():
+            archive.writestr(zipfile.ZipInfo(each), content, zipfile.ZIP_DEFLATED)
+    return made.getvalue()
 
 
 def damage_parquet(data: bytes, chance: Random) -> bytes:

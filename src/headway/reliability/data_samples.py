@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from headway.data.synthetic import shapes, spoken_digits, stick_figures
+from headway.data.synthetic import robots, shapes, spoken_digits, stick_figures
 from headway.reliability.binary_files import (
     damage_gzip,
     damage_idx,
     damage_jpeg,
+    damage_npz,
     damage_parquet,
     damage_png,
     damage_wav,
@@ -191,6 +192,19 @@ def _keypoints(folder: Path) -> None:
     (folder / "train.json").write_text(json.dumps({"images": images, "annotations": people}))
 
 
+def _vectors(folder: Path) -> None:
+    made = robots.swarms(PAIRS, seed=7)
+    np.savez(folder / "swarms.npz", x=made.vectors, lengths=made.lengths, y=made.labels)
+
+
+def _vector_table(folder: Path) -> None:
+    made = robots.swarms(PAIRS, seed=7)
+    lines = [f"swarm,turn,{','.join(robots.FEATURES)}\n"]
+    for n, (vectors, length, label) in enumerate(zip(*made, strict=True)):
+        lines += [f"s{n},{robots.CLASSES[label]},{','.join(map(str, row))}\n" for row in vectors[:length].tolist()]
+    (folder / "swarms.csv").write_text("".join(lines))
+
+
 PARALLEL = {"data.source": "en", "data.target": "de"}
 SIZE_OF_SOUNDS = {
     "model.image": 16, "model.patch": 4, "model.channels": 1, "task.size": 16, "task.sound.rate": 8000,
@@ -218,6 +232,13 @@ SAMPLES: tuple[DataSample, ...] = (
     ),
     DataSample(
         name="labelled text", write=_labelled, file="labelled.tsv", damage={".tsv": LINES}, task="text-classification",
+    ),
+    DataSample(
+        name="vectors", write=_vectors, file="swarms.npz", damage={".npz": or_bytes(damage_npz)}, task="vectors",
+    ),
+    DataSample(
+        name="table of vectors", write=_vector_table, file="swarms.csv", damage={".csv": LINES}, task="vectors",
+        more={"data.group": "swarm", "data.label": "turn"},
     ),
     DataSample(name="PNG", write=_class_folders("png"), damage={".png": PNG}, task="classification"),
     DataSample(

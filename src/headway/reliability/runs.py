@@ -18,7 +18,7 @@ from PIL import Image
 
 from headway.config import override
 from headway.data.config import DataConfig
-from headway.data.synthetic import shapes, spoken_digits, stick_figures
+from headway.data.synthetic import robots, shapes, spoken_digits, stick_figures
 from headway.data.tokenizers import Tokenizer, Word
 from headway.models import BertConfig, build_model
 from headway.presets import PRESETS
@@ -120,6 +120,12 @@ def _figure(folder: Path) -> str:
     return str(folder / "figure.png")
 
 
+def _swarms(folder: Path) -> str:
+    made = robots.swarms(3, seed=9)
+    np.savez(folder / "swarms.npz", x=made.vectors, lengths=made.lengths, features=np.asarray(robots.FEATURES))
+    return str(folder / "swarms.npz")
+
+
 _ALL = (
     TinyRun(
         task="language",
@@ -196,6 +202,14 @@ _ALL = (
             "answer": "John is visiting Rome .\twhere is John visiting ?",
             "look": "John is visiting Rome .\twhere is John visiting ?",
         },
+    ),
+    TinyRun(
+        task="vectors",
+        preset="vectors",
+        data="robots",
+        changes={**_model(ONE_LAYER), "train.batch_tokens": 64},
+        shortened={"headway.data.vectors:COUNTS": FEW},
+        file=_swarms,
     ),
     TinyRun(
         task="captioning",

@@ -99,10 +99,10 @@ class Scores(Capability):
 
 
 class Classifies(Capability):
-    """Names the likeliest classes of an input: an image, a sound or a text; or says a number."""
+    """Names the likeliest classes of an input: an image, a sound, a text, or the sets of a file; or says a number."""
 
     verb = "classify"
-    reads: ClassVar[str] = "image"  # what an input is called in JSON: "image" or "text"
+    reads: ClassVar[str] = "image"  # what an input is called in JSON: "image", "text" or "set"
 
     @abstractmethod
     def classify(self, inputs: Sequence[str | Path], *, top: int = 5) -> list[Prediction]:

@@ -1,4 +1,4 @@
-"""What classifiers of images and of texts share: predictions, and the figures of a split."""
+"""What classifiers of images, texts and sets share: predictions, and the figures of a split."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Prediction:
     """The likeliest classes of one input with their probabilities, best first; or the number predicted for it."""
 
-    given: str  # the file of an image or a sound, or a text; of a pair, both with a tab between them
+    given: str  # the file of an image or a sound, a text, or FILE:SET; of a pair, both texts with a tab between them
     top: list[tuple[str, float]]  # empty for a number
     pixels: Pixels | None = None  # (C, H, W): the image as the model read it; None for a text
     labels: tuple[str, ...] | None = None  # where an input may have several classes: those above the threshold

@@ -1,11 +1,11 @@
-"""The evaluation of a classifier, of images or of texts, as a report."""
+"""The evaluation of a classifier, of images, texts or sets, as a report."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from headway.metrics.classification import ClassificationReport
-from headway.tasks.base import Pipeline
+from headway.tasks.base import Pipeline, article
 from headway.tasks.classifier import ClassifierTraining
 from headway.tasks.report import NONE, Facts, Figures, Report, Section
 
@@ -35,7 +35,7 @@ def _sections(report: ClassificationReport, last: float, step: int) -> list[Sect
     told = {
         "accuracy": f"{report.accuracy:.2%}  {interval}",
         report.unit: f"{report.total:,}",
-        "loss": f"{report.loss:.4f}  nats {'an image' if report.unit == 'images' else 'a text'}",
+        "loss": f"{report.loss:.4f}  nats {article(report.unit.removesuffix('s'))}",
         "last_accuracy": f"{last:.2%}  of the last checkpoint, step {step}",
     }
     totals = report.confusion.sum(1).tolist()

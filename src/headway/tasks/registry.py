@@ -13,6 +13,7 @@ TASKS = Choice(
         "text-classification": "headway.tasks.text_classification:TextClassification",
         "tagging": "headway.tasks.tagging:Tagging",
         "question-answering": "headway.tasks.question_answering:QuestionAnswering",
+        "vectors": "headway.tasks.vectors:Vectors",
         "captioning": "headway.tasks.captioning:Captioning",
         "transcription": "headway.tasks.transcription:Transcription",
         "embedding": "headway.tasks.sentence_embedding:Embedding",

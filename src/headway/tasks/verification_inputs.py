@@ -58,8 +58,11 @@ class Example:
 
     @property
     def tokens(self) -> Tensor:
-        """(T,); zeros, one for each output, for an image or a sound alone."""
-        return torch.zeros(self.places, dtype=torch.long) if self.inputs.tokens is None else self.inputs.tokens[0]
+        """(T,); zeros for the elements of a set, and one for each output of an image or a sound alone."""
+        if self.inputs.tokens is not None:
+            return self.inputs.tokens[0]
+        vectors = self.inputs.vectors
+        return torch.zeros(self.places if vectors is None else vectors.shape[1], dtype=torch.long)
 
     @property
     def image(self) -> Tensor | None:
@@ -89,14 +92,15 @@ class VerificationInputs:
 def compared(outputs: ModelOutputs, inputs: ModelInputs) -> Tensor:
     """The output that is compared, (B, T, V): logits of tokens or moments, else vectors, else of the whole input.
 
-    The logits of a text's class stand at every token; those of an image, and heat maps, are one place.
+    The logits of a text's class stand at every token, those of a set at every element; those of an image, and heat
+    maps, are one place.
     """
     for per_token in (outputs.tokens, outputs.alignment, outputs.vectors):
         if per_token is not None:
             return per_token
     if outputs.classes is not None:
-        logits = outputs.classes.unsqueeze(1)
-        return logits if inputs.tokens is None else logits.expand(-1, inputs.tokens.shape[1], -1)
+        logits, places = outputs.classes.unsqueeze(1), inputs.tokens if inputs.vectors is None else inputs.vectors
+        return logits if places is None else logits.expand(-1, places.shape[1], -1)
     if outputs.heatmaps is None:
         raise ConfigError(f"verify compares logits, vectors or heat maps; the model gives {', '.join(outputs.present)}")
     return outputs.heatmaps.flatten(1).unsqueeze(1)

@@ -300,7 +300,7 @@ def _others(subject: VerificationSubject, base: Logits) -> LogitPair:
 
 
 def _other(example: Example, vocabulary: int) -> Example:
-    """Other tokens, another source, a negated image and negated frames, of the same sizes."""
+    """Other tokens, another source, a negated image, negated frames and vectors, of the same sizes."""
     inputs = example.inputs
     changed = replace(
         inputs,
@@ -308,6 +308,7 @@ def _other(example: Example, vocabulary: int) -> Example:
         source=None if inputs.source is None else (inputs.source + 1) % vocabulary,
         images=None if inputs.images is None else -inputs.images,
         frames=None if inputs.frames is None else -inputs.frames,
+        vectors=None if inputs.vectors is None else -inputs.vectors,
     )
     return replace(example, inputs=changed)
 

@@ -69,16 +69,18 @@ def batch(examples: Sequence[Example], fill: int = 0) -> ModelInputs:
     source, source_lengths = _padded([each.source for each in rows], fill)
     frames, frame_lengths = _padded([each.frames for each in rows], fill)
     segments, _ = _padded([each.segments for each in rows], 0)
+    vectors, vector_lengths = _padded([each.vectors for each in rows], fill)
     images = [each.images for each in rows if each.images is not None]
     return ModelInputs(
         tokens=tokens,
-        lengths=lengths,
+        lengths=vector_lengths if lengths is None else lengths,
         source=source,
         source_lengths=source_lengths,
         segments=segments,
         images=torch.cat(images) if images else None,
         frames=frames,
         frame_lengths=frame_lengths,
+        vectors=vectors,
     )
 
 

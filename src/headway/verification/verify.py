@@ -126,7 +126,8 @@ def _judged(check: Check, outcome: LogitPair | Formula, level: Baseline, subject
 
 
 def _centred(logits_TV: Tensor) -> Tensor:
-    return logits_TV - logits_TV.mean(-1, keepdim=True)
+    """Less the mean of each place, which no probability sees; a single output is a number, and stays as it is."""
+    return logits_TV if logits_TV.shape[-1] == 1 else logits_TV - logits_TV.mean(-1, keepdim=True)
 
 
 def _largest(expected: Logits, found: Logits) -> tuple[float, tuple[int, int]]:

@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from headway.tasks.capabilities import Classifies
     from headway.tasks.classifier import Prediction
 
-HELP = "the likeliest classes of each image, sound or text, or the number of each text"
+HELP = "the likeliest classes of each image, sound, text or set of vectors, or the number of each text or set"
 EXAMPLES = (
     "headway classify runs/shapes photo.png --top 3 --out said.png",
     "headway classify runs/reviews 'a film to see twice'",
     "headway classify runs/reviews --out said.jsonl < reviews.txt    a JSON object for each line",
+    "headway classify runs/swarms swarms.csv --json",
 )
 LINES = (".jsonl",)
 
@@ -35,7 +36,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "input",
         nargs="*",
         metavar="INPUT",
-        help="images (PNG, JPEG, …) or WAV files; texts, a pair with a tab between, by default lines of stdin",
+        help="images (PNG, JPEG, …), WAV files, files of vectors (.npz, .csv); texts, a pair with a tab between, by "
+        "default lines of stdin",
     )
     parser.add_argument(
         "--top", type=options.positive, metavar="K", help="classes of each (default: 5; all of several labels)"
@@ -49,7 +51,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace) -> None:
-    """A line for each image, sound or text: the input, then its likeliest classes with probabilities, tabs between.
+    """A line for each image, sound, text or set: the input, then its classes with probabilities, tabs between.
 
     Of a classifier of several labels those above the threshold come first; of numbers there is the number alone.
     """
@@ -90,9 +92,9 @@ def _writes_lines(out: str | None) -> bool:
 
 def _check(pipeline: Classifies, arguments: Namespace) -> None:
     """Raise ConfigError, before anything is computed, for what this classifier cannot be asked."""
+    if not arguments.input and pipeline.reads != "text":
+        raise ConfigError(f"no {pipeline.reads}: {arguments.run} classifies files, name at least one")
     if pipeline.reads == "image":
-        if not arguments.input:
-            raise ConfigError(f"no image: {arguments.run} classifies files, name at least one")
         if arguments.patches is not None and not pipeline.cuts_patches:
             raise ConfigError(
                 f"--patches: {arguments.run} does not read images as patches; only a vision transformer does"

@@ -53,7 +53,9 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="write the translations, classes, captions or transcripts, one per line; - for stdout",
     )
     parser.add_argument(
-        "--plot", metavar="FILE.png", help="accuracy by position, loss by length, or the confusion matrix"
+        "--plot",
+        metavar="FILE.png",
+        help="accuracy by position, loss by length, the confusion matrix, or numbers beside the true ones",
     )
     options.add_json(parser)
 

@@ -11,7 +11,7 @@ import yaml
 
 from headway.config import plain
 from headway.reliability.answers import copy, explained
-from headway.reliability.binary_files import damage_png, damage_wav
+from headway.reliability.binary_files import damage_npz, damage_png, damage_wav
 from headway.reliability.damage import Damage, damaged
 from headway.reliability.data_samples import SAMPLES, DataSample
 from headway.reliability.document_damage import damage_json, damage_json_lines, damage_lines, damage_yaml, or_bytes
@@ -33,7 +33,11 @@ RUN_FILES: dict[str, Damage] = {
     "trainer.json": or_bytes(damage_json),
     "facts.json": or_bytes(damage_json),
 }
-INPUT_FILES: dict[str, Damage] = {".png": damage_png, ".wav": damage_wav}  # what commands are given, by its ending
+INPUT_FILES: dict[str, Damage] = {  # what commands are given, by its ending
+    ".png": or_bytes(damage_png),
+    ".wav": or_bytes(damage_wav),
+    ".npz": or_bytes(damage_npz),
+}
 Trial = tuple[str, list[str], bytes]  # what was damaged, the words of the command, and its stdin
 
 
@@ -125,7 +129,7 @@ class DamagedFiles(CampaignRow):
         return "settings.yaml", [*words, *(f"--{key}={value}" for key, value in again.items())], b""
 
     def _input(self, folder: Path, chance: Random) -> Trial:
-        """What a command is given to work on: an image or a sound, a trace, or lines."""
+        """What a command is given to work on: a file, a trace, or lines."""
         kind = chance.random()
         if kind < 0.2 and self.trace.exists():
             (folder / "beam.jsonl").write_bytes(or_bytes(damage_json_lines)(self.trace.read_bytes(), chance))
@@ -141,10 +145,9 @@ class DamagedFiles(CampaignRow):
         verb = chance.choice(verbs or ["info"])
         words = made.command(verb, Path("out"))
         if made.file is not None:
-            name = f"input{Path(made.file).suffix}"
-            how = INPUT_FILES[Path(made.file).suffix]
-            (folder / name).write_bytes(or_bytes(how)(Path(made.file).read_bytes(), chance))
-            return name, [name if word == made.file else word for word in words], b""
+            file = Path(made.file)
+            (folder / file.name).write_bytes(INPUT_FILES[file.suffix](file.read_bytes(), chance))
+            return file.name, [file.name if word == made.file else word for word in words], b""
         given = made.tiny.inputs.get(verb, "0")
         if verb in ("translate", "score", "embed", "classify", "tag", "answer"):
             lines = damage_lines(f"{given}\n".encode() * 5, chance)
