@@ -363,7 +363,7 @@ class Run:
 
     @unknown_told(warn_unknown_tokens)
     def classify(self, inputs: Iterable[str | Path], *, top: int | None = None) -> list[Prediction]:
-        """The likeliest classes of each image or sound file, text, or set in a file of vectors, best first; or a number.
+        """The likeliest classes of each image or sound file, text, or set of vectors in a file, or its number.
 
         A pair of texts is one string with a tab between them. `top` is the number of classes: by default 5, or all of a
         classifier that gives several labels. Raises DataError naming a file that cannot be read, or an empty text.
