@@ -2,8 +2,8 @@
 
 "John , the artist whose sister Anna is visiting Vienna , who met Otto in Oslo , is visiting New York ." Asked is where
 John or Anna is, or who is where. The people of a clause do the same as the subject, so that a name has to be linked
-with its place, and the subject's is behind all its clauses: the distance grows with their number. Training contexts have up
-to three clauses; the splits `clauses-N` have N, and ask about the subject only.
+with its place, and the subject's is behind all its clauses: the distance grows with their number. Training contexts
+have up to three clauses; the splits `clauses-N` have N, and ask about the subject only.
 """
 
 from __future__ import annotations
@@ -18,16 +18,10 @@ COUNTS = {"train": 16_000, "val": 500, "test": 1_000}
 LONGER = {f"clauses-{clauses}": clauses for clauses in (4, 6, 8, 12, 16)}
 EACH = 500  # questions of each longer split
 SPLITS = (*COUNTS, *LONGER)
-PEOPLE = (
-    "John", "Mary", "Anna", "Otto", "Lisa", "Paul", "Emma", "Karl", "Nina", "Hugo", "Ruth", "Ivan", "Clara", "Felix",
-    "Maria", "Peter", "Julia", "Oscar", "Laura", "Simon", "Sofia", "David", "Elena", "Jonas",
-)  # fmt: skip
+PEOPLE = ("John", "Mary", "Anna", "Otto", "Lisa", "Paul", "Emma", "Karl")
 JOBS = ("artist", "doctor", "pilot", "teacher", "baker", "lawyer", "singer", "painter", "nurse", "writer")
 RELATIONS = ("sister", "brother", "friend", "neighbour", "cousin")
-CITIES = (
-    "Vienna", "New York", "Rome", "Oslo", "Paris", "Los Angeles", "Lima", "Cairo", "Tokyo", "Rio de Janeiro", "Delhi",
-    "Berlin", "San Francisco", "Prague", "Madrid", "Hong Kong", "London", "Quito", "Athens", "Buenos Aires", "Seoul",
-)  # fmt: skip
+CITIES = ("Vienna", "New York", "Rome", "Oslo", "Paris", "Los Angeles", "Lima", "Rio de Janeiro")
 SAME = "whose {relation} {person} is {verb} {city}"  # a clause whose person does what the subject does
 OTHER = (
     "who has painted many murals in {city}",
@@ -35,7 +29,7 @@ OTHER = (
     "who once lived in {city}",
     "who has a house in {city}",
 )
-VERBS = ("visiting", "leaving", "describing", "painting")
+VERBS = ("visiting", "leaving", "painting")
 TIMES = ("", "", "this summer", "today", "this week")
 
 
@@ -52,12 +46,13 @@ def documents(split: str) -> tuple[Question, ...]:
 
 def _question(draw: random.Random, name: str, clauses: int, *, subject_only: bool) -> Question:
     """A sentence, and a question about its subject or about a person of one of its clauses."""
-    subject, *people = draw.sample(PEOPLE, clauses + 1)
-    place, *cities = draw.sample(CITIES, clauses + 1)
+    subject, *others = draw.sample(PEOPLE, len(PEOPLE))
+    place, *elsewhere = draw.sample(CITIES, len(CITIES))
     verb, time = draw.choice(VERBS), draw.choice(TIMES)
     context = f"{subject} , the {draw.choice(JOBS)}"
     facts: list[tuple[str, int, str, int]] = []  # person and city, each with its first character
-    for person, city in zip(people, cities, strict=True):
+    for number in range(clauses):  # the people and cities of many clauses repeat, never the subject and its place
+        person, city = others[number % len(others)], elsewhere[number % len(elsewhere)]
         same = draw.random() < 0.6
         form = SAME if same else draw.choice(OTHER)
         clause = form.format(relation=draw.choice(RELATIONS), person=person, verb=verb, city=city)
@@ -71,11 +66,6 @@ def _question(draw: random.Random, name: str, clauses: int, *, subject_only: boo
     chosen = main if subject_only or not facts or draw.random() < 0.5 else draw.choice(facts)
     who, at, where, there = chosen
     if draw.random() < 0.5:
-        return Question(
-            name,
-            f"what is {who} {verb} ?" if verb != "visiting" else f"where is {who} visiting ?",
-            context,
-            (where,),
-            (there,),
-        )
+        asked = f"{'where' if verb == 'visiting' else 'what'} is {who} {verb} ?"
+        return Question(name, asked, context, (where,), (there,))
     return Question(name, f"who is {verb} {where} ?", context, (who,), (at,))
