@@ -243,13 +243,3 @@ def test_what_is_wrong_is_told_in_one_line(run, words, given, code, told, capsys
     assert told in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
-
-
-@pytest.mark.slow  # minutes of one core
-def test_the_preset_finds_the_answer_behind_the_clauses_it_was_trained_on(tmp_path):
-    import headway
-    from headway.presets import preset
-    from headway.runs.train import train_run
-
-    train_run(preset("bert-reader").recipe(), tmp_path / "run")
-    assert headway.load(tmp_path / "run", device="cpu").evaluate().values["exact_match"] >= 0.95

@@ -29,6 +29,7 @@ OTHER = (
     "who once lived in {city}",
     "who has a house in {city}",
 )
+SUBJECT = 1 / 3  # of the questions where clauses offer others: about the subject
 VERBS = ("visiting", "leaving", "painting")
 TIMES = ("", "", "this summer", "today", "this week")
 
@@ -63,7 +64,7 @@ def _question(draw: random.Random, name: str, clauses: int, *, subject_only: boo
     context += f"{'' if clauses else ' ,'} is {verb} "
     main = (subject, 0, place, len(context))
     context += f"{place}{f' {time}' if time else ''} ."
-    chosen = main if subject_only or not facts or draw.random() < 0.5 else draw.choice(facts)
+    chosen = main if subject_only or not facts or draw.random() < SUBJECT else draw.choice(facts)
     who, at, where, there = chosen
     if draw.random() < 0.5:
         asked = f"{'where' if verb == 'visiting' else 'what'} is {who} {verb} ?"
