@@ -117,7 +117,7 @@ RUN = {
         f"{TAGGER} {SHORT}"
     ),
     "headway train bert-tagger --model.encoder recurrent-encoder --out runs/lstm-tagger": (
-        f"--model.encoder.width 8 --model.encoder.recurrent.hidden 8 --train.batch_tokens 512 {SHORT}"
+        f"--model.encoder.width 8 --model.encoder.recurrent recurrent --model.encoder.recurrent.hidden 8 {SHORT}"
     ),
     "headway train bert-reader": f"{TAGGER} {SHORT}",
     "headway train --data squad.json --budget 10m --out runs/squad": f"{TAGGER} {BRIEF}",
