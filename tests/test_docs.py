@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import doctest
 import io
+import json
 import os
 import re
 import shlex
@@ -70,6 +71,9 @@ FINDER = (
 ENCODER = (
     "--model.width 16 --model.inner 16 --model.heads 2 --model.layers 1 --data.tokenizer.vocab 60 "
     f"--train.batch_tokens 8 {SHORT}"
+TAGGER = (
+    "--model.encoder.width 16 --model.encoder.inner 16 --model.encoder.heads 2 --model.encoder.layers 1 "
+    "--train.batch_tokens 512"
 )
 FEW_STEPS = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 "
 PICTURES = f"{FEW_STEPS}--train.batch_tokens 4 --train.device cpu --train.compile false --task.augment.policy none"
@@ -122,6 +126,29 @@ RUN = {
     "headway classify runs/swarms swarms.csv --json": "",
     "headway classify runs/swarms swarms.csv:s7": "",
     "headway look runs/swarms swarms.csv:s7 -o swarm.html": "",
+    "headway train bert-tagger": f"{TAGGER} {SHORT}",
+    "headway train --data names.conll --budget 10m --out runs/names": f"{TAGGER} {BRIEF}",
+    "headway train bert-tagger --data protein --task.words characters --data.tokenizer characters --out runs/protein": (
+        f"{TAGGER} {SHORT}"
+    ),
+    "headway train bert-tagger --model.encoder recurrent-encoder --out runs/lstm-tagger": (
+        f"--model.encoder.width 8 --model.encoder.recurrent recurrent --model.encoder.recurrent.hidden 8 {SHORT}"
+    ),
+    "headway train bert-reader": f"{TAGGER} {SHORT}",
+    "headway train --data squad.json --budget 10m --out runs/squad": f"{TAGGER} {BRIEF}",
+    "headway evaluate runs/bert-tagger --json": "",
+    "headway tag runs/bert-tagger 'the animal did not cross the street because it was too tired'": "",
+    "headway tag runs/bert-tagger 'the animal did not cross the street because it was too wide'": "",
+    "headway tag runs/bert-tagger --columns < new.en": "",
+    "headway tag runs/names 'John lives in Vienna.' --json": "",
+    "headway look runs/bert-tagger 'the animal did not cross the street because it was too tired' -o it-tags.html": "",
+    "headway evaluate runs/bert-reader --json": "",
+    "headway evaluate runs/bert-reader --split clauses-8": "--split clauses-4",
+    "headway answer runs/bert-reader 'John , the artist , is visiting New York .' 'where is John visiting ?'": "",
+    "headway answer runs/bert-reader 'John , the artist who met Anna in Vienna , is visiting New York .' "
+    "'where is John visiting ?'": "",
+    "headway answer runs/bert-reader @book.txt 'who is late ?' --top 3 --json": "",
+    "headway answer runs/squad 'Vienna is in Austria.' 'where is Vienna?' --top 3": "",
     'headway translate runs/en-de "a man is sleeping on a couch ."': "",
     "headway translate runs/en-de --precision auto < new.en > new.de": "",
     "headway train rnn-seq2seq --data reverse --task.scheduled scheduled-sampling --task.scheduled.passes steps": (
@@ -417,6 +444,11 @@ def write_data(folder: Path) -> None:
     (folder / "notes").mkdir()
     (folder / "notes" / "runs.md").write_text("# Runs\n\nA run is resumed with --resume.\n")
     write_swarms(folder)
+    (folder / "names.conll").write_text("John B-PER\nlives O\nin O\nVienna B-LOC\n. O\n\n" * 20)
+    context = "Vienna is in Austria."
+    asked = {"id": "1", "question": "where is Vienna?", "answers": [{"text": "Austria", "answer_start": 13}]}
+    paragraphs = [{"context": f"{context} {n}", "qas": [{**asked, "id": str(n)}]} for n in range(20)]
+    (folder / "squad.json").write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": paragraphs}]}))
     (folder / "book.txt").write_text("It was late.\nROMEO: to be or not to be a cute puppy.\n" * 40)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 import struct
 from pathlib import Path
 
@@ -316,3 +317,51 @@ def broken_first(found):
         return found(registry, name)
 
     return get
+
+
+# --- tags and questions ----------------------------------------------------------------------------------------------
+
+TAGGED = "John B-PER\nsleeps O\n\nVienna B-LOC\nis O\nold O\n\n" * 3
+SQUAD = {"data": [{"paragraphs": [{"context": "a b", "qas": [{"id": "1", "question": "c", "answers": []}]}]}]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sign"),
+    [
+        ("names.conll", TAGGED, r"the ending \.conll of names\.conll"),
+        ("names.conllu", "1\ta\ta\tDET\n\n", r"the ending \.conllu"),
+        ("names.bio", TAGGED, r"the ending \.bio"),
+        ("names.txt", TAGGED, r"the columns of names\.txt, of which the last has tags"),
+        ("names.tsv", TAGGED.replace(" ", "\t"), r"the columns of names\.tsv"),
+        ("names.jsonl", '{"tokens": ["a"], "ner_tags": ["O"]}\n' * 3, "the lists tokens and ner_tags"),
+    ],
+)
+def test_tagged_sentences_are_recognised(tmp_path, name, text, sign):
+    found = fitted_recipe(None, {"data.spec": str(write(tmp_path / name, text))})
+    assert found.preset == "bert-tagger"
+    assert "sentences with tags" in found.found
+    assert re.search(sign, found.found)
+    assert found.config.data.tokenizer.fit
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_questions_with_answers_are_recognised(tmp_path, folder):
+    path = write(tmp_path / "squad" / "train-v2.0.json", json.dumps(SQUAD))
+    found = fitted_recipe(None, {"data.spec": str(path.parent if folder else path)})
+    assert found.preset == "bert-reader"
+    assert "questions with answers" in found.found
+    row = json.dumps({"context": "a b", "question": "c", "answers": {"text": [], "answer_start": []}})
+    assert recognise(str(write(tmp_path / "flat.jsonl", f"{row}\n" * 3))).preset == "bert-reader"
+
+
+def test_built_in_sets_of_tags_and_questions_are_recognised():
+    assert recognise("coreference").preset == "bert-tagger"
+    assert fitted_recipe(None, {"data.spec": "protein"}).config.task.words == "characters"
+    assert recognise("relatives").preset == "bert-reader"
+
+
+def test_a_poem_and_other_json_are_neither_tags_nor_questions(tmp_path):
+    poem = write(tmp_path / "poem.txt", "two words\nper line\n\nand more\nof them\n" * 20)
+    assert recognise(str(poem)).preset == "gpt-char"
+    with pytest.raises(DataError, match="JSON is not read as plain text"):
+        recognise(str(write(tmp_path / "other.json", '{"data": [1]}')))

@@ -205,6 +205,29 @@ def _vector_table(folder: Path) -> None:
     (folder / "swarms.csv").write_text("".join(lines))
 
 
+def _columns(folder: Path) -> None:
+    sentence = "the O\nold B-X\nhorse I-X\nsleeps O\n\n"
+    (folder / "tags.conll").write_text(sentence * PAIRS)
+
+
+def _tagged_lines(folder: Path) -> None:
+    row = json.dumps({"tokens": ["the", "old", "horse"], "tags": ["O", "B-X", "I-X"]})
+    (folder / "tags.jsonl").write_text(f"{row}\n" * PAIRS)
+
+
+def _squad(folder: Path) -> None:
+    paragraphs = []
+    for number in range(8):
+        context = f"horse {number} sleeps in the garden , and horse {number + 1} does not ."
+        answer = {"text": "the garden", "answer_start": context.index("the garden")}
+        asked: list[dict[str, Any]] = [{"id": f"a{number}", "question": "where does it sleep ?", "answers": [answer]}]
+        asked.append({"id": f"b{number}", "question": "who sings ?", "answers": [], "is_impossible": True})
+        paragraphs.append({"context": context, "qas": asked})
+    (folder / "squad.json").write_text(
+        json.dumps({"version": "v2.0", "data": [{"title": "x", "paragraphs": paragraphs}]})
+    )
+
+
 PARALLEL = {"data.source": "en", "data.target": "de"}
 SIZE_OF_SOUNDS = {
     "model.image": 16, "model.patch": 4, "model.channels": 1, "task.size": 16, "task.sound.rate": 8000,
@@ -239,6 +262,14 @@ SAMPLES: tuple[DataSample, ...] = (
     DataSample(
         name="table of vectors", write=_vector_table, file="swarms.csv", damage={".csv": LINES}, task="vectors",
         more={"data.group": "swarm", "data.label": "turn"},
+    ),
+    DataSample(name="CoNLL columns", write=_columns, file="tags.conll", damage={".conll": LINES}, task="tagging"),
+    DataSample(
+        name="tags as JSON lines", write=_tagged_lines, file="tags.jsonl", task="tagging",
+        damage={".jsonl": or_bytes(damage_json_lines)},
+    ),
+    DataSample(
+        name="SQuAD", write=_squad, file="squad.json", damage={".json": DOCUMENT}, task="question-answering",
     ),
     DataSample(name="PNG", write=_class_folders("png"), damage={".png": PNG}, task="classification"),
     DataSample(

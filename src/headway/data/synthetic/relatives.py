@@ -1,9 +1,9 @@
 """Built-in `relatives`: questions about sentences with relative clauses between a subject and what it does.
 
-"John , the artist who has painted murals in Vienna , is visiting New York . Mary , the doctor who met Otto in Oslo , is
-visiting Rome ." Asked is where John is, or who is in New York; all subjects of a context do the same, so that only the
-subject, beyond its clauses, tells the places apart. Every clause has a city of its own to be mistaken for the answer.
-Training contexts have up to three clauses a subject, each split `clauses-N` has N.
+"John , the artist whose sister Anna is visiting Vienna , who met Otto in Oslo , is visiting New York ." Asked is where
+John or Anna is, or who is where. The people of a clause do the same as the subject, so that a name has to be linked
+with its place, and the subject's is behind all its clauses: the distance grows with their number. Training contexts
+have up to three clauses; the splits `clauses-N` have N, and ask about the subject only.
 """
 
 from __future__ import annotations
@@ -13,28 +13,24 @@ from functools import cache
 
 from headway.data.questions import Question
 
-TRAINED = (0, 1, 2, 3)  # clauses of a subject in train, val and test
+TRAINED = (0, 1, 2, 3)  # clauses in train, val and test
 COUNTS = {"train": 16_000, "val": 500, "test": 1_000}
 LONGER = {f"clauses-{clauses}": clauses for clauses in (4, 6, 8, 12, 16)}
 EACH = 500  # questions of each longer split
 SPLITS = (*COUNTS, *LONGER)
-PEOPLE = (
-    "John", "Mary", "Anna", "Otto", "Lisa", "Paul", "Emma", "Karl", "Nina", "Hugo", "Ruth", "Ivan", "Clara", "Felix",
-)  # fmt: skip
+PEOPLE = ("John", "Mary", "Anna", "Otto", "Lisa", "Paul", "Emma", "Karl")
 JOBS = ("artist", "doctor", "pilot", "teacher", "baker", "lawyer", "singer", "painter", "nurse", "writer")
-CITIES = (
-    "Vienna", "New York", "Rome", "Oslo", "Paris", "Los Angeles", "Lima", "Cairo", "Tokyo", "Rio de Janeiro", "Delhi",
-    "Berlin", "San Francisco", "Prague", "Madrid", "Hong Kong",
-)  # fmt: skip
-CLAUSES = (
+RELATIONS = ("sister", "brother", "friend", "neighbour", "cousin")
+CITIES = ("Vienna", "New York", "Rome", "Oslo", "Paris", "Los Angeles", "Lima", "Rio de Janeiro")
+SAME = "whose {relation} {person} is {verb} {city}"  # a clause whose person does what the subject does
+OTHER = (
     "who has painted many murals in {city}",
     "who met {person} in {city}",
     "who once lived in {city}",
-    "whom {person} taught in {city}",
-    "who has a sister in {city}",
-    "who studied with {person} in {city}",
+    "who has a house in {city}",
 )
-MAIN = ("visiting {city}", "working in {city}", "staying in {city}", "looking for {other} in {city}")
+SUBJECT = 1 / 3  # of the questions where clauses offer others: about the subject
+VERBS = ("visiting", "leaving", "painting")
 TIMES = ("", "", "this summer", "today", "this week")
 
 
@@ -42,34 +38,35 @@ TIMES = ("", "", "this summer", "today", "this week")
 def documents(split: str) -> tuple[Question, ...]:
     """The questions of a split, the same each time."""
     draw = random.Random(f"relatives 1 {split}")
-    count = COUNTS.get(split, EACH)
-    return tuple(_question(draw, f"{split}-{number}", LONGER.get(split)) for number in range(count))
+    longer = split in LONGER
+    return tuple(
+        _question(draw, f"{split}-{number}", LONGER[split] if longer else draw.choice(TRAINED), subject_only=longer)
+        for number in range(EACH if longer else COUNTS[split])
+    )
 
 
-def _question(draw: random.Random, name: str, clauses: int | None) -> Question:
-    """A context of two subjects with their clauses, and a question about one of them."""
-    people, cities = draw.sample(PEOPLE, len(PEOPLE)), draw.sample(CITIES, len(CITIES))
-    subjects, places, others = people[:2], cities[:2], people[3:]
-    doing = draw.choice(MAIN)
-    verb = doing.partition(" {city}")[0].replace("{other}", people[2])
-    time = draw.choice(TIMES)
-    parts: list[str] = []
-    marks: dict[str, int] = {}  # where each subject and each place begins
-    length = 0
-    for subject, place in zip(subjects, places, strict=True):
-        count = draw.choice(TRAINED) if clauses is None else clauses
-        said = [
-            draw.choice(CLAUSES).format(person=draw.choice(others), city=draw.choice(cities[2:])) for _ in range(count)
-        ]
-        between = f" {' , '.join(said)} ," if said else " ,"
-        begin = f"{subject} , the {draw.choice(JOBS)}{between} is {verb} "
-        end = f"{place}{f' {time}' if time else ''} ."
-        marks[subject], marks[place] = length, length + len(begin)
-        parts.append(begin + end)
-        length += len(begin) + len(end) + 1
-    chosen = draw.randrange(2)
+def _question(draw: random.Random, name: str, clauses: int, *, subject_only: bool) -> Question:
+    """A sentence, and a question about its subject or about a person of one of its clauses."""
+    subject, *others = draw.sample(PEOPLE, len(PEOPLE))
+    place, *elsewhere = draw.sample(CITIES, len(CITIES))
+    verb, time = draw.choice(VERBS), draw.choice(TIMES)
+    context = f"{subject} , the {draw.choice(JOBS)}"
+    facts: list[tuple[str, int, str, int]] = []  # person and city, each with its first character
+    for number in range(clauses):  # the people and cities of many clauses repeat, never the subject and its place
+        person, city = others[number % len(others)], elsewhere[number % len(elsewhere)]
+        same = draw.random() < 0.6
+        form = SAME if same else draw.choice(OTHER)
+        clause = form.format(relation=draw.choice(RELATIONS), person=person, verb=verb, city=city)
+        if same:
+            at = len(context) + 1
+            facts.append((person, at + clause.index(person), city, at + clause.index(city)))
+        context += f" {clause} ,"
+    context += f"{'' if clauses else ' ,'} is {verb} "
+    main = (subject, 0, place, len(context))
+    context += f"{place}{f' {time}' if time else ''} ."
+    chosen = main if subject_only or not facts or draw.random() < SUBJECT else draw.choice(facts)
+    who, at, where, there = chosen
     if draw.random() < 0.5:
-        question, answer = f"where is {subjects[chosen]} {verb.removesuffix(' in')} ?", places[chosen]
-    else:
-        question, answer = f"who is {verb} {places[chosen]} ?", subjects[chosen]
-    return Question(name, question, " ".join(parts), (answer,), (marks[answer],))
+        asked = f"{'where' if verb == 'visiting' else 'what'} is {who} {verb} ?"
+        return Question(name, asked, context, (where,), (there,))
+    return Question(name, f"who is {verb} {where} ?", context, (who,), (at,))
