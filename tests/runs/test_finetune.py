@@ -247,7 +247,7 @@ def test_new_tokens_are_the_mean_of_the_others_in_the_embedding_and_the_head(tmp
     task = preset("gpt-char").recipe().task
     source = write_source(tmp_path / "source", task, gpt, characters, DataConfig(tokenizer=Characters()))
     (tmp_path / "text.txt").write_text("I like zebras, dogs.\n" * 20)
-    with pytest.raises(headway.errors.DataError, match="character 'z'"):
+    with pytest.raises(headway.errors.DataError, match=r"character 'z' .* as --data\.new_tokens"):
         tune("gpt-char", source, tmp_path / "none", {"data.spec": str(tmp_path / "text.txt")})
     added = {"data.spec": str(tmp_path / "text.txt"), "data.new_tokens": ["zebras", ","]}
     notes = tune("gpt-char", source, tmp_path / "out", added).notes

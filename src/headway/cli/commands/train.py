@@ -19,7 +19,7 @@ HELP = "train a preset on your data; any config key can be set by --KEY.SUB VALU
 EXAMPLES = (
     "headway train --data corpus    what suits the data, which is told first: text, tables, images, sounds",
     "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary",
-    "headway train gpt-char --init runs/gpt2 --data book.txt --out runs/tuned    fine-tune another run",
+    "headway train gpt-char --init runs/book --data letters.txt --dry-run    how another run would be fine-tuned",
     "headway train --out runs/gpt-char --resume    continue a run with its own config",
     "headway train gpt-char --help    the config keys of a preset: type, value and meaning",
 )
