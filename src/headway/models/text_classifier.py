@@ -41,7 +41,7 @@ class TextClassifierConfig:
 
     def with_backbone(self, encoder: BertConfig | LongformerConfig) -> TextClassifierConfig:
         """This classifier of another encoder, with a pooler; only a Longformer has global tokens."""
-        pooled = encoder if encoder.pooler else replace(encoder, pooler=True)
+        pooled = encoder if getattr(encoder, "pooler", True) else replace(encoder, pooler=True)
         return replace(
             self, encoder=pooled, global_tokens=self.global_tokens if isinstance(encoder, LongformerConfig) else 0
         )
