@@ -49,7 +49,7 @@ DOCUMENTS = (
     "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
     "docs/decoding.md", "docs/capture.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/variants.md",
     "docs/look.md", "docs/universal.md", "docs/world.md", "docs/glossary.md", "docs/reliability.md", "SECURITY.md",
-    "docs/tasks.md", "docs/index.md", *(f"docs/tutorials/{name}.md" for name in (
+    "docs/tasks.md", "docs/finetuning.md", "docs/index.md", *(f"docs/tutorials/{name}.md" for name in (
         "first-hour", "own-text", "own-images", "fine-tune", "look-inside", "teaching",
     )),
 )  # fmt: skip
@@ -71,6 +71,7 @@ FINDER = (
 ENCODER = (
     "--model.width 16 --model.inner 16 --model.heads 2 --model.layers 1 --data.tokenizer.vocab 60 "
     f"--train.batch_tokens 8 {SHORT}"
+)
 TAGGER = (
     "--model.encoder.width 16 --model.encoder.inner 16 --model.encoder.heads 2 --model.encoder.layers 1 "
     "--train.batch_tokens 512"
@@ -88,7 +89,8 @@ PLAYED = (
     "headway play runs/decision-cartpole", "headway evaluate runs/world-cartpole",
 )  # fmt: skip
 
-# A documented command, and what is appended to it here. Trainings come first, the others find their runs.
+PREPARED = ("headway train", "headway import")  # done once, before the others
+# A documented command, and what is appended to it here. Trainings and imports come first, the others find their runs.
 RUN = {
     "headway train transformer-tiny --data corpus --source en --target de --budget 10m --out runs/en-de": (
         f"{TRANSLATOR.removesuffix(SHORT)} {BRIEF}"
@@ -118,6 +120,26 @@ RUN = {
     "headway train --data reviews.csv": FINDER,
     "headway train sentence-encoder": f"--data pairs.csv --source anchor --target positive {ENCODER}",
     "headway train --data pairs.csv --out runs/pairs": ENCODER,
+    "headway import gpt2 --out runs/gpt2": "",
+    "headway import all-MiniLM-L6-v2 --out runs/minilm": "",
+    "headway train --data reviews.csv --init runs/minilm --train.learning_rate 5e-5 --out runs/opinions": SHORT,
+    "headway train --data reviews.csv --init runs/minilm --train.lora lora --train.learning_rate 5e-4 --out "
+    "runs/light": SHORT,
+    "headway train gpt-char --init runs/book --data letters.txt --train.learning_rate 2e-4 --out runs/letters": SHORT,
+    "headway train gpt-char --init runs/book --data letters.txt --dry-run": "--out runs/planned",
+    "headway train gpt-char --init runs/book --data letters.txt --data.new_tokens 'puppy,§' --out runs/grown": SHORT,
+    "headway train gpt-char --init runs/book --data letters.txt --train.freeze '*embedding*,stack.blocks.0.*' --out "
+    "runs/frozen": SHORT,
+    "headway train gpt-char --init runs/book --data letters.txt --train.layer_decay 0.8 --out runs/layered": SHORT,
+    "headway train gpt-char --init runs/book --data letters.txt --train.lora lora --train.lora.rank 4 --out "
+    "runs/adapted": SHORT,
+    "headway evaluate runs/letters": "",
+    "headway evaluate runs/opinions": "",
+    "headway classify runs/opinions 'a film to see twice'": "",
+    "headway runs compare runs/book runs/letters": "",
+    "headway export runs/book --out book": "",
+    "headway export runs/adapted --adapter --out adapter": "",
+    'headway generate runs/book "It was " --adapter adapter': "--max-tokens 5",
     "headway evaluate runs/longformer-needle --json": "",
     "headway train vectors": f"--train.batch_tokens 256 {WRITER}",
     "headway train --data swarms.csv --out runs/swarms": WRITER,
@@ -216,11 +238,9 @@ RUN = {
     "headway verify runs/en-de --json": "",
     "headway verify runs/photos photo.png": "",
     "headway verify runs/captioner-rnn photo.png": "",
-    "headway import gpt2 --out runs/gpt2": "",
     "headway import gpt2 --out runs/checked --reference": "",
     "headway verify runs/checked": "",
     'headway generate runs/gpt2 "The dog"': "--max-tokens 5",
-    "headway import all-MiniLM-L6-v2 --out runs/minilm": "",
     "headway embed runs/minilm 'a cute puppy'": "",
     "headway search runs/minilm new.en 'a cute puppy'": "",
     "headway search runs/minilm notes 'how to resume a run' --top 3 --index notes-index": "",
@@ -287,7 +307,7 @@ NOT_RUN = {
     "headway import vit-base-patch16-224 --out runs/vit": "344 MB; tests/interop imports small ones",
     "headway train sl-vit-tiny --out runs/shapes": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",
     "headway train sl-vit-tiny --init runs/shapes --data photos --out runs/tuned-shapes": (
-        "needs that run; tests/training/test_starting.py fine-tunes a small one"
+        "needs that run; tests/training/test_finetune.py fine-tunes a small one"
     ),
     "headway evaluate runs/tuned-shapes --plot classes.png": "needs that run; runs/sl-vit-tiny is evaluated so",
     "headway runs compare runs/tuned-shapes runs/photos": "needs that run; runs/en-de is compared so",
@@ -305,7 +325,7 @@ NOT_RUN = {
     "headway pose runs/pose figure.png --out skeleton.png": "tests/cli/test_pose.py does",
     "headway train audio-vit": "makes 7,000 sounds; tests/cli/test_pose.py trains on fewer",
     "headway train vit-b16 --init runs/vit --data photos --task.size 384 --out runs/tuned": (
-        "86 million weights; tests/training/test_starting.py does with fewer"
+        "86 million weights; tests/training/test_finetune.py does with fewer"
     ),
     "headway train universal-digits --data reverse-digits": "minutes; tests/cli/test_universal.py trains on less",
     "headway train universal-digits --data reverse-digits --model.halting.steps 1": "minutes",
@@ -449,6 +469,7 @@ def write_data(folder: Path) -> None:
     asked = {"id": "1", "question": "where is Vienna?", "answers": [{"text": "Austria", "answer_start": 13}]}
     paragraphs = [{"context": f"{context} {n}", "qas": [{**asked, "id": str(n)}]} for n in range(20)]
     (folder / "squad.json").write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": paragraphs}]}))
+    (folder / "letters.txt").write_text("ROMEO: It was a cute puppy.\n" * 40)
     (folder / "book.txt").write_text("It was late.\nROMEO: to be or not to be a cute puppy.\n" * 40)
 
 
@@ -496,7 +517,7 @@ def desk(tmp_path_factory):
         patch.setenv("HOME", str(folder))  # where tokenised text is kept
         patch.setenv("COLUMNS", "200")
         patch.chdir(folder)
-        for command in (command for command in RUN if command.startswith("headway train")):
+        for command in (command for command in RUN if command.startswith(PREPARED)):
             code, said = type_in(command, RUN[command])
             assert code == 0, f"{command}: {said}"
         for copy, original in COPIES.items():
@@ -527,7 +548,7 @@ def test_every_documented_command_runs(desk):
     documented = set(commands())
     failed = []
     for command, more in RUN.items():
-        if command in documented and not command.startswith("headway train"):
+        if command in documented and not command.startswith(PREPARED):
             code, said = type_in(command, more)
             if code or not (said.strip() or ">" in command):
                 failed.append(f"{command}: exit code {code}, said: {said[-2000:]}")

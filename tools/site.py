@@ -26,8 +26,8 @@ CHAPTERS = {
         "tutorials/look-inside", "tutorials/teaching",
     ),
     "How to": (
-        "training", "tasks", "decoding", "vision", "world", "interop", "verify", "look", "capture", "parts",
-        "extending",
+        "training", "finetuning", "tasks", "decoding", "vision", "world", "interop", "verify", "look", "capture",
+        "parts", "extending",
     ),
     "Reference": ("commands", "config", "api", "attention", "glossary"),
     "Explanation": ("architecture", "reliability", "variants", "universal", "flash", "results"),

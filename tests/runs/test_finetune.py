@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -246,7 +247,7 @@ def test_new_tokens_are_the_mean_of_the_others_in_the_embedding_and_the_head(tmp
     task = preset("gpt-char").recipe().task
     source = write_source(tmp_path / "source", task, gpt, characters, DataConfig(tokenizer=Characters()))
     (tmp_path / "text.txt").write_text("I like zebras, dogs.\n" * 20)
-    with pytest.raises(headway.errors.DataError, match="character 'z'"):
+    with pytest.raises(headway.errors.DataError, match=r"character 'z' .* as --data\.new_tokens"):
         tune("gpt-char", source, tmp_path / "none", {"data.spec": str(tmp_path / "text.txt")})
     added = {"data.spec": str(tmp_path / "text.txt"), "data.new_tokens": ["zebras", ","]}
     notes = tune("gpt-char", source, tmp_path / "out", added).notes
@@ -316,6 +317,7 @@ def test_wrong_settings_are_refused(tmp_path, monkeypatch, capsys):
         (["--task.length", "100", "--model.encoder.context", "100"], "has 24 positions; allowed: up to 24"),
         (["--model.encoder.width", "32"], "leave out options that change the model's sizes"),
         (["--data.new_tokens", "dogs"], "in the vocabulary of"),
+        (["--model.encoder.windos", "3"], "did you mean windows"),
     ):
         assert main([*words, *more]) == 2
         assert message in capsys.readouterr().err, more
@@ -332,3 +334,69 @@ def test_a_plan_names_what_is_taken_and_writes_nothing(tmp_path):
     assert plan.facts["begins with"].startswith(f"{source}: ")
     assert plan.facts["new"] == "head"
     assert not (tmp_path / "out").exists()
+
+
+def test_data_alone_chooses_the_recipe_and_the_command_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    source = encoder_run(tmp_path / "source", "bert")
+    table(tmp_path)
+    short = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.device cpu"
+    words = f"train --data reviews.csv --init {source} --out out {short}".split()
+    assert main([*words, "--print-config"]) == 0
+    proposed = capsys.readouterr()
+    told = next(line for line in proposed.err.splitlines() if "the same as: " in line).partition("headway ")[2]
+    assert f"--init {source}" in told
+    assert "tokenizer" not in told
+    assert main([*told.split(), "--print-config"]) == 0
+    assert capsys.readouterr().out == proposed.out
+
+
+def test_adapters_of_a_run_train_with_its_new_head_and_are_merged_when_it_is_used(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    source = encoder_run(tmp_path / "source", "roformer")
+    table(tmp_path)
+    short = "--train.evaluate_every 2 --train.save_every 2 --train.device cpu --train.batch_tokens 128 --train.keep 9"
+    adapters = "--train.lora lora --train.lora.rank 2"
+    words = f"train longformer-needle --init {source} --data reviews.csv {adapters} {short}".split()
+    assert main([*words, "--out", "whole", "--train.steps", "4"]) == 0
+    assert "with adapters on 4 layers" in capsys.readouterr().err
+    config = read_config(Path("whole"))
+    assert set(config.train.lora.also) == {"head.weight", "head.bias", "encoder.pooler.weight", "encoder.pooler.bias"}
+    old, new = weights(source), Checkpoints(Path("whole")).weights(merged=False)[0]
+    for name in old:
+        if name.startswith("bert."):
+            assert torch.equal(new[f"encoder.{name.removeprefix('bert.')}"], old[name]), name
+    assert weights(Path("whole")).keys() == build_model(config.model).state_dict().keys()
+    run = headway.load("whole", device="cpu")
+    assert run.classify(["I like dogs"])[0].top
+    assert run.verify().bugs == []
+    shutil.copytree("whole", "parts")
+    for step in ("step-00000004",):
+        shutil.rmtree(Path("parts/checkpoints") / step)
+    recipe = override(fine_tuned(preset("longformer-needle").recipe(), read_config(source), source), {})
+    assert replace(recipe.train, lora=config.train.lora) != config.train  # `also` is known to the run alone
+    assert main(["train", "--out", "parts", "--resume"]) == 0
+    ends = [Checkpoints(Path(name)).read(4) for name in ("whole", "parts")]
+    for tensors in range(2):
+        assert all(torch.equal(ends[0][tensors][name], ends[1][tensors][name]) for name in ends[0][tensors])
+    again = tmp_path / "again"
+    tune("longformer-needle", Path("whole"), again, {"data.spec": str(tmp_path / "reviews.csv")})
+    assert_taken(weights(Path("whole")), weights(again), {name: name for name in weights(again)})
+
+
+def test_adapters_need_a_run_to_adapt(tmp_path, capsys):
+    (tmp_path / "text.txt").write_text("I like dogs.\n" * 20)
+    words = [
+        "train",
+        "gpt-char",
+        "--data",
+        str(tmp_path / "text.txt"),
+        "--train.lora",
+        "lora",
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    assert main(words) == 2
+    assert "train.lora is for a run that begins with another one: pass --init RUN" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from pathlib import Path
 from headway import config as configs
 from headway._compile import compiler_missing
 from headway.data.vocabularies import fitted_vocabulary
-from headway.errors import ConfigError
+from headway.errors import ConfigError, DataError, UnknownCharacterError
 from headway.runs.budget import FittedRun, fit_budget
 from headway.runs.config import RunConfig
 from headway.runs.finetune import begun_like, source_tokenizers
@@ -98,7 +98,13 @@ def make_ready(config: RunConfig, given: TrainingRequest, started: float, scratc
         note=given.watcher.note,
         progress=given.watcher.preparing,
     )
-    config, prepared = _prepared(config, request)
+    try:
+        config, prepared = _prepared(config, request)
+    except UnknownCharacterError as error:
+        if given.init is None or resumed:
+            raise
+        remedy = "pass it, and all others that are new, as --data.new_tokens"
+        raise DataError(f"{error}, which is that of {given.init}; {remedy}") from error
     if resumed or (given.epochs is None and given.budget is None):
         return ReadyRun(_with_epochs(config, prepared, given), prepared, {})
     recipe = config.train

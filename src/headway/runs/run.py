@@ -527,6 +527,8 @@ class Run:
         from headway.runs.verify import verify_run
 
         self._expect_exact("verify")
+        if self.adapter is not None:  # the other precisions are read from the folder
+            raise ConfigError(f"verify: {self.folder} is loaded with an adapter; load it without one")
         return verify_run(self, given, compiled=compiled)
 
     @uncounted()

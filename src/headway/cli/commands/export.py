@@ -16,7 +16,7 @@ HELP = "a run as a Hugging Face model folder, loaded again and compared before i
 EXAMPLES = (
     "headway export runs/en-de --out en-de",
     "headway export runs/minilm --out minilm --onnx    an encoder's graph as well",
-    "headway export runs/tuned --adapter --out adapter    only what train.lora trained, as PEFT reads it",
+    "headway export runs/adapted --adapter --out adapter    only what train.lora trained, as PEFT reads it",
 )
 
 

@@ -19,6 +19,7 @@ HELP = "train a preset on your data; any config key can be set by --KEY.SUB VALU
 EXAMPLES = (
     "headway train --data corpus    what suits the data, which is told first: text, tables, images, sounds",
     "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary",
+    "headway train gpt-char --init runs/book --data letters.txt --dry-run    how another run would be fine-tuned",
     "headway train --out runs/gpt-char --resume    continue a run with its own config",
     "headway train gpt-char --help    the config keys of a preset: type, value and meaning",
 )
@@ -193,13 +194,16 @@ def resolve(arguments: Namespace, note: Callable[[str], None] = lambda text: Non
 
 def _recipe(arguments: Namespace, changes: Mapping[str, Any], note: Callable[[str], None]) -> RunConfig:
     """The recipe that fits the data, with the model of `--init` if given, and these keys changed."""
+    from headway.config import flat, plain
     from headway.presets.propose import fitted_recipe
     from headway.runs import read_config, with_settings
     from headway.runs.finetune import FROM_SOURCE, expect_free, fine_tuned
 
-    fitted = fitted_recipe(arguments.preset, changes)
-    _tell(fitted, arguments)
-    recipe, changes = fitted.recipe, fitted.changes
+    # With --init the model is another one than the preset's, and may have other settings.
+    of_model = {key: value for key, value in changes.items() if arguments.init is not None and key.startswith("model.")}
+    fitted = fitted_recipe(arguments.preset, {key: value for key, value in changes.items() if key not in of_model})
+    recipe, changes = fitted.recipe, {**fitted.changes, **of_model}
+    settings = fitted.spelled_out() if fitted.found else {}
     if arguments.init is not None:
         folder = Path(arguments.init)
         source = read_config(folder)
@@ -207,10 +211,17 @@ def _recipe(arguments: Namespace, changes: Mapping[str, Any], note: Callable[[st
         recipe = fine_tuned(recipe, source, folder)
         if source.task.has_tokenizer:  # what the preset and the data say about tokens
             changes = {key: value for key, value in changes.items() if not key.startswith(FROM_SOURCE)}
-    return with_settings(recipe, changes, note=note)
+    config = with_settings(recipe, changes, note=note)
+    if arguments.init is not None:  # the model and its tokens are those of the run
+        final = flat(plain(config))
+        settings = {
+            key: final[key] for key in settings if key in final and not key.startswith(("model.", *FROM_SOURCE))
+        }
+    _tell(fitted, settings, arguments)
+    return config
 
 
-def _tell(fitted: FittedRecipe, arguments: Namespace) -> None:
+def _tell(fitted: FittedRecipe, settings: Mapping[str, object], arguments: Namespace) -> None:
     """What the data was recognised as, the command that says the same, and how the data is read."""
     from headway.cli.terminal import tell
 
@@ -219,11 +230,11 @@ def _tell(fitted: FittedRecipe, arguments: Namespace) -> None:
         named = {key: f"--{name}" for key, name in NAMED.items()}
         given = {key: getattr(arguments, name) for key, name in NAMED.items() if getattr(arguments, name) is not None}
         fitted_later = STEP_KEYS if arguments.epochs is not None or arguments.budget is not None else ()
-        for key, value in {**given, **fitted.spelled_out()}.items():
+        for key, value in {**given, **settings}.items():
             if key in fitted_later:
                 continue
             words += [named.get(key, f"--{key}"), str(value).lower() if isinstance(value, bool) else str(value)]
-        for flag in ("config", "epochs", "budget"):
+        for flag in ("init", "config", "epochs", "budget"):
             value = getattr(arguments, flag)
             words += [] if value is None else [f"--{flag}", str(value)]
         words += ["--keep-optimiser"] if arguments.keep_optimiser else []

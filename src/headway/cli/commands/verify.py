@@ -26,7 +26,6 @@ EXAMPLES = (
 def add_arguments(parser: ArgumentParser) -> None:
     """Which inputs, and whether to compile."""
     options.add_run(parser)
-    options.add_adapter(parser)
     parser.add_argument(
         "text", nargs="*", metavar="TEXT", help="inputs, or image files (default: synthetic, and some of val)"
     )
@@ -43,7 +42,7 @@ def execute(arguments: Namespace) -> None:
     from headway.cli.verify_report import verify_parts
     from headway.runs import load
 
-    run = load(arguments.run, adapter=arguments.adapter, device=arguments.device)
+    run = load(arguments.run, device=arguments.device)
     report = _report(run, _given(arguments), compiled=arguments.compiled)
     for note in report.subject.inputs.notes:
         tell(f"note: {note}")
