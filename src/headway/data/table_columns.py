@@ -60,13 +60,19 @@ def label_columns(table: TableSurvey, given: Mapping[str, str]) -> LabelColumns 
         if found is not None and _is_class(table, found[1]):
             several = None if kind else _several(table, found[1], given.get("data.separator"))
             # Combinations of labels are more than the labels; class names with a comma in them are not.
-            one = several is None or len(several[1]) >= len(table.classes(found[1]))
+            one = several is None or (several[0] != "|" and len(several[1]) >= len(table.classes(found[1])))
             if one and (kind or not _is_flags_table(table, label)):
                 return _with_class(table, pair, found)
     names = [label] if label is not None else [*_ordered(table, LABELS), *table.lists]
     for name in names if kind in (None, "multi") else ():
         if several := _several(table, name, given.get("data.separator")):
             return _with_text(table, pair, name, "multi", several)
+    if kind == "number" and not any(name in table.columns for name in names):
+        names = [
+            name for name in table.columns if name not in (pair or ()) and _is_number(table, name, any_number=True)
+        ]
+        if len(names) > 1:
+            raise _unclear(table, "number", "--data.label", names)
     for name in names if kind in (None, "number") else ():
         if name in table.columns and _is_number(table, name, any_number=kind == "number"):
             return _with_text(table, pair, name, "number", ("|", ()))
@@ -97,7 +103,8 @@ def _with_text(
 def _own_text(table: TableSurvey, label: str) -> str:
     """The column of the text beside a label: by its name, else the only one."""
     texts = [name for name in _text_columns(table) if name != label]
-    found = next((name for name in _ordered(table, TEXTS) if name in texts), None)
+    named = [name for name in _ordered(table, TEXTS) if name != label and not _is_numeric(table, name)]
+    found = named[0] if named else None
     if found is None and len(texts) > 1:
         raise _unclear(table, "text", "--data.text", texts)
     return found or (texts[0] if texts else "")

@@ -71,10 +71,9 @@ class TextClassifier(Model):
         encoder = config.encoder
         self.vocab, self.global_tokens = encoder.vocab, config.global_tokens
         self.centre, self.scale = config.centre, config.scale
-        # A tied output layer has no weights of its own: nothing is left of a GPT's here.
-        self.encoder: Bert | Longformer | Gpt = (
-            replace(encoder, tied=True).build() if isinstance(encoder, GptConfig) else encoder.build()
-        )
+        self.encoder: Bert | Longformer | Gpt = encoder.build()
+        if isinstance(self.encoder, Gpt):
+            del self.encoder.head  # the output layer for tokens, which a classifier does not use
         self.dropout = nn.Dropout(0.0 if isinstance(encoder, GptConfig) else encoder.dropout)
         self.head = nn.Linear(encoder.width, config.classes, bias=not isinstance(encoder, GptConfig))
         normal_init(self.head, encoder.init_std)

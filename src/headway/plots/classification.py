@@ -61,7 +61,7 @@ def plot_numbers(labels: NDArray[np.float64], predicted: NDArray[np.float64], ti
     low, high = (float(side(np.concatenate([labels, predicted]))) for side in (np.min, np.max))
     room = 0.04 * (high - low or 1.0)
     left.plot([low - room, high + room], [low - room, high + room], color=INK, linewidth=1, linestyle="--", zorder=1)
-    faint = float(np.clip(60 / max(len(labels), 1), 0.15, 0.8))
+    faint = float(np.clip(120 / max(len(labels), 1), 0.2, 0.8))
     left.scatter(labels, predicted, s=14, color=COLOURS[0], alpha=faint, linewidths=0, zorder=2)
     left.set(xlim=(low - room, high + room), ylim=(low - room, high + room), aspect="equal")
     _axes(left, "label", "predicted")
@@ -94,9 +94,9 @@ def _draw_reliability(axes: Axes, bins: Reliability, xlabel: str, ylabel: str) -
     for place in np.flatnonzero(filled):
         share = f"{shares[place]:.0%}" if shares[place] >= 0.01 else "<1%"
         axes.text(middle[place], tops[place] + 0.015, share, ha="center", fontsize=6.5, color=INK, zorder=5)
-    axes.set(xlim=(0, 1), ylim=(0, 1.12), xticks=np.linspace(0, 1, 6), yticks=np.linspace(0, 1, 6))
+    axes.set(xlim=(0, 1), ylim=(0, 1.36), xticks=np.linspace(0, 1, 6), yticks=np.linspace(0, 1, 6))
     _axes(axes, xlabel, ylabel)
-    axes.legend(frameon=False, labelcolor=INK, fontsize=8, loc="upper left", bbox_to_anchor=(0.0, 0.97))
+    axes.legend(frameon=False, labelcolor=INK, fontsize=8, loc="upper left")
     _titled(axes, f"calibration: ECE {bins.ece:.3f}, {count} bins")
 
 

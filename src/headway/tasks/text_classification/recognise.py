@@ -49,9 +49,10 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
     texts = tuple(name.casefold() for name in found.texts)
     known = texts in TEXT_PAIRS if found.text2 else texts[0] in TEXTS
     named = "data.label" in given or (found.label.casefold() in LABELS and known)
-    classes = f" ({listed(found.classes, most=SHOWN)})" if found.classes else ""
-    columns = [*found.texts, *found.label.split(",")] if found.classes == tuple(found.label.split(",")) else []
-    sign = f"the columns {listed(columns or [*found.texts, found.label])}{'' if columns else classes}"
+    flags = tuple(found.label.split(","))
+    classes = f" ({listed(found.classes, most=SHOWN)})" if found.classes and found.classes != flags else ""
+    *others, last = (*found.texts, *(flags if found.kind == "multi" else (found.label,)))
+    sign = f"the columns {listed(others)} and {listed([last])}{classes}"
     what = FOUND[found.kind] if not found.text2 else FOUND[found.kind].replace("texts", "pairs of texts")
     return Proposal(
         preset=PRESET,
