@@ -1,4 +1,4 @@
-"""Classification metrics: accuracy with its interval, by class, and the confusion matrix."""
+"""Classification metrics: accuracy with its interval, by class, F1, Matthews correlation, and the confusion matrix."""
 
 from __future__ import annotations
 
@@ -29,6 +29,36 @@ def wilson_interval(right: int, total: int) -> tuple[float, float]:
     middle = (share + weight / 2) / (1 + weight)
     reach = math.sqrt(share * (1 - share) * weight + weight * weight / 4) / (1 + weight)
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
+
+
+def f1_by_class(confusion: Counts) -> list[float | None]:
+    """2·TP / (2·TP + FP + FN) of each class; None for a class that is neither there nor predicted."""
+    right, there, said = confusion.diagonal(), confusion.sum(1), confusion.sum(0)
+    rows = zip(right.tolist(), (there + said).tolist(), strict=True)
+    return [2 * hits / both if both else None for hits, both in rows]
+
+
+def macro_f1(confusion: Counts) -> float:
+    """The mean F1 of the classes that are there or predicted, as scikit-learn's f1_score(average="macro")."""
+    found = [value for value in f1_by_class(confusion) if value is not None]
+    return sum(found) / len(found)
+
+
+def micro_f1(confusion: Counts) -> float:
+    """F1 of all decisions together; where each input has one class, it is the accuracy."""
+    return float(confusion.trace() / confusion.sum())
+
+
+def matthews(confusion: Counts) -> float:
+    """The correlation of true and predicted classes (Matthews 1975), for several classes by Gorodkin (2004, eq. 8).
+
+    0 where all inputs are of one class or are taken for one, as in scikit-learn's matthews_corrcoef.
+    """
+    counts = confusion.astype(np.float64)
+    total, there, said = counts.sum(), counts.sum(1), counts.sum(0)
+    covariance = counts.trace() * total - there @ said
+    variances = (total**2 - there @ there) * (total**2 - said @ said)
+    return float(covariance / math.sqrt(variances)) if variances > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
