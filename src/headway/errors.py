@@ -37,6 +37,17 @@ class DataError(HeadwayError):
     exit_code = 3
 
 
+class InputError(DataError):
+    """One of several inputs cannot be used: `row` is its index, `what` it is called, and the reason."""
+
+    def __init__(self, row: int, reason: str, what: str = "text") -> None:
+        super().__init__(row, reason, what)
+        self.row, self.reason, self.what = row, reason, what
+
+    def __str__(self) -> str:
+        return f"{self.what} {self.row + 1}: {self.reason}"
+
+
 class TooLongError(DataError):
     """A sequence longer than the positions of a model."""
 

@@ -48,7 +48,7 @@ def test_from_a_table_to_a_classifier_without_naming_a_preset(tmp_path, capsys, 
     assert captured.out.strip() == "runs/reviews"
     lines = captured.err.splitlines()
     assert "reviews.csv: texts with classes, by the columns review and sentiment (neg, pos)" in lines[0]
-    assert lines[1].startswith("headway: the same as: headway train longformer-needle --data reviews.csv --data.text")
+    assert lines[1].startswith("headway: the same as: headway train bert-classifier --data reviews.csv --data.text")
     assert main(["evaluate", "runs/reviews", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["texts"] == 4
     assert main(["classify", "runs/reviews", "a great film", "--json"]) == 0

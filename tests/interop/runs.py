@@ -17,6 +17,7 @@ from headway.models import (
     ConvnetConfig,
     EncoderDecoderConfig,
     GptConfig,
+    LongformerConfig,
     LongformerMaskedConfig,
     ModelConfig,
     PoseConfig,
@@ -39,7 +40,7 @@ from headway.tasks.image_classification import Classification
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
 from headway.tasks.pose import PoseEstimation
-from headway.tasks.text_classification.training import TextClassification
+from headway.tasks.text_classification import TextClassification
 from headway.tasks.translation.training import Translation
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
@@ -67,6 +68,9 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
         return replace(model, vocab=vocab, source_vocab=None, width=16, inner=32, heads=4)
     if isinstance(model, UniversalBertPretrainingConfig):
         return replace(model, bert=replace(model.bert, vocab=vocab, width=16, inner=32, heads=4))
+    if isinstance(model, TextClassifierConfig) and not isinstance(model.encoder, LongformerConfig):
+        sizes = {"vocab": vocab, "context": 24, "width": 16, "inner": 32, "layers": 2, "heads": 4}
+        return replace(model, encoder=replace(model.encoder, **sizes))
     if isinstance(model, LongformerMaskedConfig | TextClassifierConfig):
         masked = isinstance(model, LongformerMaskedConfig)
         sizes = {"vocab": vocab, "context": 24, "width": 16, "inner": 32, "layers": 2, "heads": 4}

@@ -73,7 +73,7 @@ def test_the_issue_s_presets_are_all_there():
     wanted = "transformer-tiny transformer-base transformer-big gpt2 gpt2-medium gpt2-large gpt2-xl gpt-char"
     wanted += " gpt-char-large bert-base bert-large roformer rnn-lm rnn-seq2seq deck llama-tiny"
     wanted += " vit-b16 vit-b32 vit-l16 vit-h14 vit-s16 vit-ti16 vit-small-data sl-vit convnet audio-vit pose"
-    wanted += " captioner-rnn captioner-vit longformer longformer-char longformer-needle"
+    wanted += " captioner-rnn captioner-vit longformer longformer-char longformer-needle bert-classifier gpt-classifier"
     wanted += " world-frozenlake world-cartpole world-minigrid decision-cartpole"
     assert set(wanted.split()) <= set(PRESETS)
 

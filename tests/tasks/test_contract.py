@@ -65,7 +65,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         "length_ratio", "sentences", *POSITIONS,
     ),
     "classification": (*ACCURACY, "images"),
-    "text-classification": (*ACCURACY, "texts"),
+    "text-classification": (*ACCURACY, "texts", "macro_f1", "micro_f1", "matthews", "ece"),
     "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
     "embedding": (),
     "pose": (
@@ -78,7 +78,12 @@ KEYS: dict[str, tuple[str, ...]] = {
     "deciding": ("loss", "perplexity", "environment_steps"),
 }  # fmt: skip
 # Keys that only some runs of a task have: the tiny one may lack them, the documentation has them.
-SOMETIMES = {"world": {*HORIZON, "table_distance_worst"}}
+SOMETIMES = {
+    "world": {*HORIZON, "table_distance_worst"},
+    "text-classification": {  # of several labels, of numbers
+        "exact_match", "threshold", "f1_by_class", "last_micro_f1", "pearson", "spearman", "rmse", "mae", "last_rmse",
+    },
+}  # fmt: skip
 # The sections of docs/commands.md, "What `evaluate` reports", that are about a task.
 SECTIONS = {
     "language": ("language", "translation and language"),

@@ -122,9 +122,9 @@ def test_of_three_languages_two_are_to_be_named(tmp_path):
 def test_a_table_of_texts_and_classes(tmp_path, header, text, label):
     """TRIALS B bug 10: CSV was refused as parallel text that it was not."""
     path = reviews(tmp_path / "reviews.csv", header)
-    for name in (None, "longformer-needle"):
+    for name in (None, "bert-classifier", "longformer-needle"):
         found = settings(path, name)
-        assert found.preset == "longformer-needle"
+        assert found.preset == (name or "bert-classifier")
         assert (found.config.data.text, found.config.data.label) == (text, label)
     found = settings(path)
     assert found.config.train.batch_tokens == 2048  # TRIALS B: 65,536 words a step are nine steps in 150 s
@@ -146,11 +146,76 @@ def test_every_kind_of_table_is_recognised(tmp_path, suffix):
         tab = "\t" if suffix == ".tsv" else ";"
         write(path, f"id{tab}label{tab}text\n" + "".join(f"{tab.join(map(str, row.values()))}\n" for row in rows))
     found = settings(path)
-    assert (found.preset, found.config.data.text, found.config.data.label) == ("longformer-needle", "text", "label")
+    assert (found.preset, found.config.data.text, found.config.data.label) == ("bert-classifier", "text", "label")
     folder = tmp_path / "folder"
     folder.mkdir()
     path.rename(folder / f"train{suffix}")
-    assert settings(folder).preset == "longformer-needle"
+    assert settings(folder).preset == "bert-classifier"
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "found", "wanted"),
+    [
+        ("premise,hypothesis,label", "a dog runs {n},an animal runs {n},{a}", "pairs of texts with classes",
+         {"text": "premise", "text2": "hypothesis", "label": "label"}),
+        ("id,sentence1,sentence2,score", "{n},a dog runs {n},an animal runs {n},{n}.5", "pairs of texts with a number",
+         {"text": "sentence1", "text2": "sentence2", "label": "score", "labels": "number"}),
+        ("text,labels", "a long text {n},{b}", "texts with several labels each",
+         {"text": "text", "label": "labels", "labels": "multi", "separator": "|"}),
+        ("message,tags", "a long text {n},{c}", "texts with several labels each",
+         {"text": "message", "label": "tags", "labels": "multi", "separator": ";"}),
+        ("comment,toxic,insult", "a long text {n},{d},{e}", "texts with several labels each",
+         {"text": "comment", "label": "toxic,insult", "labels": "multi"}),
+        ("text,score", "a long text {n},{n}.25", "texts with a number each",
+         {"text": "text", "label": "score", "labels": "number"}),
+        ("text,rating", "a long text {n},{f}", "texts with classes", {"text": "text", "label": "rating"}),
+        ("text,category", "a long text {n},{g}", "texts with classes", {"text": "text", "label": "category"}),
+    ],
+)  # fmt: skip
+def test_pairs_several_labels_and_numbers_are_recognised(tmp_path, header, row, found, wanted):
+    cells = [
+        {"n": n, "a": "yes" if n % 2 else "no", "b": ("x", "x|y", "y|z", "z")[n % 4], "c": ("x", "x;y", "y")[n % 3],
+         "d": n % 2, "e": n % 3 % 2, "f": n % 5 + 1, "g": ("art / music", "trade - small")[n % 2]}
+        for n in range(40)
+    ]  # fmt: skip
+    lines = [header, *(row.format(**each) for each in cells)]
+    path = write(tmp_path / "x.csv", "".join(f"{each}\n" for each in lines))
+    proposed = settings(path)
+    assert proposed.preset == "bert-classifier"
+    assert f"x.csv: {found}" in proposed.found
+    data, task = proposed.config.data, proposed.config.task
+    columns = {name: value for name, value in wanted.items() if name != "labels"}
+    assert {name: getattr(data, name) for name in columns} == columns
+    assert task.labels == wanted.get("labels", "single")
+    for name in ("bert-classifier", "gpt-classifier"):  # also where a preset is named
+        assert settings(path, name).config.data.text2 == wanted.get("text2", "")
+        assert settings(path, name).config.task.labels == task.labels
+
+
+def test_what_the_user_says_of_labels_decides(tmp_path):
+    rows = "".join(f"a long text {n},{n % 5 + 1}\n" for n in range(40))
+    path = write(tmp_path / "x.csv", f"text,rating\n{rows}")
+    assert settings(path, task__labels="number").config.task.labels == "number"
+    assert settings(path, task__labels="number").config.data.label == "rating"
+    assert "no column 'stars'; there are: text, rating" in line(settings_of_label, path, "stars")
+
+
+def settings_of_label(path, label):
+    return settings(path, "bert-classifier", data__label=label)
+
+
+def test_lists_of_labels_in_json_and_folders_of_texts(tmp_path):
+    rows = [{"text": f"a long text {n}", "tags": ["x"] if n % 2 else ["x", "y"]} for n in range(40)]
+    found = settings(write(tmp_path / "x.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
+    assert (found.config.task.labels, found.config.data.label) == ("multi", "tags")
+    for name in ("good", "bad"):
+        for n in range(5):
+            write(tmp_path / "films" / name / f"{n}.txt", "it was a film " * 40)
+    found = settings(tmp_path / "films")
+    assert found.preset == "bert-classifier"
+    assert "2 class folders (bad/, good/) with 10 files of text" in found.found
+    assert found.config.task.length == 256
+    assert settings(tmp_path / "films", "gpt-classifier").notes == ()
 
 
 def test_unnamed_columns_of_tsv_keep_the_order_that_is_read_without_names(tmp_path):
@@ -306,7 +371,7 @@ def test_a_large_folder_of_something_else_is_not_searched_to_its_end(tmp_path, m
 def test_a_plugin_that_cannot_be_loaded_does_not_stop_the_others(tmp_path, monkeypatch):
     monkeypatch.setattr(TASKS, "homes", {"broken": "no.such:Task", **TASKS.homes})
     monkeypatch.setattr(type(TASKS), "__getitem__", broken_first(type(TASKS).__getitem__))
-    assert recognise(str(reviews(tmp_path / "x.csv"))).preset == "longformer-needle"
+    assert recognise(str(reviews(tmp_path / "x.csv"))).preset == "bert-classifier"
 
 
 def broken_first(found):

@@ -17,15 +17,17 @@ class DataConfig:
     source: str = "en"  # parallel text: the ending of the source files, or the name of its column
     target: str = "fr"  # parallel text: the ending of the target files, or the name of their column
     text: str = "text"  # of a table: the name of the column with the text; its number from 1, if there is no header
-    label: str = "label"  # of a table of texts with classes: the name or the number of the column with the class
+    text2: str = ""  # of a table of pairs of texts with a label: the column with the second text; "": one text
+    label: str = "label"  # of a table of texts with labels: the name or the number of its column; a,b,c: 0/1 columns
+    separator: str = "|"  # between the labels in a cell, where a text has several
     tokenizer: TokenizerConfig = Bpe()  # how text becomes tokens, with its settings
     marks: SpecialTokens | None = None  # ids of the special tokens; none: headway's own
     joint: bool = True  # one vocabulary for source and target
     errors: Literal["strict", "replace"] = "strict"  # invalid UTF-8: stop, or read as U+FFFD
-    classes: tuple[str, ...] = ()  # of images, by class index; () takes the classes of the data
+    classes: tuple[str, ...] = ()  # by class index; () takes the classes of the data
     val: str = ""  # of images: the split to validate on; "" takes val, else holds out a tenth of train
     share: float = 1.0  # of images: the fraction of each class of train to use; smaller subsets are part of larger
-    skip_bad: bool = False  # skip unreadable images instead of stopping
+    skip_bad: bool = False  # skip unreadable images, and rows without a text or a label, instead of stopping
     cache: str = "~/.cache/headway"  # tokenised text and decoded images, by content hash
 
     def __post_init__(self) -> None:

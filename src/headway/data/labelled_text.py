@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from itertools import compress
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.data.config import DataConfig
 from headway.data.datasets import find_dataset
-from headway.data.digests import split_digests
+from headway.data.labelled_rows import (
+    CheckedRows,
+    LabelKind,
+    LabelledRows,
+    expect_classes,
+    load_rows,
+    read_class,
+)
 from headway.data.synthetic.needle import CLASSES, COUNTS, WORDS, Needle
-from headway.data.tables import Pair
-from headway.data.text_files import ParallelText, TableRows, load_parallel
+from headway.data.text_files import ParallelText
 from headway.data.token_store import TokenStore, fingerprint, store_tokens
 from headway.data.tokenizers import Tokenizer, Word
 from headway.errors import ConfigError, DataError, one_line, shown
@@ -25,38 +32,57 @@ Tokens = NDArray[np.int64]
 
 
 class TextSplit(Protocol):
-    """A split: class, number of tokens and tokens of each text."""
+    """A split: label, number of tokens and tokens of each text, and of the second text where there are pairs."""
 
     @property
-    def labels(self) -> NDArray[np.int64]:
-        """(N,)."""
+    def labels(self) -> NDArray[Any]:
+        """(N,) class indices or numbers, or (N, classes) of 0 and 1."""
         ...
 
     @property
     def lengths(self) -> NDArray[np.int64]:
         """(N,)."""
+        ...
+
+    @property
+    def second_lengths(self) -> NDArray[np.int64] | None:
+        """(N,), None without pairs."""
         ...
 
     def tokens(self, number: int) -> Tokens:
         """The tokens of one text, without special tokens."""
         ...
 
+    def second(self, number: int) -> Tokens | None:
+        """The tokens of the second text of a pair, without special tokens."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class StoredTexts:
-    """Texts in a token store."""
+    """Texts, or pairs of texts, in token stores."""
 
     store: TokenStore
-    labels: NDArray[np.int64]
+    labels: NDArray[Any]
+    second_store: TokenStore | None = None
 
     @property
     def lengths(self) -> NDArray[np.int64]:
         """(N,)."""
         return self.store.lengths
 
+    @property
+    def second_lengths(self) -> NDArray[np.int64] | None:
+        """(N,), None without pairs."""
+        return None if self.second_store is None else self.second_store.lengths
+
     def tokens(self, number: int) -> Tokens:
         """The tokens of one text."""
         return self.store[number].astype(np.int64)
+
+    def second(self, number: int) -> Tokens | None:
+        """The tokens of the second text of a pair."""
+        return None if self.second_store is None else self.second_store[number].astype(np.int64)
 
 
 class NeedleTexts:
@@ -65,10 +91,15 @@ class NeedleTexts:
     def __init__(self, split: Needle, ids: NDArray[np.int64]) -> None:
         self.split, self.ids = split, ids
         self.labels, self.lengths = split.labels, split.lengths
+        self.second_lengths: NDArray[np.int64] | None = None
 
     def tokens(self, number: int) -> Tokens:
         """The tokens of one document."""
         return self.ids[self.split.document(number, int(self.lengths[number]))]
+
+    def second(self, number: int) -> Tokens | None:
+        """No document has a second text."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,83 +110,88 @@ class LabelledTexts:
     splits: Mapping[str, TextSplit]
     tokenizer: Tokenizer
     contents: dict[str, str]
-    by_class: bool = False  # the rows are sorted by class, and a tenth of each class is held out
+    notes: tuple[str, ...] = ()  # for the user: what was done with the rows
 
 
-def load_labelled_texts(data: DataConfig, tokenizer: Tokenizer | None, *, room: int) -> LabelledTexts:
-    """Texts with classes by name, or by path: a table with columns `data.label` and `data.text`, or a folder of one
-    per split.
+def load_labelled_texts(
+    data: DataConfig, tokenizer: Tokenizer | None, *, room: int, kind: LabelKind = "single"
+) -> LabelledTexts:
+    """Texts with labels by name, or by path as `load_rows` reads them: a table, or a folder for each class.
 
     `room` is the most tokens of a text that a model reads, and the length of `needle` documents. Raises DataError for
     a class that train does not have, or what cannot be read.
     """
     dataset = find_dataset(data.spec, "texts with classes")
     if dataset is not None:
+        if kind != "single":
+            raise ConfigError(f"task.labels={kind}, allowed for {data.spec}: single")
         made: LabelledTexts = dataset.load(data, tokenizer, room)
         return made
-    what = "texts with classes"
-    text = load_parallel(data.spec, data.label, data.text, errors=data.errors, numbers=True, what=what)
-    divided = divide_by_class(text)
-    return replace(tokenise(divided, data, tokenizer), by_class=divided is not text)
+    return tokenise_rows(load_rows(data, kind), data, tokenizer, kind)
 
 
-@dataclass(frozen=True, slots=True)
-class ChosenRows:
-    """Some of the rows of a table."""
+def tokenise_rows(rows: LabelledRows, data: DataConfig, tokenizer: Tokenizer | None, kind: LabelKind) -> LabelledTexts:
+    """Rows, tokenised and stored; without a tokenizer one is trained on the texts of the training split.
 
-    rows: TableRows
-    chosen: NDArray[np.bool_]
-
-    def __iter__(self) -> Iterator[Pair]:
-        return compress(self.rows, self.chosen)
-
-
-def divide_by_class(text: ParallelText) -> ParallelText:
-    """The same rows with the last tenth of each class as val, where the last tenth of all has one class or new ones.
-
-    Tables that are sorted by class look like that. Other data, or a val split of its own, stays as it is.
+    Raises DataError for a class that train does not have, and for numbers where classes are expected.
     """
-    train, val = text.splits["train"], text.splits["val"]
-    if not (isinstance(train, TableRows) and isinstance(val, TableRows) and train.path == val.path):
-        return text
-    labels = [[label for label, _ in rows] for rows in (train, val)]
-    there, held_out = map(set, labels)
-    if held_out <= there and (len(held_out) > 1 or len(there) == 1):
-        return text
-    every = np.asarray(labels[0] + labels[1])
-    held = np.zeros(len(every), bool)
-    for label in np.unique(every):
-        rows = np.flatnonzero(every == label)
-        if len(rows) > 1:
-            held[rows[-max(len(rows) // 10, 1) :]] = True
-    whole = replace(train, stop=None)
-    splits = {**text.splits, "train": ChosenRows(whole, ~held), "val": ChosenRows(whole, held)}
-    return replace(text, splits=splits)
+    contents = {split: rows.fingerprint(split) for split in rows.splits}
+    labels = {split: [row.labels for row in each] for split, each in rows.splits.items()}
+    notes = list(rows.notes)
+    if rows.left_out:
+        notes.append(f"{rows.left_out:,} rows without a text or a label are left out")
+    classes: tuple[str, ...] = ()
+    if kind != "number":
+        counts = Counter(name for each in labels["train"] for name in each)
+        if kind == "single" and not data.classes:
+            expect_classes(rows.name, list(counts))
+        classes = data.classes or tuple(sorted(counts))
+        _expect_known(rows.name, labels, classes)
+        if data.classes == () and (alone := [name for name in classes if counts[name] == 1]):
+            notes.append(
+                f"{len(alone):,} of {len(classes):,} classes have a single text in train ({shown(alone[0])}): "
+                "it is trained on, and val may not measure the class"
+            )
+    if tokenizer is None:
+        tokenizer = Tokenizer.train(data.tokenizer, (text for row in rows.splits["train"] for text in row.texts))
+    cache = Path(data.cache).expanduser()
+    splits = {}
+    for split, found in labels.items():
+        stores: list[TokenStore] = []
+        for place, what in enumerate(("texts", "second texts")[: 2 if data.text2 else 1]):
+            key = fingerprint([contents[split], what, tokenizer.content_hash])
+            lines = tokenizer.encode_lines(row.texts[place] for row in rows.splits[split])
+            stores.append(store_tokens(cache / f"texts-{key}", lines))
+        splits[split] = StoredTexts(stores[0], _targets(found, classes, kind), *stores[1:])
+    return LabelledTexts(classes=classes, splits=splits, tokenizer=tokenizer, contents=contents, notes=tuple(notes))
 
 
 def tokenise(text: ParallelText, data: DataConfig, tokenizer: Tokenizer | None) -> LabelledTexts:
-    """Pairs of class and text, tokenised and stored; without a tokenizer one is trained on the training split.
+    """Pairs of class and text, tokenised and stored, for packages that make such pairs (`headway.datasets`)."""
+    splits = {
+        split: CheckedRows(name=f"{text.name}, {split}", cells=partial(text.pairs, split), labels=1, read=read_class)
+        for split in text.splits
+    }
+    return tokenise_rows(LabelledRows(name=text.name, splits=splits), data, tokenizer, "single")
 
-    Raises DataError for a class that train does not have.
-    """
-    found = split_digests(text)
-    labels = {split: [label for label, _ in text.pairs(split)] for split in text.splits}
-    classes = data.classes or tuple(sorted(set(labels["train"])))
+
+def _expect_known(name: str, labels: Mapping[str, Sequence[tuple[str, ...]]], classes: tuple[str, ...]) -> None:
+    for split, rows in labels.items():
+        if unknown := sorted({label for row in rows for label in row} - set(classes)):
+            raise DataError(f"{name}: class {shown(unknown[0])} of split {one_line(split)} is not in train")
+
+
+def _targets(labels: Sequence[tuple[str, ...]], classes: tuple[str, ...], kind: LabelKind) -> NDArray[Any]:
+    """Class indices (N,), numbers (N,) in float64, or (N, classes) of 0 and 1 in float32."""
+    if kind == "number":
+        return np.asarray([float(row[0]) for row in labels])
     numbers = {name: number for number, name in enumerate(classes)}
-    for split, names in labels.items():
-        if unknown := sorted(set(names) - set(classes)):
-            raise DataError(f"{text.name}: class {shown(unknown[0])} of split {one_line(split)} is not in train")
-    if tokenizer is None:
-        tokenizer = Tokenizer.train(data.tokenizer, (line for _, line in text.pairs("train")))
-    cache = Path(data.cache).expanduser()
-    splits = {}
-    for split, names in labels.items():
-        key = fingerprint([found[split], "texts", tokenizer.content_hash])
-        lines = tokenizer.encode_lines(line for _, line in text.pairs(split))
-        splits[split] = StoredTexts(
-            store_tokens(cache / f"texts-{key}", lines), np.asarray([numbers[n] for n in names])
-        )
-    return LabelledTexts(classes=classes, splits=splits, tokenizer=tokenizer, contents=found)
+    if kind == "single":
+        return np.asarray([numbers[row[0]] for row in labels])
+    flags = np.zeros((len(labels), len(classes)), np.float32)
+    for place, row in enumerate(labels):
+        flags[place, [numbers[name] for name in row]] = 1
+    return flags
 
 
 def load_needle(data: DataConfig, tokenizer: Tokenizer | None, room: int) -> LabelledTexts:

@@ -8,7 +8,7 @@ number of rows in a batch follows from it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -39,13 +39,13 @@ def open_parquet(path: Path) -> Iterator[Any]:
         raise DataError(f"{path}: not a readable parquet file ({reason})") from None
 
 
-def read_columns(path: Path, columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def read_columns(path: Path, columns: Sequence[str], *, lists: Collection[str] = ()) -> Iterator[tuple[Any, ...]]:
     """The rows of some columns of a file, as Python values. Raises DataError naming the file and the column.
 
-    A column of a struct is named by its path, as in `image.bytes`. Columns of lists are not read.
+    A column of a struct is named by its path, as in `image.bytes`. Columns of lists are read only if `lists` has them.
     """
     with open_parquet(path) as file, path.open("rb") as stream:
-        leaves = [_leaf(path, file, name) for name in columns]
+        leaves = [_leaf(path, file, name, lists=name in lists) for name in columns]
         decompressed = DecompressedSize(path)
         for group in range(file.metadata.num_row_groups):
             chunks = [file.metadata.row_group(group).column(leaf) for leaf in leaves]
@@ -80,11 +80,21 @@ def missing_column(path: Path, wanted: str, there: Sequence[str]) -> DataError:
     return DataError(f"{path}: no column {wanted}; there are: {listed(there)}")
 
 
-def _leaf(path: Path, file: Any, name: str) -> int:
-    """The index of a column without lists."""
+def list_names(file: Any) -> list[str]:
+    """The columns of an open file that hold lists of single values."""
+    leaves = [(name.partition(".")[0], index) for index, name in enumerate(leaf_names(file))]
+    roots = [root for root, _ in leaves]
+    levels = {root: file.schema.column(index).max_repetition_level for root, index in leaves}
+    return [root for root, level in levels.items() if level == 1 and roots.count(root) == 1]
+
+
+def _leaf(path: Path, file: Any, name: str, *, lists: bool = False) -> int:
+    """The index of a column without lists, or of one with lists of single values where `lists` allows it."""
     names = leaf_names(file)
     if name in names and file.schema.column(names.index(name)).max_repetition_level == 0:
         return names.index(name)
+    if lists and name in list_names(file):
+        return next(index for index, each in enumerate(names) if each.partition(".")[0] == name)
     raise DataError(f"{path}: column {shown(name)} is a list or a struct, expected single values")
 
 

@@ -6,16 +6,175 @@ between several: then a function returns None or raises a DataError that names t
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from headway.data.files import listed
-from headway.data.table_survey import LABELS, LONGEST_NAME, PAIRS, SENTENCE, TEXTS, TableSurvey
+from headway.data.labelled_rows import MAX_CLASSES, LabelKind
+from headway.data.table_survey import LABELS, LONGEST_NAME, PAIRS, SENTENCE, TEXT_PAIRS, TEXTS, TableSurvey
 from headway.data.tables import Pair
 from headway.errors import DataError
 
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
-MAX_CLASSES = 200  # among the rows that are looked at
+SEPARATORS = ("|", ";", ",")  # between the labels in a cell
+LONGEST_LABEL = 3  # words of one of several labels
+FLAGS = frozenset({"0", "1"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LabelColumns:
+    """The columns of texts with labels: the text, the second one of pairs ("": none), and the label."""
+
+    text: str
+    label: str  # or several 0/1 columns, with commas between them
+    text2: str = ""
+    kind: LabelKind = "single"
+    separator: str = "|"
+    classes: tuple[str, ...] = ()  # in the rows that were looked at
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The columns of text."""
+        return (self.text, self.text2) if self.text2 else (self.text,)
+
+
+def label_columns(table: TableSurvey, given: Mapping[str, str]) -> LabelColumns | None:
+    """The columns of a table of texts with labels, those given (`data.text`, …) and those found; None if it is none.
+
+    A label is a class where values are few and repeat, several where a cell holds a list or separated names or where
+    columns have 0 and 1 only, and a number where a column with the name of a label has fractions or very many numbers.
+    Raises DataError where several columns could be the one.
+    """
+    text, text2, label = (given.get(f"data.{name}") for name in ("text", "text2", "label"))
+    kind = given.get("task.labels")
+    pair = (text, text2 or "") if text else _text_pair(table)
+    found: Pair | None = None
+    if kind in (None, "single") and label not in table.lists:
+        try:
+            found = labelled_columns(table, text=pair[0] if pair else None, label=label)
+        except DataError:
+            if kind or label or not _flag_columns(table):
+                raise
+        if found is not None and _is_class(table, found[1]):
+            several = None if kind else _several(table, found[1], given.get("data.separator"))
+            # Combinations of labels are more than the labels; class names with a comma in them are not.
+            one = several is None or (several[0] != "|" and len(several[1]) >= len(table.classes(found[1])))
+            if one and (kind or not _is_flags_table(table, label)):
+                return _with_class(table, pair, found)
+    names = [label] if label is not None else [*_ordered(table, LABELS), *table.lists]
+    for name in names if kind in (None, "multi") else ():
+        if several := _several(table, name, given.get("data.separator")):
+            return _with_text(table, pair, name, "multi", several)
+    if kind == "number" and not any(name in table.columns for name in names):
+        names = [
+            name for name in table.columns if name not in (pair or ()) and _is_number(table, name, any_number=True)
+        ]
+        if len(names) > 1:
+            raise _unclear(table, "number", "--data.label", names)
+    for name in names if kind in (None, "number") else ():
+        if name in table.columns and _is_number(table, name, any_number=kind == "number"):
+            return _with_text(table, pair, name, "number", ("|", ()))
+    if label is None and kind in (None, "multi") and (flags := _flag_columns(table)):
+        return _with_text(table, pair, ",".join(flags), "multi", ("|", tuple(flags)))
+    if found is not None:  # a label of the user's that is none; training names what is wrong
+        return _with_class(table, pair, found)
+    if label is not None and kind is not None:
+        return _with_text(table, pair, label, "multi" if kind == "multi" else "number", ("|", ()))
+    return None
+
+
+def _with_class(table: TableSurvey, pair: Pair | None, found: Pair) -> LabelColumns:
+    text, label = found
+    return LabelColumns(text=text, text2=pair[1] if pair else "", label=label, classes=table.classes(label))
+
+
+def _with_text(
+    table: TableSurvey, pair: Pair | None, label: str, kind: LabelKind, cells: tuple[str, tuple[str, ...]]
+) -> LabelColumns | None:
+    separator, classes = cells
+    text, text2 = pair or (_own_text(table, label), "")
+    if not text:
+        return None
+    return LabelColumns(text=text, text2=text2, label=label, kind=kind, separator=separator, classes=classes)
+
+
+def _own_text(table: TableSurvey, label: str) -> str:
+    """The column of the text beside a label: by its name, else the only one."""
+    texts = [name for name in _text_columns(table) if name != label]
+    named = [name for name in _ordered(table, TEXTS) if name != label and not _is_numeric(table, name)]
+    found = named[0] if named else None
+    if found is None and len(texts) > 1:
+        raise _unclear(table, "text", "--data.text", texts)
+    return found or (texts[0] if texts else "")
+
+
+def _text_pair(table: TableSurvey) -> Pair | None:
+    """Two columns that by their names are the texts of a pair."""
+    for first, second in TEXT_PAIRS:
+        found = table.named([first]), table.named([second])
+        if found[0] and found[1] and not any(name and _is_numeric(table, name) for name in found):
+            return found[0], found[1]
+    return None
+
+
+def _several(table: TableSurvey, name: str, separator: str | None) -> tuple[str, tuple[str, ...]] | None:
+    """The separator and the labels of a column whose cells hold several names each; None for another column."""
+    if name in table.lists:
+        return ("|", _labels(table.lists[name])) if _repeat(table.lists[name]) else None
+    if name not in table.columns:
+        return None
+    cells = table.cells(name)
+    if all(not cell.strip() or cell.strip().startswith("[") for cell in cells) and any(map(str.strip, cells)):
+        found = tuple(_listed(cell) for cell in cells)
+        return ("|", _labels(found)) if _repeat(found) else None
+    for each in [separator] if separator else SEPARATORS:
+        found = tuple(tuple(part.strip() for part in cell.split(each) if part.strip()) for cell in cells)
+        if any(len(parts) > 1 for parts in found) and _repeat(found):
+            return each, _labels(found)
+    return None
+
+
+def _listed(cell: str) -> tuple[str, ...]:
+    try:
+        found = json.loads(cell) if cell.strip() else []
+    except ValueError:
+        return (cell,)
+    return tuple(map(str, found)) if isinstance(found, list) else (cell,)
+
+
+def _repeat(cells: Sequence[Sequence[str]]) -> bool:
+    """Whether the names in these cells are short, few and repeat."""
+    names = [name for cell in cells for name in cell]
+    different = set(names)
+    brief = all(len(name) <= LONGEST_NAME and len(name.split()) <= LONGEST_LABEL for name in different)
+    return 2 <= len(different) <= min(max(len(names) // 2, 2), MAX_CLASSES) and brief
+
+
+def _labels(cells: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(sorted({name for cell in cells for name in cell}))
+
+
+def _is_number(table: TableSurvey, name: str, *, any_number: bool) -> bool:
+    """Whether all cells are numbers, with fractions among them or more of them than classes; or any numbers."""
+    try:
+        values = [float(cell) for cell in table.cells(name) if cell.strip()]
+    except ValueError:
+        return False
+    fractions = any(value % 1 for value in values)
+    return bool(values) and (any_number or fractions or len(set(values)) > max(len(values) // 2, 2))
+
+
+def _flag_columns(table: TableSurvey) -> list[str]:
+    """Two or more columns of 0 and 1 only; [] if there are fewer."""
+    found = [name for name in table.columns if set(table.cells(name)) <= FLAGS and not name.isdecimal()]
+    return found if len(found) > 1 else []
+
+
+def _is_flags_table(table: TableSurvey, label: str | None) -> bool:
+    """Whether several 0/1 columns are the labels: no label is named, and no other column has the name of one."""
+    return label is None and bool(_flag_columns(table)) and not _ordered(table, LABELS)
 
 
 def labelled_columns(table: TableSurvey, *, text: str | None = None, label: str | None = None) -> Pair | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from headway.data.parquet_files import column_names, leaf_names, open_parquet, read_columns
+from headway.data.parquet_files import column_names, leaf_names, list_names, open_parquet, read_columns
 from headway.data.tables import read_objects, read_separated, suffix
 from headway.data.text_files import table_splits
 from headway.errors import DataError
@@ -19,7 +19,7 @@ CHARACTERS = 1 << 20  # looked at, in all cells together
 GZIP_RATIO = 3  # of text, for an estimate
 LABELS = (
     "label", "labels", "class", "category", "sentiment", "intent", "topic", "polarity", "genre", "emotion", "target",
-    "rating", "stars", "score", "tag", "y",
+    "rating", "stars", "score", "tag", "y", "tags", "topics", "categories", "genres", "emotions", "similarity",
 )  # fmt: skip
 TEXTS = (
     "text", "sentence", "review", "content", "comment", "message", "body", "document", "utterance", "tweet", "article",
@@ -29,6 +29,12 @@ PAIRS = (
     ("source", "target"), ("src", "tgt"), ("src", "trg"), ("input", "output"), ("question", "answer"),
     ("prompt", "completion"), ("prompt", "response"), ("instruction", "output"), ("instruction", "response"),
     ("document", "summary"), ("article", "summary"), ("text", "summary"), ("article", "highlights"),
+)  # fmt: skip
+# Two texts that have a label together, as in sentence similarity and entailment.
+TEXT_PAIRS = (
+    ("sentence1", "sentence2"), ("sentence_1", "sentence_2"), ("sentence_a", "sentence_b"), ("text1", "text2"),
+    ("text_1", "text_2"), ("text_a", "text_b"), ("text", "text2"), ("premise", "hypothesis"),
+    ("question1", "question2"), ("question", "sentence"), ("query", "passage"), ("query", "document"),
 )  # fmt: skip
 LONGEST_NAME = 60  # characters of the name of a column or a class
 SENTENCE = 4  # words from which a cell of the first row is no name of a column
@@ -43,6 +49,7 @@ class TableSurvey:
     rows: tuple[tuple[str, ...], ...]
     count: int
     header: bool = True
+    lists: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)  # columns of lists of names, by name
 
     def in_order(self, *columns: str) -> bool:
         """Whether a reader takes these columns unnamed: all those of a TSV file without a header, in their order."""
@@ -93,7 +100,8 @@ def _separated(path: Path) -> TableSurvey:
         raise DataError(f"{path}: an empty table, expected a row")
     first = [cell.strip() for cell in rows[0]]
     body = [row for row in rows[1:] if len(row) == len(first)]
-    known = {name.casefold() for name in first} & {*LABELS, *TEXTS, *(name for pair in PAIRS for name in pair)}
+    pairs = {name for pair in (*PAIRS, *TEXT_PAIRS) for name in pair}
+    known = {name.casefold() for name in first} & {*LABELS, *TEXTS, *pairs}
     tidy = all(first) and len(set(first)) == len(first) and not any(map(_is_data, first))
     below = any(_is_data(cell) for row in body for cell in row)
     header = tidy and bool(body) and (bool(known) or suffix(path) == ".csv" or below)
@@ -112,7 +120,8 @@ def _jsonl(path: Path) -> TableSurvey:
     )
     rows = tuple(tuple(_cell(row.get(name)) for name in columns) for row in objects)
     count = len(rows) if len(rows) < ROWS else _estimate(path, rows, len('"": "", '))
-    return TableSurvey(path=path, columns=columns, rows=rows, count=count)
+    lists = {name: cells for name in objects[0] if (cells := _names([row.get(name) for row in objects]))}
+    return TableSurvey(path=path, columns=columns, rows=rows, count=count, lists=lists)
 
 
 def _parquet(path: Path) -> TableSurvey:
@@ -124,6 +133,8 @@ def _parquet(path: Path) -> TableSurvey:
             if name in leaves and file.schema.column(leaves.index(name)).max_repetition_level == 0
         )
         count = int(file.metadata.num_rows)
+        listed = list_names(file)
+    lists = {name: cells for name in listed if (cells := _names(_first_lists(path, name)))}
     rows = _beginning([_cell(cell) for cell in row] for row in read_columns(path, columns)) if columns else []
     binary = {n for row in rows for n, cell in enumerate(row) if cell is _BINARY}
     kept = [n for n in range(len(columns)) if n not in binary]
@@ -132,7 +143,19 @@ def _parquet(path: Path) -> TableSurvey:
         columns=tuple(columns[n] for n in kept),
         rows=tuple(tuple(row[n] for n in kept) for row in rows),
         count=count,
+        lists=lists,
     )
+
+
+def _first_lists(path: Path, name: str) -> list[Any]:
+    return [row[0] for row in islice(read_columns(path, [name], lists=[name]), ROWS)]
+
+
+def _names(cells: Sequence[Any]) -> tuple[tuple[str, ...], ...]:
+    """Cells that are lists of strings or whole numbers, as text; () if one is something else."""
+    if not all(isinstance(cell, list) and all(isinstance(each, str | int) for each in cell) for cell in cells):
+        return ()
+    return tuple(tuple(map(str, cell)) for cell in cells)
 
 
 _BINARY = "\0"  # what stands for a cell of bytes, as those of an image

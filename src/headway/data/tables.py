@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +24,23 @@ def suffix(path: Path) -> str:
     return next((each for each in SUFFIXES if without_gz(path).lower().endswith(each)), "")
 
 
-def read_rows(path: Path, *columns: str, errors: Errors = "strict", numbers: bool = False) -> Iterator[tuple[str, ...]]:
+def read_rows(
+    path: Path, *columns: str, errors: Errors = "strict", numbers: bool = False, values: Collection[str] = ()
+) -> Iterator[tuple[str, ...]]:
     """The cells of these columns, row by row. Raises DataError naming the file and the line or row.
 
     Columns go by name: the header of TSV and CSV, the keys of JSONL. TSV and CSV without a header have columns by
     number, from "1"; TSV with as many columns as are asked for may also have them in this order. `numbers` allows whole
-    numbers and truth values in JSONL and parquet, for instance as classes.
+    numbers and truth values in JSONL and parquet, for instance as classes. In the columns `values` they may also have
+    other numbers, null ("" here) and lists, which become JSON: labels.
     """
     kind = suffix(path)
     if kind in (".tsv", ".csv"):
         yield from _separated(path, columns, errors)
     elif kind == ".jsonl":
-        yield from _jsonl(path, columns, errors, numbers)
+        yield from _jsonl(path, columns, errors, numbers, values)
     else:
-        yield from _parquet(path, columns, errors, numbers)
+        yield from _parquet(path, columns, errors, numbers, values)
 
 
 def read_separated(path: Path, *, errors: Errors = "strict") -> Iterator[tuple[int, list[str]]]:
@@ -83,9 +87,12 @@ def _places(path: Path, names: Sequence[str], columns: Sequence[str]) -> list[in
     raise DataError(f"{missing_column(path, shown(missing), names)}{hint}")
 
 
-def _jsonl(path: Path, columns: Sequence[str], errors: Errors, numbers: bool) -> Iterator[tuple[str, ...]]:
+def _jsonl(
+    path: Path, columns: Sequence[str], errors: Errors, numbers: bool, values: Collection[str]
+) -> Iterator[tuple[str, ...]]:
     for where, row in read_objects(path, columns, errors=errors):
-        yield tuple([_text(where, row, name, errors, numbers) for name in columns])
+        written = {name: _written(row[name]) for name in values if name in row}
+        yield tuple([_text(where, {**row, **written}, name, errors, numbers) for name in columns])
 
 
 def read_objects(
@@ -103,15 +110,29 @@ def read_objects(
         yield where, row
 
 
-def _parquet(path: Path, columns: Sequence[str], errors: Errors, numbers: bool) -> Iterator[tuple[str, ...]]:
+def _parquet(
+    path: Path, columns: Sequence[str], errors: Errors, numbers: bool, values: Collection[str]
+) -> Iterator[tuple[str, ...]]:
     with open_parquet(path) as file:
         there = column_names(file)
     for name in columns:
         if name not in there:
             raise missing_column(path, shown(name), there)
-    for number, row in enumerate(read_columns(path, columns), start=1):
+    for number, row in enumerate(read_columns(path, columns, lists=values), start=1):
         where = f"{path}: row {number}"
-        yield tuple([_string(where, name, cell, errors, numbers) for name, cell in zip(columns, row, strict=True)])
+        cells = [_written(cell) if name in values else cell for name, cell in zip(columns, row, strict=True)]
+        yield tuple([_string(where, name, cell, errors, numbers) for name, cell in zip(columns, cells, strict=True)])
+
+
+def _written(value: Any) -> Any:
+    """A label as text: null, numbers and lists of strings and numbers; anything else stays as it is."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    if isinstance(value, list) and all(isinstance(each, str | int) for each in value):
+        return json.dumps(value, ensure_ascii=False)
+    return value
 
 
 def _text(where: str, row: dict[str, Any], key: str, errors: Errors, numbers: bool) -> str:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from torch import Tensor
 
-from headway.errors import DIVERGED, NonFiniteError, NonFiniteOutputError
+from headway.errors import DIVERGED, InputError, NonFiniteError, NonFiniteOutputError
 
 INT8_FAILURE = "ChooseQuantizationParams"  # in torch's message
 
@@ -29,13 +29,13 @@ def expect_log_probabilities(nats: Sequence[float]) -> None:
 
 @contextmanager
 def numbered(rows: Sequence[int] | Tensor, what: str | None = None) -> Iterator[None]:
-    """While open, a NonFiniteOutputError about row n of a batch becomes one about input `rows[n]`.
+    """While open, a NonFiniteOutputError or InputError about row n of a batch becomes one about input `rows[n]`.
 
     An 8-bit product of NaN fails inside torch, without a row; that becomes a NonFiniteError.
     """
     try:
         yield
-    except NonFiniteOutputError as error:
+    except (NonFiniteOutputError, InputError) as error:
         error.row, error.what = int(rows[error.row]), error.what if what is None else what
         raise
     except RuntimeError as error:

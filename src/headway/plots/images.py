@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.metrics.classification import ClassificationReport
 from headway.plots.curves import COLOURS, INK, new_figure, to_png
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 NUMBERED = 20  # up to this many classes every cell shows its count
 SHEET = 64  # images in one plot
@@ -19,12 +24,19 @@ CAPTION_WIDTH = 34  # characters per line below an image
 
 def plot_confusion(report: ClassificationReport, title: str) -> bytes:
     """The confusion matrix as shares of each true class (rows)."""
+    side = min(3 + 0.42 * len(report.classes), 14)
+    figure = new_figure(side + 1.2, side)
+    axes = figure.subplots()
+    draw_confusion(figure, axes, report)
+    axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=10, parse_math=False)
+    return to_png(figure)
+
+
+def draw_confusion(figure: Figure, axes: Axes, report: ClassificationReport) -> None:
+    """Draw the confusion matrix as shares of each true class (rows), with its scale."""
     from matplotlib.colors import LinearSegmentedColormap
 
     count = len(report.classes)
-    side = min(3 + 0.42 * count, 14)
-    figure = new_figure(side + 1.2, side)
-    axes = figure.subplots()
     totals = report.confusion.sum(1, keepdims=True)
     shares = report.confusion / np.maximum(totals, 1)
     blues = LinearSegmentedColormap.from_list("share", ["white", COLOURS[0]])
@@ -40,10 +52,8 @@ def plot_confusion(report: ClassificationReport, title: str) -> bytes:
     axes.set_xlabel("taken for", color=INK)
     axes.set_ylabel("class", color=INK)
     axes.tick_params(colors=INK, length=0)
-    axes.set_title(title, loc="left", color=INK, fontsize=12, fontweight="bold", pad=10, parse_math=False)
     bar = figure.colorbar(shown, ax=axes, shrink=0.6, format=lambda value, _: f"{value:.0%}")
     bar.outline.set_visible(False)
-    return to_png(figure)
 
 
 def plot_predictions(

@@ -14,6 +14,7 @@ from headway.config import override
 from headway.errors import ConfigError, shown
 from headway.models import build_model
 from headway.presets.audio_and_pose import SENSES
+from headway.presets.classifiers import CLASSIFIERS
 from headway.presets.preset import Preset
 from headway.presets.registry import Presets
 from headway.presets.text import TEXT
@@ -22,7 +23,7 @@ from headway.presets.vision import VISION
 from headway.presets.worlds import WORLDS
 from headway.suggestions import did_you_mean
 
-PRESETS = Presets((*TEXT, *UNIVERSAL, *VISION, *SENSES, *WORLDS))
+PRESETS = Presets((*TEXT, *CLASSIFIERS, *UNIVERSAL, *VISION, *SENSES, *WORLDS))
 
 
 def preset(name: str) -> Preset:

@@ -14,7 +14,9 @@ from headway.runs import with_settings
 from headway.runs.config import RunConfig
 from headway.tasks.proposal import Proposal, Reading, recognise
 
-READING = ("data.source", "data.target", "data.text", "data.label")  # the settings that a `Reading` may have
+READING = (  # the settings that a `Reading` may have
+    "data.source", "data.target", "data.text", "data.text2", "data.label", "data.separator", "task.labels",
+)  # fmt: skip
 VOCAB, FIT = "data.tokenizer.vocab", "data.tokenizer.fit"
 
 

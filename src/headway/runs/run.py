@@ -341,14 +341,16 @@ class Run:
         return self.require(Scores).score(text, source)
 
     @unknown_told(warn_unknown_tokens)
-    def classify(self, inputs: Iterable[str | Path], *, top: int = 5) -> list[Prediction]:
-        """The likeliest classes of each image or sound file, or of each text, best first.
+    def classify(self, inputs: Iterable[str | Path], *, top: int | None = None) -> list[Prediction]:
+        """The likeliest classes of each image or sound file, or of each text, best first; or a number for each text.
 
-        Raises DataError naming a file that cannot be read.
+        A pair of texts is one string with a tab between them. `top` is the number of classes: by default 5, or all of a
+        classifier that gives several labels. Raises DataError naming a file that cannot be read, or an empty text.
         """
         from headway.tasks.capabilities import Classifies
 
-        return self.require(Classifies).classify(list(inputs), top=top)
+        wanted = {} if top is None else {"top": top}
+        return self.require(Classifies).classify(list(inputs), **wanted)
 
     def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
         """A sentence about each image file. Raises DataError naming a file that cannot be read."""

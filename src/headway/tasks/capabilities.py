@@ -96,14 +96,17 @@ class Scores(Capability):
 
 
 class Classifies(Capability):
-    """Names the likeliest classes of an input: an image, a sound or a text."""
+    """Names the likeliest classes of an input: an image, a sound or a text; or says a number."""
 
     verb = "classify"
     reads: ClassVar[str] = "image"  # what an input is called in JSON: "image" or "text"
 
     @abstractmethod
     def classify(self, inputs: Sequence[str | Path], *, top: int = 5) -> list[Prediction]:
-        """The likeliest classes of each input, best first. Raises DataError naming a file that cannot be read."""
+        """The likeliest classes of each input, best first. Raises DataError naming a file that cannot be read.
+
+        The default of `top` is the pipeline's own: where an input may have several classes, all of them.
+        """
 
     @property
     def cuts_patches(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The likeliest classes of one input with their probabilities, best first."""
+    """The likeliest classes of one input with their probabilities, best first; or the number predicted for it."""
 
-    given: str  # the file of an image or a sound, or a text
-    top: list[tuple[str, float]]
+    given: str  # the file of an image or a sound, or a text; of a pair, both with a tab between them
+    top: list[tuple[str, float]]  # empty for a number
     pixels: Pixels | None = None  # (C, H, W): the image as the model read it; None for a text
+    labels: tuple[str, ...] | None = None  # where an input may have several classes: those above the threshold
+    number: float | None = None  # what a model of numbers predicts
+    pair: tuple[str, str] | None = None  # the two texts of a pair
 
     @property
     def image(self) -> str:
@@ -33,6 +36,28 @@ class Prediction:
     def text(self) -> str:
         """The text that was classified."""
         return self.given
+
+    @property
+    def line(self) -> str:
+        """For people: the input, what it was taken for, and the probabilities, with tabs between them."""
+        chances = [f"{name} {share:.1%}" for name, share in self.top]
+        if self.labels is not None:
+            chances.insert(0, ", ".join(self.labels) or "none")
+        if self.number is not None:
+            chances.insert(0, f"{self.number:.6g}")
+        return "\t".join([self.given, *chances])
+
+    def to_json(self, name: str) -> dict[str, Any]:
+        """For machines; `name` is what the input is called: "image" or "text"."""
+        told: dict[str, Any] = {name: self.given}
+        if self.pair is not None:
+            told = {name: self.pair[0], f"{name}2": self.pair[1]}
+        if self.number is not None:
+            return {**told, "number": self.number}
+        if self.labels is not None:
+            return {**told, "labels": list(self.labels), "probabilities": dict(self.top)}
+        best, share = self.top[0]
+        return {**told, "class": best, "probability": share, "top": dict(self.top)}
 
 
 def likeliest(probabilities: Tensor, classes: tuple[str, ...], top: int) -> list[list[tuple[str, float]]]:
@@ -48,7 +73,10 @@ def likeliest(probabilities: Tensor, classes: tuple[str, ...], top: int) -> list
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """A model's predictions on a split: probabilities (N, classes) and true classes (N,), on the CPU."""
+    """A model's predictions on a split: probabilities (N, classes) and true classes (N,), on the CPU.
+
+    Of texts with several labels, those are (N, classes) of 0 and 1; of numbers, predicted (N, 1) and true (N,) ones.
+    """
 
     probabilities: Tensor  # float32
     labels: Tensor

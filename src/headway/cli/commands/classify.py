@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.cli import options
-from headway.cli.lines import blocks, stdin_lines, write_lines
+from headway.cli.lines import LineCounter, blocks, stdin_lines, write_lines
 from headway.errors import ConfigError
 
 LINES_AT_ONCE = 512  # a stdin of any size streams through
@@ -18,59 +18,71 @@ if TYPE_CHECKING:
     from headway.tasks.capabilities import Classifies
     from headway.tasks.classifier import Prediction
 
-HELP = "the likeliest classes of each image, sound or text"
+HELP = "the likeliest classes of each image, sound or text, or the number of each text"
 EXAMPLES = (
     "headway classify runs/shapes photo.png --top 3 --out said.png",
     "headway classify runs/reviews 'a film to see twice'",
+    "headway classify runs/reviews --out said.jsonl < reviews.txt    a JSON object for each line",
 )
+LINES = (".jsonl",)
 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Which inputs, how many classes, and what to draw."""
     options.add_run(parser)
     parser.add_argument(
-        "input", nargs="*", metavar="INPUT", help="images (PNG, JPEG, …) or WAV files; texts, by default from stdin"
+        "input",
+        nargs="*",
+        metavar="INPUT",
+        help="images (PNG, JPEG, …) or WAV files; texts, a pair with a tab between, by default lines of stdin",
     )
     parser.add_argument(
-        "--top", type=options.positive, default=5, metavar="K", help="classes of each (default: %(default)s)"
+        "--top", type=options.positive, metavar="K", help="classes of each (default: 5; all of several labels)"
     )
     options.add_precision(parser)
-    parser.add_argument("--out", metavar="FILE.png", help="the images with their classes drawn below")
+    parser.add_argument(
+        "--out", metavar="FILE", help="FILE.jsonl: a JSON object a line; FILE.png: the images with their classes below"
+    )
     parser.add_argument("--patches", metavar="FILE.png", help="the first image as the patches the model reads")
     options.add_json(parser, "one object on stdout")
 
 
 def execute(arguments: Namespace) -> None:
-    """A line for each image, sound or text: the input, then its likeliest classes with probabilities, tabs between."""
-    from headway.cli.outputs import PNG, expect_outputs
+    """A line for each image, sound or text: the input, then its likeliest classes with probabilities, tabs between.
+
+    Of a classifier of several labels those above the threshold come first; of numbers there is the number alone.
+    """
+    from headway.cli.outputs import PNG, expect_outputs, write_output
     from headway.decoding.non_finite import numbered
     from headway.runs import load
     from headway.tasks.capabilities import Classifies
 
-    expect_outputs(arguments, out=PNG, patches=PNG, stdout_has="the classes")
+    expect_outputs(arguments, out=(*PNG, *LINES), patches=PNG, stdout_has="the classes")
     pipeline = load(arguments.run, device=arguments.device, precision=arguments.precision).require(Classifies)
     _check(pipeline, arguments)
+    wanted = {} if arguments.top is None else {"top": arguments.top}
+    keeps = _writes_lines(arguments.out)
     predictions: list[Prediction] = []
-    done = 0
-    for block in blocks(arguments.input or stdin_lines(), LINES_AT_ONCE):
-        with numbered(range(done, done + len(block))):
-            found = pipeline.classify(block, top=arguments.top)
-        done += len(block)
-        if arguments.json or pipeline.reads == "image":
-            predictions += found
-        if not arguments.json:
-            write_lines([_line(each) for each in found])
+    with LineCounter() as counter:
+        for block in blocks(arguments.input or stdin_lines(), LINES_AT_ONCE):
+            with numbered(range(counter.count, counter.count + len(block))):
+                found = pipeline.classify(block, **wanted)
+            if arguments.json or keeps or pipeline.reads == "image":
+                predictions += found
+            if not arguments.json:
+                write_lines([each.line for each in found])
+            counter.advance(len(block))
+    rows = [each.to_json(pipeline.reads) for each in predictions] if arguments.json or keeps else []
     if arguments.json:
-        rows = [
-            {pipeline.reads: each.given, "class": each.top[0][0], "probability": each.top[0][1], "top": dict(each.top)}
-            for each in predictions
-        ]
         print(json.dumps({f"{pipeline.reads}s": len(predictions), "predictions": rows}))
-    _draw(pipeline, predictions, out=arguments.out, patches=arguments.patches)
+    if keeps:
+        lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
+        write_output(arguments.out, lines, f"{len(rows):,} predictions in {arguments.out}")
+    _draw(pipeline, predictions, out=None if keeps else arguments.out, patches=arguments.patches)
 
 
-def _line(prediction: Prediction) -> str:
-    return "\t".join([prediction.given, *(f"{name} {share:.1%}" for name, share in prediction.top)])
+def _writes_lines(out: str | None) -> bool:
+    return out is not None and Path(out).suffix.lower() in LINES
 
 
 def _check(pipeline: Classifies, arguments: Namespace) -> None:
@@ -84,8 +96,10 @@ def _check(pipeline: Classifies, arguments: Namespace) -> None:
             )
         return
     for flag in ("out", "patches"):
-        if getattr(arguments, flag) is not None:
-            raise ConfigError(f"--{flag} draws images; {arguments.run} classifies {pipeline.reads}s")
+        target = getattr(arguments, flag)
+        if target is not None and not _writes_lines(target):
+            hint = ": name a FILE.jsonl" if flag == "out" else ""
+            raise ConfigError(f"--{flag} draws images; {arguments.run} classifies {pipeline.reads}s{hint}")
 
 
 def _draw(pipeline: Classifies, predictions: Sequence[Prediction], *, out: str | None, patches: str | None) -> None:

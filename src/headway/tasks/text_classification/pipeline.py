@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
+from torch import Tensor
 
-from headway.data.batching import padded
 from headway.data.labelled_text import StoredTexts
 from headway.data.unknown_tokens import count_stored
 from headway.decoding.non_finite import numbered
-from headway.errors import DataError
+from headway.errors import DataError, InputError
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Classifies
-from headway.tasks.classifier import Prediction, likeliest
-from headway.tasks.sentence_embedding.embed import around
+from headway.tasks.classifier import Prediction
 from headway.tasks.text_classification.config import TextClassification
+from headway.tasks.text_classification.layout import InputLayout
+from headway.tasks.text_classification.objectives import objective
 
 if TYPE_CHECKING:
-    from headway.tasks.explanation import Explanation
+    from headway.tasks.explanation import Explanation, Output
     from headway.tasks.report import Report
     from headway.tasks.text_classification.training import TextClassificationTraining
-    from headway.tasks.verification_inputs import VerificationInputs
+    from headway.tasks.verification_inputs import TextLayout, VerificationInputs
 
 ROWS = 32  # texts in one forward pass
 TEXT = "text"
 
 
 class TextClassificationPipeline(Pipeline, Classifies):
-    """Texts in, classes out."""
+    """Texts in, classes or numbers out."""
 
     reads = "text"
     evaluate_options = frozenset({"out", "plot"})
@@ -40,67 +41,135 @@ class TextClassificationPipeline(Pipeline, Classifies):
         super().__init__(task, parts)
         assert isinstance(task, TextClassification)
         self.config, self.classes = task, parts.data.classes
+        self.objective = objective(task, self.classes, scale=getattr(parts.config, "scale", 1.0))
 
-    def token_ids(self, text: str) -> list[int]:
-        """A text as the model reads it, with special tokens, cut to the task's length. Raises DataError if empty."""
-        before, after = around(self.tokenizer)
-        ids = self.tokenizer.encode(text)
-        if not ids:
-            raise DataError("the text is empty: a classifier needs at least one token")
-        return [*before, *ids[: self.config.length - len(before) - len(after)], *after]
+    @property
+    def layout(self) -> InputLayout:
+        """How a line becomes the model's input."""
+        return InputLayout.of(self.tokenizer, self.config.length, pairs=bool(self.parts.data.text2))
+
+    @property
+    def segments(self) -> bool:
+        """Whether the model is told which text of a pair a token belongs to."""
+        return bool(self.parts.data.text2) and "segments" in self.model.reads
+
+    def encoded(self, lines: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
+        """Lines as the model reads them, with special tokens, cut to the task's length, and their segments.
+
+        A pair is a line with a tab between the two texts. Raises InputError for a line without a token or a pair.
+        """
+        layout, found = self.layout, []
+        for row, line in enumerate(lines):
+            try:
+                ids = [self.tokenizer.encode(text) for text in layout.split(line)]
+                if not all(ids):
+                    raise DataError("the text is empty: a classifier needs at least one token")
+            except DataError as error:
+                raise InputError(row, str(error)) from None
+            found.append(layout.arrange(*ids))
+        return [ids for ids, _ in found], [segments for _, segments in found]
+
+    def inputs(self, lines: Sequence[str]) -> tuple[Tensor, ...]:
+        """Lines as the arguments of the model: tokens (B, T), lengths (B,) and, of pairs, segments (B, T)."""
+        rows, segments = self.encoded(lines)
+        made: tuple[Tensor, ...] = self.layout.padded(rows)
+        if self.segments:
+            made = (*made, self.layout.padded(segments)[0])
+        return tuple(each.to(self.device) for each in made)
 
     @torch.no_grad()
-    def classify(self, inputs: Sequence[str | Path], *, top: int = 5) -> list[Prediction]:
-        """The likeliest classes of each text."""
+    def classify(self, inputs: Sequence[str | Path], *, top: int | None = None) -> list[Prediction]:
+        """The likeliest classes of each text or pair, all of them where a text may have several; or a number."""
         found: list[Prediction] = []
         for first in range(0, len(inputs), ROWS):
             texts = [str(text) for text in inputs[first : first + ROWS]]
-            rows = [np.asarray(self.token_ids(text), np.uint32) for text in texts]
-            tokens, lengths = (torch.from_numpy(part).to(self.device) for part in padded(rows, self.tokenizer.pad))
             with numbered(range(first, len(inputs))):
-                named = likeliest(self.model(tokens, lengths).float().softmax(-1), self.classes, top)
-            found += [Prediction(text, best) for text, best in zip(texts, named, strict=True)]
+                said = self.objective.predictions(self.model(*self.inputs(texts)), top)
+            for text, each in zip(texts, said, strict=True):
+                one, _, two = text.partition("\t")
+                found.append(replace(each, given=text, pair=(one, two) if self.layout.pairs else None))
         return found
 
     def evaluate(self, request: EvaluateRequest) -> Report:
-        """Accuracy with its interval, by class, and what is mistaken for what."""
-        from headway.tasks.classifier_report import classifier_report
+        """The figures of a split, with the first of them of the newest checkpoint."""
+        from headway.tasks.report import Report
+        from headway.tasks.text_classification.evaluation import with_newest
 
         training: TextClassificationTraining = self.read(request.data)  # type: ignore[assignment]
         split = split_of(training.splits, request.split)
         if isinstance(texts := training.splits[split], StoredTexts):
-            count_stored(self.tokenizer, texts.store.ids)
-        return classifier_report(self, training, split)
+            for store in (texts.store, texts.second_store):
+                if store is not None:
+                    count_stored(self.tokenizer, store.ids)
+        found = training.evaluate(self.model, self.device, split)
+        newest, step = self.parts.newest()
+        values, sections = with_newest(found, training.evaluate(newest, self.device, split), step)
+        return Report(split=split, values=values, sections=sections, plot=found.plot, outputs=found.outputs)
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
-        """Texts, whose class is predicted; of its data, a table of texts and classes, none is read."""
-        from headway.tasks.verification_inputs import VERIFICATION, class_names, encoder_layout, text_inputs
+        """Texts, whose labels are predicted; of its data, a table of texts and labels, none is read."""
+        from headway.tasks.verification_inputs import VERIFICATION, class_names, text_inputs
 
         sizes = self.parts.inputs or VERIFICATION
-        layout = encoder_layout(self.tokenizer, self.config.length, two=False)
         spell = class_names(self.classes)
-        return text_inputs(self.model, layout, given, None, spell, names="class", sizes=sizes)
+        layout = self._verified(min(self.config.length, sizes.tokens))
+        return text_inputs(self.model, layout, given, None, spell, names=self.objective.names, sizes=sizes)
+
+    def _verified(self, length: int) -> TextLayout:
+        """How token ids become inputs; the second text of a pair takes the place of a source."""
+        from headway.models import ModelInputs
+        from headway.tasks.verification_inputs import Example, TextLayout
+
+        layout = InputLayout.of(self.tokenizer, length, pairs=bool(self.parts.data.text2))
+
+        def arrange(ids: Sequence[int], second: Sequence[int] | None) -> Example:
+            tokens, segments = (torch.tensor([part]) for part in layout.arrange(ids, second if layout.pairs else None))
+            return Example(ModelInputs(tokens=tokens, segments=segments if self.segments else None))
+
+        def encode(line: str) -> tuple[list[int], list[int] | None]:
+            first, *second = (self.tokenizer.encode(text) for text in layout.split(line))
+            return first, second[0] if second else None
+
+        other = self.tokenizer if layout.pairs else None
+        return TextLayout(
+            max_length=length, tokenizer=self.tokenizer, arrange=arrange, encode=encode, source_tokenizer=other
+        )
 
     def explain(self, given: str) -> Explanation:
-        """A text, and the class its tokens amount to."""
+        """A text or a pair, and the label its tokens amount to."""
         from headway.tasks.encoder_explanation import embedding_table, text_sequence
-        from headway.tasks.explanation import Explanation, Output, StackDescription
+        from headway.tasks.explanation import Explanation, StackDescription
 
-        ids = self.token_ids(given)
-        tokens = torch.tensor([ids], device=self.device)
+        inputs = self.inputs([given])
+        ids = inputs[0][0].tolist()
 
         @torch.no_grad()
-        def forward() -> torch.Tensor:
-            logits: torch.Tensor = self.model(tokens)
+        def forward() -> Tensor:
+            logits: Tensor = self.model(*inputs)
             return logits
 
         return Explanation(
             kind="text-classification",
-            given=given,
-            said=lambda logits: likeliest(logits.softmax(-1), self.classes, 1)[0][0][0],
+            given=given.replace("\t", " | "),
+            said=self._said,
             forward=forward,
             reads={"encoder": StackDescription(label="Encoder", sequence=TEXT)},
             sequences={TEXT: text_sequence(self.tokenizer, ids, start=0)},
-            output=Output(name=lambda index: self.classes[index], label="What it is", sequence=None, targets=[None]),
+            output=self._output(),
             tables={TEXT: embedding_table(self.model, self.tokenizer, ids)},
         )
+
+    def _said(self, logits: Tensor) -> str:
+        """What the model answers in one line: a class, the labels above the threshold, or the number."""
+        found = self.objective.predictions(logits, 1)[0]
+        if found.number is not None:
+            return f"{found.number:.6g}"
+        return found.top[0][0] if found.labels is None else ", ".join(found.labels) or "none"
+
+    def _output(self) -> Output | None:
+        """The classes as one distribution; labels that do not exclude each other, and numbers, are none."""
+        from headway.tasks.explanation import Output
+
+        if not self.objective.shows_classes:
+            return None
+        return Output(name=lambda index: self.classes[index], label="What it is", sequence=None, targets=[None])

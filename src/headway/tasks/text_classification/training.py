@@ -1,70 +1,87 @@
-"""Text classification: whole texts, a class each, judged by how many are right."""
+"""Training on whole texts, or pairs of them, with labels: batches of like length, a loss, the answers on a split."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway.data.batching import Bucketed, Indices, padded
+from headway.data.batching import Bucketed, Indices
 from headway.data.labelled_text import TextSplit
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
-from headway.tasks.classifier import ClassifierTraining, Predictions
-from headway.tasks.sentence_embedding.embed import around
-from headway.tasks.text_classification.config import TextClassification
-from headway.tasks.training_task import Batch, Term, cross_entropy
+from headway.tasks.classifier import Predictions
+from headway.tasks.text_classification.layout import InputLayout
+from headway.tasks.text_classification.objectives import Objective
+from headway.tasks.training_task import Batch, Term, Validated
+
+if TYPE_CHECKING:
+    from headway.tasks.text_classification.evaluation import Evaluated
 
 EVALUATED = 65_536  # tokens in one forward pass of an evaluation, padding included
 SHOWN = 3  # samples of a validation
 SHOWN_WORDS = 12  # tokens of each
 
 
-class TextClassificationTraining(ClassifierTraining):
-    """Batches of texts `<s>` … `</s>`, those of like length together, and how often a model names their class."""
+class TextClassificationTraining:
+    """Batches of texts between special tokens, those of like length together, and what a model answers."""
 
     fixed_shapes = False
     unit: ClassVar[str] = "texts"
 
     def __init__(
         self,
-        config: TextClassification,
-        classes: tuple[str, ...],
+        objective: Objective,
+        layout: InputLayout,
         tokenizer: Tokenizer,
         splits: Mapping[str, TextSplit],
         *,
+        segments: bool,
         batch_tokens: int,
         seed: int,
     ) -> None:
-        self.config, self.classes, self.tokenizer, self.splits = config, classes, tokenizer, dict(splits)
-        self.before, self.after = (np.asarray(marks, np.int64) for marks in around(tokenizer))
+        self.objective, self.layout, self.tokenizer, self.splits = objective, layout, tokenizer, dict(splits)
+        self.segments = segments and layout.pairs  # whether the model is told which text a token belongs to
         self.order = Bucketed(self._lengths(splits["train"]), batch_tokens, seed)
 
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes, in the order of their numbers; none of numbers."""
+        return self.objective.classes
+
     def batch(self, indices: Indices) -> Batch:
-        """These texts side by side (B, T), their lengths (B,) and classes (B,)."""
+        """These texts side by side (B, T), their lengths (B,), segments (B, T) of pairs, and labels."""
         return self._batch(self.splits["train"], indices)
 
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
-        """Cross-entropy of the classes."""
-        return {"class": Term(cross_entropy(model(*batch.inputs), batch.targets, smoothing), batch.count)}
+        """The objective's loss."""
+        return {"class": Term(self.objective.loss(model(*batch.inputs), batch.targets, smoothing), batch.count)}
+
+    def validate(self, model: nn.Module, device: torch.device) -> Validated:
+        """The loss of a text over the whole validation split, and the figures that tell most."""
+        found = self.evaluate(model, device, "val")
+        return Validated(found.loss, {f"val_{name}": value for name, value in found.main.items()})
+
+    def evaluate(self, model: nn.Module, device: torch.device, split: str) -> Evaluated:
+        """The figures of a split."""
+        return self.objective.evaluated(self.predictions(model, device, split))
 
     @torch.no_grad()
     def predictions(self, model: nn.Module, device: torch.device, split: str) -> Predictions:
         """What the model makes of a split."""
         texts = self._split(split)
-        labels = torch.from_numpy(np.array(texts.labels))
-        chances = torch.zeros(len(labels), len(self.classes))
-        nats = torch.zeros((), dtype=torch.float64, device=device)
+        labels = self.objective.targets(np.array(texts.labels))
+        answers = torch.zeros(len(labels), self.objective.size)
+        loss = torch.zeros((), dtype=torch.float64, device=device)
         for rows in _passes(self._lengths(texts)):
             batch = self._batch(texts, rows).to(device)
-            logits = model(*batch.inputs).float()
-            nats += F.cross_entropy(logits, batch.targets, reduction="sum").double()
-            chances[torch.from_numpy(rows)] = logits.softmax(-1).cpu()
-        return Predictions(chances, labels, float(nats))
+            logits = model(*batch.inputs)
+            loss += self.objective.plain_loss(logits, batch.targets).double()
+            answers[torch.from_numpy(rows)] = self.objective.answers(logits).cpu()
+        return Predictions(answers, labels, float(loss))
 
     @torch.no_grad()
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
@@ -72,27 +89,38 @@ class TextClassificationTraining(ClassifierTraining):
         texts = self._split("val")
         rows = np.unique(np.linspace(0, len(texts.labels) - 1, SHOWN).astype(np.int64))
         batch = self._batch(texts, rows).to(device)
-        logits = model(*batch.inputs).float()
+        answers = self.objective.answers(model(*batch.inputs))
         return [
-            f"{self.tokenizer.decode(texts.tokens(int(n))[:SHOWN_WORDS].tolist())} … {self.sample(int(label), each)}"
-            for n, label, each in zip(rows, batch.targets, logits, strict=True)
+            f"{self._beginning(texts, int(n))} … {self.objective.sample(label, answer)}"
+            for n, label, answer in zip(rows, batch.targets, answers, strict=True)
         ]
 
+    def _beginning(self, texts: TextSplit, number: int) -> str:
+        parts = (texts.tokens(number), texts.second(number))
+        return " | ".join(self.tokenizer.decode(ids[:SHOWN_WORDS].tolist()) for ids in parts if ids is not None)
+
     def _batch(self, texts: TextSplit, rows: Indices) -> Batch:
-        room = self.config.length - len(self.before) - len(self.after)
-        ids = [np.concatenate([self.before, texts.tokens(int(n))[:room], self.after]) for n in rows]
-        tokens, lengths = (torch.from_numpy(part) for part in padded(ids, self.tokenizer.pad))
-        labels: Tensor = torch.from_numpy(np.array(texts.labels)[rows])
-        return Batch((tokens, lengths), labels, len(rows))
+        made = [self.layout.arrange(*_pair(texts, int(n))) for n in rows]
+        tokens, lengths = self.layout.padded([ids for ids, _ in made])
+        labels = self.objective.targets(np.array(texts.labels)[rows])
+        inputs: tuple[Tensor, ...] = (tokens, lengths)
+        if self.segments:
+            inputs = (tokens, lengths, self.layout.padded([segments for _, segments in made])[0])
+        return Batch(inputs, labels, len(rows))
 
     def _lengths(self, texts: TextSplit) -> Indices:
         """Tokens of each text as a batch has it (N,)."""
-        return np.minimum(texts.lengths + len(self.before) + len(self.after), self.config.length)
+        return self.layout.lengths(texts.lengths, texts.second_lengths)
 
     def _split(self, name: str) -> TextSplit:
         if name not in self.splits:
             raise DataError(f"no split {name!r}, there are {', '.join(self.splits)}")
         return self.splits[name]
+
+
+def _pair(texts: TextSplit, number: int) -> tuple[list[int], list[int] | None]:
+    second = texts.second(number)
+    return texts.tokens(number).tolist(), None if second is None else second.tolist()
 
 
 def _passes(lengths: Indices) -> Iterator[Indices]:
