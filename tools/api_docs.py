@@ -82,7 +82,7 @@ RUN_COMMANDS: dict[str, RunCommand] = {
         method="classify",
         renamed={"input": "inputs"},
         outputs={
-            "out": "`headway.plots.images.plot_predictions`",
+            "out": '`prediction.to_json("text")`, or `headway.plots.images.plot_predictions`',
             "patches": "`run.pipeline.patches(pixels)` and `headway.plots.attention.plot_patches`",
             "json": "the fields of `Prediction`",
         },
