@@ -59,6 +59,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         *LOSS, "bits_per_byte", "sliding_loss", "sliding_perplexity", "sliding_bits_per_byte", "sliding_stride",
         *POSITIONS,
     ),
+    "chat": (*LOSS, "exact_match", "answers", "conversations", "cut", "left_out"),
     "masked": (*LOSS, "next_sentence_accuracy", "unigram_entropy", "samples"),
     "translation": (
         *LOSS, "bleu", "bleu_signature", "bleu_low", "bleu_high", "bleu_tokenized_lower", "chrf", "exact_match",
@@ -78,10 +79,14 @@ KEYS: dict[str, tuple[str, ...]] = {
     "deciding": ("loss", "perplexity", "environment_steps"),
 }  # fmt: skip
 # Keys that only some runs of a task have: the tiny one may lack them, the documentation has them.
-SOMETIMES = {"world": {*HORIZON, "table_distance_worst"}}
+SOMETIMES = {
+    "translation": {"rouge1", "rouge2", "rougeL", "rougeLsum"},
+    "world": {*HORIZON, "table_distance_worst"},
+}
 # The sections of docs/commands.md, "What `evaluate` reports", that are about a task.
 SECTIONS = {
     "language": ("language", "translation and language"),
+    "chat": ("chat",),
     "masked": ("masked",),
     "translation": ("translation", "translation and language"),
     "classification": ("images",),
@@ -289,6 +294,11 @@ CALLS: dict[str, Verb] = {
         lambda run, given: "".join(run.generate(given, max_tokens=5)),
         lambda given: ["--prompt", given, "--max-tokens", "5"],
         lambda got, out, given: f"{given}{got}\n" == out,
+    ),
+    "chat": Verb(
+        lambda run, given: "".join(run.chat(given, max_tokens=5)),
+        lambda given: [given, "--max-tokens", "5"],
+        lambda got, out, _: f"{got}\n" == out,
     ),
     "score": Verb(
         lambda run, given: run.score(*reversed(given.split("\t"))),

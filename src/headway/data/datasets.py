@@ -18,6 +18,7 @@ from headway.config import loaded, plugins
 from headway.data import captions, images, text_files
 from headway.data.caption_files import find_captions
 from headway.data.captions import CaptionDataset, load_shape_captions
+from headway.data.chats import ChatDataset, load_chat_files
 from headway.data.coco import load_coco
 from headway.data.files import Errors, read_bytes
 from headway.data.image_decoding import EncodedImage, Pixels, decode_images
@@ -26,6 +27,7 @@ from headway.data.images import ImageReading, Images, Progress
 from headway.data.poses import Poses, load_figures
 from headway.data.python_docs import pydocs
 from headway.data.synthetic import sequences, shapes
+from headway.data.synthetic.arithmetic_chat import arithmetic_chat
 from headway.data.synthetic.phrases import phrases as read_phrases
 from headway.data.synthetic.tone_images import load_tones
 from headway.data.tables import Pair
@@ -48,6 +50,7 @@ Kind = Literal[
     "sounds",  # load(ImageReading, Progress) -> Images, spectrograms as `ImageReading.sound` says
     "people with keypoints",  # load(size, cache, Progress) -> Poses
     "texts with classes",  # load(DataConfig, Tokenizer | None, room) -> LabelledTexts
+    "conversations",  # load() -> ChatDataset
 ]
 DECK_SENTENCES = (
     "I think therefore I am",
@@ -84,6 +87,15 @@ def load_text(spec: str | Path, *, errors: Errors = "strict", column: str = "tex
         return text_files.load_text(spec, errors=errors, column=column)
     text: PlainText = dataset.load()
     return text
+
+
+def load_chats(spec: str | Path, *, errors: Errors = "strict") -> ChatDataset:
+    """Conversations by name or path. Raises DataError for what is neither."""
+    dataset = find_dataset(spec, "conversations")
+    if dataset is None:
+        return load_chat_files(Path(spec).expanduser(), errors=errors)
+    found: ChatDataset = dataset.load()
+    return found
 
 
 def load_images(spec: str | Path, reading: ImageReading, progress: Progress) -> Images:
@@ -279,4 +291,5 @@ BUILT_IN: tuple[Dataset, ...] = (
     Dataset("tones", "sounds", _tones),
     Dataset("figures", "people with keypoints", load_figures),
     Dataset("needle", "texts with classes", _needle),
+    Dataset("arithmetic-chat", "conversations", arithmetic_chat),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from headway.models import (
     BertConfig,
     DeckConfig,
@@ -52,6 +54,11 @@ def gpt_char(*, context: int, width: int, layers: int, heads: int, dropout: floa
         activation="gelu",
         bias=False,
     )
+
+
+def gpt_chat() -> GptConfig:
+    """gpt-char's size for short conversations, with rotary positions."""
+    return replace(gpt_char(context=160, width=128, layers=4, heads=4, dropout=0.0), position=Rotary())
 
 
 def bert(*, layers: int, width: int, heads: int) -> BertConfig:
@@ -241,6 +248,18 @@ TEXT = (
         departures=(),
         config=lambda: gpt_char(context=256, width=384, layers=6, heads=6, dropout=0.2),
         run=lambda model: recipes.char_language(model, context=256, rows=64, steps=5000, every=250),
+    ),
+    Preset(
+        name="gpt-chat",
+        task="chat",
+        source="Ouyang et al. 2022, InstructGPT, section 3.4: supervised fine-tuning, at the size of gpt-char",
+        parameters=795_904,
+        departures=(
+            "from scratch on generated conversations unless --init names a run; published models begin pretrained",
+            "rotary positions; the loss is of the assistant's tokens only",
+        ),
+        config=gpt_chat,
+        run=recipes.chat,
     ),
     Preset(
         name="llama-tiny",

@@ -111,6 +111,16 @@ _ALL = (
         inputs={"generate": "I li", "score": "I like d", "look": "I like"},
     ),
     TinyRun(
+        task="chat",
+        preset="gpt-chat",
+        data="arithmetic-chat",
+        changes={**_model(SIZES, layers=1, context=128), "task.context": 128, "train.batch_tokens": 256},
+        shortened={
+            "headway.data.synthetic.arithmetic_chat:TRAIN": 40, "headway.data.synthetic.arithmetic_chat:HELD_OUT": 6,
+        },
+        inputs={"generate": "What", "chat": "What is 2 + 3?", "score": "What is", "look": "What is 2 + 3?"},
+    ),
+    TinyRun(
         task="masked",
         preset="bert-base",
         data="deck-sentences",
@@ -205,6 +215,7 @@ TINY = {tiny.task: tiny for tiny in _ALL}
 WORDS: Mapping[str, tuple[str, ...]] = {
     "translate": ("{}",),
     "generate": ("--prompt", "{}", "--max-tokens", "5"),
+    "chat": ("{}", "--max-tokens", "5"),
     "score": ("{}",),
     "classify": ("{}",),
     "caption": ("{}",),
@@ -218,7 +229,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "info": ("--json",),
 }
 ON_THE_CPU = ("export", "info")  # commands without --device
-PRECISION = ("translate", "generate", "classify", "caption", "pose", "evaluate")  # commands with --precision
+PRECISION = ("translate", "generate", "chat", "classify", "caption", "pose", "evaluate")  # commands with --precision
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from headway.data.chat_template import ChatTemplate
 from headway.data.tokenizers import Tokenizer
 from headway.models import Model, ModelConfig
 
@@ -60,6 +61,7 @@ class TextExport:
     around: Around = "none"  # "start-stop" reads a text as a whole: [CLS] and [SEP]
     beam: BeamDefaults | None = None  # of an encoder-decoder
     starts: bool = False  # generates from a beginning-of-text token, where the tokenizer has one
+    chat: ChatTemplate | None = None  # of a chat model
     pool: Callable[[Tensor, Tensor], Tensor] | None = None  # vectors (B, T, D), lengths (B,) -> sentence vectors (B, D)
 
 

@@ -20,9 +20,9 @@ from importlib import import_module
 from typing import Protocol, cast
 
 COMMANDS = (  # in the order of `headway --help`
-    "demo", "train", "runs", "info", "evaluate", "translate", "trace", "generate", "score", "classify", "caption",
-    "pose", "play", "embed", "import", "export", "verify", "look", "seal", "lab", "presets", "cache", "bench",
-    "reliability", "completion",
+    "demo", "train", "runs", "info", "evaluate", "translate", "trace", "generate", "chat", "score", "classify",
+    "caption", "pose", "play", "embed", "import", "export", "verify", "look", "seal", "lab", "presets", "cache",
+    "bench", "reliability", "completion",
 )  # fmt: skip
 
 

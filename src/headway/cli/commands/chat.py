@@ -1,0 +1,99 @@
+"""`headway chat`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from headway.cli import options
+from headway.cli.lines import stdin_lines, write_lines
+from headway.cli.terminal import is_terminal, tell
+from headway.errors import ConfigError
+
+if TYPE_CHECKING:
+    from headway.data.chats import Message
+    from headway.runs import Run
+
+HELP = "talk with a chat model"
+EXAMPLES = (
+    "headway chat runs/gpt-chat                                  a session; /help lists its commands",
+    "headway chat runs/gpt-chat 'What is 2 + 3?'                 one answer",
+    "headway chat runs/gpt-chat --json < chats.jsonl             an answer to each line of messages",
+)
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The question, how to sample, and what to print."""
+    options.add_run(parser)
+    parser.add_argument(
+        "text", nargs="?", metavar="TEXT", help="one question; without it, a session: the lines of stdin are its turns"
+    )
+    parser.add_argument("--system", metavar="TEXT", help="a system message before the conversation")
+    options.add_sampling(parser)
+    options.add_precision(parser)
+    options.add_json(parser, 'an object a line: {"role": "assistant", "content": …}; stdin has {"messages": …} a line')
+
+
+def execute(arguments: Namespace) -> None:
+    """One answer, an answer to each conversation of stdin, or a session."""
+    from headway.cli.chat_session import talk
+    from headway.runs import load
+    from headway.tasks.capabilities import Chats
+
+    found = load(arguments.run, device=arguments.device, precision=arguments.precision)
+    found.require(Chats)  # before anything is read
+    if arguments.text is not None:
+        from headway.data.chats import USER, Message
+
+        _answer(found, [Message(USER, arguments.text)], arguments)
+    elif arguments.json:
+        if is_terminal(sys.stdin):
+            raise ConfigError('--json reads {"messages": …} lines from stdin, or TEXT: pass one of them')
+        count = 0
+        for messages in _conversations():
+            _answer(found, messages, arguments)
+            count += 1
+        if not count:
+            tell("note: no conversation: stdin has no lines, and no TEXT is given")
+    else:
+        talk(found, system=arguments.system, sampling=sampling(arguments))
+
+
+def sampling(arguments: Namespace) -> dict[str, float | int | None]:
+    """The options of `Run.chat`."""
+    names = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
+    return {name: getattr(arguments, name) for name in names}
+
+
+def _answer(run: Run, messages: list[Message], arguments: Namespace) -> None:
+    pieces = run.chat(messages, system=arguments.system, **sampling(arguments))  # type: ignore[arg-type]
+    if arguments.json:
+        write_lines([json.dumps({"role": "assistant", "content": "".join(pieces)}, ensure_ascii=False)])
+        return
+    try:
+        for piece in pieces:
+            sys.stdout.write(piece)
+            sys.stdout.flush()
+    finally:  # also when interrupted: what was written stays, and ends its line
+        sys.stdout.write("\n")
+
+
+def _conversations() -> Iterator[list[Message]]:
+    """The conversations of stdin: lines with a list of messages, or an object that has it. Raises DataError."""
+    from headway.data.chats import MESSAGES, parse_prompt
+    from headway.documents import parse_json
+    from headway.errors import DataError
+
+    for number, line in enumerate(stdin_lines(), start=1):
+        if not line.strip():
+            continue
+        where = f"stdin: line {number}"
+        row = parse_json(line, where)
+        if isinstance(row, dict):
+            if MESSAGES not in row:
+                raise DataError(f"{where}: no key {MESSAGES!r}, expected an object with it or a list of messages")
+            row = row[MESSAGES]
+        yield list(parse_prompt(row, where))
