@@ -49,13 +49,13 @@ def char_language(model: ModelConfig, *, context: int, rows: int, steps: int, ev
 def chat(model: ModelConfig) -> RunConfig:
     """nanoGPT's character recipe on the built-in conversations, with the loss of the answers only."""
     return RunConfig(
-        task=Chat(context=160),
+        task=Chat(context=256),
         data=DataConfig(spec="arithmetic-chat", tokenizer=Characters()),
         model=model,
         train=TrainConfig(
-            steps=2000,
-            batch_tokens=2048,
-            learning_rate=2e-3,
+            steps=1500,
+            batch_tokens=3072,
+            learning_rate=3e-3,
             optimiser=AdamW(beta2=0.99, decay=0.1),
             schedule=Cosine(warmup=100, floor=0.1),
             evaluate_every=250,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from headway.models import (
     BertConfig,
     DeckConfig,
@@ -57,8 +55,19 @@ def gpt_char(*, context: int, width: int, layers: int, heads: int, dropout: floa
 
 
 def gpt_chat() -> GptConfig:
-    """gpt-char's size for short conversations, with rotary positions."""
-    return replace(gpt_char(context=160, width=128, layers=4, heads=4, dropout=0.0), position=Rotary())
+    """LLaMA's parts at a size that learns short conversations in minutes."""
+    return GptConfig(
+        vocab=65,
+        context=256,
+        width=96,
+        layers=4,
+        heads=4,
+        inner=256,
+        position=Rotary(layout="halves"),
+        norm=RMSNorm(eps=1e-5),
+        activation="swiglu",
+        bias=False,
+    )
 
 
 def bert(*, layers: int, width: int, heads: int) -> BertConfig:
@@ -252,11 +261,11 @@ TEXT = (
     Preset(
         name="gpt-chat",
         task="chat",
-        source="Ouyang et al. 2022, InstructGPT, section 3.4: supervised fine-tuning, at the size of gpt-char",
-        parameters=795_904,
+        source="Ouyang et al. 2022, InstructGPT, section 3.4: supervised fine-tuning; LLaMA's parts",
+        parameters=449_472,
         departures=(
             "from scratch on generated conversations unless --init names a run; published models begin pretrained",
-            "rotary positions; the loss is of the assistant's tokens only",
+            "the loss is of the assistant's tokens only",
         ),
         config=gpt_chat,
         run=recipes.chat,
@@ -336,7 +345,7 @@ TEXT = (
         name="longformer-char",
         task="language",
         source=_LONGFORMER + "; its character models at the size of gpt-char",
-        parameters=795_904,
+        parameters=449_472,
         departures=(
             "the size is ours: the paper has 12 layers of width 512, with windows of up to 8,192",
             "rotary positions; the paper has Transformer-XL's sinusoidal relative ones",
