@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from headway.data.chat_template import AnyTemplate
     from headway.data.config import DataConfig
     from headway.data.tokenizers import Tokenizer
     from headway.models import Model, ModelConfig
@@ -172,6 +173,10 @@ class Task(ABC):
     def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
         """Dotted keys of the model's config that the data decides: they are not compared on --resume."""
         return ()
+
+    def with_template(self, template: AnyTemplate) -> Task:
+        """The task of an imported model of this one that has a chat template; without a use for it, this one."""
+        return self
 
     def finetuned(
         self, model: ModelConfig, source: Task, source_model: ModelConfig, folder: str
