@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from headway.cli.lines import stdin_lines
 from headway.cli.stopping import SIGNALS
 from headway.cli.terminal import ask_for, is_terminal, tell
-from headway.data.chats import ASSISTANT, MESSAGES, SYSTEM, USER, Message
+from headway.data.chats import ASSISTANT, MESSAGES, SYSTEM, USER, Message, parse_prompt
+from headway.decoding.sampling import Sampling
 from headway.errors import HeadwayError
-from headway.runs import Run
 from headway.storage.commit import commit_output
+from headway.tasks.capabilities import Chats
 
 PROMPT = "> "
 GREETING = "Ctrl-C stops an answer, Ctrl-D ends the session, /help lists the commands"
@@ -25,6 +27,31 @@ COMMANDS = {
     "/undo": "forget the last question and its answer",
     "/save": "/save FILE writes the conversation as a line of JSON",
 }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatOptions:
+    """The options of the command: the same as those of `Run.chat`."""
+
+    system: str | None
+    sampling: Sampling
+    max_tokens: int
+    seed: int
+
+    @classmethod
+    def of(cls, arguments: Namespace) -> ChatOptions:
+        """Those of a command line."""
+        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+        sampling = Sampling(**{name: getattr(arguments, name) for name in names})
+        return cls(system=arguments.system, sampling=sampling, max_tokens=arguments.max_tokens, seed=arguments.seed)
+
+    def answer(self, pipeline: Chats, messages: Sequence[Message], *, system: bool = True) -> Iterator[str]:
+        """The pieces of an answer; what is left out is told. Without `system` the messages have their own."""
+        before = [Message(SYSTEM, self.system)] if system and self.system is not None else []
+        found = parse_prompt([*before, *messages], "chat")
+        return pipeline.chat(
+            found, self.sampling, max_tokens=self.max_tokens, seed=self.seed, note=lambda text: tell(f"note: {text}")
+        )
 
 
 class ChatHistory:
@@ -73,13 +100,13 @@ class ChatHistory:
         return f"{len(self.messages)} messages in {name}"
 
 
-def talk(run: Run, *, system: str | None, sampling: Mapping[str, Any]) -> None:
+def talk(pipeline: Chats, chosen: ChatOptions) -> None:
     """Answer one line after the other until there are no more.
 
     At a terminal an error is told and the session goes on; lines from a pipe end with it. Answers are all that goes to
     stdout.
     """
-    history, watched = ChatHistory(system), is_terminal(sys.stdin)
+    history, watched = ChatHistory(chosen.system), is_terminal(sys.stdin)
     if watched:
         tell(GREETING)
     for line in _turns(watched):
@@ -88,7 +115,7 @@ def talk(run: Run, *, system: str | None, sampling: Mapping[str, Any]) -> None:
                 for told in history.command(line).split("\n"):
                     tell(told)
             elif line.strip():
-                _answer(run, history, line[1:] if line.startswith("//") else line, sampling)
+                _answer(pipeline, history, line[1:] if line.startswith("//") else line, chosen)
         except HeadwayError as error:
             if not watched:
                 raise
@@ -118,12 +145,12 @@ def _turns(watched: bool) -> Iterator[str]:
         yield line
 
 
-def _answer(run: Run, history: ChatHistory, text: str, sampling: Mapping[str, Any]) -> None:
+def _answer(pipeline: Chats, history: ChatHistory, text: str, chosen: ChatOptions) -> None:
     """Ask, print the answer as it comes, keep both; an interrupt keeps what was said until then."""
     history.turns.append(Message(USER, text))
     said: list[str] = []
     try:
-        for piece in run.chat(history.messages, **sampling):
+        for piece in chosen.answer(pipeline, history.messages, system=False):
             said.append(piece)
             sys.stdout.write(piece)
             sys.stdout.flush()

@@ -53,13 +53,13 @@ def chat(model: ModelConfig) -> RunConfig:
         data=DataConfig(spec="arithmetic-chat", tokenizer=Characters()),
         model=model,
         train=TrainConfig(
-            steps=1500,
-            batch_tokens=3072,
-            learning_rate=3e-3,
+            steps=1200,
+            batch_tokens=1536,
+            learning_rate=1.5e-3,
             optimiser=AdamW(beta2=0.99, decay=0.1),
             schedule=Cosine(warmup=100, floor=0.1),
-            evaluate_every=250,
-            save_every=250,
+            evaluate_every=200,
+            save_every=200,
         ),
     )
 

@@ -59,10 +59,10 @@ def gpt_chat() -> GptConfig:
     return GptConfig(
         vocab=65,
         context=256,
-        width=96,
+        width=128,
         layers=4,
         heads=4,
-        inner=256,
+        inner=344,
         position=Rotary(layout="halves"),
         norm=RMSNorm(eps=1e-5),
         activation="swiglu",
@@ -261,8 +261,8 @@ TEXT = (
     Preset(
         name="gpt-chat",
         task="chat",
-        source="Ouyang et al. 2022, InstructGPT, section 3.4: supervised fine-tuning; LLaMA's parts",
-        parameters=449_472,
+        source="Ouyang et al. 2022, InstructGPT, section 3.5: supervised fine-tuning; LLaMA's parts",
+        parameters=800_000,
         departures=(
             "from scratch on generated conversations unless --init names a run; published models begin pretrained",
             "the loss is of the assistant's tokens only",
@@ -345,7 +345,7 @@ TEXT = (
         name="longformer-char",
         task="language",
         source=_LONGFORMER + "; its character models at the size of gpt-char",
-        parameters=449_472,
+        parameters=800000,
         departures=(
             "the size is ours: the paper has 12 layers of width 512, with windows of up to 8,192",
             "rotary positions; the paper has Transformer-XL's sinusoidal relative ones",

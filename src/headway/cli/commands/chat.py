@@ -15,7 +15,6 @@ from headway.errors import ConfigError
 
 if TYPE_CHECKING:
     from headway.data.chats import Message
-    from headway.runs import Run
 
 HELP = "talk with a chat model"
 EXAMPLES = (
@@ -39,38 +38,33 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """One answer, an answer to each conversation of stdin, or a session."""
-    from headway.cli.chat_session import talk
+    from headway.cli.chat_session import ChatOptions, talk
     from headway.runs import load
     from headway.tasks.capabilities import Chats
 
     found = load(arguments.run, device=arguments.device, precision=arguments.precision)
-    found.require(Chats)  # before anything is read
+    pipeline = found.require(Chats)  # before anything is read
+    chosen = ChatOptions.of(arguments)
     if arguments.text is not None:
         from headway.data.chats import USER, Message
 
-        _answer(found, [Message(USER, arguments.text)], arguments)
+        _print(chosen.answer(pipeline, [Message(USER, arguments.text)]), as_json=arguments.json)
     elif arguments.json:
         if is_terminal(sys.stdin):
             raise ConfigError('--json reads {"messages": …} lines from stdin, or TEXT: pass one of them')
         count = 0
         for messages in _conversations():
-            _answer(found, messages, arguments)
+            _print(chosen.answer(pipeline, messages), as_json=True)
             count += 1
         if not count:
             tell("note: no conversation: stdin has no lines, and no TEXT is given")
     else:
-        talk(found, system=arguments.system, sampling=sampling(arguments))
+        talk(pipeline, chosen)
 
 
-def sampling(arguments: Namespace) -> dict[str, float | int | None]:
-    """The options of `Run.chat`."""
-    names = ("max_tokens", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")
-    return {name: getattr(arguments, name) for name in names}
-
-
-def _answer(run: Run, messages: list[Message], arguments: Namespace) -> None:
-    pieces = run.chat(messages, system=arguments.system, **sampling(arguments))  # type: ignore[arg-type]
-    if arguments.json:
+def _print(pieces: Iterator[str], *, as_json: bool) -> None:
+    """An answer as it comes, or as a line of JSON when it is whole."""
+    if as_json:
         write_lines([json.dumps({"role": "assistant", "content": "".join(pieces)}, ensure_ascii=False)])
         return
     try:

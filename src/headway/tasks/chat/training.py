@@ -103,15 +103,15 @@ class ChatTraining:
     def answered(self, model: nn.Module, device: torch.device, split: str, most: int = ANSWERS) -> list[Answered]:
         """The last answers of conversations of a split, beside what the model answers greedily.
 
-        Left out are conversations that end otherwise, or do not fit into the context with their answer. An output may
-        be a token longer than the longest reference of its batch, enough to tell whether it is the same.
+        Left out are conversations that end otherwise, or do not fit into the context with their answer. An output ends
+        a token after the longest reference of its batch, which tells whether it is the same.
         """
         whole = [messages for messages in self.chats.conversations(split) if messages[-1].role == ASSISTANT]
         chosen = sorted(set(np.linspace(0, max(len(whole) - 1, 0), min(len(whole), most)).astype(np.int64).tolist()))
         found: list[tuple[Conversation, list[int], int]] = []
         for n in chosen:
             prompt = self.encoder.prompt(whole[n][:-1])
-            room = len(self.encoder.encode(whole[n]).ids) - len(prompt) + 1
+            room = sum(self.encoder.encode(whole[n]).learnt[len(prompt) :])  # the answer and its end
             if len(prompt) + room <= self.context:
                 found.append((whole[n], prompt, room))
         outputs: dict[int, str] = {}
