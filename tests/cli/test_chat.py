@@ -94,7 +94,8 @@ def test_an_empty_stdin_gets_a_note(folder, capsys, stdin):
     stdin("")
     assert "note: no conversation" in said("chat", folder, "--json", *GREEDY, capsys=capsys)[1]
     stdin("")
-    assert said("chat", folder, *GREEDY, capsys=capsys) == ("", "")
+    note = "headway: note: nothing to answer: stdin has no lines, and no TEXT is given\n"
+    assert said("chat", folder, *GREEDY, capsys=capsys) == ("", note)
 
 
 def test_lines_of_a_pipe_are_the_turns_of_one_session(folder, capsys, stdin):

@@ -109,7 +109,9 @@ def talk(pipeline: Chats, chosen: ChatOptions) -> None:
     history, watched = ChatHistory(chosen.system), is_terminal(sys.stdin)
     if watched:
         tell(GREETING)
+    empty = True
     for line in _turns(watched):
+        empty = False
         try:
             if line.startswith("/") and not line.startswith("//"):
                 for told in history.command(line).split("\n"):
@@ -122,6 +124,8 @@ def talk(pipeline: Chats, chosen: ChatOptions) -> None:
             tell(str(error))
     if watched:
         print(file=sys.stderr)
+    elif empty:
+        tell("note: nothing to answer: stdin has no lines, and no TEXT is given")
 
 
 def _turns(watched: bool) -> Iterator[str]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from headway.interop.export_proof import ExportProof
     from headway.models import Model
     from headway.runs.verify import VerificationReport
-    from headway.tasks.base import DataRequest, Pipeline, RunParts, Task
+    from headway.tasks.base import DataRequest, Metric, Pipeline, RunParts, Task
     from headway.tasks.capabilities import Capability, PlayResult
     from headway.tasks.captioning.pipeline import Caption
     from headway.tasks.classifier import Prediction
@@ -417,6 +417,7 @@ class Run:
         beam: int | None = None,
         stride: int | None = None,
         lengths: Sequence[int] | None = None,
+        metric: Metric | None = None,
         compare: str | Path | Run | None = None,
     ) -> Report:
         """The metrics of the run's task on a split: test if there is one, else val. `report.values` has the JSON keys.
@@ -425,7 +426,9 @@ class Run:
         """
         from headway.runs.evaluate import evaluate
 
-        return evaluate(self, data=data, split=split, beam=beam, stride=stride, lengths=lengths, compare=compare)
+        return evaluate(
+            self, data=data, split=split, beam=beam, stride=stride, lengths=lengths, metric=metric, compare=compare
+        )
 
     @unknown_told(warn_unknown_tokens)
     def look(self, given: str, out: str | Path | None = None) -> str:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 from headway.config import kind
 from headway.errors import ConfigError, DataError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from headway.tasks.training_task import TrainingTask
     from headway.tasks.verification_inputs import InputSizes, VerificationInputs
 
+Metric = Literal["rouge"]  # metrics of `evaluate --metric`, beside those that a task always has
 ONE_TOKENIZER = "tokenizer.json"  # its file, where source and target share a vocabulary or there is one text
 
 
@@ -110,6 +111,7 @@ class EvaluateRequest:
     beam: int | None = None
     stride: int | None = None
     lengths: tuple[int, ...] | None = None
+    metric: Metric | None = None  # a further metric
     rival: Pipeline | None = None  # another run, to be compared with
     names: tuple[str, str] = ("", "")  # of the run and its rival, as they were given
 
@@ -204,7 +206,7 @@ class FinetuneSource:
 class Pipeline:
     """A finished run at work. What it can do beyond this are capabilities it inherits (headway.tasks.capabilities)."""
 
-    evaluate_options: ClassVar[frozenset[str]] = frozenset()  # beam, stride, lengths, compare, out, plot
+    evaluate_options: ClassVar[frozenset[str]] = frozenset()  # beam, stride, lengths, metric, compare, …
 
     def __init__(self, task: Task, parts: RunParts) -> None:
         self.task, self.parts = task, parts

@@ -67,12 +67,16 @@ def _print(pieces: Iterator[str], *, as_json: bool) -> None:
     if as_json:
         write_lines([json.dumps({"role": "assistant", "content": "".join(pieces)}, ensure_ascii=False)])
         return
+    blank = True
     try:
         for piece in pieces:
             sys.stdout.write(piece)
             sys.stdout.flush()
+            blank = blank and not piece.strip()
     finally:  # also when interrupted: what was written stays, and ends its line
         sys.stdout.write("\n")
+    if blank:
+        tell("note: the answer is empty")
 
 
 def _conversations() -> Iterator[list[Message]]:
