@@ -105,4 +105,4 @@ def test_translate_counts_the_parts_of_a_long_line(tmp_path, capsys):
     run = run_of(tmp_path, {"train": [3, 4, 5, 6], "val": [3]}, **{"task.max_length": 10})
     capsys.readouterr()
     assert main(["translate", str(run.folder), " ".join(["dog"] * 20), "--device", "cpu"]) == 0
-    assert "line 1: 20 tokens, translated in 3 parts" in capsys.readouterr().err
+    assert "line 1: 20 tokens, translated in 4 parts" in capsys.readouterr().err

@@ -345,7 +345,7 @@ TEXT = (
         name="longformer-char",
         task="language",
         source=_LONGFORMER + "; its character models at the size of gpt-char",
-        parameters=800000,
+        parameters=795_904,
         departures=(
             "the size is ours: the paper has 12 layers of width 512, with windows of up to 8,192",
             "rotary positions; the paper has Transformer-XL's sinusoidal relative ones",

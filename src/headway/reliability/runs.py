@@ -215,7 +215,7 @@ TINY = {tiny.task: tiny for tiny in _ALL}
 WORDS: Mapping[str, tuple[str, ...]] = {
     "translate": ("{}",),
     "generate": ("--prompt", "{}", "--max-tokens", "5"),
-    "chat": ("{}", "--max-tokens", "5"),
+    **dict.fromkeys(("chat",), ("{}", "--max-tokens", "5")),  # a verb here, as all keys, though a task has its name
     "score": ("{}",),
     "classify": ("{}",),
     "caption": ("{}",),
