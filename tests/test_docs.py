@@ -183,6 +183,18 @@ RUN = {
     "'where is John visiting ?'": "",
     "headway answer runs/bert-reader @book.txt 'who is late ?' --top 3 --json": "",
     "headway answer runs/squad 'Vienna is in Austria.' 'where is Vienna?' --top 3": "",
+    "headway train gpt-chat": f"{WRITER} --train.batch_tokens 512",
+    "headway train --data chats.jsonl --out runs/own-chat": f"{WRITER} --train.batch_tokens 512",
+    "headway chat runs/gpt-chat 'What is 2 + 3?'": "--max-tokens 5",
+    "headway chat runs/gpt-chat": "--max-tokens 5",
+    "headway chat runs/gpt-chat --json < chats.jsonl": "--max-tokens 5",
+    "headway chat runs/own-chat --json < chats.jsonl": "--max-tokens 5",
+    "headway evaluate runs/gpt-chat": "--split val",
+    "headway train transformer-tiny --data summaries.csv --source document --target summary --out runs/short": (
+        TRANSLATOR
+    ),
+    'headway translate runs/short "a man is sleeping on couch number 3 ."': "",
+    "headway evaluate runs/short --metric rouge": "",
     'headway translate runs/en-de "a man is sleeping on a couch ."': "",
     "headway translate runs/en-de --precision auto < new.en > new.de": "",
     "headway train rnn-seq2seq --data reverse --task.scheduled scheduled-sampling --task.scheduled.passes steps": (
@@ -499,6 +511,11 @@ def write_data(folder: Path) -> None:
         (folder / "films" / name).mkdir(parents=True)
         for n in range(10):
             (folder / "films" / name / f"{n}.txt").write_text(f"a {name} film, number {n}\n")
+    rows = "".join(f"a man is sleeping on couch number {n} .,couch {n}\n" for n in range(40))
+    (folder / "summaries.csv").write_text(f"document,summary\n{rows}")
+    messages = '[{"role": "user", "content": "What is 2 + 3?"}, {"role": "assistant", "content": "5"}, %s]'
+    more = '{"role": "user", "content": "4 plus 2?"}'
+    (folder / "chats.jsonl").write_text(f'{{"messages": {messages % more}}}\n' * 12)
     (folder / "book.txt").write_text("It was late.\nROMEO: to be or not to be a cute puppy.\n" * 40)
 
 

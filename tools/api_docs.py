@@ -77,6 +77,9 @@ RUN_COMMANDS: dict[str, RunCommand] = {
         renamed={"num": "number", "text": "prompt"},
         outputs={"no_echo": "the pieces it yields, which leave the prompt out"},
     ),
+    "chat": RunCommand(
+        method="chat", renamed={"text": "messages"}, outputs={"json": "the pieces it yields, joined: the content"}
+    ),
     "score": RunCommand(method="score", outputs={"tokens": "the list it returns"}),
     "classify": RunCommand(
         method="classify",

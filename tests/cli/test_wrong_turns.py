@@ -40,7 +40,7 @@ def printed(*words: str, capsys: pytest.CaptureFixture[str]) -> str:
         ("finetune", "headway train PRESET --init RUN --data SPEC"),
         ("predict", "headway classify RUN INPUT, or headway translate RUN TEXT, or headway generate RUN TEXT"),
         ("sample", "headway generate RUN TEXT"),
-        ("chat", "headway generate RUN TEXT"),
+        ("ask", "headway chat RUN TEXT, or headway generate RUN TEXT"),
         ("models", "headway presets"),
         ("Eval", "headway evaluate RUN"),
         ("visualize", "headway look RUN INPUT"),

@@ -85,6 +85,7 @@ def test_a_preset_says_where_it_comes_from_and_survives_plain_data(name):
     assert entry.source
     tasks = [
         "language",
+        "chat",
         "translation",
         "masked",
         "classification",

@@ -60,6 +60,7 @@ KEYS: dict[str, tuple[str, ...]] = {
         *LOSS, "bits_per_byte", "sliding_loss", "sliding_perplexity", "sliding_bits_per_byte", "sliding_stride",
         *POSITIONS,
     ),
+    "chat": (*LOSS, "exact_match", "answers", "conversations", "cut", "left_out"),
     "masked": (*LOSS, "next_sentence_accuracy", "unigram_entropy", "samples"),
     "translation": (
         *LOSS, "bleu", "bleu_signature", "bleu_low", "bleu_high", "bleu_tokenized_lower", "chrf", "exact_match",
@@ -92,6 +93,7 @@ KEYS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 # Keys that only some runs of a task have: the tiny one may lack them, the documentation has them.
 SOMETIMES = {
+    "translation": {"rouge1", "rouge2", "rougeL", "rougeLsum"},
     "world": {*HORIZON, "table_distance_worst"},
     "text-classification": {  # of several labels, of numbers
         "exact_match", "threshold", "f1_by_class", "last_micro_f1", "pearson", "spearman", "rmse", "mae", "last_rmse",
@@ -105,6 +107,7 @@ SOMETIMES = {
 # The sections of docs/commands.md, "What `evaluate` reports", that are about a task.
 SECTIONS = {
     "language": ("language", "translation and language"),
+    "chat": ("chat",),
     "masked": ("masked",),
     "translation": ("translation", "translation and language"),
     "classification": ("images",),
@@ -316,6 +319,11 @@ CALLS: dict[str, Verb] = {
         lambda run, given: "".join(run.generate(given, max_tokens=5)),
         lambda given: ["--prompt", given, "--max-tokens", "5"],
         lambda got, out, given: f"{given}{got}\n" == out,
+    ),
+    "chat": Verb(
+        lambda run, given: "".join(run.chat(given, max_tokens=5)),
+        lambda given: [given, "--max-tokens", "5"],
+        lambda got, out, _: f"{got}\n" == out,
     ),
     "score": Verb(
         lambda run, given: run.score(*reversed(given.split("\t"))),

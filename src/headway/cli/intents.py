@@ -16,6 +16,7 @@ LIST = ("runs", "info RUN", "presets")
 MODELS = ("presets",)
 INFO = ("info RUN",)
 EVALUATE = ("evaluate RUN",)
+CHAT = ("chat RUN TEXT", "generate RUN TEXT")
 GENERATE = ("generate RUN TEXT",)
 PREDICT = ("classify RUN INPUT", "translate RUN TEXT", "generate RUN TEXT")
 EXPORT = ("export RUN --out DIR",)
@@ -31,7 +32,8 @@ INTENTS = {
     **dict.fromkeys(("models", "preset", "zoo", "recipes"), MODELS),
     **dict.fromkeys(("show", "status", "summary", "describe", "stat"), INFO),
     **dict.fromkeys(("eval", "test", "validate", "metrics", "bleu"), EVALUATE),
-    **dict.fromkeys(("sample", "chat", "complete", "prompt", "ask"), GENERATE),
+    **dict.fromkeys(("sample", "complete", "prompt"), GENERATE),
+    **dict.fromkeys(("ask", "talk", "converse"), CHAT),
     **dict.fromkeys(("predict", "infer", "inference", "apply", "use"), PREDICT),
     **dict.fromkeys(("perplexity", "logprob", "likelihood", "ppl"), ("score RUN TEXT",)),
     **dict.fromkeys(("encode", "embeddings", "embedding", "vectors", "vectorize"), ("embed RUN TEXT",)),

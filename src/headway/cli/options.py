@@ -73,6 +73,41 @@ def add_adapter(parser: ArgumentParser) -> None:
     )
 
 
+def add_sampling(parser: ArgumentParser) -> None:
+    """How tokens are drawn, and how many: the options of `generate` and `chat`."""
+    parser.add_argument("--max-tokens", type=positive, default=200, metavar="N", help="default: %(default)s")
+    parser.add_argument(
+        "--temperature",
+        type=number(least=0),
+        default=0.8,
+        metavar="T",
+        help="0 is greedy (default: %(default)s)",
+    )
+    parser.add_argument("--top-k", type=positive, metavar="K", help="sample from the K likeliest tokens")
+    parser.add_argument(
+        "--top-p",
+        type=number(above=0, most=1),
+        default=1.0,
+        metavar="P",
+        help="sample from the likeliest tokens that hold P of the probability (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--min-p",
+        type=number(least=0, most=1),
+        default=0.0,
+        metavar="P",
+        help="sample from tokens at least P times as likely as the likeliest (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--repetition-penalty",
+        type=number(above=0),
+        default=1.0,
+        metavar="R",
+        help="of tokens in the context; 1: no penalty (default: %(default)s)",
+    )
+    parser.add_argument("--seed", type=count, default=0, metavar="N", help="default: %(default)s")
+
+
 def add_average(parser: ArgumentParser) -> None:
     """`--average`."""
     parser.add_argument(

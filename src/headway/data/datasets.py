@@ -18,6 +18,7 @@ from headway.config import loaded, plugins
 from headway.data import captions, images, speech, text_files
 from headway.data.caption_files import find_captions
 from headway.data.captions import CaptionDataset, load_shape_captions
+from headway.data.chats import ChatDataset, load_chat_files
 from headway.data.coco import load_coco
 from headway.data.files import Errors, read_bytes
 from headway.data.image_decoding import EncodedImage, Pixels, decode_images
@@ -28,6 +29,7 @@ from headway.data.poses import Poses, load_figures
 from headway.data.python_docs import pydocs
 from headway.data.speech import SpeechDataset, SpeechReading, load_spoken_digits
 from headway.data.synthetic import sequences, shapes
+from headway.data.synthetic.arithmetic_chat import arithmetic_chat
 from headway.data.synthetic.phrases import phrases as read_phrases
 from headway.data.synthetic.tone_images import load_tones
 from headway.data.tables import Pair
@@ -59,6 +61,7 @@ Kind = Literal[
     "sentences with tags",  # load() -> TaggedText
     "questions with answers",  # load() -> QuestionSet
     "sets of vectors",  # load() -> VectorData
+    "conversations",  # load() -> ChatDataset
 ]
 DECK_SENTENCES = (
     "I think therefore I am",
@@ -95,6 +98,15 @@ def load_text(spec: str | Path, *, errors: Errors = "strict", column: str = "tex
         return text_files.load_text(spec, errors=errors, column=column)
     text: PlainText = dataset.load()
     return text
+
+
+def load_chats(spec: str | Path, *, errors: Errors = "strict") -> ChatDataset:
+    """Conversations by name or path. Raises DataError for what is neither."""
+    dataset = find_dataset(spec, "conversations")
+    if dataset is None:
+        return load_chat_files(Path(spec).expanduser(), errors=errors)
+    found: ChatDataset = dataset.load()
+    return found
 
 
 def load_images(spec: str | Path, reading: ImageReading, progress: Progress) -> Images:
@@ -353,4 +365,5 @@ BUILT_IN: tuple[Dataset, ...] = (
     Dataset("protein", "sentences with tags", protein),
     Dataset("relatives", "questions with answers", relatives),
     Dataset("robots", "sets of vectors", load_robots),
+    Dataset("arithmetic-chat", "conversations", arithmetic_chat),
 )

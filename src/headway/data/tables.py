@@ -146,6 +146,11 @@ def _string(where: str, key: str, value: Any, errors: Errors, numbers: bool) -> 
     """A string value, checked for NUL and lone surrogates, which JSON can encode and UTF-8 text cannot."""
     if numbers and isinstance(value, int) and value.bit_length() <= 64:
         return str(value).lower()
+    return checked_text(where, key, value, errors)
+
+
+def checked_text(where: str, key: str, value: Any, errors: Errors = "strict") -> str:
+    """A value that must be a string, without NUL and lone surrogates. Raises DataError."""
     if not isinstance(value, str):
         raise DataError(f"{where}: {one_line(key)} is a {type(value).__name__}, expected a string")
     if not _NOT_TEXT.search(value):

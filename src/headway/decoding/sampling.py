@@ -113,7 +113,7 @@ def _sampled(
     if ends is None:
         ends = torch.full((rows,), prompt_BT.shape[1], device=device)
     logits = logits[torch.arange(rows, device=device), ends - 1]
-    seen = _tokens_in(prompt_BT, ends, logits.shape[1], sampling)
+    seen = tokens_in(prompt_BT, ends, logits.shape[1], sampling)
     sampler = TokenSampler(sampling, uniforms, seen)
     if constraints:
         held = ConstraintState(constraints, logits.shape[1], stop=stop, device=device)
@@ -260,7 +260,7 @@ def _stream(
         known = prompt_1T if context is None else prompt_1T[:, -context:]
         logits, state = model.extend(known, model.start(capacity=first_capacity(1, known.shape[1], max_tokens)))
         ends = torch.tensor([prompt_1T.shape[1]], device=prompt_1T.device)
-        seen = _tokens_in(prompt_1T, ends, logits.shape[2], sampling)
+        seen = tokens_in(prompt_1T, ends, logits.shape[2], sampling)
         sampler = TokenSampler(sampling, UniformStreams(seed, [number], prompt_1T.device), seen)
         written: list[int] = []
         for step in range(max_tokens):
@@ -297,7 +297,7 @@ def _expect_finite(largest: Sequence[tuple[Tensor, Tensor]]) -> None:
             raise NonFiniteOutputError(int(bad[0]), step)
 
 
-def _tokens_in(prompt_BT: Tensor, ends_B: Tensor, vocab: int, sampling: Sampling) -> Tensor | None:
+def tokens_in(prompt_BT: Tensor, ends_B: Tensor, vocab: int, sampling: Sampling) -> Tensor | None:
     """(B, V) bool: the tokens of each prompt, where the repetition penalty needs them."""
     if sampling.repetition_penalty == 1:
         return None

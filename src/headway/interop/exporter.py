@@ -103,8 +103,11 @@ def _template(request: ExportRequest) -> TextTemplate:
     text = request.text
     if text is None:
         return TextTemplate(tokens=GenerationTokens())
-    target = text_template(text.target or text.tokenizer, text.around)
-    return replace(text_template(text.tokenizer, text.around), tokens=target.tokens)
+    tokens = text_template(text.target or text.tokenizer, text.around).tokens
+    if text.chat is not None and text.chat.end is not None:  # an answer ends there, whatever else ends a text
+        end = text.tokenizer.id(text.chat.end)
+        tokens = replace(tokens, stop=tuple(dict.fromkeys((end, *tokens.stop))))
+    return replace(text_template(text.tokenizer, text.around), tokens=tokens)
 
 
 def _write(draft: StagedFolder, request: ExportRequest, plan: ExportPlan) -> None:
@@ -119,7 +122,9 @@ def _write(draft: StagedFolder, request: ExportRequest, plan: ExportPlan) -> Non
     draft.json("generation_config.json", generation_config(request, plan.template.tokens))
     sizes = request.config.text
     segments = sizes.segments if sizes is not None and "segments" in request.model.reads else 0
-    files = tokenizer_files(text.tokenizer, plan.template, text.around, _context(request), segments=segments)
+    files = tokenizer_files(
+        text.tokenizer, plan.template, text.around, _context(request), segments=segments, chat=text.chat
+    )
     for name, content in files.items():
         draft.text(name, content)
     if text.sentence is not None:

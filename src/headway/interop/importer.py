@@ -17,6 +17,7 @@ from torch import Tensor
 
 from headway.data.special_tokens import SpecialTokens
 from headway.errors import BadModelError, HeadwayError, one_line, shown
+from headway.interop.chat_import import with_chat_template
 from headway.interop.conversion import without_head_advice
 from headway.interop.families import FAMILIES, architectures_of, family_of
 from headway.interop.family import Family, GenerationTokens, Imported, TensorMatch, WeightMapping, match
@@ -100,6 +101,10 @@ class ImportPlan:
             if index >= sizes.vocab:
                 raise BadModelError(f"{self.folder.path}: tokenizer: id {index}, allowed: 0 to {sizes.vocab - 1}")
         return ImportedTokenizers(files, marks)
+
+    def chat(self, tokenizers: ImportedTokenizers) -> tuple[Task, list[str]]:
+        """The task with the folder's chat template, if it has one that is known, and what to tell about it."""
+        return with_chat_template(self.task, self.folder, tokenizers.files)
 
     def _special_tokens(self, files: TokenizerFiles) -> SpecialTokens:
         tokens, named = self.tokens, files.named

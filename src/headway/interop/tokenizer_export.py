@@ -9,9 +9,11 @@ from typing import Any
 import tokenizers
 from tokenizers import processors
 
+from headway.data.chat_template import ChatTemplate
 from headway.data.tokenizers import Tokenizer
 from headway.data.vocabularies import PAD, START, STOP, UNK
 from headway.errors import DataError
+from headway.interop.chat_jinja import jinja_template
 from headway.interop.family import GenerationTokens
 from headway.tasks.export_request import Around
 
@@ -55,11 +57,17 @@ def _find(tokenizer: Tokenizer, name: str) -> int | None:
 
 
 def tokenizer_files(
-    tokenizer: Tokenizer, template: TextTemplate, around: Around, max_length: int, *, segments: int = 2
+    tokenizer: Tokenizer,
+    template: TextTemplate,
+    around: Around,
+    max_length: int,
+    *,
+    segments: int = 2,
+    chat: ChatTemplate | None = None,
 ) -> dict[str, str]:
     """tokenizer.json, tokenizer_config.json and special_tokens_map.json by name.
 
-    `segments` is how many kinds of segments the model has an embedding for.
+    `segments` is how many kinds of segments the model has an embedding for; `chat` is written as a Jinja template.
     """
     whole = around == "start-stop"
     named = {"pad_token": template.tokens.pad, "unk_token": template.unk, "mask_token": template.mask}
@@ -77,8 +85,11 @@ def tokenizer_files(
         else ["input_ids", "attention_mask"],
         **special,
     }
-    # Text never becomes a special token, except that users of a masked model type its <mask>.
-    if tokenizer.marks is None and not whole:
+    # Text never becomes a special token, except that users of a masked model type its <mask>, and that transformers
+    # encodes a conversation as one text with its special tokens in it.
+    if chat is not None:
+        config["chat_template"] = jinja_template(chat)
+    elif tokenizer.marks is None and not whole:
         config["split_special_tokens"] = True
     return {
         "tokenizer.json": _with_template(tokenizer, template, segments),

@@ -18,6 +18,7 @@ from headway.models import (
     UniversalBertPretrainingConfig,
 )
 from headway.runs.config import RunConfig
+from headway.tasks.chat import Chat
 from headway.tasks.language_modelling import Language
 from headway.tasks.masked_lm import Masked
 from headway.tasks.text_classification import TextClassification
@@ -41,6 +42,24 @@ def char_language(model: ModelConfig, *, context: int, rows: int, steps: int, ev
             schedule=Cosine(warmup=100, floor=0.1),
             evaluate_every=every,
             save_every=every,
+        ),
+    )
+
+
+def chat(model: ModelConfig) -> RunConfig:
+    """nanoGPT's character recipe on the built-in conversations, with the loss of the answers only."""
+    return RunConfig(
+        task=Chat(context=256),
+        data=DataConfig(spec="arithmetic-chat", tokenizer=Characters()),
+        model=model,
+        train=TrainConfig(
+            steps=1200,
+            batch_tokens=1536,
+            learning_rate=1.5e-3,
+            optimiser=AdamW(beta2=0.99, decay=0.1),
+            schedule=Cosine(warmup=100, floor=0.1),
+            evaluate_every=200,
+            save_every=200,
         ),
     )
 

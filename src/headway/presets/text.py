@@ -54,6 +54,22 @@ def gpt_char(*, context: int, width: int, layers: int, heads: int, dropout: floa
     )
 
 
+def gpt_chat() -> GptConfig:
+    """LLaMA's parts at a size that learns short conversations in minutes."""
+    return GptConfig(
+        vocab=65,
+        context=256,
+        width=128,
+        layers=4,
+        heads=4,
+        inner=344,
+        position=Rotary(layout="halves"),
+        norm=RMSNorm(eps=1e-5),
+        activation="swiglu",
+        bias=False,
+    )
+
+
 def bert(*, layers: int, width: int, heads: int) -> BertConfig:
     """BERT at a given size, uncased vocabulary, with its pooler."""
     return BertConfig(vocab=30522, width=width, layers=layers, heads=heads, inner=4 * width)
@@ -241,6 +257,18 @@ TEXT = (
         departures=(),
         config=lambda: gpt_char(context=256, width=384, layers=6, heads=6, dropout=0.2),
         run=lambda model: recipes.char_language(model, context=256, rows=64, steps=5000, every=250),
+    ),
+    Preset(
+        name="gpt-chat",
+        task="chat",
+        source="Ouyang et al. 2022, InstructGPT, section 3.5: supervised fine-tuning; LLaMA's parts",
+        parameters=800_000,
+        departures=(
+            "from scratch on generated conversations unless --init names a run; published models begin pretrained",
+            "the loss is of the assistant's tokens only",
+        ),
+        config=gpt_chat,
+        run=recipes.chat,
     ),
     Preset(
         name="llama-tiny",

@@ -135,6 +135,16 @@ _ALL = (
         inputs={"generate": "I li", "score": "I like d", "look": "I like"},
     ),
     TinyRun(
+        task="chat",
+        preset="gpt-chat",
+        data="arithmetic-chat",
+        changes={**_model(SIZES, layers=1, context=128), "task.context": 128, "train.batch_tokens": 256},
+        shortened={
+            "headway.data.synthetic.arithmetic_chat:TRAIN": 40, "headway.data.synthetic.arithmetic_chat:HELD_OUT": 6,
+        },
+        inputs={"generate": "What", "chat": "What is 2 + 3?", "score": "What is", "look": "What is 2 + 3?"},
+    ),
+    TinyRun(
         task="masked",
         preset="bert-base",
         data="deck-sentences",
@@ -281,6 +291,7 @@ TINY = {tiny.task: tiny for tiny in _ALL}
 WORDS: Mapping[str, tuple[str, ...]] = {
     "translate": ("{}",),
     "generate": ("--prompt", "{}", "--max-tokens", "5"),
+    **dict.fromkeys(("chat",), ("{}", "--max-tokens", "5")),  # a verb here, as all keys, though a task has its name
     "score": ("{}",),
     "classify": ("{}",),
     "tag": ("{}",),
@@ -298,7 +309,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 }
 ON_THE_CPU = ("export", "info")  # commands without --device
 # Commands with --precision.
-PRECISION = ("translate", "generate", "classify", "tag", "answer", "caption", "transcribe", "pose", "evaluate")
+PRECISION = ("translate", "generate", "chat", "classify", "tag", "answer", "caption", "transcribe", "pose", "evaluate")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.errors import DIVERGED, ConfigError, NonFiniteError
-from headway.tasks.base import EvaluateRequest, Pipeline, Task, article
+from headway.tasks.base import EvaluateRequest, Metric, Pipeline, Task, article
 from headway.tasks.registry import TASKS
 
 if TYPE_CHECKING:
@@ -25,13 +25,14 @@ def evaluate(
     beam: int | None = None,
     stride: int | None = None,
     lengths: Sequence[int] | None = None,
+    metric: Metric | None = None,
     compare: str | Path | Run | None = None,
 ) -> Report:
     """The metrics of a split. Raises ConfigError for an option that the run's task does not have.
 
     Raises NonFiniteError for a loss that is NaN or infinite: no figure of such a model means anything.
     """
-    given = {"beam": beam, "stride": stride, "lengths": lengths, "compare": compare}
+    given = {"beam": beam, "stride": stride, "lengths": lengths, "metric": metric, "compare": compare}
     check_options(run.pipeline, [name for name, value in given.items() if value is not None])
     rival = None if compare is None else _rival(run, compare)
     report = run.pipeline.evaluate(
@@ -41,6 +42,7 @@ def evaluate(
             beam=beam,
             stride=stride,
             lengths=None if lengths is None else tuple(lengths),
+            metric=metric,
             rival=None if rival is None else rival.pipeline,
             names=(str(run.folder), "" if rival is None else str(rival.folder)),
         )

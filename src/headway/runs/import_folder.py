@@ -77,7 +77,8 @@ def write_run(plan: ImportPlan, folder: Path, progress: Progress, *, with_refere
         checkpoints.mark_latest(0)
         tokenizers = reading.result()
         data = DataConfig(marks=tokenizers.special, classes=plan.classes)
-        config = RunConfig(task=plan.task, data=data, model=plan.config, train=TrainConfig())
+        task, chat_notes = plan.chat(tokenizers)
+        config = RunConfig(task=task, data=data, model=plan.config, train=TrainConfig())
         files = run_files(config, {name: each.to_str() for name, each in tokenizers.files.libraries.items()}, None)
         weights = checkpoints.path(0) / MODEL
         model = as_stored(plan.config, read_tensors(weights), str(weights))
@@ -94,7 +95,7 @@ def write_run(plan: ImportPlan, folder: Path, progress: Progress, *, with_refere
         bytes=plan.nbytes,
         dtype=str(plan.dtype).removeprefix("torch."),
         largest=largest,
-        notes=[*plan.notes, *tokenizers.files.notes],
+        notes=[*plan.notes, *tokenizers.files.notes, *chat_notes],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from headway.data.chats import Message
     from headway.data.files import Errors
     from headway.data.search_passages import SplitBy
     from headway.data.tokenizers import Tokenizer
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from headway.models import Model
     from headway.runs.search import Hit, Index
     from headway.runs.verify import VerificationReport
-    from headway.tasks.base import DataRequest, Pipeline, RunParts, Task
+    from headway.tasks.base import DataRequest, Metric, Pipeline, RunParts, Task
     from headway.tasks.capabilities import Capability, PlayResult
     from headway.tasks.captioning.pipeline import Caption
     from headway.tasks.classifier import Prediction
@@ -348,6 +349,38 @@ class Run:
             prompt, sampling, max_tokens=max_tokens, stop=stop, seed=seed, number=number
         )
 
+    @unknown_told(warn_unknown_tokens)
+    def chat(
+        self,
+        messages: str | Sequence[Mapping[str, str] | Message],
+        *,
+        system: str | None = None,
+        max_tokens: int = 200,
+        temperature: float = 0.8,
+        top_k: int | None = None,
+        top_p: float = 1.0,
+        min_p: float = 0.0,
+        repetition_penalty: float = 1.0,
+        seed: int = 0,
+    ) -> Iterator[str]:
+        """The answer to a conversation, in pieces as they are drawn: `"".join(run.chat("What is 2 + 3?"))`.
+
+        `messages` is a question, or a list of `{"role": …, "content": …}` with the roles system, user and assistant, of
+        which the last is the user's; `system` is a system message before them. A conversation that goes on from the
+        last answer reads only what is new. Raises DataError for messages that are not of this form.
+        """
+        from headway.data.chats import SYSTEM, USER, Message, parse_prompt
+        from headway.decoding.sampling import Sampling
+        from headway.tasks.capabilities import Chats
+
+        pipeline = self.require(Chats)
+        given = [Message(USER, messages)] if isinstance(messages, str) else list(messages)
+        found = parse_prompt([*([] if system is None else [Message(SYSTEM, system)]), *given], "chat")
+        sampling = Sampling(
+            temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty
+        )
+        return pipeline.chat(found, sampling, max_tokens=max_tokens, seed=seed, note=advise)
+
     def prompt(self, text: str) -> Tensor:
         """A prompt as the tokens (1, T) a language model reads."""
         from headway.tasks.capabilities import Generates
@@ -494,6 +527,7 @@ class Run:
         beam: int | None = None,
         stride: int | None = None,
         lengths: Sequence[int] | None = None,
+        metric: Metric | None = None,
         compare: str | Path | Run | None = None,
     ) -> Report:
         """The metrics of the run's task on a split: test if there is one, else val. `report.values` has the JSON keys.
@@ -502,7 +536,9 @@ class Run:
         """
         from headway.runs.evaluate import evaluate
 
-        return evaluate(self, data=data, split=split, beam=beam, stride=stride, lengths=lengths, compare=compare)
+        return evaluate(
+            self, data=data, split=split, beam=beam, stride=stride, lengths=lengths, metric=metric, compare=compare
+        )
 
     @unknown_told(warn_unknown_tokens)
     def look(self, given: str, out: str | Path | None = None) -> str:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
 
 from headway.config import kind
 from headway.errors import ConfigError, DataError
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
+    from headway.data.chat_template import AnyTemplate
     from headway.data.config import DataConfig
     from headway.data.tokenizers import Tokenizer
     from headway.models import Model, ModelConfig
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from headway.tasks.training_task import TrainingTask
     from headway.tasks.verification_inputs import InputSizes, VerificationInputs
 
+Metric = Literal["rouge"]  # metrics of `evaluate --metric`, beside those that a task always has
 ONE_TOKENIZER = "tokenizer.json"  # its file, where source and target share a vocabulary or there is one text
 
 
@@ -110,6 +112,7 @@ class EvaluateRequest:
     beam: int | None = None
     stride: int | None = None
     lengths: tuple[int, ...] | None = None
+    metric: Metric | None = None  # a further metric
     rival: Pipeline | None = None  # another run, to be compared with
     names: tuple[str, str] = ("", "")  # of the run and its rival, as they were given
 
@@ -184,6 +187,10 @@ class Task(ABC):
         """Dotted keys of the model's config that the data decides: they are not compared on --resume."""
         return ()
 
+    def with_template(self, template: AnyTemplate) -> Task:
+        """The task of an imported model of this one that has a chat template; without a use for it, this one."""
+        return self
+
     def finetuned(
         self, model: ModelConfig, source: Task, source_model: ModelConfig, folder: str
     ) -> tuple[Task, ModelConfig]:
@@ -214,7 +221,7 @@ class Task(ABC):
 class Pipeline:
     """A finished run at work. What it can do beyond this are capabilities it inherits (headway.tasks.capabilities)."""
 
-    evaluate_options: ClassVar[frozenset[str]] = frozenset()  # beam, stride, lengths, compare, out, plot
+    evaluate_options: ClassVar[frozenset[str]] = frozenset()  # beam, stride, lengths, metric, compare, …
 
     def __init__(self, task: Task, parts: RunParts) -> None:
         self.task, self.parts = task, parts

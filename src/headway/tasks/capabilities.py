@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from headway.data.chats import Conversation
     from headway.data.image_decoding import Pixels
     from headway.decoding.constraints import Constraints
     from headway.decoding.sampling import Sampling
@@ -82,6 +83,27 @@ class Generates(Capability):
         number: int = 0,
     ) -> Iterator[str]:
         """The continuation, in pieces as they are drawn; text `number` of a seed. Raises DataError for the prompt."""
+
+
+class Chats(Capability):
+    """Answers the messages of a conversation."""
+
+    verb = "chat"
+
+    @abstractmethod
+    def chat(
+        self,
+        messages: Conversation,
+        sampling: Sampling,
+        *,
+        max_tokens: int = 200,
+        seed: int = 0,
+        note: Callable[[str], None] = ignore,
+    ) -> Iterator[str]:
+        """The answer to the last message, in pieces as they are drawn; `note` is told of messages that are left out.
+
+        Raises TooLongError for a message that is longer than the model reads, DataError for text the vocabulary lacks.
+        """
 
 
 class Scores(Capability):
@@ -227,6 +249,7 @@ class PlayResult(ABC):
 CAPABILITIES: tuple[type[Capability], ...] = (
     Translates,
     Generates,
+    Chats,
     Scores,
     Classifies,
     Tags,

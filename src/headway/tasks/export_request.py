@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
+from headway.data.chat_template import ChatTemplate
 from headway.data.tokenizers import Tokenizer
 from headway.models import Model, ModelConfig
 
@@ -70,6 +71,7 @@ class TextExport:
     beam: BeamDefaults | None = None  # of an encoder-decoder
     starts: bool = False  # generates from a beginning-of-text token, where the tokenizer has one
     sentence: SentencePooling | None = None  # of a sentence encoder: the folder is one of sentence-transformers too
+    chat: ChatTemplate | None = None  # of a chat model
     pool: Callable[[Tensor, Tensor], Tensor] | None = None  # vectors (B, T, D), lengths (B,) -> sentence vectors (B, D)
 
 

@@ -7,6 +7,7 @@ from headway.config import Choice
 TASKS = Choice(
     {
         "language": "headway.tasks.language_modelling:Language",
+        "chat": "headway.tasks.chat:Chat",
         "masked": "headway.tasks.masked_lm:Masked",
         "translation": "headway.tasks.translation:Translation",
         "classification": "headway.tasks.image_classification:Classification",
@@ -21,6 +22,6 @@ TASKS = Choice(
         "world": "headway.tasks.world_model:WorldModel",
         "deciding": "headway.tasks.decision_transformer:Deciding",
     },
-    aliases={"pose-estimation": "pose", "world-model": "world"},
+    aliases={"pose-estimation": "pose", "world-model": "world", "text-to-text": "translation"},
     group="headway.tasks",
 )

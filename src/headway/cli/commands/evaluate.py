@@ -46,6 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="of a language model's sliding windows (default: half a window)",
     )
+    parser.add_argument("--metric", choices=("rouge",), help="a further metric of texts: rouge, F1 of words and orders")
     parser.add_argument("--compare", metavar="RUN2", help="paired bootstrap with another translation run")
     parser.add_argument(
         "--out",
@@ -87,6 +88,7 @@ def execute(arguments: Namespace) -> None:
         beam=arguments.beam,
         stride=arguments.stride,
         lengths=lengths,
+        metric=arguments.metric,
         compare=arguments.compare,
     )
     _write(report, arguments, title=f"{Path(arguments.run).name}, {report.split}")

@@ -30,36 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--prompt", metavar="TEXT", help="one prompt, the same as TEXT")
     parser.add_argument("--no-echo", action="store_true", help="print the continuation without the prompt")
-    parser.add_argument("--max-tokens", type=options.positive, default=200, metavar="N", help="default: %(default)s")
-    parser.add_argument(
-        "--temperature",
-        type=options.number(least=0),
-        default=0.8,
-        metavar="T",
-        help="0 is greedy (default: %(default)s)",
-    )
-    parser.add_argument("--top-k", type=options.positive, metavar="K", help="sample from the K likeliest tokens")
-    parser.add_argument(
-        "--top-p",
-        type=options.number(above=0, most=1),
-        default=1.0,
-        metavar="P",
-        help="sample from the likeliest tokens that hold P of the probability (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--min-p",
-        type=options.number(least=0, most=1),
-        default=0.0,
-        metavar="P",
-        help="sample from tokens at least P times as likely as the likeliest (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--repetition-penalty",
-        type=options.number(above=0),
-        default=1.0,
-        metavar="R",
-        help="of tokens in the context; 1: no penalty (default: %(default)s)",
-    )
+    options.add_sampling(parser)
     parser.add_argument("--stop", action="append", default=[], metavar="TEXT", help="end before TEXT (repeatable)")
     parser.add_argument(
         "--num",
@@ -68,7 +39,6 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="how many texts of each prompt, with a line --- between any two (default: %(default)s)",
     )
-    parser.add_argument("--seed", type=options.count, default=0, metavar="N", help="default: %(default)s")
     options.add_precision(parser)
 
 

@@ -55,9 +55,9 @@ def addition() -> ParallelText:
     random = Random("addition")
 
     def number() -> int:
-        digits = 1 + _below(random, 5)
+        digits = 1 + below(random, 5)
         lowest = 10 ** (digits - 1) if digits > 1 else 0
-        return lowest + _below(random, 10**digits - lowest)
+        return lowest + below(random, 10**digits - lowest)
 
     seen: set[tuple[int, int]] = set()
 
@@ -76,7 +76,7 @@ def addition() -> ParallelText:
     return ParallelText(name="addition", source="source", target="target", splits=splits)
 
 
-def _below(random: Random, bound: int) -> int:
+def below(random: Random, bound: int) -> int:
     """An integer in [0, bound), from `random()`, the only method whose sequence Python guarantees."""
     return int(random.random() * bound)
 
@@ -110,8 +110,8 @@ def _lines(name: str, words: int, answer: Answer) -> Callable[[int, int, int, bo
     def draw(count: int, shortest: int, longest: int, new: bool) -> tuple[Pair, ...]:
         pairs: list[Pair] = []
         while len(pairs) < count:
-            length = shortest + _below(random, longest - shortest + 1)
-            drawn = [str(_below(random, words)) for _ in range(length)]
+            length = shortest + below(random, longest - shortest + 1)
+            drawn = [str(below(random, words)) for _ in range(length)]
             line = " ".join(drawn)
             if new and line in seen:
                 continue

@@ -11,6 +11,7 @@ from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 from headway.tasks.scheduled_sampling import ScheduledSampling
 
 if TYPE_CHECKING:
+    from headway.data.chat_template import AnyTemplate
     from headway.models import ModelConfig
     from headway.tasks.proposal import Proposal, Reading
 
@@ -61,6 +62,12 @@ class Language(Task):
         context = str(changes.get("model.context", ""))
         shorter = context.isdecimal() and int(context) < self.context
         return {"task.context": changes["model.context"]} if shorter and "task.context" not in changes else {}
+
+    def with_template(self, template: AnyTemplate) -> Task:
+        """A chat model."""
+        from headway.tasks.chat.config import Chat
+
+        return Chat(context=self.context, template=template)
 
     def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
         """The vocabulary."""

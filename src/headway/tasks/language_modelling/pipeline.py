@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from headway.tasks.export_request import ExportRequest
     from headway.tasks.language_modelling.training import Continuations, LanguageTraining
     from headway.tasks.report import Report, Section
-    from headway.tasks.verification_inputs import VerificationInputs
+    from headway.tasks.verification_inputs import InputSizes, VerificationInputs
 
 TEXT = "text"
 FURTHER = 12  # tokens that the page's search goes beyond the text
@@ -183,7 +183,6 @@ class LanguagePipeline(Pipeline, Generates, Scores):
             VERIFICATION,
             Example,
             TextLayout,
-            first_lines,
             text_inputs,
             token_names,
         )
@@ -203,8 +202,18 @@ class LanguagePipeline(Pipeline, Generates, Scores):
             encode=lambda line: (tokenizer.encode(line), None),
             generates=True,
         )
-        own, spell = first_lines(self.parts.data, sizes), token_names(tokenizer)
+        own, spell = self.own_lines(sizes), token_names(tokenizer)
         return text_inputs(self.model, layout, given, own, spell, sizes=sizes)
+
+    def own_lines(self, sizes: InputSizes) -> Callable[[], list[str]] | None:
+        """Reads the first lines of the run's data, for `verification`; None for an imported run, which has none."""
+        from headway.tasks.verification_inputs import first_lines
+
+        return first_lines(self.parts.data, sizes)
+
+    def page_prompt(self, given: str) -> Tensor:
+        """What the page of `headway look` explains, as tokens (1, T)."""
+        return self.prompt(given)
 
     def export_request(self) -> ExportRequest:
         """A language model: nothing stands around its texts."""
@@ -222,7 +231,7 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         from headway.tasks.search_trace import search_trace
         from headway.tasks.translation.search import positions_end
 
-        tokens_1T = self.prompt(given)
+        tokens_1T = self.page_prompt(given)
         ids: list[int] = tokens_1T[0].tolist()
         tokenizer, end = self.tokenizer, positions_end(self.model)
         trace = None

@@ -23,6 +23,7 @@ class Translation(Task):
 
     name: ClassVar[str] = "translation"
     title: ClassVar[str] = "translation model"
+    aliases: ClassVar[tuple[str, ...]] = ("text-to-text",)  # its general name: any text from any other
 
     max_length: int = 256  # in tokens; longer training pairs are left out, and counted
     beam: int = 4  # hypotheses kept at each step

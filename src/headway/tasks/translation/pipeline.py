@@ -8,15 +8,16 @@ from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from headway.data.unknown_tokens import uncounted
 from headway.decoding.non_finite import expect_log_probabilities
-from headway.errors import ConfigError, DataError
+from headway.errors import ConfigError, DataError, TooLongError
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, article, ignore, split_of
 from headway.tasks.capabilities import Scores, Translates
 from headway.tasks.translation.config import PLAIN, Decoding, Translation
-from headway.tasks.translation.search import TranslationSearch, before_source
+from headway.tasks.translation.search import TranslationSearch, before_source, positions_end
 
 if TYPE_CHECKING:
     from headway.decoding.constraints import Constraints
@@ -51,7 +52,7 @@ class TranslatedSplit:
 class TranslationPipeline(Pipeline, Translates, Scores):
     """Source sentences in, target sentences out."""
 
-    evaluate_options = frozenset({"beam", "compare", "out", "plot"})
+    evaluate_options = frozenset({"beam", "metric", "compare", "out", "plot"})
 
     def __init__(self, task: Task, parts: RunParts) -> None:
         super().__init__(task, parts)
@@ -166,6 +167,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
 
         training: TranslationTraining = self.read(request.data)  # type: ignore[assignment]
         split = split_of(training.splits, request.split)
+        long = self._expect_positions(training, split)
         rival = None if request.rival is None else self._rival(request.rival, split, request)
         done = self.translate_split(split, data=request.data, beam=request.beam)
         forced = training.forced(self.model, self.device, split)
@@ -176,7 +178,14 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         positions, score = forced.beside(greedy), forced.score
         values: dict[str, Any] = {"loss": score.loss, "perplexity": score.perplexity, "tokens": score.tokens}
         values |= {**done.report.to_json(), **forced.steps}
-        sections = [*_figures(done.report, score.loss, score.perplexity)]
+        sections = [*_figures(done.report, score.loss, score.perplexity), *long]
+        if request.metric == "rouge":
+            from headway.metrics.rouge import rouge
+
+            found = rouge(done.outputs, done.references).to_json()
+            values |= found
+            title = "ROUGE: F1, the mean over texts"
+            sections.append(Facts({key: f"{value:.4f}" for key, value in found.items()}, title=title))
         if forced.steps:
             sections.append(Facts({key: f"{value:.2f}" for key, value in forced.steps.items()}))
         if rival is not None:
@@ -197,6 +206,27 @@ class TranslationPipeline(Pipeline, Translates, Scores):
             plot=lambda title: plot_positions(positions, f"{title}: right tokens by position"),
             outputs=done.outputs,
         )
+
+    def _expect_positions(self, training: TranslationTraining, split: str) -> list[Section]:
+        """A note about pairs that are longer than those of training, if there are any.
+
+        Raises TooLongError, with their number, for pairs that the model has no positions for.
+        """
+        from headway.tasks.report import Note
+
+        pairs, most, end = training.splits[split], self.config.max_length, positions_end(self.model)
+        longest = np.maximum(np.asarray(pairs.source.lengths), np.asarray(pairs.target.lengths)) + 1
+        count, above = len(longest), f"the longest has {int(longest.max(initial=0)):,} tokens"
+        if end is not None and (beyond := int((longest > end).sum())):
+            raise TooLongError(
+                f"split {split!r}: {beyond:,} of {count:,} pairs are longer than the {end:,} positions of the model "
+                f"({above}); leave them out of the data"
+            )
+        beyond = int((longest > most).sum())
+        told = (
+            f"{beyond:,} of {count:,} pairs are longer than task.max_length={most} of training and read whole; {above}."
+        )
+        return [Note(told, warning=True)] if beyond else []
 
     def _rival(self, rival: Pipeline, split: str, request: EvaluateRequest) -> TranslationPipeline:
         """The run to compare with. Raises ConfigError unless it translates the same references."""
