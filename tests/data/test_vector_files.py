@@ -194,14 +194,14 @@ def test_a_file_that_decompresses_to_too_much_is_refused(tmp_path):
 def test_damage_gives_sets_or_one_line(tmp_path):
     path = npz(tmp_path, x=X, lengths=np.array([4, 1, 2]), y=np.array([1, 0, 1]))
     good, refused = path.read_bytes(), []
-    for seed in range(150):
+    for seed in range(600):  # some headers end within a bracket, for which numpy's parser has an error of its own
         path.write_bytes(damage_npz(good, random.Random(seed)))
         read_headers(path)
         try:
             assert np.isfinite(read_vectors(path, Columns()).rows).all()
         except DataError as error:
             refused.append(str(error))
-    assert len(refused) > 50
+    assert len(refused) > 200
     assert not any("\n" in said for said in refused)
 
 
