@@ -21,6 +21,7 @@ class Chat(Language):
     name: ClassVar[str] = "chat"
     title: ClassVar[str] = "chat model"
     models: ClassVar[tuple[str, ...]] = ("gpt", "rnn-lm")
+    length_key: ClassVar[str] = "context"
 
     context: int = 256  # most tokens of a conversation that are trained on; what is longer is cut, and counted
     template: AnyTemplate = CHATML  # the text around the messages of each role
