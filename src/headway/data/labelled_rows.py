@@ -169,10 +169,11 @@ class LabelledRows:
         return digest.hexdigest()
 
 
-def load_rows(data: DataConfig, kind: LabelKind) -> LabelledRows:
+def load_rows(data: DataConfig, kind: LabelKind, *, whole: bool = False) -> LabelledRows:
     """The rows of a table, of a folder with one per split, or of a folder of text files for each class.
 
-    Without a val split a tenth is held out (`hold_out`). Raises DataError for what cannot be read.
+    Without a val split a tenth is held out (`hold_out`); `whole` makes all rows the split `test` instead, if there are
+    no splits. Raises DataError for what cannot be read.
     """
     path = Path(data.spec).expanduser()
     if path.is_dir() and (folders := class_folders(path)):
@@ -192,6 +193,8 @@ def load_rows(data: DataConfig, kind: LabelKind) -> LabelledRows:
     else:
         splits = _tables(path, data, kind)
     found = LabelledRows(name=str(path), splits=splits, sources=tuple(splits.values()))
+    if whole and splits.keys() == {"train"}:
+        return replace(found, splits={**splits, "test": splits["train"]})
     return found if "val" in splits else hold_out(found, kind)
 
 

@@ -114,11 +114,16 @@ class LabelledTexts:
 
 
 def load_labelled_texts(
-    data: DataConfig, tokenizer: Tokenizer | None, *, room: int, kind: LabelKind = "single"
+    data: DataConfig,
+    tokenizer: Tokenizer | None,
+    *,
+    room: int,
+    kind: LabelKind = "single",
+    whole: bool = False,
 ) -> LabelledTexts:
     """Texts with labels by name, or by path as `load_rows` reads them: a table, or a folder for each class.
 
-    `room` is the most tokens of a text that a model reads, and the length of `needle` documents. Raises DataError for
+    `room` is the most tokens of a text that a model reads, and the length of `needle` documents; `whole` as there. Raises DataError for
     a class that train does not have, or what cannot be read.
     """
     dataset = find_dataset(data.spec, "texts with classes")
@@ -127,7 +132,7 @@ def load_labelled_texts(
             raise ConfigError(f"task.labels={kind}, allowed for {data.spec}: single")
         made: LabelledTexts = dataset.load(data, tokenizer, room)
         return made
-    return tokenise_rows(load_rows(data, kind), data, tokenizer, kind)
+    return tokenise_rows(load_rows(data, kind, whole=whole), data, tokenizer, kind)
 
 
 def tokenise_rows(rows: LabelledRows, data: DataConfig, tokenizer: Tokenizer | None, kind: LabelKind) -> LabelledTexts:

@@ -47,9 +47,9 @@ class QuestionSet:
         )
 
 
-def load_questions(spec: str, *, errors: Errors = "strict") -> QuestionSet:
+def load_questions(spec: str, *, errors: Errors = "strict", whole: bool = False) -> QuestionSet:
     """Questions with answers by name or path: a file, whose last tenth of contexts is val, or a folder with a file for
-    each split, whose names begin with it (`train-v2.0.json`, `dev-v2.0.json`).
+    each split, whose names begin with it (`train-v2.0.json`, `dev-v2.0.json`); `whole` makes all of a file `test`.
 
     Raises DataError for what cannot be read, and for an answer that is not in its context, with the question's id.
     """
@@ -63,9 +63,11 @@ def load_questions(spec: str, *, errors: Errors = "strict") -> QuestionSet:
     for split, questions in splits.items():
         if not questions:
             raise DataError(f"{files[split]}: no question, expected at least 1")
-    if "val" not in splits:
+    if whole and splits.keys() == {"train"}:
+        splits["test"] = splits["train"]
+    elif "val" not in splits:
         splits.update(_last_contexts(files["train"], splits["train"]))
-    ordered = {split: splits[split] for split in ("train", "val")}
+    ordered = {split: splits[split] for split in ("train", "val") if split in splits}
     return QuestionSet(name=str(path), splits={**ordered, **splits})
 
 

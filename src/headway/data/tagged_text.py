@@ -59,9 +59,12 @@ def has_entities(tags: Sequence[str]) -> bool:
     return all(map(_PREFIX.fullmatch, tags)) and any(tag != "O" for tag in tags)
 
 
-def load_tagged(spec: str, *, word: str, tag: str, errors: Errors = "strict", scheme: Scheme = "auto") -> TaggedText:
+def load_tagged(
+    spec: str, *, word: str, tag: str, errors: Errors = "strict", scheme: Scheme = "auto", whole: bool = False
+) -> TaggedText:
     """Tagged sentences by name or path: a file, whose last tenth is val, or a folder with a file for each split.
 
+    `whole` makes all sentences of a file the split `test` instead.
     `word` and `tag` choose columns (numbers from 1) or keys; "text" and "label" stand for the first and the last
     column, or the usual keys. Raises DataError for what cannot be read, and for tags that contradict each other.
     """
@@ -75,7 +78,9 @@ def load_tagged(spec: str, *, word: str, tag: str, errors: Errors = "strict", sc
     for split, sentences in read.items():
         if not sentences:
             raise DataError(f"{files[split]}: no sentence, expected at least 1")
-    if "val" not in read:
+    if whole and read.keys() == {"train"}:
+        read["test"] = read["train"]
+    elif "val" not in read:
         read.update(_last_tenth(files["train"], read["train"]))
     splits = {split: read[split] for split in (*[s for s in ("train", "val") if s in read], *read)}
     every = sorted({tag for sentences in splits.values() for each in sentences for tag in each.tags})

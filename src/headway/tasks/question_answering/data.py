@@ -20,7 +20,7 @@ def prepare(config: QuestionAnswering, request: DataRequest) -> Prepared:
     data, sizes = request.data, request.model.text
     if sizes is None:
         raise ConfigError(f"a question answerer with a {type(request.model).__name__}, which reads no text")
-    questions = load_questions(data.spec, errors=data.errors)
+    questions = load_questions(data.spec, errors=data.errors, whole=request.other_data)
     digests = {split: questions.fingerprint(split) for split in questions.splits}
     check_digests(digests, request.expected)
     tokenizer = request.tokenizer

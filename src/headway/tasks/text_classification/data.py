@@ -19,7 +19,9 @@ def prepare(config: TextClassification, request: DataRequest) -> Prepared:
     sizes = request.model.text
     if sizes is None:
         raise ConfigError(f"a text classifier with a {type(request.model).__name__}, which reads no text")
-    found = load_labelled_texts(request.data, request.tokenizer, room=config.length - 2, kind=config.labels)
+    found = load_labelled_texts(
+        request.data, request.tokenizer, room=config.length - 2, kind=config.labels, whole=request.other_data
+    )
     check_digests(found.contents, request.expected)
     classes, tokenizer = found.classes, found.tokenizer
     for note in found.notes:
