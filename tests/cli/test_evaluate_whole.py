@@ -10,11 +10,11 @@ from headway.cli import main
 from tests.interop.test_headed_runs import train
 
 QUESTIONS = {
-    "version": "1.1",
+    "version": "v2.0",
     "data": [
         {"paragraphs": [{
             "context": f"Vienna is in Austria. {n}",
-            "qas": [{"id": str(n), "question": "where?", "answers": [{"text": "Austria", "answer_start": 13}]}],
+            "qas": [{"id": str(n), "question": "where?", "answers": [{"text": "Austria", "answer_start": 13}][: n % 3]}],
         } for n in range(12)]}
     ],
 }  # fmt: skip

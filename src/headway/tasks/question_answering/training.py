@@ -100,9 +100,14 @@ class QuestionAnsweringTraining:
     def evaluate(
         self, model: nn.Module, device: torch.device, split: str, *, threshold: float | None = None
     ) -> ReadingReport:
-        """The answers to a split; a `threshold` of None is found on the validation split, if some have no answer."""
+        """The answers to a split; a `threshold` of None is found on the validation split, if some have no answer.
+
+        Without a validation split, as of other data, it is 0, with which `headway answer` works too.
+        """
         ranked, nats = self.ranked(model, device, split)
-        if self.may_lack and threshold is None:
+        if self.may_lack and threshold is None and "val" not in self.splits:
+            threshold = 0.0
+        elif self.may_lack and threshold is None:
             threshold = self.tuned(ranked if split == "val" else self.ranked(model, device, "val")[0])
         answers = {
             str(number): "" if threshold is not None and each.gap > threshold else _best(each)
