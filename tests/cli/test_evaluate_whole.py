@@ -9,12 +9,13 @@ import pytest
 from headway.cli import main
 from tests.interop.test_headed_runs import train
 
+ANSWER = {"text": "Austria", "answer_start": 13}
 QUESTIONS = {
     "version": "v2.0",
     "data": [
         {"paragraphs": [{
             "context": f"Vienna is in Austria. {n}",
-            "qas": [{"id": str(n), "question": "where?", "answers": [{"text": "Austria", "answer_start": 13}][: n % 3]}],
+            "qas": [{"id": str(n), "question": "where?", "answers": [ANSWER][: n % 3]}],
         } for n in range(12)]}
     ],
 }  # fmt: skip

@@ -93,6 +93,13 @@ def test_an_int8_copy_is_listed(tmp_path):
     facts = run_info(folder)
     assert facts["copies"] == ["int8"]
     assert 0 < facts["copy_bytes"] < facts["bytes"]
+    for name in ("facts.json", "MANIFEST.json"):
+        path = folder / "int8" / name
+        before = path.read_bytes()
+        path.write_bytes(before.replace(b'"', b"'", 1))
+        with pytest.warns(AdviceWarning, match=r"int8 is damaged or of another version"):
+            assert "int8_loss_rise" not in run_info(folder)
+        path.write_bytes(before)
 
 
 def test_the_size_is_told_by_kind(trained, tmp_path, capsys):

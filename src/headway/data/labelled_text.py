@@ -123,8 +123,8 @@ def load_labelled_texts(
 ) -> LabelledTexts:
     """Texts with labels by name, or by path as `load_rows` reads them: a table, or a folder for each class.
 
-    `room` is the most tokens of a text that a model reads, and the length of `needle` documents; `whole` as there. Raises DataError for
-    a class that train does not have, or what cannot be read.
+    `room` is the most tokens of a text that a model reads, and the length of `needle` documents; `whole` as there.
+    Raises DataError for a class that train does not have, or what cannot be read.
     """
     dataset = find_dataset(data.spec, "texts with classes")
     if dataset is not None:

@@ -98,6 +98,8 @@ def _files(folder: Path) -> dict[str, Any]:
     """The checkpoints there are, and the bytes of the folder by kind."""
     checkpoints, sizes = Checkpoints(folder), run_sizes(folder)
     facts, measured = kept_facts(folder), dict[str, Any]()
+    if facts is None and (folder / INT8).is_dir():
+        advise(f"{folder / INT8} is damaged or of another version; it is made again when int8 is used next")
     if facts is not None:
         measured = {"int8_loss_rise": facts.rise, "int8_measured": facts.measured, "int8_layers": facts.layers}
         measured["int8_by_auto"] = facts.acceptable
