@@ -36,7 +36,7 @@ def test_fields_are_read_by_type_and_defaults_only_stand_for_missing_ones():
         ({"s": 1}, lambda f: f.text("s"), "s=1, expected a string"),
         ({"s": "\ud800"}, lambda f: f.text("s"), r"s='\\ud800', expected valid Unicode, got a lone surrogate"),
         ({"l": "ab"}, lambda f: f.integers("l"), "l='ab', expected a list"),
-        ({"l": [1]}, lambda f: f.integers("l", count=2), "l: 1 entries, expected 2"),
+        ({"l": [1]}, lambda f: f.integers("l", count=2), "l: 1 entry, expected 2"),
         ({"l": [1, "b"]}, lambda f: f.integers("l"), r"l\[1\]='b', expected a whole number"),
         ({"a": "!"}, lambda f: f.arrays("a", "<f4", [1]), "a: not base64"),
         ({"a": "AAAA"}, lambda f: f.arrays("a", "<f4", [1]), "a: 3 bytes, expected 4"),

@@ -253,7 +253,7 @@ def test_runs_with_other_references_are_not_compared(translator, home, cache, tm
     [
         ("translator", ["--stride", "2"], "--stride is not supported by a translation model (language model"),
         ("writer", ["--compare", "x"], "--compare is not supported by a language model (translation model only)"),
-        ("writer", ["--out", "x"], "--out is not supported by a language model (translation model, "),
+        ("writer", ["--out", "x"], "--out is not supported by a language model (chat model, translation model, "),
         ("writer", ["--stride", "65"], "context=64, stride=65"),
         (
             "guesser",

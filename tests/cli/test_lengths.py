@@ -167,7 +167,7 @@ def test_a_classifier_is_resumed(finder, home, cache, capsys):
         (["translate", "a"], "is a text classifier: it cannot translate; it can classify"),
         (["classify", "--out", "a.png"], "--out draws images"),
         (["embed", "a"], "it cannot embed"),
-        (["export", "--out", "x"], "it cannot export"),
+        (["export", "--out", "x"], "Longformer counts positions from the padding id"),
     ],
 )
 def test_what_a_text_classifier_does_not_do_is_told(finder, capsys, command, told):

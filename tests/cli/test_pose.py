@@ -125,7 +125,24 @@ def test_pose_goes_on_where_it_was(run, capsys):
     where = ["--out", str(run), "--data.cache", str(run.parent / "cache"), "--resume"]
     assert main(["train", "pose", *where, *small, *TINY, *QUICK, "--train.steps", "5"]) == 0
     assert "resuming at step 4" in capsys.readouterr().err
-    assert main(["train", "pose", *where[:-1], "--task.size", "48", *TINY, *QUICK, "--out", f"{run}-2"]) == 2
+    assert (
+        main(
+            [
+                "train",
+                "pose",
+                *where[:-1],
+                "--task.size",
+                "48",
+                "--model.image",
+                "64",
+                *TINY,
+                *QUICK,
+                "--out",
+                f"{run}-2",
+            ]
+        )
+        == 2
+    )
     assert "task.size=48, model.image=64: expected the same" in capsys.readouterr().err
 
 

@@ -54,7 +54,14 @@ OTHERS: dict[str, tuple[ModelConfig, Callable[[], tuple[Tensor, ...]]]] = {
     "decision": (LOGGED, lambda: (torch.rand(3, 7), *steps(POLE)[:2])),
 }
 NAMES = [*ALL, *VISION, *CAPTIONING, *OTHERS]
-WITHOUT = ("rnn-lm", "convnet", "seq2seq-gru", "seq2seq-reversed", "captioner-rnn-state")  # no attention at all
+WITHOUT = (  # no attention at all
+    "rnn-lm",
+    "convnet",
+    "seq2seq-gru",
+    "seq2seq-reversed",
+    "captioner-rnn-state",
+    "token-classifier-recurrent",
+)
 
 
 def subject(name: str) -> tuple[nn.Module, Callable[[], tuple[Tensor, ...]]]:

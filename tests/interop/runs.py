@@ -12,6 +12,7 @@ from headway.data.config import DataConfig
 from headway.data.log_mel import LogMel
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
 from headway.models import (
+    BertConfig,
     BertPretrainingConfig,
     CaptionerRnnConfig,
     CaptionerVitConfig,
@@ -27,6 +28,7 @@ from headway.models import (
     SpeechCtcConfig,
     SpeechTransformerConfig,
     TextClassifierConfig,
+    TokenClassifierConfig,
     UniversalBertPretrainingConfig,
     UniversalConfig,
     VectorTransformerConfig,
@@ -44,6 +46,9 @@ from headway.tasks.image_classification import Classification
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
 from headway.tasks.pose import PoseEstimation
+from headway.tasks.question_answering import QuestionAnswering
+from headway.tasks.sentence_embedding import Embedding
+from headway.tasks.tagging import Tagging
 from headway.tasks.text_classification import TextClassification
 from headway.tasks.transcription import Transcription
 from headway.tasks.translation.training import Translation
@@ -74,12 +79,15 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
         return replace(model, vocab=vocab, source_vocab=None, width=16, inner=32, heads=4)
     if isinstance(model, UniversalBertPretrainingConfig):
         return replace(model, bert=replace(model.bert, vocab=vocab, width=16, inner=32, heads=4))
-    if isinstance(model, TextClassifierConfig) and not isinstance(model.encoder, LongformerConfig):
-        sizes = {"vocab": vocab, "context": 24, "width": 16, "inner": 32, "layers": 2, "heads": 4}
+    sizes = {"vocab": vocab, "context": 24, "width": 16, "inner": 32, "layers": 2, "heads": 4}
+    if isinstance(model, BertConfig):
+        return replace(model, **sizes)
+    if isinstance(model, TokenClassifierConfig) or (
+        isinstance(model, TextClassifierConfig) and not isinstance(model.encoder, LongformerConfig)
+    ):
         return replace(model, encoder=replace(model.encoder, **sizes))
     if isinstance(model, LongformerMaskedConfig | TextClassifierConfig):
         masked = isinstance(model, LongformerMaskedConfig)
-        sizes = {"vocab": vocab, "context": 24, "width": 16, "inner": 32, "layers": 2, "heads": 4}
         small = replace(model.longformer if masked else model.encoder, windows=Windows(radius=2), **sizes)
         return LongformerMaskedConfig(longformer=small) if masked else replace(model, encoder=small)
     if isinstance(model, RnnLmConfig):
@@ -123,6 +131,10 @@ def task_of(model: ModelConfig) -> TaskConfig:
         return Masked(length=24, rows="running")
     if isinstance(model, TextClassifierConfig):
         return TextClassification(length=24)
+    if isinstance(model, TokenClassifierConfig):
+        return QuestionAnswering(length=24, question=8, stride=8) if model.classes == 2 else Tagging(length=24)
+    if isinstance(model, BertConfig):
+        return Embedding(max_length=24)
     masked = isinstance(model, BertPretrainingConfig | UniversalBertPretrainingConfig)
     return Masked(length=24) if masked else Translation(max_length=24)
 

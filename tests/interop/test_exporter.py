@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -248,7 +249,7 @@ def test_a_trained_run_goes_out_from_the_command_line(tmp_path: Path, capsys: py
     said = capsys.readouterr()
     assert said.out.splitlines()[-1] == str(tmp_path / "out")
     assert "loaded again by transformers" in said.err
-    assert "written as zeros: 1 bias that this run lacks" in said.err
+    assert re.search(r"written as zeros: \d+ biases that this run lacks", said.err)
     assert main(["export", str(tmp_path / "run"), "--out", str(tmp_path / "out")]) == 2
 
 

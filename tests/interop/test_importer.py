@@ -308,7 +308,7 @@ def test_a_masked_longformer_is_a_run_and_says_what_it_does_not_do(tmp_path, cap
     assert main(["export", run, "--out", str(tmp_path / "b")]) == 0
     assert hf_type(tmp_path / "b") == "LongformerForMaskedLM"
     capsys.readouterr()
-    for command in ("score RUN ab", "generate RUN", "translate RUN ab", "evaluate RUN --data x", "classify RUN x.png"):
+    for command in ("score RUN ab", "generate RUN", "translate RUN ab", "classify RUN x.png"):
         assert main(command.replace("RUN", run).split()) == 2, command
         said = capsys.readouterr().err
         assert len(said.splitlines()) == 1

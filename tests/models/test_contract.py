@@ -14,6 +14,7 @@ from headway.models import (
     SpeechCtcConfig,
     SpeechTransformerConfig,
     TextClassifierConfig,
+    VectorTransformerConfig,
     WorldConfig,
     build_model,
 )
@@ -38,6 +39,7 @@ def test_every_registered_model_is_under_contract():
         DecisionConfig,
         SpeechCtcConfig,
         SpeechTransformerConfig,
+        VectorTransformerConfig,  # test_vector_transformer.py
     }
     found = {type(config) for config in (*ALL.values(), *VISION.values(), *CAPTIONING.values())}
     assert found | elsewhere == set(MODELS.values())

@@ -35,7 +35,7 @@ def test_a_grammar_is_what_the_parser_declares():
 def test_every_command_and_every_option_is_drawn():
     commands = grammar(build_parser())
     assert set(commands) == set(COMMANDS)
-    drawn = [draw(commands, Names(), random.Random(seed)) for seed in range(16_000)]
+    drawn = [draw(commands, Names(), random.Random(seed)) for seed in range(30_000)]
     for name, command in commands.items():
         words = {word.partition("=")[0] for line in drawn if line and line[0] == name for word in line}
         missing = [each.flags for each in command.options if not words & set(each.flags)]

@@ -149,5 +149,5 @@ def test_a_text_shorter_than_the_context(val):
 def test_a_text_of_one_token_has_nothing_to_predict():
     task = task_of(val="a")
     for ask in (task.evaluate, task.continuations):
-        with pytest.raises(DataError, match="split 'val' has 1 tokens"):
+        with pytest.raises(DataError, match="split 'val' has 1 token,"):
             ask(torch.nn.Identity(), CPU, "val")

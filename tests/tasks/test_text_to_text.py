@@ -77,7 +77,7 @@ def test_rouge_is_not_a_metric_of_other_tasks(tmp_path):
 def test_training_says_how_many_pairs_are_too_long(tmp_path):
     made = config(tmp_path, {"train": [3, 4, 30, 31, 5], "val": [3]}, **{"task.max_length": 10})
     facts = plan_run(made, tmp_path / "run").facts
-    assert facts["left out"] == "2 training pairs are longer than task.max_length=10"
+    assert facts["left out"] == "2 training pairs longer than task.max_length=10"
 
 
 def test_evaluate_counts_pairs_beyond_those_of_training(tmp_path):

@@ -123,7 +123,7 @@ def talk(pipeline: Chats, chosen: ChatOptions) -> None:
                 raise
             tell(str(error))
     if watched:
-        print(file=sys.stderr)
+        ask_for("\n")
     elif empty:
         tell("note: nothing to answer: stdin has no lines, and no TEXT is given")
 
@@ -140,7 +140,7 @@ def _turns(watched: bool) -> Iterator[str]:
             if not watched:
                 raise
             SIGNALS.raised = None
-            print(file=sys.stderr)
+            ask_for("\n")
             tell("Ctrl-D ends the session")
             lines = stdin_lines()
             continue

@@ -45,6 +45,14 @@ class OneLineParser(ArgumentParser):
         tell(f"{message} ({self.prog} --help)")
         self.exit(2)
 
+    def _get_values(self, action: Action, arg_strings: list[str]) -> Any:
+        """The value of an option; before Python 3.13 argparse makes an empty list of `--prefix=--`."""
+        if action.option_strings and action.nargs is None and arg_strings == ["--"]:
+            value = self._get_value(action, "--")
+            self._check_value(action, value)
+            return value
+        return super()._get_values(action, arg_strings)
+
     def _check_value(self, action: Action, value: Any) -> None:
         """Raise ArgumentError for a value that is none of an option's choices, with the one that may be meant."""
         if action.choices is not None and value not in action.choices:

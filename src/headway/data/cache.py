@@ -31,6 +31,7 @@ KINDS = {
     "part": "vectors of an index that is being built",
     "speech": "frames of sounds with texts",
     "spoken-digits": "generated spoken digits as frames",
+    "chat": "tokenised conversations",
     "baseline": "Q-learning beside a world model",
 }
 UNFINISHED = "an unfinished write"

@@ -6,7 +6,6 @@ between several: then a function returns None or raises a DataError that names t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from headway.data.files import listed
 from headway.data.labelled_rows import MAX_CLASSES, LabelKind
 from headway.data.table_survey import LABELS, LONGEST_NAME, PAIRS, SENTENCE, TEXT_PAIRS, TEXTS, TableSurvey
 from headway.data.tables import Pair
+from headway.documents import parse_json
 from headway.errors import DataError
 
 LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
@@ -138,8 +138,8 @@ def _several(table: TableSurvey, name: str, separator: str | None) -> tuple[str,
 
 def _listed(cell: str) -> tuple[str, ...]:
     try:
-        found = json.loads(cell) if cell.strip() else []
-    except ValueError:
+        found = parse_json(cell, "a cell") if cell.strip() else []
+    except DataError:
         return (cell,)
     return tuple(map(str, found)) if isinstance(found, list) else (cell,)
 

@@ -175,11 +175,11 @@ _ALL = (
     ),
     TinyRun(
         task="text-classification",
-        preset="longformer-needle",
+        preset="bert-classifier",
         data="needle",
         changes={
             **{f"model.encoder.{key}": value for key, value in {**ONE_LAYER, "context": 128}.items()},
-            "model.encoder.windows.radius": 4, "task.length": 128, "train.batch_tokens": 256,
+            "task.length": 128, "train.batch_tokens": 256,
         },
         shortened={
             "headway.data.synthetic.needle:COUNTS": FEW, "headway.data.labelled_text:COUNTS": FEW,

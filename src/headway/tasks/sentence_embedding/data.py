@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.config import kind
+from headway.counts import counted
 from headway.data.config import DataConfig
 from headway.data.datasets import load_parallel, load_text
 from headway.data.digests import check_digests, split_digests
@@ -62,7 +63,9 @@ def prepare(config: Embedding, request: DataRequest) -> Prepared:
         "vocabulary": f"{tokenizer.size:,} tokens ({kind(type(data.tokenizer))})",
     }
     if left_out.get("train"):
-        facts["left out"] = f"{left_out['train']:,} training pairs with an empty text, or a negative that is their own"
+        facts["left out"] = (
+            f"{counted(left_out['train'], 'training pair')} with an empty text, or a negative of its own pair"
+        )
     return Prepared(
         training=training,
         tokenizers={ONE_TOKENIZER: tokenizer},

@@ -147,8 +147,8 @@ class TextClassificationPipeline(Pipeline, Classifies):
             model=model,
             config=config,
             text=TextExport(tokenizer=self.tokenizer, around="start-stop"),
-            classes=self.classes or (UNNAMED,),
-            problem_type=self.objective.problem_type,
+            classes=self.classes or (UNNAMED,) * (self.config.labels == "number"),
+            problem_type=self.objective.problem_type if self.classes or self.config.labels == "number" else None,
         )
 
     def explain(self, given: str) -> Explanation:
@@ -156,12 +156,12 @@ class TextClassificationPipeline(Pipeline, Classifies):
         from headway.tasks.encoder_explanation import embedding_table, text_sequence
         from headway.tasks.explanation import Explanation, StackDescription
 
-        inputs = self.inputs([given])
-        ids = inputs[0][0].tolist()
+        tokens, _, *segments = self.inputs([given])  # one text: no padding, and so no lengths
+        ids = tokens[0].tolist()
 
         @torch.no_grad()
         def forward() -> Tensor:
-            logits: Tensor = self.model(*inputs)
+            logits: Tensor = self.model(tokens, None, *segments)
             return logits
 
         return Explanation(
