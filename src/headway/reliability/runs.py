@@ -179,7 +179,7 @@ _ALL = (
         data="needle",
         changes={
             **{f"model.encoder.{key}": value for key, value in {**ONE_LAYER, "context": 128}.items()},
-            "task.length": 128, "train.batch_tokens": 256,
+            "task.length": 128, "train.batch_tokens": 256, "data.tokenizer.min_count": 1,
         },
         shortened={
             "headway.data.synthetic.needle:COUNTS": FEW, "headway.data.labelled_text:COUNTS": FEW,

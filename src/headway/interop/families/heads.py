@@ -70,7 +70,9 @@ def with_head(family: Family[Any], head: HeadLayout) -> Family[Headed]:
         return _imported(head, ConfigFields(config), found, shapes)
 
     def write(model: Headed, tokens: GenerationTokens) -> dict[str, Any]:
-        return {**family.write(_encoder(model), tokens), "architectures": [head.architecture]}
+        # As many names as classes, or transformers takes two for granted; an export puts those it knows in their place.
+        names = {str(number): f"LABEL_{number}" for number in range(model.classes)}
+        return {**family.write(_encoder(model), tokens), "architectures": [head.architecture], "id2label": names}
 
     def mappings(model: Headed) -> list[WeightMapping]:
         own = [

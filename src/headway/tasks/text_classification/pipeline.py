@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 ROWS = 32  # texts in one forward pass
 TEXT = "text"
-UNNAMED = "LABEL_0"  # what transformers calls the only output of a regression
 
 
 class TextClassificationPipeline(Pipeline, Classifies):
@@ -147,7 +146,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
             model=model,
             config=config,
             text=TextExport(tokenizer=self.tokenizer, around="start-stop"),
-            classes=self.classes or (UNNAMED,) * (self.config.labels == "number"),
+            classes=self.classes,
             problem_type=self.objective.problem_type if self.classes or self.config.labels == "number" else None,
         )
 
