@@ -105,7 +105,7 @@ class TextClassificationTraining:
         labels = self.objective.targets(np.array(texts.labels)[rows])
         inputs: tuple[Tensor, ...] = (tokens, lengths)
         if self.segments:
-            inputs = (tokens, lengths, self.layout.padded([segments for _, segments in made])[0])
+            inputs = (tokens, lengths, self.layout.padded_segments([segments for _, segments in made]))
         return Batch(inputs, labels, len(rows))
 
     def _lengths(self, texts: TextSplit) -> Indices:
