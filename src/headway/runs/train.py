@@ -21,7 +21,7 @@ from headway.runs.folder import CONFIG, DATA, TOKENIZERS, run_files
 from headway.runs.plan import TrainingPlan, parameter_count, plan_of
 from headway.runs.probe import StepTimes
 from headway.runs.ready import ReadyRun, TrainingRequest, make_ready
-from headway.storage.commit import LOCK, FolderBefore, locked
+from headway.storage.commit import LOCK, FolderBefore, discard, locked
 from headway.storage.manifest import MANIFEST
 from headway.storage.run_manifest import commit_run_files, read_run_manifest, run_id
 from headway.storage.targets import DRAFT
@@ -70,7 +70,9 @@ def train_run(
                 f"to keep to {duration(budget)}, with {again.config.train.steps:,} instead of "
                 f"{counted(ready.config.train.steps, 'step')}"
             )
-            (folder / LOG).unlink(missing_ok=True)  # of a run with another config
+            (folder / LOG).unlink(missing_ok=True)  # of a run with another config, as are its checkpoints
+            for step in Checkpoints(folder).steps():
+                discard(Checkpoints(folder).path(step))
             return _train(again, given, watcher)
 
 
