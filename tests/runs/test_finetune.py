@@ -241,6 +241,16 @@ def test_a_classifier_that_begins_with_a_model_of_numbers_has_plain_logits(tmp_p
     assert (config.model.classes, config.model.centre, config.model.scale) == (2, 0.0, 1.0)
 
 
+def test_adapters_of_a_model_of_numbers_are_not_exported_alone(tmp_path):
+    source = encoder_run(tmp_path / "source", "bert")
+    numbers = "text,label\n" + "".join(f"I like dogs,{n / 3}\n" for n in range(12))
+    changes = {"data.spec": table(tmp_path, numbers), "task.labels": "number", "train.lora": "lora"}
+    tune("bert-classifier", source, tmp_path / "out", changes)
+    run = headway.load(tmp_path / "out", device="cpu")
+    with pytest.raises(ConfigError, match="predicts numbers, whose mean and deviation are part of the exported output"):
+        run.export(tmp_path / "adapter", adapter=True)
+
+
 def test_a_vector_model_of_classes_begins_with_one_of_numbers(tmp_path):
     random = np.random.default_rng(0)
     for name, y in (("number", random.normal(50.0, 9.0, 40)), ("class", random.integers(0, 2, 40))):

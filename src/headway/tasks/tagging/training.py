@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from headway.data.batching import Bucketed, Indices, padded
+from headway.data.batching import Bucketed, Indices, like_length, padded
 from headway.data.tagged_text import TaggedSentence
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.non_finite import expect_finite
@@ -160,7 +160,7 @@ class TaggingTraining:
         held = self.splits[split]
         guesses: list[list[str]] = [[""] * len(each.words) for each in held.sentences]
         nats = torch.zeros((), dtype=torch.float64, device=device)
-        for numbers in passes(_lengths(held.rows)):
+        for numbers in like_length(_lengths(held.rows), EVALUATED):
             batch = self._batch(held, numbers).to(device)
             logits = model(*batch.inputs).float()
             nats += cross_entropy(logits, batch.targets).double()
@@ -211,12 +211,3 @@ class TaggingTraining:
 
 def _lengths(rows: Sequence[WordRow]) -> Indices:
     return np.asarray([len(row.ids) for row in rows], np.int64)
-
-
-def passes(lengths: Indices) -> Iterator[Indices]:
-    """Rows of like length, the longest first, as many at once as fit."""
-    order = np.argsort(-lengths, kind="stable")
-    while len(order):
-        count = max(EVALUATED // int(lengths[order[0]]), 1)
-        yield order[:count]
-        order = order[count:]
