@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headway.data.batching import Bucketed, Indices, like_length, padded
 from headway.data.tagged_text import TaggedSentence
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.non_finite import expect_finite
+from headway.decoding.non_finite import expect_finite, numbered
 from headway.metrics.classification import wilson_interval
 from headway.metrics.entities import EntityReport, entity_report
 from headway.tasks.tagging.alignment import WordAligner, WordRow
@@ -167,7 +167,8 @@ class TaggingTraining:
             best = logits.argmax(-1).cpu().numpy()
             for row, number in enumerate(numbers):
                 each = held.rows[int(number)]
-                expect_finite(logits[row : row + 1, : len(each.ids)], "sentence")
+                with numbered([each.sentence]):
+                    expect_finite(logits[row : row + 1, : len(each.ids)], "sentence")
                 for place, found in enumerate(best[row, each.begins].tolist()):
                     guesses[each.sentence][each.first + place] = self.classes[found]
         found_entities = entity_report([each.tags for each in held.sentences], guesses) if self.entities else None

@@ -81,7 +81,8 @@ class VectorsPipeline(Pipeline, Classifies):
         outputs: Tensor = self.model(*(part.to(self.device) for part in padded_vectors(rows))).float()
         if self.config.predicts == "elements":
             for row, each in enumerate(rows):
-                expect_finite(outputs[row : row + 1, : len(each)], "set")
+                with numbered([row]):
+                    expect_finite(outputs[row : row + 1, : len(each)], "set")
         else:
             expect_finite(outputs, "set")
         return outputs
