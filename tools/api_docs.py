@@ -60,7 +60,7 @@ class RunCommand:
     outputs: Mapping[str, str] = field(default_factory=dict)  # option -> what gives the same in Python
 
 
-LOADED = ("run", "device", "precision", "average")  # parameters of headway.load
+LOADED = ("run", "device", "precision", "average", "adapter")  # parameters of headway.load
 RUN_COMMANDS: dict[str, RunCommand] = {
     "info": RunCommand(method="info", outputs={"json": "the dictionary it returns"}),
     "evaluate": RunCommand(
