@@ -88,7 +88,7 @@ def test_a_limit_is_raised_for_one_command(capsys):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_the_common_options(name):
     words = {"train": ["gpt-char"], "import": ["d", "--out", "o"], "export": ["r", "--out", "o"], "look": ["r", "x"]}
-    words |= {"completion": ["bash"], "search": ["r", "x", "y"]}
+    words |= {"completion": ["bash"], "search": ["r", "corpus"]}
     given = words.get(
         name, ["r", "x"] if name in ("caption", "transcribe", "pose") else [] if name in NO_RUN else ["r"]
     )

@@ -14,6 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import save_file
 
 import headway
 from headway.cli import main
@@ -231,3 +233,28 @@ def test_a_number_is_a_score():
 
     hits = [Hit(0.5, 0.5, n, f"text {n}", "a.txt", n) for n in (2, 1)]
     assert [(hit.score, hit.number) for hit in Reranker(Loaded()).rerank("q", hits)] == [(0.25, 1), (0.25, 2)]
+
+
+def test_an_adapter_has_an_index_of_its_own(encoder, desk, capsys):
+    layer, folder = "encoder.layer.0.attention.self.value", desk / "adapter"
+    folder.mkdir()
+    config = {"peft_type": "LORA", "r": 1, "lora_alpha": 1, "target_modules": [layer]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    width = headway.load(encoder, device="cpu").config.model.width
+    drawn = torch.Generator().manual_seed(0)
+    parts = {"lora_A": torch.randn(1, width, generator=drawn), "lora_B": 9 * torch.randn(width, 1, generator=drawn)}
+    save_file(
+        {f"base_model.model.{layer}.{name}.weight": each for name, each in parts.items()},
+        folder / "adapter_model.safetensors",
+    )
+    plain = ["search", str(encoder), str(desk / "notes"), "two dogs", "--device", "cpu"]
+    found = []
+    for words in (plain, [*plain, "--adapter", str(folder)]):
+        assert main(words) == 0
+        said = capsys.readouterr()
+        assert "3 passages embedded, 0 used again" in said.err
+        found.append(said.out)
+    assert found[0] != found[1]
+    run = headway.load(encoder, device="cpu", adapter=folder)
+    (hits,) = run.search(desk / "notes", "two dogs")  # a string is one query
+    assert hits[0].score == pytest.approx(float(found[1].split("\t")[0]), abs=1e-4)

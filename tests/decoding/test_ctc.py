@@ -85,6 +85,13 @@ def test_n_best_are_different_texts_best_first():
     assert all(bound <= each.log_probability + 1e-9 for bound, each in zip(kept, found, strict=False))
 
 
+def test_a_narrow_search_gives_its_texts_in_the_order_of_their_probabilities():
+    for seed in range(40):
+        found = ctc_search(drawn(8, 4, seed), None, blank=4, width=3, n_best=3)[0]
+        nats = [each.log_probability for each in found]
+        assert nats == sorted(nats, reverse=True), seed
+
+
 def test_moments_that_a_text_needs():
     assert needed_moments([]) == 0
     assert needed_moments([1, 2, 3]) == 3

@@ -212,6 +212,7 @@ def test_a_machine_that_is_slower_than_measured_gets_fewer_steps_once(tmp_path, 
     book = tmp_path / "book.txt"
     book.write_text("to be or not to be, that is the question.\n" * 60)
     sizes = {"model.width": 16, "model.layers": 1, "model.heads": 2, "train.batch_tokens": 256}
+    sizes |= {"train.save_every": 5, "train.keep": 1000}  # some are saved before the run begins again
     changes = {"data.spec": str(book), "data.cache": str(tmp_path / "cache"), "train.device": "cpu", **sizes}
     config = override(preset("gpt-char").recipe(), changes)
     config = replace(config, train=replace(config.train, steps=1_000_000))
@@ -233,6 +234,8 @@ def test_a_machine_that_is_slower_than_measured_gets_fewer_steps_once(tmp_path, 
     monkeypatch.setattr(Trainer, "advance", right)
     train_run(kept, tmp_path / "plain")
     assert weights(tmp_path / "plain") == weights(tmp_path / "run")  # the config alone gives the same run
+    first, second = (tmp_path / each / "checkpoints/step-00000005/model.safetensors" for each in ("run", "plain"))
+    assert first.read_bytes() == second.read_bytes()  # none is left of the first attempt
 
 
 def test_the_first_steps_decide_and_a_run_that_ends_in_time_goes_on(tmp_path):

@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 import headway
 from headway.cli import main
 from headway.config import override
+from headway.data.chat_template import RoleNames
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Bpe, ByteBpe, Characters, SpecialTokens, Tokenizer, Word
 from headway.errors import ConfigError
@@ -41,6 +43,7 @@ from headway.runs.train import plan_run, train_run
 from headway.tasks.base import ONE_TOKENIZER, Task
 from headway.tasks.initial_weights import NOISE
 from headway.tasks.masked_lm import Masked
+from headway.tasks.text_classification import TextClassification
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 from tests.interop.folders import write_gpt2
@@ -196,7 +199,13 @@ def test_an_imported_gpt2_is_trained_further(tmp_path, monkeypatch, capsys):
     assert main([*words, "--resume", "--train.steps", "3"]) == 0
 
 
-@pytest.mark.parametrize("task", ["language", "masked", "translation", "captioning", "classification", "pose"])
+OF_ITS_OWN = (
+    "language", "masked", "translation", "captioning", "classification", "pose", "chat", "text-classification",
+    "tagging", "question-answering", "embedding", "transcription", "vectors",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("task", OF_ITS_OWN)
 def test_every_task_goes_on_with_a_run_of_its_own(task, tmp_path):
     tiny: TinyRun = TINY[task]
     with tiny.short():
@@ -212,6 +221,96 @@ def test_every_task_goes_on_with_a_run_of_its_own(task, tmp_path):
         kept = {key: value for key, value in own.items() if not key.startswith(("model.", "data.tokenizer"))}
         train_run(override(recipe, kept), tmp_path / "out", Silent(), init=source)
     assert_taken(weights(source), weights(tmp_path / "out"), {name: name for name in weights(source)})
+
+
+def made(task: str, folder: Path, **changes: object) -> Path:
+    """The tiny run of a task, with other settings."""
+    tiny = TINY[task]
+    with tiny.short():
+        train_run(override(tiny.config(folder.parent / "cache"), changes), folder, Silent())
+    return folder
+
+
+def test_a_classifier_that_begins_with_a_model_of_numbers_has_plain_logits(tmp_path):
+    words = Tokenizer.train(Word(), ["I like dogs", "I fear cats"], specials=("<pad>", "<unk>", "<s>", "</s>"))
+    numbers = TextClassifierConfig(encoder=BertConfig(vocab=1, **SMALL), classes=1, centre=50.0, scale=9.0)
+    task = TextClassification(length=24, labels="number")
+    source = write_source(tmp_path / "source", task, numbers, words)
+    tune("bert-classifier", source, tmp_path / "out", {"data.spec": table(tmp_path)})
+    config = read_config(tmp_path / "out")
+    assert (config.model.classes, config.model.centre, config.model.scale) == (2, 0.0, 1.0)
+
+
+def test_adapters_of_a_model_of_numbers_are_not_exported_alone(tmp_path):
+    source = encoder_run(tmp_path / "source", "bert")
+    numbers = "text,label\n" + "".join(f"I like dogs,{n / 3}\n" for n in range(12))
+    changes = {"data.spec": table(tmp_path, numbers), "task.labels": "number", "train.lora": "lora"}
+    tune("bert-classifier", source, tmp_path / "out", changes)
+    run = headway.load(tmp_path / "out", device="cpu")
+    with pytest.raises(ConfigError, match="predicts numbers, whose mean and deviation are part of the exported output"):
+        run.export(tmp_path / "adapter", adapter=True)
+
+
+def test_a_vector_model_of_classes_begins_with_one_of_numbers(tmp_path):
+    random = np.random.default_rng(0)
+    for name, y in (("number", random.normal(50.0, 9.0, 40)), ("class", random.integers(0, 2, 40))):
+        np.savez(tmp_path / f"{name}.npz", x=random.normal(size=(40, 3, 2)), y=y)
+    small = {"model.width": 16, "model.heads": 2, "model.inner": 32, "model.layers": 1}
+    recipe = override(
+        preset("vectors").recipe(),
+        {**FEW, **small, "data.spec": str(tmp_path / "number.npz"), "task.predicts": "number"},
+    )
+    train_run(recipe, tmp_path / "source", Silent())
+    assert read_config(tmp_path / "source").model.deviation > 5
+    tune("vectors", tmp_path / "source", tmp_path / "out", {"data.spec": str(tmp_path / "class.npz")})
+    config = read_config(tmp_path / "out")
+    assert (config.model.outputs, config.model.mean, config.model.deviation) == (2, 0.0, 1.0)
+
+
+def test_a_question_answerer_begins_with_a_tagger_and_keeps_the_outputs_of_its_own_kind(tmp_path):
+    tagger = made("tagging", tmp_path / "tagger")
+    tiny = TINY["question-answering"]
+    own = {key: value for key, value in tiny.changes.items() if key.startswith("task.")}
+    own |= {"data.spec": tiny.data, "task.length": read_config(tagger).model.text.context}
+    own |= {"task.question": 8, "task.stride": 8}
+    with tiny.short():
+        notes = tune("bert-reader", tagger, tmp_path / "reader", own).notes
+        assert "new: head" in notes
+        assert read_config(tmp_path / "reader").model.classes == 2
+        config = read_config(tmp_path / "reader")
+        assert config.data.classes
+        plain = replace(config, data=replace(config.data, classes=()))  # as an imported one, which has no classes
+        reader = tmp_path / "imported"
+        write_run_files(reader, plain, {ONE_TOKENIZER: (tmp_path / "reader" / ONE_TOKENIZER).read_text()})
+        Checkpoints(reader).save(1, weights(tmp_path / "reader"), {}, {})
+        notes = tune("bert-reader", reader, tmp_path / "again", {**own, "train.seed": 5}).notes
+    assert not any(note.startswith("new:") for note in notes)
+    assert_taken(weights(reader), weights(tmp_path / "again"), {"head.weight": "head.weight"})
+
+
+def test_a_language_model_gets_the_special_tokens_of_a_chat_template(tmp_path):
+    known = "What is 2 + 3? user assistant 05|<>_im\n"
+    letters = Tokenizer.train(Characters(), [known, "end"], specials=())
+    gpt = GptConfig(vocab=1, context=64, width=16, layers=1, heads=2)
+    task = preset("gpt-char").recipe().task
+    source = write_source(tmp_path / "source", task, gpt, letters, DataConfig(tokenizer=Characters()))
+    lines = '{"messages": [{"role": "user", "content": "2 + 3?"}, {"role": "assistant", "content": "5"}]}\n' * 20
+    (tmp_path / "chats.jsonl").write_text(lines)
+    notes = tune("gpt-chat", source, tmp_path / "out", {"data.spec": str(tmp_path / "chats.jsonl")}).notes
+    assert "embedding.weight has 2 new rows" in "\n".join(notes)
+    run = headway.load(tmp_path / "out", device="cpu")
+    added = [run.tokenizer.id(token) for token in ("<|im_start|>", "<|im_end|>")]
+    assert added == [letters.size, letters.size + 1]
+    assert not set(added) & set(run.tokenizer.encode("<|im_end|>"))  # a message cannot spell one
+
+
+def test_inputs_are_read_as_the_source_reads_them(tmp_path):
+    speech, chat = (preset(name).recipe() for name in ("speech-ctc", "gpt-chat"))
+    other = override(speech, {"task.sound.hop": 64})
+    assert other.task.sound != speech.task.sound
+    assert fine_tuned(speech, other, tmp_path).task.sound == other.task.sound
+    talks = replace(chat, task=replace(chat.task, template=RoleNames()))
+    assert fine_tuned(chat, talks, tmp_path).task.template == RoleNames()
 
 
 def test_a_vision_transformer_becomes_the_encoder_of_a_captioner(tmp_path):

@@ -23,6 +23,7 @@ from headway.tasks.question_answering.data import ANSWER, NO_ANSWER
 from headway.tasks.question_answering.spans import rank_spans
 from headway.tasks.question_answering.training import span_loss
 from headway.tasks.question_answering.windows import NOWHERE, ContextWindow, WindowReader
+from headway.tasks.tagging import Tagging
 from headway.tasks.training_task import Batch
 from tests.pipelines import pipeline_of, prepared
 
@@ -243,3 +244,11 @@ def test_what_is_wrong_is_told_in_one_line(run, words, given, code, told, capsys
     assert told in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
+
+
+def test_an_input_that_is_longer_than_the_model_is_refused():
+    with pytest.raises(ConfigError, match=r"task.length=384, allowed: up to 64, the positions of the model"):
+        QuestionAnswering().check_model(MODEL)
+    with pytest.raises(ConfigError, match=r"task.length=65, allowed: up to 64"):
+        Tagging(length=65).check_model(MODEL)
+    Tagging(length=64).check_model(MODEL)

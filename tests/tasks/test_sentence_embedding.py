@@ -219,7 +219,7 @@ def test_named_columns_are_recognised_and_trained_on(table, tmp_path, capsys, mo
     [
         ({"task.scale": 0.0}, "task.scale=0.0, allowed: above 0"),
         ({"task.negative": "negative", "task.positives": "dropout"}, "task.negative=negative is for pairs"),
-        ({"task.max_length": 99}, "task.max_length=99, allowed with model.context=16: up to that"),
+        ({"task.max_length": 99}, "task.max_length=99, allowed: up to 16, the positions"),
         (
             {
                 "model": "gpt",

@@ -12,7 +12,7 @@ import torch
 from headway.cli import main
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Bpe, Characters, Tokenizer, Word
-from headway.errors import ConfigError, DataError
+from headway.errors import ConfigError, DataError, NonFiniteOutputError
 from headway.metrics.entities import Entity
 from headway.models import BertConfig, TokenClassifierConfig, build_model
 from headway.reliability.runs import TINY, make
@@ -54,6 +54,20 @@ def test_the_first_piece_of_a_word_carries_its_tag(tmp_path):
         assert found == [*expected, IGNORED]
         assert tokens[row, 0] == tokenizer.start
     assert batch.count == sum(len(each.split()) for each in SENTENCES[:2]) == int((batch.targets != IGNORED).sum())
+
+
+def test_a_sentence_whose_output_is_nan_is_told_by_its_number(tmp_path):
+    data = DataConfig(spec=write_conll(tmp_path), tokenizer=Bpe(vocab=45, fit=True))
+    training = prepared(Tagging(), data, MODEL).training
+    marked = training.splits["train"].rows[1].ids
+
+    def model(tokens, lengths):
+        logits = torch.zeros(*tokens.shape, 2)
+        logits[(tokens[:, : len(marked)] == torch.from_numpy(marked)).all(1)] = torch.nan
+        return logits
+
+    with pytest.raises(NonFiniteOutputError, match="sentence 2: the model's output is NaN"):
+        training.evaluate(model, torch.device("cpu"), "train")
 
 
 @pytest.mark.parametrize("length", [3, 5, 9, 40])

@@ -199,6 +199,13 @@ def test_a_vocabulary_without_special_tokens_around_a_text_has_its_stop_between_
     assert InputLayout.of(tokenizer, 8, pairs=False).arrange([5, 6]) == ([5, 6], [0, 0])
 
 
+def test_segments_are_padded_with_a_segment():
+    tokenizer = Tokenizer.train(Word(), ["a b"], specials=(*SPECIALS, "<end>"), marks=SpecialTokens(pad=4, stop=3))
+    layout = InputLayout.of(tokenizer, 8, pairs=True)
+    rows = [layout.arrange([5], [6])[1], layout.arrange([5, 6], [6, 6])[1]]
+    assert layout.padded_segments(rows).tolist() == [[0, 0, 1, 0, 0], [0, 0, 0, 1, 1]]
+
+
 def test_a_length_without_room_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"task.length=4 leaves no room for a pair of texts"):
         prepared(pairs(tmp_path / "x.csv"), tmp_path, columns=PAIR, length=4)
@@ -317,6 +324,8 @@ def test_class_weights_balance_or_are_given_by_name():
     several = TextClassification(class_weights="balanced", labels="multi")
     flags = np.asarray([[1, 0], [1, 0], [1, 1], [0, 0]])
     torch.testing.assert_close(class_weights(several, names, flags), torch.tensor([1 / 3, 3.0]))
+    always = np.array([[1, 0]] * 4)  # a class that all texts have is trained, one that none has counts as it is
+    torch.testing.assert_close(class_weights(several, names, always), torch.tensor([1 / 4, 1.0]))
     with pytest.raises(ConfigError, match="no class 'fine'; there are: bad, good"):
         class_weights(TextClassification(class_weights=("fine=2",)), names, labels)
 

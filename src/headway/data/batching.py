@@ -140,6 +140,15 @@ class Draws(Order):
         return [drawn[n * self.rows : (n + 1) * self.rows] for n in range(full)]
 
 
+def like_length(lengths: Indices, most: int) -> Iterator[Indices]:
+    """The numbers of all sequences, the longest first, as many at once as `most` tokens with padding; one at least."""
+    order = np.argsort(-lengths, kind="stable")
+    while len(order):
+        count = max(most // int(lengths[order[0]]), 1)
+        yield order[:count]
+        order = order[count:]
+
+
 def padded(sequences: list[NDArray[np.uint32]], pad: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Sequences -> padded (B, T) and their lengths (B,)."""
     lengths = np.asarray([len(sequence) for sequence in sequences], dtype=np.int64)

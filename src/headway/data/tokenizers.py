@@ -114,11 +114,14 @@ class Tokenizer:
         try_tokenizer(library, made._rules, where)
         return made
 
-    def extended(self, tokens: Sequence[str], *, special: Sequence[str] = ()) -> Tokenizer:
+    def extended(
+        self, tokens: Sequence[str], *, special: Sequence[str] = (), named_special: Sequence[str] = ()
+    ) -> Tokenizer:
         """The same with new tokens behind the others; `special` are fields of `SpecialTokens` that it must have.
 
         A new token is found in a text before any other; one of letters or digits only as a whole word. Special tokens
-        get headway's names. Raises ConfigError for a token that is there already or empty.
+        get headway's names; `named_special` are further ones by their own. No text becomes a special token. Raises
+        ConfigError for a token that is there already or empty.
         """
         library, marks = tokenizers.Tokenizer.from_str(self._text), self.marks
         known = [token for token in tokens if not token.strip() or library.token_to_id(token) is not None]
@@ -135,6 +138,7 @@ class Tokenizer:
                 library.add_special_tokens([NAMES[name]])
                 added: dict[str, Any] = {name: library.token_to_id(NAMES[name])}
                 marks = replace(marks, **added)
+        library.add_special_tokens([token for token in named_special if library.token_to_id(token) is None])
         same = library.get_vocab_size() == self.size and marks is self.marks
         return self if same else Tokenizer.from_json(library.to_str(), marks)
 

@@ -56,6 +56,7 @@ def ctc_search(
         else:
             texts = [list(prefix) for prefix, _ in prefix_beam(row[:count].cpu().numpy(), blank=blank, width=width)]
         scored = [(tokens, text_log_probability(row[:count], tokens, blank)) for tokens in texts[:n_best]]
+        scored.sort(key=lambda each: -each[1])  # the search knows a lower bound of each only
         found.append([Hypothesis(tokens, nats, nats) for tokens, nats in scored])
     return found
 

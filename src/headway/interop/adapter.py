@@ -227,6 +227,14 @@ def _read(folder: Path) -> _Adapter:
     return _Adapter(folder, pairs, whole, scale, base)
 
 
+def adapter_digest(folder: Path) -> str:
+    """SHA-256 over the files of an adapter folder that decide what it adds to a model."""
+    digest = hashlib.sha256()
+    for name in (CONFIG, WEIGHTS):
+        digest.update(hashlib.sha256((folder / name).read_bytes()).digest())
+    return digest.hexdigest()
+
+
 def _digest(weights: Mapping[str, Tensor], names: Iterable[str]) -> str:
     """SHA-256 over the weights that an adapter changes, in float32."""
     digest = hashlib.sha256()

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from headway.config import positive, probability
 from headway.errors import ConfigError, ShapeError, shown
+from headway.models.backbone import Backbone
 from headway.models.inputs import Model, ModelInputs, ModelOutputs
 from headway.models.smaller import StackSizes
 from headway.nn.attention import AttentionConfig
@@ -88,6 +89,11 @@ class VectorTransformerConfig:
         if not self.deviation > 0.0:
             raise ConfigError(f"deviation={self.deviation}, allowed: above 0")
         _ = self.stack  # sizes that do not fit fail here
+
+    @property
+    def backbone(self) -> Backbone:
+        """Everything but the output layer, which other classes replace."""
+        return Backbone(config=self, heads=("head.",))
 
     @property
     def stack(self) -> StackConfig:

@@ -32,6 +32,12 @@ def export_adapter(run: Run, out: Path) -> ExportProof:
             f"{run.folder}: the mean of {len(run.steps)} checkpoints is not an adapter of rank {lora.rank}; "
             "pass --average 0 for the best checkpoint"
         )
+    request = run.pipeline.export_request()
+    if request.model is not run.model:
+        raise ConfigError(
+            f"{run.folder} predicts numbers, whose mean and deviation are part of the exported output layer: its "
+            "adapters cannot be exported alone; leave --adapter out to export all of it"
+        )
     stored = Checkpoints(run.folder).weights(merged=False)[0]
     also = [name for name in stored if any(fnmatchcase(name, pattern) for pattern in lora.also)]
-    return adapter.export_adapter(run.pipeline.export_request(), stored, also, lora.dropout, out)
+    return adapter.export_adapter(request, stored, also, lora.dropout, out)

@@ -55,7 +55,9 @@ def source_tokenizers(config: RunConfig, folder: Path) -> tuple[RunConfig, dict[
             raise ConfigError(f"data.new_tokens: {folder} has no vocabulary that tokens could be added to")
         return config, {}
     found = {
-        name: tokenizer.extended(config.data.new_tokens, special=config.task.special_tokens)
+        name: tokenizer.extended(
+            config.data.new_tokens, special=config.task.special_tokens, named_special=config.task.own_special_tokens
+        )
         for name, tokenizer in read_tokenizers(folder, source.data.marks).items()
     }
     marks = next((tokenizer.marks for tokenizer in found.values()), None)
@@ -76,7 +78,12 @@ def start(model: nn.Module, config: RunConfig, folder: Path) -> InitialWeights:
     source = read_config(folder)
     weights = Checkpoints(folder).weights(average=source.train.average)[0]
     origin = FinetuneSource(
-        folder=folder, model=source.model, data=source.data, weights=weights, seed=config.train.seed
+        folder=folder,
+        task=source.task,
+        model=source.model,
+        data=source.data,
+        weights=weights,
+        seed=config.train.seed,
     )
     return config.task.initial_weights(model, config.model, config.data, origin)
 

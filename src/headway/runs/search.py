@@ -15,6 +15,7 @@ from headway.data.token_store import fingerprint
 from headway.data.unknown_tokens import uncounted
 from headway.data.vector_index import BuildFacts, IndexPlace, Stored, VectorIndex, build_index
 from headway.errors import ConfigError
+from headway.interop.adapter import adapter_digest
 from headway.tasks.base import ignore
 from headway.tasks.capabilities import Classifies, Embeds
 from headway.training.checkpoints import Checkpoints
@@ -76,15 +77,15 @@ class Index:
         candidates: int = 100,
         relevant: str | None = None,
     ) -> list[list[Hit]]:
-        """The nearest passages of each query, best first.
+        """The nearest passages of each query, best first; a string is one query.
 
         With `rerank`, a run that classifies pairs of texts or gives them a number, the best of the nearest `candidates`
         by that run: by its number, or by the probability of the class `relevant`.
         """
+        asked = [queries] if isinstance(queries, str) else list(queries)
         if rerank is None:
-            return self.timed(list(queries), top)[0]
+            return self.timed(asked, top)[0]
         judge = Reranker(rerank, relevant)
-        asked = list(queries)
         found, _ = self.timed(asked, max(top, candidates))
         return [judge.rerank(query, hits)[:top] for query, hits in zip(asked, found, strict=True)]
 
@@ -187,8 +188,10 @@ def open_index(
 
 
 def encoder_digest(run: Run) -> str:
-    """A digest of all that decides a run's vectors: weights, precision, model, task and tokenizers."""
+    """A digest of all that decides a run's vectors: weights with their adapter, precision, model, task, tokenizers."""
     weights = Checkpoints(run.folder).key_of(list(run.steps))
+    if run.adapter is not None:
+        weights += adapter_digest(run.adapter)
     sections = [repr(configs.plain(section)) for section in (run.config.model, run.config.task)]
     tokenizers = [f"{name} {run.tokenizers[name].content_hash}" for name in sorted(run.tokenizers)]
     return fingerprint([weights, run.precision, *sections, *tokenizers])

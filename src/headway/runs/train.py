@@ -70,7 +70,9 @@ def train_run(
                 f"to keep to {duration(budget)}, with {again.config.train.steps:,} instead of "
                 f"{counted(ready.config.train.steps, 'step')}"
             )
-            discard(folder / LOG)  # of a run with another config
+            discard(folder / LOG)  # of a run with another config, as are its checkpoints
+            for step in Checkpoints(folder).steps():
+                discard(Checkpoints(folder).path(step))
             return _train(again, given, watcher)
 
 

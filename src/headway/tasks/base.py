@@ -134,6 +134,11 @@ class Task(ABC):
     from_source: ClassVar[tuple[str, ...]] = ()  # settings that a fine-tuned run has from the run it begins with
     special_tokens: ClassVar[tuple[str, ...]] = ()  # those it needs, as `SpecialTokens` calls them: "pad"
 
+    @property
+    def own_special_tokens(self) -> tuple[str, ...]:
+        """Further special tokens that it needs, by their text, such as those of a chat template."""
+        return ()
+
     @classmethod
     def recognise(cls, spec: str, given: Mapping[str, str]) -> Proposal | None:
         """What to train on a data set by name or path; None for one that is not of this task.
@@ -175,6 +180,14 @@ class Task(ABC):
         if self.models and kind(type(model)) not in self.models:
             allowed = ", ".join(self.models)
             raise ConfigError(f"model={kind(type(model))}, allowed for {article(self.title)}: {allowed}")
+
+    def expect_positions(self, model: ModelConfig) -> None:
+        """Raise ConfigError for inputs (`length_key`) that are longer than the model has positions."""
+        most = None if model.text is None else model.text.context
+        if most is not None and (length := getattr(self, self.length_key)) > most:
+            raise ConfigError(
+                f"task.{self.length_key}={length}, allowed: up to {most}, the positions of the model's encoder"
+            )
 
     def implied(self, model: ModelConfig, changes: Mapping[str, object]) -> dict[str, object]:
         """Dotted keys of a run's config that follow from those a user changes, unless they are among them.

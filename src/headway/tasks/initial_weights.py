@@ -17,6 +17,7 @@ from headway.models.backbone import backbone_of, fit_weights
 if TYPE_CHECKING:
     from headway.data.config import DataConfig
     from headway.models import ModelConfig
+    from headway.tasks.base import Task
 
 NOISE = 0.01  # of a new token's vector, as a share of the standard deviation of its table
 SHOWN = 6  # names in a line
@@ -27,6 +28,7 @@ class FinetuneSource:
     """The run whose weights another one begins with."""
 
     folder: Path
+    task: Task
     model: ModelConfig
     data: DataConfig
     weights: Mapping[str, Tensor]

@@ -46,7 +46,7 @@ def adapted_layers(model: nn.Module) -> int:
 
 
 def layer_shares(model: nn.Module, decay: float) -> dict[str, float]:
-    """Each parameter's share of the learning rate: decay^d, d counted from the top (Clark et al. 2020, appendix B).
+    """Each parameter's share of the learning rate: decay^d, d counted from the top (Clark et al. 2020).
 
     What stands behind the last block has d = 0, the last block 1, the first block as many as there are blocks,
     embeddings and what else reads the input one more. The authors' code counts one more from the blocks down. A decoder

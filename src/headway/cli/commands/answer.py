@@ -43,6 +43,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         metavar="X",
         help="no answer if its score is above the best span's by more (default: 0 where training had such questions)",
     )
+    options.add_adapter(parser)
     options.add_precision(parser)
     options.add_json(parser, "one object a question, with answers, their places and scores")
 
@@ -54,7 +55,9 @@ def execute(arguments: Namespace) -> None:
     from headway.tasks.capabilities import Answers
 
     pairs = _pairs(arguments.context, arguments.question)
-    pipeline = load(arguments.run, device=arguments.device, precision=arguments.precision).require(Answers)
+    pipeline = load(
+        arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision
+    ).require(Answers)
     done, ended = 0, False
     with LineCounter() as counter:
         while not ended:

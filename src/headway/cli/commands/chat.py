@@ -32,6 +32,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--system", metavar="TEXT", help="a system message before the conversation")
     options.add_sampling(parser)
+    options.add_adapter(parser)
     options.add_precision(parser)
     options.add_json(parser, 'an object a line: {"role": "assistant", "content": …}; stdin has {"messages": …} a line')
 
@@ -42,7 +43,7 @@ def execute(arguments: Namespace) -> None:
     from headway.runs import load
     from headway.tasks.capabilities import Chats
 
-    found = load(arguments.run, device=arguments.device, precision=arguments.precision)
+    found = load(arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision)
     pipeline = found.require(Chats)  # before anything is read
     chosen = ChatOptions.of(arguments)
     if arguments.text is not None:

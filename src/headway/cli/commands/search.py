@@ -63,6 +63,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         help="passages that RUN2 judges (default: %(default)s)",
     )
     parser.add_argument("--relevant", metavar="CLASS", help="the class of RUN2 that means relevant")
+    options.add_adapter(parser)
     options.add_json(parser, "one object with the passages found and the times")
 
 
@@ -72,7 +73,7 @@ def execute(arguments: Namespace) -> None:
     from headway.runs import load
     from headway.runs.search import Reranker
 
-    run = load(arguments.run, device=arguments.device)
+    run = load(arguments.run, adapter=arguments.adapter, device=arguments.device)
     judge = None
     if arguments.rerank is not None:
         judge = Reranker(load(arguments.rerank, device=arguments.device), arguments.relevant)

@@ -30,6 +30,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         action="store_true",
         help="a word a line with its tag, tabs between, and an empty line after a text",
     )
+    options.add_adapter(parser)
     options.add_precision(parser)
     options.add_json(parser, "one object a text, with words, tags, probabilities and entities")
 
@@ -42,7 +43,9 @@ def execute(arguments: Namespace) -> None:
 
     if arguments.columns and arguments.json:
         raise ConfigError("--columns and --json are two forms of output, choose one")
-    pipeline = load(arguments.run, device=arguments.device, precision=arguments.precision).require(Tags)
+    pipeline = load(
+        arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision
+    ).require(Tags)
     done = 0
     with LineCounter() as counter:
         for block in blocks(arguments.text or stdin_lines(), LINES_AT_ONCE):

@@ -22,9 +22,15 @@ class Chat(Language):
     title: ClassVar[str] = "chat model"
     models: ClassVar[tuple[str, ...]] = ("gpt", "rnn-lm")
     length_key: ClassVar[str] = "context"
+    from_source: ClassVar[tuple[str, ...]] = ("template",)
 
     context: int = 256  # most tokens of a conversation that are trained on; what is longer is cut, and counted
     template: AnyTemplate = CHATML  # the text around the messages of each role
+
+    @property
+    def own_special_tokens(self) -> tuple[str, ...]:
+        """Those of the template."""
+        return self.template.special
 
     @classmethod
     def recognise(cls, spec: str, given: Mapping[str, str]) -> Proposal | None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from headway.config import positive
 from headway.errors import ConfigError
 from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
 
 if TYPE_CHECKING:
+    from torch import nn
+
+    from headway.data.config import DataConfig
     from headway.models import ModelConfig
+    from headway.tasks.initial_weights import FinetuneSource, InitialWeights
     from headway.tasks.proposal import Proposal
 
 
@@ -62,10 +66,27 @@ class QuestionAnswering(Task):
         return QuestionAnsweringPipeline
 
     def check_model(self, model: ModelConfig) -> None:
-        """Raise ConfigError for a model without two outputs a token."""
+        """Raise ConfigError for a model without two outputs a token, or with fewer positions than an input's tokens."""
         Task.check_model(self, model)
+        self.expect_positions(model)
         if (outputs := getattr(model, "classes", 2)) != 2:
             raise ConfigError(f"model.classes={outputs}, allowed for a question answerer: 2, the start and the end")
+
+    def finetuned(
+        self, model: ModelConfig, source: Task, source_model: ModelConfig, folder: str
+    ) -> tuple[Task, ModelConfig]:
+        """Task and model; the model of a tagger, which is of the same kind, gets two outputs a token."""
+        task, found = Task.finetuned(self, model, source, source_model, folder)
+        outputs: Any = found
+        return task, replace(outputs, classes=2)
+
+    def initial_weights(
+        self, model: nn.Module, config: ModelConfig, data: DataConfig, source: FinetuneSource
+    ) -> InitialWeights:
+        """The weights; start and end are the same outputs whether or not some questions have no answer."""
+        if type(source.task) is type(self):
+            source = replace(source, data=replace(source.data, classes=data.classes))
+        return Task.initial_weights(self, model, config, data, source)
 
     def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
         """The vocabulary."""

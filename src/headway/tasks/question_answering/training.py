@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from headway.data.batching import Bucketed, Indices
+from headway.data.batching import Bucketed, Indices, like_length
 from headway.data.questions import Question
 from headway.decoding.non_finite import expect_finite, numbered
 from headway.metrics.answers import AnswerReport, answer_report, best_threshold
@@ -138,11 +138,8 @@ class QuestionAnsweringTraining:
         windows = self.windows(split)
         found: list[list[tuple[ContextWindow, Tensor]]] = [[] for _ in self.splits[split]]
         nats = 0.0
-        lengths = _lengths(windows)
-        order = np.argsort(-lengths, kind="stable")
-        while len(order):
-            count = max(EVALUATED // int(lengths[order[0]]), 1)
-            some, order = [windows[int(n)] for n in order[:count]], order[count:]
+        for numbers in like_length(_lengths(windows), EVALUATED):
+            some = [windows[int(n)] for n in numbers]
             batch = self._batch(some).to(device)
             logits_BT2 = model(*batch.inputs)
             nats += float(span_loss(logits_BT2, batch))

@@ -79,9 +79,7 @@ class Embedding(Task):
         than the texts.
         """
         super(Embedding, self).check_model(model)
-        context = None if model.text is None else model.text.context
-        if context is not None and self.max_length > context:
-            raise ConfigError(f"task.max_length={self.max_length}, allowed with model.context={context}: up to that")
+        self.expect_positions(model)
         if self.positives == "dropout" and not getattr(model, "dropout", 0.0):
             raise ConfigError("task.positives=dropout needs a model.dropout above 0: it makes the two views differ")
 

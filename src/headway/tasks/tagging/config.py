@@ -52,6 +52,11 @@ class Tagging(Task):
 
         return TaggingPipeline
 
+    def check_model(self, model: ModelConfig) -> None:
+        """Raise ConfigError for another model, or one that has fewer positions than a row may have tokens."""
+        Task.check_model(self, model)
+        self.expect_positions(model)
+
     def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
         """The vocabulary and the tags."""
         return ("classes",) if model.text is None else (model.text.vocab_key, "classes")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from headway.data.batching import Bucketed, Indices, padded
+from headway.data.batching import Bucketed, Indices, like_length, padded
 from headway.data.tagged_text import TaggedSentence
 from headway.data.tokenizers import Tokenizer
-from headway.decoding.non_finite import expect_finite
+from headway.decoding.non_finite import expect_finite, numbered
 from headway.metrics.classification import wilson_interval
 from headway.metrics.entities import EntityReport, entity_report
 from headway.tasks.tagging.alignment import WordAligner, WordRow
@@ -160,14 +160,15 @@ class TaggingTraining:
         held = self.splits[split]
         guesses: list[list[str]] = [[""] * len(each.words) for each in held.sentences]
         nats = torch.zeros((), dtype=torch.float64, device=device)
-        for numbers in passes(_lengths(held.rows)):
+        for numbers in like_length(_lengths(held.rows), EVALUATED):
             batch = self._batch(held, numbers).to(device)
             logits = model(*batch.inputs).float()
             nats += cross_entropy(logits, batch.targets).double()
             best = logits.argmax(-1).cpu().numpy()
             for row, number in enumerate(numbers):
                 each = held.rows[int(number)]
-                expect_finite(logits[row : row + 1, : len(each.ids)], "sentence")
+                with numbered([each.sentence]):
+                    expect_finite(logits[row : row + 1, : len(each.ids)], "sentence")
                 for place, found in enumerate(best[row, each.begins].tolist()):
                     guesses[each.sentence][each.first + place] = self.classes[found]
         found_entities = entity_report([each.tags for each in held.sentences], guesses) if self.entities else None
@@ -211,12 +212,3 @@ class TaggingTraining:
 
 def _lengths(rows: Sequence[WordRow]) -> Indices:
     return np.asarray([len(row.ids) for row in rows], np.int64)
-
-
-def passes(lengths: Indices) -> Iterator[Indices]:
-    """Rows of like length, the longest first, as many at once as fit."""
-    order = np.argsort(-lengths, kind="stable")
-    while len(order):
-        count = max(EVALUATED // int(lengths[order[0]]), 1)
-        yield order[:count]
-        order = order[count:]

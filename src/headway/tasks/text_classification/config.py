@@ -91,11 +91,7 @@ class TextClassification(Task):
     def check_model(self, model: ModelConfig) -> None:
         """Raise ConfigError for a model that has fewer positions than a text may have tokens."""
         Task.check_model(self, model)
-        context = None if model.text is None else model.text.context
-        if context is not None and self.length > context:
-            raise ConfigError(
-                f"task.length={self.length}, allowed: up to {context}, the positions of the model's encoder"
-            )
+        self.expect_positions(model)
 
     def sized_by_data(self, model: ModelConfig) -> tuple[str, ...]:
         """The vocabulary, the classes, and the mean and deviation of numbers."""

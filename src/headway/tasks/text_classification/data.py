@@ -26,7 +26,7 @@ def prepare(config: TextClassification, request: DataRequest) -> Prepared:
     classes, tokenizer = found.classes, found.tokenizer
     for note in found.notes:
         request.note(note)
-    numbers = _numbers(found, request) if config.labels == "number" else {}
+    numbers = _numbers(found, request) if config.labels == "number" else _no_numbers(request)
     aim = objective(
         config,
         classes,
@@ -59,6 +59,11 @@ def prepare(config: TextClassification, request: DataRequest) -> Prepared:
         digests=found.contents,
         facts=facts,
     )
+
+
+def _no_numbers(request: DataRequest) -> dict[str, float]:
+    """Outputs as they are, for classes: with --init the model may be one of numbers."""
+    return {name: value for name, value in (("centre", 0.0), ("scale", 1.0)) if hasattr(request.model, name)}
 
 
 def _numbers(found: LabelledTexts, request: DataRequest) -> dict[str, float]:

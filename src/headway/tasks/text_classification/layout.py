@@ -51,9 +51,13 @@ class InputLayout:
         return self.length - len(self.before) - len(self.between) - len(self.after)
 
     def padded(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-        """Rows of ids or segments as (B, T), and their lengths (B,)."""
+        """Rows of ids as (B, T), and their lengths (B,)."""
         tokens, lengths = padded([np.asarray(row, np.uint32) for row in rows], self.pad)
         return torch.from_numpy(tokens), torch.from_numpy(lengths)
+
+    def padded_segments(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """Rows of segments as (B, T); padding is of segment 0, as the id that pads tokens may be no segment."""
+        return torch.from_numpy(padded([np.asarray(row, np.uint32) for row in rows], 0)[0])
 
     def split(self, line: str) -> tuple[str, ...]:
         """The text of a line, or the two texts of a pair, separated by a tab. Raises DataError."""

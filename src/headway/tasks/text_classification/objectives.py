@@ -200,7 +200,8 @@ def class_weights(config: TextClassification, classes: tuple[str, ...], labels: 
     """The weight of each class (classes,), from training labels (N,) or (N, classes); None for equal ones.
 
     Balanced, of one class: N / (classes · texts of the class), scikit-learn's formula, whose mean over the texts is 1.
-    Of several: texts without the class / texts with it. Raises ConfigError for a name that is not a class.
+    Of several: texts without the class (at least one: a weight of 0 would leave it untrained) / texts with it.
+    A class without training texts has 1. Raises ConfigError for a name that is not a class.
     """
     if config.class_weights is None:
         return None
@@ -215,6 +216,6 @@ def class_weights(config: TextClassification, classes: tuple[str, ...], labels: 
 def _balanced(config: TextClassification, size: int, labels: NDArray[np.generic]) -> NDArray[np.float64]:
     if config.labels == "multi":
         having: NDArray[np.float64] = labels.astype(np.float64).sum(0)
-        return (len(labels) - having) / np.maximum(having, 1.0)
+        return np.where(having > 0, np.maximum(len(labels) - having, 1.0) / np.maximum(having, 1.0), 1.0)
     there = np.bincount(labels.astype(np.int64), minlength=size).astype(np.float64)
-    return len(labels) / (size * np.maximum(there, 1.0))
+    return np.where(there > 0, len(labels) / (size * np.maximum(there, 1.0)), 1.0)

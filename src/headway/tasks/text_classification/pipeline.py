@@ -75,7 +75,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
         rows, segments = self.encoded(lines)
         made: tuple[Tensor, ...] = self.layout.padded(rows)
         if self.segments:
-            made = (*made, self.layout.padded(segments)[0])
+            made = (*made, self.layout.padded_segments(segments))
         return tuple(each.to(self.device) for each in made)
 
     @torch.no_grad()

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from headway.data.batching import Bucketed, Indices
+from headway.data.batching import Bucketed, Indices, like_length
 from headway.data.labelled_text import TextSplit
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
@@ -76,7 +76,7 @@ class TextClassificationTraining:
         labels = self.objective.targets(np.array(texts.labels))
         answers = torch.zeros(len(labels), self.objective.size)
         loss = torch.zeros((), dtype=torch.float64, device=device)
-        for rows in _passes(self._lengths(texts)):
+        for rows in like_length(self._lengths(texts), EVALUATED):
             batch = self._batch(texts, rows).to(device)
             logits = model(*batch.inputs)
             loss += self.objective.plain_loss(logits, batch.targets).double()
@@ -105,7 +105,7 @@ class TextClassificationTraining:
         labels = self.objective.targets(np.array(texts.labels)[rows])
         inputs: tuple[Tensor, ...] = (tokens, lengths)
         if self.segments:
-            inputs = (tokens, lengths, self.layout.padded([segments for _, segments in made])[0])
+            inputs = (tokens, lengths, self.layout.padded_segments([segments for _, segments in made]))
         return Batch(inputs, labels, len(rows))
 
     def _lengths(self, texts: TextSplit) -> Indices:
@@ -121,12 +121,3 @@ class TextClassificationTraining:
 def _pair(texts: TextSplit, number: int) -> tuple[list[int], list[int] | None]:
     second = texts.second(number)
     return texts.tokens(number).tolist(), None if second is None else second.tolist()
-
-
-def _passes(lengths: Indices) -> Iterator[Indices]:
-    """Rows of like length, the longest first, as many at once as fit."""
-    order = np.argsort(-lengths, kind="stable")
-    while len(order):
-        count = max(EVALUATED // int(lengths[order[0]]), 1)
-        yield order[:count]
-        order = order[count:]

@@ -25,6 +25,7 @@ class Transcription(Task):
     name: ClassVar[str] = "transcription"
     title: ClassVar[str] = "transcriber"
     batch_unit: ClassVar[str] = "frames"
+    from_source: ClassVar[tuple[str, ...]] = ("sound",)
 
     sound: LogMel = LogMel()  # how a sound becomes frames
     seconds: float = 30.0  # the longest sound; a longer one is an error

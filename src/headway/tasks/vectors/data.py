@@ -60,6 +60,7 @@ def prepare(config: Vectors, request: DataRequest) -> Prepared:
         overrides |= {"mean": float(numbers.mean()), "deviation": float(numbers.std()) or 1.0}
         facts["numbers"] = f"{numbers.min():.4g} to {numbers.max():.4g}, standard deviation {numbers.std():.4g}"
     else:
+        overrides |= {"mean": 0.0, "deviation": 1.0}  # with --init the model may be one of numbers
         facts["classes"] = f"{len(targets.classes)}: {listed(targets.classes, most=SHOWN)}"
     return Prepared(
         training=_training(config, found, targets, request),

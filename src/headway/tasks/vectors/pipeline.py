@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headway.data.batching import like_length
 from headway.data.vector_files import Floats, VectorSets, read_vectors
 from headway.decoding.non_finite import expect_finite, numbered
 from headway.errors import DataError, shown
@@ -18,7 +19,7 @@ from headway.tasks.capabilities import Classifies
 from headway.tasks.classifier import Prediction, likeliest
 from headway.tasks.vectors.config import Vectors
 from headway.tasks.vectors.data import columns_of
-from headway.tasks.vectors.training import SetClassification, SetRegression, padded_vectors, passes
+from headway.tasks.vectors.training import EVALUATED, SetClassification, SetRegression, padded_vectors
 
 if TYPE_CHECKING:
     from headway.tasks.explanation import Explanation
@@ -64,7 +65,7 @@ class VectorsPipeline(Pipeline, Classifies):
         for given in inputs:
             sets = self.sets(given)
             by_set: dict[int, list[Prediction]] = {}
-            for numbers in passes(sets.lengths):
+            for numbers in like_length(sets.lengths, EVALUATED):
                 with numbered([int(n) for n in numbers], f"set of {given}: number"):
                     outputs = self._outputs(sets, numbers)
                 for n, output in zip(numbers.tolist(), outputs, strict=True):
@@ -80,7 +81,8 @@ class VectorsPipeline(Pipeline, Classifies):
         outputs: Tensor = self.model(*(part.to(self.device) for part in padded_vectors(rows))).float()
         if self.config.predicts == "elements":
             for row, each in enumerate(rows):
-                expect_finite(outputs[row : row + 1, : len(each)], "set")
+                with numbered([row]):
+                    expect_finite(outputs[row : row + 1, : len(each)], "set")
         else:
             expect_finite(outputs, "set")
         return outputs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from headway.data.batching import Bucketed, Indices
+from headway.data.batching import Bucketed, Indices, like_length
 from headway.data.vector_files import Floats, VectorSets
 from headway.errors import DataError
 from headway.metrics.classification import ClassificationReport
@@ -31,15 +31,6 @@ def padded_vectors(sets: list[Floats]) -> tuple[Tensor, Tensor]:
     for row, each in enumerate(sets):
         vectors[row, : len(each)] = each
     return torch.from_numpy(vectors), torch.from_numpy(lengths)
-
-
-def passes(lengths: NDArray[np.int64], most: int = EVALUATED) -> Iterator[Indices]:
-    """Sets of like length, the longest first, as many at once as fit."""
-    order = np.argsort(-lengths, kind="stable")
-    while len(order):
-        count = max(most // int(lengths[order[0]]), 1)
-        yield order[:count]
-        order = order[count:]
 
 
 class VectorTraining:
@@ -142,7 +133,7 @@ class SetClassification(VectorTraining, ClassifierTraining):
         sets, targets = self.split(split), self.targets[split]
         chances = torch.zeros(len(targets), len(self.classes))
         nats = torch.zeros((), dtype=torch.float64, device=device)
-        for numbers in passes(sets.lengths):
+        for numbers in like_length(sets.lengths, EVALUATED):
             batch = self.sets(split, numbers).to(device)
             logits = model(*batch.inputs).float()
             nats += F.cross_entropy(logits.flatten(0, -2), batch.targets.flatten(), reduction="sum").double()
@@ -190,7 +181,7 @@ class SetRegression(VectorTraining):
         """The model's number for each set of a split."""
         sets = self.split(split)
         found = np.zeros(len(sets))
-        for numbers in passes(sets.lengths):
+        for numbers in like_length(sets.lengths, EVALUATED):
             batch = self.sets(split, numbers).to(device)
             found[numbers] = model(*batch.inputs).squeeze(-1).double().cpu().numpy()
         return PredictedNumbers(found, self.targets[split])
