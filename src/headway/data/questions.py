@@ -67,7 +67,7 @@ def load_questions(spec: str, *, errors: Errors = "strict", whole: bool = False)
         splits["test"] = splits["train"]
     elif "val" not in splits:
         splits.update(_last_contexts(files["train"], splits["train"]))
-    ordered = {split: splits[split] for split in ("train", "val") if split in splits}
+    ordered: dict[str, list[Question]] = {split: splits[split] for split in ("train", "val") if split in splits}
     return QuestionSet(name=str(path), splits={**ordered, **splits})
 
 
