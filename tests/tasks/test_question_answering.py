@@ -243,3 +243,21 @@ def test_what_is_wrong_is_told_in_one_line(run, words, given, code, told, capsys
     assert told in said.err
     assert said.err.count("\n") == 1
     assert said.out == ""
+
+
+@pytest.mark.slow  # 1,000 steps, a minute or two of one core
+def test_the_preset_learns_which_clause_belongs_to_whom(tmp_path):
+    import headway
+    from headway.config import override
+    from headway.presets import preset
+    from headway.runs.train import train_run
+
+    train_run(override(preset("bert-reader").recipe(), {"train.seed": 0, "train.device": "cpu"}), tmp_path / "run")
+    run = headway.load(tmp_path / "run", device="cpu")
+    values = run.evaluate(split="test").values
+    assert values["questions"] == 1000
+    assert values["exact_match"] >= 0.95
+    context = "John , the artist whose sister Anna from Rome is visiting Vienna , is visiting New York this summer ."
+    for person, city in (("John", "New York"), ("Anna", "Vienna")):
+        assert run.answer(context, f"where is {person} visiting ?").answers[0].text == city
+        assert run.answer(context, f"who is visiting {city} ?").answers[0].text == person
