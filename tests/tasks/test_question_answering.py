@@ -245,7 +245,7 @@ def test_what_is_wrong_is_told_in_one_line(run, words, given, code, told, capsys
     assert said.out == ""
 
 
-@pytest.mark.slow  # 1,000 steps, a minute or two of one core
+@pytest.mark.slow  # 1,200 steps, two minutes of one core
 def test_the_preset_learns_which_clause_belongs_to_whom(tmp_path):
     import headway
     from headway.config import override

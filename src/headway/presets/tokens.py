@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Word
 from headway.models import BertConfig, ModelConfig, TokenClassifierConfig
@@ -17,9 +15,7 @@ from headway.training.optimisers import AdamW, Muon
 from headway.training.schedules import Cosine
 
 
-def token_classifier(
-    *, vocab: int, context: int, classes: int, position: EncoderPosition, place: Literal["post", "pre"] = "post"
-) -> TokenClassifierConfig:
+def token_classifier(*, vocab: int, context: int, classes: int, position: EncoderPosition) -> TokenClassifierConfig:
     """A BERT of three layers with an output for each token."""
     encoder = BertConfig(
         vocab=vocab,
@@ -29,7 +25,6 @@ def token_classifier(
         heads=4,
         inner=256,
         position=position,
-        place=place,
         dropout=0.0,
         pooler=False,
         init_std=0.09,  # 1/√width: the paper's 0.02 is for a width of 768
@@ -62,11 +57,11 @@ def reading(model: ModelConfig) -> RunConfig:
         data=DataConfig(spec="relatives", tokenizer=Word()),
         model=model,
         train=TrainConfig(
-            steps=1000,
+            steps=1200,
             batch_tokens=2048,
             learning_rate=5e-3,
             optimiser=Muon(adam_share=0.4),
-            schedule=Cosine(warmup=100, floor=0.1),
+            schedule=Cosine(warmup=120, floor=0.1),
             evaluate_every=100,
             save_every=100,
         ),
@@ -92,8 +87,8 @@ TOKENS = (
         task="question-answering",
         source=_BERT + ", section 4.2: a start and an end vector on each token",
         parameters=406_658,
-        departures=(_SMALL, _NEW, "rotary positions instead of learned ones; norms before each part; trained by Muon"),
-        config=lambda: token_classifier(vocab=66, context=192, classes=2, position=Rotary(), place="pre"),
+        departures=(_SMALL, _NEW, "rotary positions instead of learned ones; trained by Muon"),
+        config=lambda: token_classifier(vocab=66, context=192, classes=2, position=Rotary()),
         run=reading,
     ),
 )
