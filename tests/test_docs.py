@@ -169,6 +169,7 @@ RUN = {
         f"--model.encoder.width 8 --model.encoder.recurrent recurrent --model.encoder.recurrent.hidden 8 {SHORT}"
     ),
     "headway train bert-reader": f"{TAGGER} {SHORT}",
+    "headway train bert-reader --train.seed 0 --train.device cpu --out runs/reader-0": f"{TAGGER} {SHORT}",
     "headway train --data squad.json --budget 10m --out runs/squad": f"{TAGGER} {BRIEF}",
     "headway evaluate runs/bert-tagger --json": "",
     "headway tag runs/bert-tagger 'the animal did not cross the street because it was too tired'": "",
@@ -178,6 +179,7 @@ RUN = {
     "headway look runs/bert-tagger 'the animal did not cross the street because it was too tired' -o it-tags.html": "",
     "headway evaluate runs/bert-reader --json": "",
     "headway evaluate runs/bert-reader --split clauses-8": "--split clauses-4",
+    "headway evaluate runs/reader-0 --split clauses-4 --json": "",
     "headway answer runs/bert-reader 'John , the artist , is visiting New York .' 'where is John visiting ?'": "",
     "headway answer runs/bert-reader 'John , the artist who met Anna in Vienna , is visiting New York .' "
     "'where is John visiting ?'": "",

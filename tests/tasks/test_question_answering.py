@@ -252,3 +252,21 @@ def test_an_input_that_is_longer_than_the_model_is_refused():
     with pytest.raises(ConfigError, match=r"task.length=65, allowed: up to 64"):
         Tagging(length=65).check_model(MODEL)
     Tagging(length=64).check_model(MODEL)
+
+
+@pytest.mark.slow  # 1,200 steps, two minutes of one core
+def test_the_preset_learns_which_clause_belongs_to_whom(tmp_path):
+    import headway
+    from headway.config import override
+    from headway.presets import preset
+    from headway.runs.train import train_run
+
+    train_run(override(preset("bert-reader").recipe(), {"train.seed": 0, "train.device": "cpu"}), tmp_path / "run")
+    run = headway.load(tmp_path / "run", device="cpu")
+    values = run.evaluate(split="test").values
+    assert values["questions"] == 1000
+    assert values["exact_match"] >= 0.95
+    context = "John , the artist whose sister Anna from Rome is visiting Vienna , is visiting New York this summer ."
+    for person, city in (("John", "New York"), ("Anna", "Vienna")):
+        assert run.answer(context, f"where is {person} visiting ?").answers[0].text == city
+        assert run.answer(context, f"who is visiting {city} ?").answers[0].text == person
