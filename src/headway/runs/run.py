@@ -420,8 +420,9 @@ class Run:
     def answer(self, context: str, question: str, *, top: int = 1, threshold: float | None = None) -> AnswerPrediction:
         """The `top` best answers to a question, as spans of its context with their places, scores and probabilities.
 
-        There is none where the score of no answer is above the best span's by more than `threshold`; None is 0 if some
-        training questions had no answer, else every question gets one. Raises DataError for an empty text.
+        The list is empty if the no-answer score exceeds the best span's score by more than `threshold`. The default
+        threshold is 0 for a run trained with unanswerable questions; other runs answer every question. Raises
+        DataError for an empty text.
         """
         from headway.tasks.capabilities import Answers
 

@@ -130,7 +130,7 @@ class Task(ABC):
     takes_budget: ClassVar[bool] = True  # whether steps and batches can be fitted to a time
     aliases: ClassVar[tuple[str, ...]] = ()  # names in older configs
     models: ClassVar[tuple[str, ...]] = ()  # the kinds of model that can be trained on it; empty: any
-    length_key: ClassVar[str] = ""  # the setting that has the most tokens of an input; empty: there is none
+    length_key: ClassVar[str] = ""  # the setting that limits the tokens of an input; empty: the task has no such limit
     from_source: ClassVar[tuple[str, ...]] = ()  # settings that a fine-tuned run has from the run it begins with
     special_tokens: ClassVar[tuple[str, ...]] = ()  # those it needs, as `SpecialTokens` calls them: "pad"
 
