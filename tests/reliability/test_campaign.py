@@ -64,7 +64,7 @@ def command(*words: str, place: Path) -> Child:
 def test_failures_exceptions_and_dead_workers_are_reported_with_how_to_repeat_them(tmp_path):
     ended = command("--minutes", "0.000001", "--json", place=tmp_path / "a").wait()
     assert ended.code == 1
-    told = ["waits: 2 trials, 1 failure in 0 s", "  waits:1: it was the second one", "headway: 1 of 2 trials failed"]
+    told = ["  waits:1: it was the second one", "waits: 2 trials, 1 failure in 0 s", "headway: 1 of 2 trials failed"]
     assert ended.err.splitlines() == told
     (row,) = json.loads(ended.out)["rows"]
     assert row["failed"] == [{"only": "waits:1", "reason": "it was the second one"}]

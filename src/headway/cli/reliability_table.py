@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Self
 
 from rich.markup import escape
@@ -16,10 +17,13 @@ from headway.reliability.row import CampaignRow
 from headway.reliability.rows import ROWS, row
 
 SHOWN = 20  # failures listed
+LINE_SECONDS = 30.0  # between two lines of progress where no bar is shown
 
 
 class CampaignBar:
-    """A bar on stderr on a terminal, else a line for each row; a context manager.
+    """A bar on stderr on a terminal, else a line every 30 seconds; a context manager.
+
+    A failure is told when it happens, since a campaign may go on for an hour.
 
     The bar has no thread of its own: a process with threads must not be forked.
     """
@@ -36,6 +40,8 @@ class CampaignBar:
             *columns, console=self.console, transient=True, auto_refresh=False, disable=not self.console.is_interactive
         )
         self.task = self.bar.add_task("", total=1.0, told="")
+        self._failures_told = 0
+        self._next_line = 0.0
 
     def __enter__(self) -> Self:
         self.bar.start()
@@ -53,17 +59,23 @@ class CampaignBar:
         """Begin the bar of a row."""
         self.bar.reset(self.task, description=row.name, told="")
         self.bar.refresh()
+        self._failures_told = 0
+        self._next_line = time.monotonic() + LINE_SECONDS
 
     def progress(self, result: RowResult, share: float) -> None:
-        """Move on."""
+        """Move the bar to `share` of the row, and tell new failures."""
         self.bar.update(self.task, completed=share, told=_told(result))
         self.bar.refresh()
+        for each in result.failures[self._failures_told :]:
+            self.console.print(f"  {each.again}: {each.reason}", soft_wrap=True, markup=False)
+        self._failures_told = len(result.failures)
+        if not self.console.is_interactive and time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + LINE_SECONDS
+            self.console.print(f"{result.row.name} {share:.0%}: {_told(result)}", soft_wrap=True)
 
     def ended(self, result: RowResult) -> None:
-        """One line for the row, and one for each failure: the campaign may go on for an hour."""
+        """One line for the row."""
         self.console.print(f"{result.row.name}: {_told(result)} in {result.seconds:.0f} s", soft_wrap=True)
-        for each in result.failures:
-            self.console.print(f"  {each.again}: {each.reason}", soft_wrap=True, markup=False)
 
 
 def _told(result: RowResult) -> str:
