@@ -92,6 +92,16 @@ def test_the_bound_is_the_stated_one(tmp_path):
     assert allowed.bound(level.spread, 0.0) == allowed.share * level.spread
 
 
+def test_what_8_bits_do_to_an_ill_conditioned_model_is_not_a_bug(tmp_path):
+    """Found by `headway reliability` on a run of six steps with a learning rate of 0.3."""
+    findings = found_in(write_run(tmp_path / "run", GPT, stir=1.5))
+    found, honest = findings["precision int8"], PRECISIONS["int8"].share
+    subject = verification_subject(headway.load(tmp_path / "run", device="cpu"))
+    assert found.difference > honest * measure_baseline(subject).spread
+    assert found.verdict == "rounding"
+    assert not subject.model.head._forward_pre_hooks
+
+
 def test_inputs_are_of_unequal_length_from_one_token_to_the_last_place(tmp_path):
     found = headway.load(write_run(tmp_path / "run", GPT), device="cpu")
     examples = verification_subject(found).examples

@@ -88,6 +88,6 @@ def _footer(report: VerificationReport) -> RenderableType:
         f"Rounding is up to {FACTOR} × {level.distance:.1e}, the baseline's distance from float64, "
         f"and at least {FLOOR:g} × max(1, {level.largest:.3g}), the largest logit. "
         f"For another precision it is a share of the largest centred logit, {level.spread:.3g}: {shares} (bf16: or "
-        f"{PRECISIONS['bf16'].rounding:.1e} times that distance)."
+        f"{PRECISIONS['bf16'].rounding:.1e} times that distance; int8: or what rounding the inputs of its layers does)."
     )
     return show.note(told, "dim")

@@ -23,24 +23,26 @@ from headway.ops import KERNELS
 from headway.storage.tensors import read_tensors
 from headway.tasks.verification_inputs import Example, VerificationInputs
 from headway.verification import formulas, paths
-from headway.verification.int8_layers import int8_layers
+from headway.verification.int8_layers import inputs_in_8_bits, int8_layers
 from headway.verification.paths import Logits, Run
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How far a precision may be from float32, the larger of two bounds; docs/verify.md has what honest models need."""
+    """How far a precision may be from float32: the largest of three bounds; docs/verify.md has what was measured."""
 
     share: float  # of the largest centred logit
     rounding: float  # times the distance of float32 from float64
+    measured: float = 0.0  # what rounding to this precision does to this model
 
     def bound(self, spread: float, distance: float) -> float:
         """The largest difference that is rounding."""
-        return max(self.share * spread, self.rounding * distance)
+        return max(self.share * spread, self.rounding * distance, self.measured)
 
 
 # bfloat16 rounds 2^16 times as coarsely as float32, so that a model's rounding grows by about as much.
 PRECISIONS = {"bf16": Allowance(0.05, 4 * 2.0**16), "int8": Allowance(0.25, 0.0)}
+INT8_ROUNDING = 4.0  # times what rounding the inputs of all layers to 8 bits does: weights are rounded as well
 
 
 class NotApplicableError(Exception):
@@ -215,8 +217,15 @@ def _must_compile(subject: VerificationSubject) -> None:
 def _precision(subject: VerificationSubject, base: Logits, *, precision: str) -> LogitPair:
     if precision == "int8" and subject.device.type != "cpu":
         raise NotApplicableError("int8 is for a CPU")
-    model = subject.precise(precision)
-    return LogitPair(base, paths.alone(model, subject.examples), PRECISIONS[precision])
+    allowance = PRECISIONS[precision]
+    if precision == "int8":
+        with inputs_in_8_bits(subject.model):
+            rounded = paths.alone(subject.model, subject.examples)
+        largest = max(
+            float((paths.centred(x) - paths.centred(y)).abs().max()) for x, y in zip(base, rounded, strict=True)
+        )
+        allowance = replace(allowance, measured=INT8_ROUNDING * largest)
+    return LogitPair(base, paths.alone(subject.precise(precision), subject.examples), allowance)
 
 
 def _int8_layers(subject: VerificationSubject, base: Logits) -> Formula:

@@ -8,6 +8,10 @@ weights, on inputs that are not rounded, to within float32.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -57,3 +61,19 @@ def _error(layer: Int8Linear, weight_NK: Tensor, bias_N: Tensor | None) -> float
         for found, expected in ((layer(x_RK), exact_RN), (layer.forward_relu(x_RK), exact_RN.relu())):
             errors.append(((found - expected).abs() / size_N).max() / PRODUCT)
     return float(torch.stack([error.double() for error in errors]).nan_to_num(nan=torch.inf).max())
+
+
+@contextmanager
+def inputs_in_8_bits(model: nn.Module) -> Iterator[None]:
+    """Round the inputs of all linear layers of a model in float32 to 8 bits: what this does to it is not a bug."""
+    with ExitStack() as stack:
+        for layer in linear_layers(model).values():
+            stack.callback(layer.register_forward_pre_hook(_rounded).remove)
+        yield
+
+
+def _rounded(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs of a call with the first one on 256 levels between its least and its largest number, and 0."""
+    x, *others = inputs
+    step = (x.amax().clamp(min=0) - x.amin().clamp(max=0)).clamp(min=TINY) / (2 * LEVELS + 1)
+    return torch.round(x / step) * step, *others

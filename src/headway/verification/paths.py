@@ -56,6 +56,11 @@ def forward(model: Model | Run, inputs: ModelInputs) -> Tensor:
     return compared(run(inputs), inputs)
 
 
+def centred(logits_TV: Tensor) -> Tensor:
+    """Less the mean of each place, which no probability sees; a single output is a number, and stays as it is."""
+    return logits_TV if logits_TV.shape[-1] == 1 else logits_TV - logits_TV.mean(-1, keepdim=True)
+
+
 def _as_weights(model: Model, inputs: ModelInputs) -> ModelInputs:
     dtype = next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
     images, frames = (None if part is None else part.to(dtype) for part in (inputs.images, inputs.frames))

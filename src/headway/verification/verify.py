@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
 
 from headway.errors import NonFiniteOutputError
 from headway.tasks.verification_inputs import Example
@@ -21,7 +20,7 @@ from headway.verification.checks import (
     baseline_logits,
     checks,
 )
-from headway.verification.paths import Logits
+from headway.verification.paths import Logits, centred
 
 FACTOR = 16  # times the distance of float32 from float64: what another order of the same sums may add
 FLOOR = 1e-5  # of the largest logit, or of 1
@@ -78,7 +77,7 @@ def measure_baseline(subject: VerificationSubject) -> Baseline:
     exact = baseline_logits(copy.deepcopy(subject.model).double(), subject.examples)
     distance = max(float((a - b).abs().max()) for a, b in zip(logits, exact, strict=True))
     largest = max(float(x.abs().max()) for x in logits)
-    return Baseline(logits, distance, largest, max(float(_centred(x).abs().max()) for x in logits))
+    return Baseline(logits, distance, largest, max(float(centred(x).abs().max()) for x in logits))
 
 
 def verify(
@@ -110,7 +109,7 @@ def _judged(check: Check, outcome: LogitPair | Formula, level: Baseline, subject
     if outcome.allowance is not None:
         bound = outcome.allowance.bound(level.spread, level.distance)
         cosine, same = _agreement(expected, found)
-        expected, found = ([_centred(x) for x in side] for side in (expected, found))
+        expected, found = ([centred(x) for x in side] for side in (expected, found))
     difference, at = _largest(expected, found)
     examples = subject.examples if outcome.own is None else outcome.own
     return Finding(
@@ -125,11 +124,6 @@ def _judged(check: Check, outcome: LogitPair | Formula, level: Baseline, subject
     )
 
 
-def _centred(logits_TV: Tensor) -> Tensor:
-    """Less the mean of each place, which no probability sees; a single output is a number, and stays as it is."""
-    return logits_TV if logits_TV.shape[-1] == 1 else logits_TV - logits_TV.mean(-1, keepdim=True)
-
-
 def _largest(expected: Logits, found: Logits) -> tuple[float, tuple[int, int]]:
     """The largest difference, and the input and place it is at; NaN counts as infinite."""
     by_place = [
@@ -142,7 +136,7 @@ def _largest(expected: Logits, found: Logits) -> tuple[float, tuple[int, int]]:
 
 def _agreement(expected: Logits, found: Logits) -> tuple[float, float]:
     """The cosine of all centred logits, and the share of places with the same best token."""
-    a, b = (torch.cat([_centred(x) for x in side]) for side in (expected, found))
+    a, b = (torch.cat([centred(x) for x in side]) for side in (expected, found))
     cosine = torch.nn.functional.cosine_similarity(a.double().flatten(), b.double().flatten(), dim=0)
     return float(cosine), float((a.argmax(-1) == b.argmax(-1)).float().mean())
 
