@@ -237,3 +237,12 @@ def test_the_digest_knows_values_sizes_and_targets(tmp_path):
     found = [digest(read_vectors(npz(tmp_path, **{**base, **other}), Columns())) for other in ({}, {}, *others)]
     assert found[0] == found[1]
     assert len(set(found)) == 4
+
+
+def test_text_beyond_unicode_is_refused_before_numpy_fails_on_it(tmp_path):
+    """Found by `headway reliability` (a flipped bit in a name): a SystemError of numpy's."""
+    for order in "<>":
+        names = np.array(["a", "b"]).astype(f"{order}U1")
+        broken = np.frombuffer(b"\x7f" * names.nbytes, names.dtype)
+        said = line(read_vectors, npz(tmp_path, x=X, y=np.zeros(3), features=broken), Columns())
+        assert "features: text with the code point 0x7f7f7f7f, largest allowed: 0x10ffff" in said

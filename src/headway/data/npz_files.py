@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -90,4 +91,8 @@ def _array(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, compress
         raise DataError(f"{where}: shape {shape} needs {needed:,} bytes, there are {len(body) - start:,}")
     if not dtype.itemsize or not needed:
         return np.zeros(shape, dtype)
+    if dtype.kind == "U":  # numpy believes every code point, and fails when one becomes a str
+        largest = int(np.frombuffer(body, np.dtype(np.uint32).newbyteorder(dtype.byteorder), offset=start).max())
+        if largest > sys.maxunicode:
+            raise DataError(f"{where}: text with the code point {largest:#x}, largest allowed: {sys.maxunicode:#x}")
     return np.frombuffer(body, dtype, offset=start).reshape(shape, order="F" if by_columns else "C")
