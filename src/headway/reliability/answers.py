@@ -52,7 +52,8 @@ class Subject:
     """A run with several checkpoints and an int8 copy, a twin of it from another seed, and commands that read it."""
 
     def __init__(self, made: MadeRun, folder: Path) -> None:
-        self.made, self.folder, self._answers = made, folder, dict[tuple[str, ...], Answer]()
+        self.made, self.folder = made, folder
+        self._answers = dict[tuple[tuple[str, ...], tuple[str, ...]], Answer]()  # by the command and what is left out
         self.questions = list(self._questions())
         every = (path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
         names = (str(path.relative_to(folder)) for path in every)
@@ -83,16 +84,25 @@ class Subject:
         often = [often for _, often in self.questions]
         return chance.choices(self.questions, often)[0][0]
 
-    def answer(self, words: tuple[str, ...], place: Place) -> Answer:
-        """What a command answers on the run as it is; asked once in each process."""
-        if words not in self._answers:
+    def answer(self, words: tuple[str, ...], place: Place, without: tuple[str, ...] = ()) -> Answer:
+        """What a command answers on the run, `without` these derived copies; asked once in each process."""
+        if (words, without) not in self._answers:
             with place.scratch() as folder:
                 self.copy_to(folder)
+                for name in without:
+                    shutil.rmtree(folder / RUN / name)
                 ended = run_command(words, cwd=folder)
                 if ended.problem or ended.code != 0:
                     raise RuntimeError(f"{' '.join(words)} fails on an undamaged run of task {self.name}: {ended}")
-                self._answers[words] = Answer(said(words, ended.stdout), written(words, folder), notes_of(ended))
-        return self._answers[words]
+                answer = Answer(said(words, ended.stdout), written(words, folder), notes_of(ended))
+                self._answers[words, without] = answer
+        return self._answers[words, without]
+
+    def missing_copies(self, folder: Path) -> tuple[str, ...]:
+        """The derived copies that a trial's folder no longer has: a run without them is sound, and `info` says less."""
+        return tuple(
+            name for name in DERIVED if (self.folder / RUN / name).exists() and not (folder / RUN / name).exists()
+        )
 
     def copy_to(self, folder: Path) -> None:
         """Copy what the commands read."""
@@ -104,10 +114,10 @@ class Subject:
     def trial(self, place: Place, chance: Random, damage: Callable[[Path, Random], str]) -> Outcome:
         """Ask a question of a copy with this damage, a function of the copy's folder that says what it did."""
         words = self.question(chance)
-        clean = self.answer(words, place)
         with place.scratch() as folder:
             self.copy_to(folder)
             done = damage(folder, chance)
+            clean = self.answer(words, place, self.missing_copies(folder))
             before = listing(folder)
             ended = run_command(words, cwd=folder)
             ended = replace(ended, stdout=said(words, ended.stdout))
