@@ -10,17 +10,20 @@ import torch
 
 pytest.importorskip("gymnasium")
 
+import headway
 from headway.config import override
 from headway.data.config import DataConfig
 from headway.data.environments import Environment, Rendered
 from headway.data.episodes import EpisodeSplit
 from headway.errors import ConfigError, DataError
 from headway.models.observation import Codes
+from headway.reliability.runs import TINY
+from headway.runs.train import train_run
 from headway.storage.commit import discard
 from headway.tasks.world_model.evaluation import open_loop, report
 from headway.tasks.world_model.schedule import Round
 from tests.pipelines import prepared
-from tests.training.small import state_hash
+from tests.training.small import Silent, state_hash
 from tests.worlds import LAKE, POLE, TASK, TRAIN, task, trainer
 
 WORLDS = {"lake": (LAKE, "FrozenLake-v1"), "pole": (POLE, "CartPole-v1")}
@@ -83,8 +86,18 @@ def test_episodes_that_are_gone_are_missed(tmp_path):
     discard(tmp_path / "episodes" / "round-000")
     again = trainer(tmp_path)
     again.resume()
-    with pytest.raises(DataError, match=r"round-000: the episodes of the current round are missing"):
+    with pytest.raises(DataError, match=r"round-000: the episodes of this round are missing"):
         again.advance()
+
+
+def test_a_reader_misses_the_episodes_of_a_later_round(tmp_path):
+    """Found by `headway reliability`: a run without its second round was evaluated on the first alone."""
+    made = tmp_path / "run"
+    train_run(TINY["world"].config(tmp_path / "cache"), made, Silent())
+    assert headway.load(made, device="cpu").evaluate().values["loss"] > 0
+    discard(made / "episodes" / "round-001")
+    with pytest.raises(DataError, match=r"round-001: the episodes of this round are missing; copy them back"):
+        headway.load(made, device="cpu").evaluate()
 
 
 def test_windows_end_where_their_episode_does(tmp_path):

@@ -32,8 +32,11 @@ class WorldPipeline(Pipeline, Plays):
 
     @cached_property
     def training(self) -> WorldTraining:
-        """The episodes it was learned from, read once."""
-        return cast("WorldTraining", self.read())
+        """The episodes it was learned from, read once. Raises DataError if a round of them is missing."""
+        found = cast("WorldTraining", self.read())
+        _, newest = self.parts.newest()
+        found.expect_rounds(newest)
+        return found
 
     @property
     def world(self) -> World:

@@ -78,15 +78,22 @@ class WorldTraining:
         fresh = step % self.config.round.steps == 0
         if fresh:
             self._begin(model, number, device)
-        elif len(self.collected) <= min(number, len(self.config.collect) - 1):
-            raise DataError(f"{self._place(len(self.collected))}: the episodes of the current round are missing")
         else:
+            self.expect_rounds(step)
             self._forget_after(number)
         if name == "code" and number == 0 and at % REVIVED == 0 and at < steps // 2:
             self._revive(model, at, device)
         self.now = name
         share = self.config.act_rate if name == "act" else 1.0
         return Phase(name, share * cooling(at, steps))
+
+    def expect_rounds(self, steps: int) -> None:
+        """Raise DataError unless the episodes are there that so many steps of training have seen."""
+        number = (steps - 1) // self.config.round.steps if steps else 0
+        if len(self.collected) <= min(number, len(self.config.collect) - 1):
+            raise DataError(
+                f"{self._place(len(self.collected))}: the episodes of this round are missing; copy them back"
+            )
 
     def _begin(self, model: World, number: int, device: torch.device) -> None:
         """Collect for a round, and measure what there is now."""
