@@ -265,11 +265,11 @@ def _tables(path: Path, data: DataConfig, kind: LabelKind) -> dict[str, CheckedR
 
 
 def hold_out(rows: LabelledRows, kind: LabelKind) -> LabelledRows:
-    """The same rows with the last tenth of train as val, or what is fairer where the rows are in an order.
+    """The same rows with a tenth of train as val.
 
-    Classes: where the last tenth has one class, or a class that the rest lacks, the last tenth of each class is held
-    out; a class with a single row stays in train. Several labels and numbers: every tenth row, where the last tenth has
-    one set of labels or the numbers are sorted; a row with a label that the rest lacks stays in train.
+    Classes: the last tenth of each class, as files are often in an order; a class with a single row stays in train.
+    Several labels and numbers: the last tenth, or every tenth row where the last tenth has one set of labels or the
+    numbers are sorted; a row with a label that the rest lacks stays in train.
     """
     labels = [row.labels for row in rows.splits["train"]]
     if len(labels) < 2:
@@ -277,20 +277,18 @@ def hold_out(rows: LabelledRows, kind: LabelKind) -> LabelledRows:
     if kind == "single":
         expect_classes(rows.name, [each[0] for each in labels])
     held = np.zeros(len(labels), bool)
-    held[-max(len(labels) // HELD_OUT, 1) :] = True
     notes: tuple[str, ...] = ()
-    last, rest = (set(compress(labels, mask)) for mask in (held, ~held))
-    if kind == "single" and not (last <= rest and (len(last) > 1 or len(rest) == 1)):
-        held[:] = False
+    if kind == "single":
         every = np.asarray([each[0] for each in labels])
         for label in np.unique(every):
             places = np.flatnonzero(every == label)
             if len(places) > 1:
                 held[places[-max(len(places) // HELD_OUT, 1) :]] = True
-        notes = ("the rows are sorted by class: the last tenth of each class is held out for validation",)
-    elif kind != "single" and (_sorted(labels) if kind == "number" else len(last) == 1 < len(last | rest)):
-        held = np.arange(len(labels)) % HELD_OUT == min(HELD_OUT, len(labels)) - 1
-        notes = ("the rows are sorted by label: every tenth row is held out for validation",)
+    else:
+        held[-max(len(labels) // HELD_OUT, 1) :] = True
+        if _sorted(labels) if kind == "number" else len(set(compress(labels, held))) == 1 < len(set(labels)):
+            held = np.arange(len(labels)) % HELD_OUT == min(HELD_OUT, len(labels)) - 1
+            notes = ("the rows are sorted by label: every tenth row is held out for validation",)
     if kind == "multi":
         known = {name for each in compress(labels, ~held) for name in each}
         held &= np.asarray([known.issuperset(each) for each in labels])
