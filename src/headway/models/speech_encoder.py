@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError, DataError, ShapeError
-from headway.models.stack_sizes import StackSizes, pre_norm_stack
+from headway.models.pre_norm import PreNormSizes, pre_norm_stack
 from headway.nn.embedding import check_lengths
 from headway.nn.frame_convolutions import FrameConvolutions, shortened
 from headway.nn.linear import xavier_init
@@ -20,7 +20,7 @@ from headway.ops import Lengths
 Objective = Literal["next-token", "ctc"]  # what a model of speech is trained by
 
 
-class SpeechSizes(StackSizes, Protocol):
+class SpeechSizes(PreNormSizes, Protocol):
     """The fields of a config that its encoder is made of."""
 
     @property

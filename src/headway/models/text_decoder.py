@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from headway.models.encoder_decoder import DecoderState, last_cross_attention
 from headway.models.inputs import Model
-from headway.models.stack_sizes import StackSizes, pre_norm_stack
+from headway.models.pre_norm import PreNormSizes, pre_norm_stack
 from headway.models.stepper import SourceAttention
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
 from headway.nn.linear import xavier_init
@@ -19,7 +19,7 @@ from headway.nn.stack import Stack, StackConfig
 from headway.ops import Causal
 
 
-class DecoderSizes(StackSizes, Protocol):
+class DecoderSizes(PreNormSizes, Protocol):
     """The fields of a config that its decoder is made of."""
 
     @property

@@ -12,7 +12,7 @@ from headway.nn.positions import CausalPosition
 from headway.nn.stack import StackConfig
 
 
-class StackSizes(Protocol):
+class PreNormSizes(Protocol):
     """The fields of a config that an encoder and a decoder share."""
 
     @property
@@ -35,7 +35,7 @@ class StackSizes(Protocol):
     def kernel(self) -> str: ...
 
 
-def pre_norm_stack(config: StackSizes, layers: int, *, decoder: bool) -> StackConfig:
+def pre_norm_stack(config: PreNormSizes, layers: int, *, decoder: bool) -> StackConfig:
     """A pre-norm stack; that of a decoder is causal and has cross-attention."""
     block = BlockConfig(
         attention=AttentionConfig(width=config.width, heads=config.heads, kernel=config.kernel),
