@@ -5,8 +5,8 @@ No word of it comes from the disk but through `[[ == ]]`, which expands nothing:
 
 from __future__ import annotations
 
-from headway.cli.completion.shell_functions import shared_functions
 from headway.cli.completion.grammar import Grammar
+from headway.cli.completion.shell_functions import shared_functions
 
 SCRIPT = r"""# bash completion for headway, written by `headway completion bash`
 

@@ -30,7 +30,7 @@ __KEYS__
 
 
 def shared_functions(grammar: Grammar, first: str) -> str:
-    """The functions `_headway_options`, `_headway_value` and `_headway_keys`; `first` completes an empty command line."""
+    """The three functions; `first` completes a command line without a command."""
     return (
         FUNCTIONS.replace("__OPTIONS__", "\n".join(_command_arms(grammar)))
         .replace("__TOP__", " ".join(_flags(grammar.options)))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headway.cli.completion.shell_functions import shared_functions
 from headway.cli.completion.grammar import Grammar
+from headway.cli.completion.shell_functions import shared_functions
 
 SCRIPT = r"""#compdef headway
 # zsh completion for headway, written by `headway completion zsh`
