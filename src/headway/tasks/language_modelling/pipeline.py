@@ -226,10 +226,10 @@ class LanguagePipeline(Pipeline, Generates, Scores):
     def explain(self, given: str) -> Explanation:
         """A text, after each of its tokens what might follow, and a search for what follows it."""
         from headway.decoding.beam import BeamSettings
+        from headway.decoding.limits import positions_end
         from headway.decoding.trace import lines
         from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription
         from headway.tasks.search_trace import search_trace
-        from headway.tasks.translation.search import positions_end
 
         tokens_1T = self.page_prompt(given)
         ids: list[int] = tokens_1T[0].tolist()
