@@ -14,7 +14,16 @@ from torch import nn
 from headway.counts import counted
 from headway.data.batching import Indices, Shuffled
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
-from headway.data.episodes import Episodes, EpisodeSplit, Policy, concatenate, play, split_episodes
+from headway.data.episodes import (
+    Episodes,
+    EpisodeSplit,
+    Policy,
+    concatenate,
+    fresh_seeds,
+    play,
+    seeds_to_learn,
+    split_episodes,
+)
 from headway.decoding.non_finite import expect_finite
 from headway.errors import ConfigError, DataError
 from headway.metrics.world import ReturnStatistics, rank_correlation
@@ -22,7 +31,6 @@ from headway.models.decision_transformer import Decision
 from headway.tasks.capabilities import PlayResult
 from headway.tasks.decision_transformer.config import Deciding
 from headway.tasks.training_task import IGNORED, Batch, Phase, Term, cross_entropy
-from headway.tasks.world_model.policy import fresh_seeds, seeds_to_learn
 
 EVALUATED = 256  # windows in one forward pass of an evaluation
 

@@ -16,11 +16,14 @@ from headway.counts import counted
 from headway.data.batching import Indices
 from headway.data.environments import Environment
 from headway.data.episodes import (
+    EPISODES,
     Episodes,
     EpisodeSplit,
+    at_random,
     concatenate,
     play,
     read_episodes,
+    seeds_to_learn,
     split_episodes,
     write_episodes,
 )
@@ -29,10 +32,9 @@ from headway.models.world import World
 from headway.tasks.training_task import Batch, Phase, Term
 from headway.tasks.world_model.config import WorldModel
 from headway.tasks.world_model.imagination import Start, acting, actor_critic, drawn, imagine
-from headway.tasks.world_model.policy import at_random, exploring, seeds_to_learn
+from headway.tasks.world_model.policy import exploring
 from headway.tasks.world_model.schedule import PhaseName, Rounds, cooling
 
-EPISODES = "episodes"  # of a run: a folder a round
 EVALUATED = 256  # windows in one forward pass of an evaluation
 REVIVED = 50  # steps of a code phase between looks for codes that nothing uses
 
