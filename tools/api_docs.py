@@ -385,7 +385,9 @@ def _annotated(owner: type) -> dict[str, ast.AnnAssign]:
 
 
 def _public_methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
-    return [each for each in node.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")]
+    """The public methods; of one with overloads, the implementation, which has every parameter."""
+    methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")]
+    return [each for each in methods if "overload" not in map(_text, each.decorator_list)]
 
 
 def _shown(node: ast.FunctionDef, width: int = WIDTH) -> str:
