@@ -15,7 +15,8 @@ from headway.errors import ConfigError, NoRunError, shown
 from headway.interop.hf_reference import REFERENCE
 from headway.runs.folder import read_config
 from headway.runs.sizes import ASIDE, LOG_ASIDE, kind_of, size_of
-from headway.storage.commit import discard, locked, remove_stale_drafts
+from headway.storage.commit import discard, remove_stale_drafts
+from headway.storage.locks import locked
 from headway.storage.manifest import INT8, DamagedError, check_file
 from headway.storage.run_manifest import drop_run_file
 from headway.storage.targets import DRAFT, expect_no_links

@@ -16,7 +16,7 @@ from headway.runs.config import RunConfig
 from headway.runs.folder import CONFIG, read_config
 from headway.runs.plan import parameter_count
 from headway.runs.sizes import run_sizes
-from headway.storage.commit import lock_holder
+from headway.storage.locks import lock_holder
 from headway.storage.manifest import MANIFEST
 from headway.training.checkpoints import Checkpoints
 from headway.training.log import LOG, last_entries
