@@ -1,6 +1,6 @@
 """What the documents tell a user to type is typed here, on small data and for a few steps.
 
-A command that stands in a document and in neither table below fails the test: none can slip through untested.
+A command that stands in a document and in neither table below fails the test, so that every command is tested.
 """
 
 from __future__ import annotations
@@ -382,7 +382,7 @@ def typed_lines(block: str) -> list[str]:
     if not any(TYPED.match(line) for line in lines):
         return []
     for line in lines:
-        assert TYPED.match(line), f"{line!r} stands among commands and is none that this test knows"
+        assert TYPED.match(line), f"{line!r} stands among commands and is not a command that this test knows"
     return lines
 
 
@@ -597,5 +597,5 @@ def test_every_flag_a_pattern_names_is_there():
 
 
 def test_a_line_among_commands_that_is_no_command_is_noticed():
-    with pytest.raises(AssertionError, match="is none that this test knows"):
+    with pytest.raises(AssertionError, match="is not a command that this test knows"):
         typed_lines("headway presets\nrm -rf runs\n")

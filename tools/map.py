@@ -125,7 +125,7 @@ def _contents(folder: Path) -> Iterator[str]:
 
 
 def upward() -> list[str]:
-    """The imports that do not go down in the plan, "nn imports models"; there should be none."""
+    """The imports that do not go down in the plan, "nn imports models"; an empty list is right."""
     return [
         f"{room.name} imports {other}"
         for room in rooms().values()

@@ -13,7 +13,7 @@ from itertools import islice
 SHORTEST = 3  # characters of a word that may be the beginning of a name, or have a typing mistake
 MAX_MISTAKES = 3
 MAX_SIBLINGS = 1000  # names of a folder that are looked at
-MAX_COMPARED = 100  # characters; a longer word is no mistyped name
+MAX_COMPARED = 100  # characters; a longer word is not taken for a mistyped name
 # Names that other programs have for the same thing. The one that is known where the question is asked is suggested.
 SYNONYMS = {
     "lr": ("learning_rate",),

@@ -225,7 +225,7 @@ def drafts(folder: Path) -> list[str]:
 @pytest.mark.parametrize("write", [commit_file, stream], ids=lambda each: each.__name__)
 def test_a_link_in_the_place_of_a_draft_is_not_followed(tmp_path, write, monkeypatch):
     (tmp_path / "victim").write_text(SECRET)
-    monkeypatch.setattr(os, "urandom", bytes)  # else nobody can know the name
+    monkeypatch.setattr(os, "urandom", bytes)  # otherwise the name cannot be known
     (tmp_path / ".draft-00000000-page.html").symlink_to("victim")
     with pytest.raises(StorageError, match=r"/page\.html: could not be written \(File exists"):
         write(tmp_path / "page.html", "new")
@@ -286,7 +286,7 @@ def test_the_dead_draft_of_a_folder_is_removed_by_the_next_one(tmp_path):
     assert [name[16:] for name in drafts(tmp_path)] == ["page.html"]
 
 
-def test_a_dead_draft_that_cannot_be_removed_is_in_nobodys_way(tmp_path, monkeypatch):
+def test_a_stale_draft_that_cannot_be_removed_blocks_no_write(tmp_path, monkeypatch):
     """For instance another user's, in /tmp."""
     dead = tmp_path / ".draft-00000000-page.html"
     dead.write_text("theirs")

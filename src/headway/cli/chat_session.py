@@ -23,7 +23,7 @@ GREETING = "Ctrl-C stops an answer, Ctrl-D ends the session, /help lists the com
 COMMANDS = {
     "/help": "list the commands",
     "/reset": "forget the conversation; the system message stays",
-    "/system": "/system TEXT sets the system message and forgets the conversation; without TEXT there is none",
+    "/system": "/system TEXT sets the system message, or removes it without TEXT, and forgets the conversation",
     "/undo": "forget the last question and its answer",
     "/save": "/save FILE writes the conversation as a line of JSON",
 }
@@ -129,7 +129,7 @@ def talk(pipeline: Chats, chosen: ChatOptions) -> None:
 
 
 def _turns(watched: bool) -> Iterator[str]:
-    """Lines of stdin; at a terminal each after a prompt, and an interrupt there is no reason to end."""
+    """Lines of stdin; at a terminal each after a prompt, where an interrupt only drops the line."""
     lines = stdin_lines()
     while True:
         try:

@@ -23,7 +23,7 @@ TORCH_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "std::bad_a
 def is_reported(error: BaseException) -> bool:
     """Whether an error is for `report`; SystemExit and the exceptions of a debugger or test runner are not.
 
-    A panic of a Rust extension (tokenizers, safetensors) is no Exception, and its class has no importable name.
+    A panic of a Rust extension (tokenizers, safetensors) is not an Exception, and its class has no importable name.
     """
     return isinstance(error, Exception | KeyboardInterrupt | Terminated) or type(error).__name__ == "PanicException"
 

@@ -75,7 +75,7 @@ def write_lines(lines: Sequence[str]) -> None:
 
 
 class LineCounter:
-    """Lines so far and lines a second on stderr, where someone watches and nothing else is shown there."""
+    """Lines so far and lines a second on stderr, if that is a terminal and shows nothing else."""
 
     def __init__(self) -> None:
         watched = is_terminal(sys.stderr) and not is_terminal(sys.stdin) and not is_terminal(sys.stdout)

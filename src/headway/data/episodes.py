@@ -95,14 +95,14 @@ class Episodes:
 
 
 def seeds_to_learn(*stream: int) -> Iterator[int]:
-    """Seeds for ever, of a stream of their own."""
+    """An endless stream of seeds for training episodes."""
     random = np.random.default_rng(stream)
     while True:
         yield int(random.integers(HALF))
 
 
 def fresh_seeds(count: int, seed: int) -> Iterator[int]:
-    """So many seeds that were never learned with. Raises ConfigError for a seed below 0."""
+    """`count` seeds that no training episode had. Raises ConfigError for a seed below 0."""
     if seed < 0:
         raise ConfigError(f"seed={seed}, allowed: 0 and above")
     random = np.random.default_rng([HALF, seed])

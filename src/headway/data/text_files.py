@@ -61,7 +61,7 @@ class PairFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRows:
-    """The rows of a table from `start` to `stop`. Raises DataError if there are none."""
+    """The rows of a table from `start` to `stop`. Raises DataError if no row is in that range."""
 
     path: Path
     source: str

@@ -93,7 +93,7 @@ class GptConfig:
         return Gpt(self)
 
     def smaller(self) -> GptConfig | None:
-        """The next smaller version; of a model with windows for each layer, none."""
+        """The next smaller version; None for the smallest, and for a model with windows for each layer."""
         inner = 4 * self.width if self.inner is None else self.inner
         found = StackSizes(self.width, self.heads, self.layers, inner).smaller()
         if found is None or self.windows is not None:

@@ -52,7 +52,7 @@ class SpeechCtcConfig:
         return SpeechCtc(self)
 
     def moments(self, frames: int) -> int:
-        """How many outputs the model has for so many frames."""
+        """The number of outputs for this number of frames."""
         return moments(self, frames)
 
     @property

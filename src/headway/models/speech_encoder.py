@@ -47,7 +47,7 @@ def encoder_stack(config: SpeechSizes) -> StackConfig:
 
 
 def moments(config: SpeechSizes, frames: int) -> int:
-    """How many vectors the encoder makes of so many frames."""
+    """The number of vectors that the encoder makes of this number of frames."""
     return int(shortened(torch.tensor(frames), config.strides))
 
 

@@ -51,7 +51,7 @@ class SpeechTransformerConfig:
         return SpeechTransformer(self)
 
     def moments(self, frames: int) -> int:
-        """How many vectors the encoder makes of so many frames."""
+        """The number of vectors that the encoder makes of this number of frames."""
         return moments(self, frames)
 
     @property

@@ -195,7 +195,7 @@ class Run:
         )
 
     def _request(self, data: str | None) -> DataRequest:
-        """How to read the run's own data, or other data. Raises ConfigError where it has none, as an imported one."""
+        """How to read the run's own data, or other data. Raises ConfigError for an imported run without data."""
         from dataclasses import replace
 
         from headway.tasks.base import DataRequest

@@ -236,7 +236,7 @@ def _draft_folder(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _draft_name(path: Path) -> Iterator[Path]:
-    """A name beside `path` at which nobody can have put a link; what is there is removed if the block fails."""
+    """A name beside `path` that cannot be guessed, so that no link waits there; removed if the block fails."""
     label = f"-{path.name[:MAX_LABEL]}"
     with contextlib.suppress(StorageError):  # they may be another user's, in a folder that all may write to
         remove_stale_drafts(path.parent, label)
@@ -252,7 +252,7 @@ def _draft_name(path: Path) -> Iterator[Path]:
 def remove_stale_drafts(folder: Path, label: str | None = None) -> None:
     """Remove drafts left behind by killed processes, all or those of one target. Raises StorageError.
 
-    Where the file system has no locks, only a call for all drafts removes any: that of who has the run's lock.
+    Where the file system has no locks, only a call for all drafts removes any; its caller holds the run's lock.
     """
     with storage_errors(folder, doing="read"):
         names = [entry.name for entry in os.scandir(folder) if entry.name.startswith(DRAFT)] if folder.is_dir() else []
@@ -310,8 +310,8 @@ def discard(path: Path) -> None:
 def drop_files(folder: Path, names: Collection[str], manifest: Manifest, *, drafts: Path) -> None:
     """Remove files of a committed folder, and put the manifest of those that are left in place. Raises StorageError.
 
-    The files go first, and are gone from the disk before the manifest changes. Whoever is interrupted in between leaves
-    a folder that lists more than it has: the other files can be read, and the same call finishes the work. The new
+    The files go first, and are gone from the disk before the manifest changes. An interruption in between leaves
+    a manifest that lists removed files: the other files can be read, and the same call finishes the work. The new
     manifest is written in the folder `drafts`, on the same disk: a reader takes a file that is not listed for damage.
     """
     with storage_errors(folder, doing="made smaller"):

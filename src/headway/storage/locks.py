@@ -22,7 +22,7 @@ def locked(folder: Path) -> Iterator[None]:
     """Lock a run folder, until the process ends at the latest. Raises ConfigError if another process holds the lock."""
     path = folder / LOCK
     file = None
-    while file is None or not _is_open(file, path):  # who had it before may have removed it while this one waited
+    while file is None or not _is_open(file, path):  # the last holder may have removed it before this process opened it
         if file is not None:
             file.close()
         with storage_errors(path):
@@ -51,7 +51,7 @@ def _is_open(file: io.FileIO, path: Path) -> bool:
 
 
 def lock_holder(folder: Path) -> int | None:
-    """The process on this machine that has a run folder locked, None if there is none. Takes no lock.
+    """The process on this machine that has a run folder locked, None if it is not locked. Takes no lock.
 
     The lock file names the last process that locked it. Whether that one still does is seen by its open files where the
     system shows them, else by whether there is such a process.
@@ -91,7 +91,7 @@ class FolderBefore:
     def restore(self) -> None:
         """Remove what was created since, the lock last, and the folders that were missing if they are empty then.
 
-        For who has the folder locked. Raises StorageError.
+        The caller must hold the lock of the folder. Raises StorageError.
         """
         with storage_errors(self.folder, doing="removed"):
             for name in sorted(self.created(), key=lambda name: (name == LOCK, name)):

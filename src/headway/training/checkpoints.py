@@ -124,7 +124,7 @@ class Checkpoints:
                 quarantine(self.path(later), aside)
                 self.note(f"{self.path(later)} renamed to {aside.name}")
 
-    # --- reading, by anybody ------------------------------------------------------------------------------------------
+    # --- reading, with or without the lock ---------------------------------------------------------------------------
 
     def best(self) -> tuple[int, float] | None:
         """The best step and its score, as the newest intact checkpoint has them; None before the first evaluation."""
@@ -316,7 +316,7 @@ class Checkpoints:
                 self._tell(f"{self.run / LATEST} names step {latest}, whose checkpoint is missing")
 
     def _compare_best_file(self) -> None:
-        """Note a best.json that names another step: somebody may have edited it, in vain."""
+        """Tell of a best.json that names another step, for instance because it was edited: it is not used."""
         for wait in (0.0, 0.1):  # training writes it a moment after the checkpoint
             time.sleep(wait)
             best = self.best_step()

@@ -175,7 +175,8 @@ def resolve(arguments: Namespace, note: Callable[[str], None] = lambda text: Non
     """
     from headway.config import override
 
-    begins = arguments.preset is not None or arguments.data is not None  # a run, if there is none to continue
+    # Whether a new run may begin if the folder has no run to continue.
+    begins = arguments.preset is not None or arguments.data is not None
     if arguments.resume and not arguments.help and (not begins or _has_config(_folder(arguments))):
         return override(_resumed(arguments), _changes(arguments))
     changes = _changes(arguments)

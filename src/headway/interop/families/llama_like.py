@@ -40,7 +40,7 @@ class Dialect:
         "attention_bias",
         "mlp_bias",
     )  # qkv, out, mlp
-    # Which of so many layers have a window (of `sliding_window` tokens), and how config.json says so; None: never any.
+    # Which layers, given their number, have a window of `sliding_window` tokens, by config.json; None: no layer.
     slides: Callable[[ConfigFields, int], list[bool]] | None = None
     write_slides: Callable[[list[bool]], dict[str, Any]] = lambda slides: {}
     local_base: float | None = None  # default rotary base of layers with a window; None: that of the others

@@ -173,7 +173,7 @@ class ChatTraining:
         return self.splits[split]
 
     def _has_answer(self, split: str) -> NDArray[np.bool_]:
-        """(N,) whether a conversation has a token to learn within the context; its first is no target."""
+        """(N,) whether a conversation has a target within the context; its first token is never a target."""
         store = self._store(split)
         before = np.concatenate([[0], np.cumsum(store.ids >= LEARNT)])  # tokens to learn before each place
         begins = np.asarray(store.starts[:-1])

@@ -58,7 +58,7 @@ def prepare(config: Deciding, request: DataRequest) -> Prepared:
 
 
 def _of_run(run: Path) -> tuple[list[Episodes], str]:
-    """The episodes a run collected, and their environment. Raises DataError if there are none."""
+    """The episodes a run collected, and their environment. Raises DataError for a run without episodes."""
     folders = sorted((run / EPISODES).glob("*"))
     if not folders:
         raise DataError(f"{run}: no episodes there; allowed: an environment's name, or a run that collected some")

@@ -63,7 +63,7 @@ class DecisionPipeline(Pipeline, Plays):
         model = cast("Decision", self.model)
         attempt = Attempt(self.training.make(), target, seed=0)
         if not attempt.seen:
-            raise DataError(f"{self.training.name}: the episode broke when it was reset, so that there is none to show")
+            raise DataError(f"{self.training.name}: no episode to show, as the environment failed when it was reset")
         while attempt.goes_on and len(attempt.seen) < model.context:
             attempt.step(int(self._logits(attempt, model.context)[-1].argmax()))
         length = min(len(attempt.actions), model.context)

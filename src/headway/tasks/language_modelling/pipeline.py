@@ -206,7 +206,7 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         return text_inputs(self.model, layout, given, own, spell, sizes=sizes)
 
     def own_lines(self, sizes: InputSizes) -> Callable[[], list[str]] | None:
-        """Reads the first lines of the run's data, for `verification`; None for an imported run, which has none."""
+        """Reads the first lines of the run's data, for `verification`; None for an imported run, which has no data."""
         from headway.tasks.verification_inputs import first_lines
 
         return first_lines(self.parts.data, sizes)

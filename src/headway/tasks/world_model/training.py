@@ -248,8 +248,8 @@ class WorldTraining:
         )
         alive = float(rollout.alive.float().sum(0).mean())
         return [
-            f"{counted(self.taken, 'environment step')}; dreams of {2 * self.config.horizon} steps last {alive:.1f}, "
-            f"their return is {float(rollout.returns.mean()):.3f}"
+            f"{counted(self.taken, 'environment step')}; imagined rollouts of {2 * self.config.horizon} steps last "
+            f"{alive:.1f}, their return is {float(rollout.returns.mean()):.3f}"
         ]
 
 
