@@ -54,7 +54,7 @@ class PairFiles:
                 left, right = count + (source is not None), count + (target is not None)
                 left, right = left + sum(1 for _ in sources), right + sum(1 for _ in targets)
                 raise DataError(
-                    f"{self.source} has {counted(left, 'line')} and {self.target} has {right}; expected as many"
+                    f"{self.source} has {counted(left, 'line')} and {self.target} has {right}; expected the same"
                 )
             yield source, target
 

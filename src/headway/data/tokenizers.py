@@ -249,7 +249,7 @@ class Tokenizer:
             spans += [_trimmed(text, start + first, start + last) for first, last in offsets]
             start += len(part)
         if len(spans) != len(ids):
-            raise DataError("this text cannot be encoded by this tokenizer: its tokens have no places in it")
+            raise DataError("this text cannot be encoded by this tokenizer: its tokens have no offsets in the text")
         return ids, spans
 
     def encode_lines(self, lines: Iterable[str]) -> Iterator[list[int]]:

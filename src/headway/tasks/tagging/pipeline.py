@@ -77,7 +77,7 @@ class TaggingPipeline(Pipeline, Tags):
         """The words of a text, which may be divided already. Raises DataError for a text without words."""
         words = divided(text, self.config.words) if isinstance(text, str) else list(text)
         if not words or not all(word.strip() for word in words):
-            raise DataError("a text without words: a tagger needs at least one, and none that is empty")
+            raise DataError("a text without words, or with an empty one: a tagger needs at least one word")
         return words
 
     def tag(self, texts: Sequence[str | Sequence[str]]) -> list[TagPrediction]:
