@@ -1,4 +1,4 @@
-"""What a mistyped name may have meant: the known names that are near it, or none.
+"""What a mistyped name may have meant: the nearest known names.
 
 Commands, options, presets, config keys, data sets and environments all ask here, so that "did you mean" follows one
 rule everywhere. This module imports nothing of headway.

@@ -1,4 +1,4 @@
-"""Lines in from stdin, lines out to stdout: in blocks, whole, however the program ends."""
+"""Lines from stdin and to stdout, in blocks; only whole lines are written, even if the program is stopped."""
 
 from __future__ import annotations
 

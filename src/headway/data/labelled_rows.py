@@ -295,7 +295,7 @@ def hold_out(rows: LabelledRows, kind: LabelKind) -> LabelledRows:
         known = {name for each in compress(labels, ~held) for name in each}
         held &= np.asarray([known.issuperset(each) for each in labels])
     if not held.any() or held.all():
-        raise DataError(f"{rows.name}: no row can be held out: each has a label that others lack; add rows or a val split")
+        raise DataError(f"{rows.name}: no row can be held out: each has a unique label; add rows or a val split")
     whole = rows.splits["train"]
     splits = {**rows.splits, "train": ChosenRows(whole, ~held), "val": ChosenRows(whole, held)}
     return replace(rows, splits=splits, notes=notes)

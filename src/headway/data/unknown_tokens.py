@@ -1,4 +1,4 @@
-"""Tokens that a vocabulary does not hold: counted wherever a text is encoded, and told once, at the end.
+"""Tokens that a vocabulary does not hold: counted wherever a text is encoded, and reported once, at the end.
 
 A model gives an output for a text of unknown tokens, too, but that output is meaningless. Every command on
 a run and every method of a `Run` that encodes texts does so in a `unknown_told` block; `Tokenizer.encode_batch` counts.

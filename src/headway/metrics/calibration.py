@@ -1,4 +1,4 @@
-"""Calibration: whether what a classifier is sure of is as often right (Guo et al. 2017, section 2)."""
+"""Calibration: whether predictions are right as often as their confidence says (Guo et al. 2017, section 2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Freeing what a run can do without: what there is of it, and its removal.
+"""Freeing disk space of runs: finding the files that a run can do without, and removing them.
 
 What stays is what the run is used from (the best checkpoint, or those that are averaged, and the newest) and what
 training is resumed from; each is verified before anything is removed. Every removal is one rename, or leaves the run as

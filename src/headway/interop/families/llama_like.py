@@ -1,4 +1,4 @@
-"""What Llama, Mistral, Qwen and Gemma have in common; a `Dialect` is a table of what one of them has otherwise.
+"""What Llama, Mistral, Qwen and Gemma have in common; a `Dialect` is a table of what is different in one of them.
 
 They are decoders with RMSNorm, rotary positions in halves, a gated feed-forward network and grouped keys and values.
 """

@@ -1,4 +1,4 @@
-"""Deciding: a Decision Transformer on logged episodes, asked for returns. No world model: it knows no dynamics."""
+"""Training a Decision Transformer on logged episodes, and playing it for a target return; there is no world model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a finished translation model does with the lines people have: empty ones, overlong ones, unknown words."""
+"""Translating lines with a finished model: also empty lines, overlong ones, and unknown words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""World models: collect episodes, learn the world from them, learn to act in imagination alone, and once more."""
+"""World models: collect episodes, learn the world from them, learn to act in imagined rollouts, and repeat."""
 
 from __future__ import annotations
 
