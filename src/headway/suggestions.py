@@ -14,7 +14,7 @@ SHORTEST = 3  # characters of a word that may be the beginning of a name, or hav
 MAX_MISTAKES = 3
 MAX_SIBLINGS = 1000  # names of a folder that are looked at
 MAX_COMPARED = 100  # characters; a longer word is not taken for a mistyped name
-# Names that other programs have for the same thing. The one that is known where the question is asked is suggested.
+# Names that other programs have for the same setting; the one that is known at that place is suggested.
 SYNONYMS = {
     "lr": ("learning_rate",),
     "batch": ("batch_tokens",),

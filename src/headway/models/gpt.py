@@ -37,7 +37,7 @@ class GptConfig:
     kv_heads: int | None = None  # key and value heads, shared by groups of query heads (GQA); none: as many as heads
     head_dim: int | None = None  # features of a head; none: width / heads
     inner: int | None = None  # none: 4·width
-    position: CausalPosition | None = Learned()  # how positions are encoded; none: not at all
+    position: CausalPosition | None = Learned()  # how positions are encoded; none: no positions
     windows: Windows | None = None  # how far back each layer sees; none: to the beginning
     norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
     place: Literal["pre", "sandwich"] = "pre"  # norms before each part, or before and after it (Gemma 2)

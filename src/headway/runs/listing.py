@@ -77,7 +77,7 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def run_row(folder: Path, *, now: float | None = None) -> RunRow:
-    """The row of a run. What is damaged in it is said in `problem`."""
+    """The row of a run; `problem` names what is damaged in it."""
     holder, size = lock_holder(folder), run_sizes(folder).total
     problems: list[str] = []
     facts: dict[str, Any] = {}

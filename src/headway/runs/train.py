@@ -114,7 +114,7 @@ def _removed_unless_started(before: FolderBefore, watcher: Callback) -> Iterator
         if own and not stepped:
             with suppress(StorageError):
                 before.restore()
-                if not isinstance(error, Exception):  # an interrupt; of an error the reason is told
+                if not isinstance(error, Exception):  # an interrupt; an error is reported with its reason
                     watcher.note(f"no step was trained yet: nothing is left in {folder}")
         raise
 

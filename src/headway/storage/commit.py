@@ -5,7 +5,7 @@ file, write a manifest with sizes and SHA-256 last, fsync, rename, fsync the par
 way without the manifest. Weights are safetensors, the rest JSON, YAML or text: no format can run code when it is read.
 
 No link is followed and only regular files are replaced (`targets.py`). What is being written has a name that cannot be
-guessed and is locked while its process lives, so that what a killed process left behind can be told and removed.
+guessed and is locked while its process lives, so that what a killed process left behind can be recognised and removed.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ def _opened(path: Path) -> Iterator[int]:
 def _try_lock(handle: int) -> bool | None:
     """Lock a draft until it is closed, at the latest when the process ends -> whether no other process has it locked.
 
-    None where that cannot be told: some file systems have no locks.
+    None where that is unknown: some file systems have no locks.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""Whether tensors are finite: asked before a checkpoint is committed, and after weights were read."""
+"""Whether tensors are finite: checked before a checkpoint is committed, and after weights were read."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ class Prepared:
     model_overrides: Mapping[str, object] = field(default_factory=dict)  # sizes the data decides, by dotted key
     classes: tuple[str, ...] = ()  # in the order of their numbers
     digests: Mapping[str, str] = field(default_factory=dict)  # of the data, by split
-    facts: Mapping[str, str] = field(default_factory=dict)  # told before training: {"vocabulary": "65 tokens"}
+    facts: Mapping[str, str] = field(default_factory=dict)  # shown before training: {"vocabulary": "65 tokens"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -171,7 +171,7 @@ def resolve(arguments: Namespace, note: Callable[[str], None] = lambda text: Non
     """What to train: the run's own config with --resume, else the preset's recipe, else all that the file says, else
     the recipe of the preset that suits the data.
 
-    On top come the keys of the file, then those of the command line. `note` is told what follows from fewer steps.
+    On top come the keys of the file, then those of the command line. `note` gets what follows from fewer steps.
     """
     from headway.config import override
 

@@ -24,7 +24,7 @@ LARGEST_RETURN = 1e30  # far below the largest float32
 
 
 class DecisionPipeline(Pipeline, Plays):
-    """Acts in an environment, asked for a return."""
+    """Acts in an environment to reach a target return."""
 
     @cached_property
     def training(self) -> DecisionTraining:
@@ -49,7 +49,7 @@ class DecisionPipeline(Pipeline, Plays):
 
     @torch.no_grad()
     def explain(self, given: str) -> Explanation:
-        """A fresh episode asked for the return `given`, and the actions that its last steps made likely."""
+        """A fresh episode with the target return `given`, and the actions that were likely at its last steps."""
         from headway.tasks.decision_transformer.training import Attempt
         from headway.tasks.explanation import Explanation, Output, StackDescription
 

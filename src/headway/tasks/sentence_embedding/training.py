@@ -44,7 +44,7 @@ class EncodedPairs:
 
 @dataclass(frozen=True, slots=True)
 class PairReport:
-    """Held-out pairs: the loss in nats a pair, who is found where, and how the vectors lie."""
+    """Held-out pairs: the loss in nats a pair, the ranks of the right texts, and how the vectors are distributed."""
 
     loss: float
     ranks: RetrievalReport
