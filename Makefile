@@ -62,22 +62,22 @@ phrases: $(INSTALLED)  ## write the phrases of tools/phrases into the package
 	$(BIN)/python -m tools.phrases
 
 config-docs: $(INSTALLED)  ## write docs/config.md, the list of all config keys
-	$(BIN)/python tools/config_docs.py
+	$(BIN)/python -m tools.config_docs
 
 api-docs: $(INSTALLED)  ## write docs/api.md, the Python API, from signatures and docstrings
-	$(BIN)/python tools/api_docs.py
+	$(BIN)/python -m tools.api_docs
 
 limit-table: $(INSTALLED)  ## write the table of limits in docs/commands.md
-	$(BIN)/python tools/limit_table.py
+	$(BIN)/python -m tools.limit_table
 
 task-table: $(INSTALLED)  ## write the table of tasks and commands in docs/commands.md
-	$(BIN)/python tools/task_table.py
+	$(BIN)/python -m tools.task_table
 
 map: $(INSTALLED)  ## draw docs/map.svg and the table of packages in docs/architecture.md, from the imports
-	$(BIN)/python tools/map.py
+	$(BIN)/python -m tools.map
 
 site: $(INSTALLED)  ## build the documentation site into build/site; a warning is an error
-	$(BIN)/python tools/site.py
+	$(BIN)/python -m tools.site
 
 docs: config-docs api-docs task-table limit-table map site  ## write every document that is generated, and build the site
 
@@ -101,7 +101,7 @@ wheel: $(BUILDER)  ## build dist/headway-VERSION: the wheel and the source archi
 	cd build/source && SOURCE_DATE_EPOCH=$(EPOCH) ../venv/bin/python -m hatchling build -d ../../dist
 
 release: wheel  ## build twice, compare, and try the wheel in clean environments of Python 3.11 to 3.14
-	SOURCE_DATE_EPOCH=$(EPOCH) build/venv/bin/python tools/release.py
+	SOURCE_DATE_EPOCH=$(EPOCH) build/venv/bin/python -m tools.release
 
 sbom: $(INSTALLED) wheel  ## write dist/headway-VERSION.cdx.json, the bill of materials (CycloneDX), with the wheel's hash
 	SOURCE_DATE_EPOCH=$(EPOCH) $(BIN)/python -m tools.sbom --wheel dist/headway-*.whl

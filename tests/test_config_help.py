@@ -104,7 +104,8 @@ def test_every_listed_key_of_a_preset_can_be_set_to_its_value(name):
 
 
 def test_the_page_of_config_keys_is_current():
-    done = subprocess.run([sys.executable, "tools/config_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    command = [sys.executable, "-m", "tools.config_docs", "--check"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

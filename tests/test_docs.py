@@ -1,23 +1,18 @@
 """What the documents tell a user to type is typed here, on small data and for a few steps.
 
-A command that stands in a document and in neither table below fails the test: none can slip through untested.
+A command that stands in a document and in neither table below fails the test, so that every command is tested.
 """
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import doctest
 import io
 import json
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import tomllib
 import traceback
-from argparse import ArgumentParser
 from pathlib import Path
 
 import numpy as np
@@ -26,34 +21,15 @@ import torch
 from PIL import Image
 
 import headway
-from headway.bench import BENCHES
 from headway.cli import main
-from headway.cli.commands.train import resolve
-from headway.cli.labs import LABS
-from headway.cli.options import overrides_of
-from headway.cli.parser import EPILOG, build_parser
-from headway.config import override
+from headway.cli.parser import EPILOG
 from headway.data.synthetic import robots
 from headway.data.synthetic.tones import tones
-from headway.errors import ConfigError
-from headway.extras import EXTRAS
-from headway.presets import PRESETS
-from headway.training.config import TrainConfig
 from tests.captioned import write_pictures
+from tests.documents import DOCUMENTS, RESULTS, fences, flags_in, flags_of, read, spans, subparsers, would_do
 from tests.interop.folders import write_gpt2
 from tests.sounds import write_wav
 from tests.spoken import write_speech
-
-ROOT = Path(__file__).parents[1]
-DOCUMENTS = (
-    "README.md", "CONTRIBUTING.md", "docs/commands.md", "docs/training.md", "docs/attention.md", "docs/architecture.md",
-    "docs/decoding.md", "docs/capture.md", "docs/verify.md", "docs/vision.md", "docs/interop.md", "docs/variants.md",
-    "docs/look.md", "docs/universal.md", "docs/world.md", "docs/glossary.md", "docs/reliability.md", "SECURITY.md",
-    "docs/tasks.md", "docs/finetuning.md", "docs/index.md", *(f"docs/tutorials/{name}.md" for name in (
-        "first-hour", "own-text", "own-images", "fine-tune", "look-inside", "teaching",
-    )),
-)  # fmt: skip
-RESULTS = "docs/results.md"  # hours of training: its commands are parsed, not run
 
 BRIEF = "--budget 3s --train.device cpu"
 SHORT = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 --train.device cpu"
@@ -387,29 +363,14 @@ NOT_RUN = {
     "headway reliability --long --out report.html": "most of an hour",
     "headway reliability --long --json > report.json": "most of an hour",
     "headway reliability --only kills:17": "tests/reliability repeats one",
-    "python tools/reliability_table.py report.json": "tests/tools/test_reliability_table.py does, on a small report",
-    "python tools/pair_baselines.py": "needs scikit-learn; tests/metrics/test_retrieval.py holds its metric",
-    "python tools/damage_peers.py": "tests/tools/test_reliability_table.py does, with fewer trials",
+    "python -m tools.reliability_table report.json": "tests/tools/test_reliability_table.py does, on a small report",
+    "python -m tools.pair_baselines": "needs scikit-learn; tests/metrics/test_retrieval.py holds its metric",
+    "python -m tools.damage_peers": "tests/tools/test_reliability_table.py does, with fewer trials",
     "python3 -m venv .venv && source .venv/bin/activate": "makes an environment, and changes a shell",
     "pip install .": "needs a network; `make release` installs the wheel, tests/test_install.py has the rest",
     "pip install '.[hf,parquet]'": "needs a network; the extras are held to pyproject.toml below",
     ".venv/bin/pre-commit install": "would put a hook into this clone",
 }  # `make …` is asked for what it would do, and that is looked up here again
-
-
-def read(document: str) -> str:
-    return (ROOT / document).read_text()
-
-
-def fences(text: str) -> list[tuple[str, str]]:
-    """The fenced blocks of a document: language and body."""
-    return re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-
-
-def spans(text: str) -> list[str]:
-    """Code within the lines of a document."""
-    without = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    return [" ".join(span.replace("\\|", "|").split()) for span in re.findall(r"`([^`]+)`", without)]
 
 
 TYPED = re.compile(r"(headway|make|echo|cat|source|pip|python3?|\.venv/bin/\S+) ")
@@ -421,12 +382,8 @@ def typed_lines(block: str) -> list[str]:
     if not any(TYPED.match(line) for line in lines):
         return []
     for line in lines:
-        assert TYPED.match(line), f"{line!r} stands among commands and is none that this test knows"
+        assert TYPED.match(line), f"{line!r} stands among commands and is not a command that this test knows"
     return lines
-
-
-def subparsers() -> dict[str, ArgumentParser]:
-    return build_parser()._subparsers._group_actions[0].choices
 
 
 def examples() -> list[str]:
@@ -574,16 +531,6 @@ def desk(tmp_path_factory):
     assert Path.cwd() == before
 
 
-def would_do(target: str) -> list[str]:
-    """The headway commands a make target would run."""
-    if not shutil.which("make"):
-        pytest.skip("make is not installed")
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE")}
-    done = subprocess.run(["make", "-n", target], cwd=ROOT, capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, f"make {target}: {done.stderr}"
-    return [f"headway {words}" for words in re.findall(r"\.venv/bin/headway (.*)", done.stdout)]
-
-
 def test_every_documented_command_is_in_a_table():
     documented = [command for command in commands() if not is_pattern(command)]
     made = [line for command in documented if command.startswith("make ") for line in would_do(command.split()[1])]
@@ -612,29 +559,6 @@ def test_the_readme_goes_from_two_files_to_a_translation_in_four_commands():
     assert lines[3].startswith("headway translate runs/en-de ")
 
 
-# --- links ---------------------------------------------------------------------------------------------------------
-
-
-def anchors(text: str) -> set[str]:
-    """The anchors of a document's headings, as GitHub makes them."""
-    without = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    headings = re.findall(r"^#+ (.*)$", without, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize(
-    "document", sorted(str(p.relative_to(ROOT)) for g in ("*.md", "docs/*.md") for p in ROOT.glob(g))
-)
-def test_every_link_leads_somewhere(document):
-    for target in re.findall(r"\]\(([^)\s]+)\)", read(document)):
-        if re.match(r"\w+:", target):
-            continue
-        file, _, anchor = target.partition("#")
-        path = (ROOT / document).parent / file if file else ROOT / document
-        assert path.exists(), f"{document}: {target}"
-        assert not anchor or anchor in anchors(path.read_text()), f"{document}: {target}"
-
-
 # --- Python --------------------------------------------------------------------------------------------------------
 
 
@@ -658,15 +582,7 @@ def test_every_call_within_a_line_runs(desk):
         assert eval(call, {"headway": headway}) is not None
 
 
-# --- patterns, flags and settings ----------------------------------------------------------------------------------
-
-
-def flags_of(parser: ArgumentParser) -> set[str]:
-    return {flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
-
-
-def flags_in(text: str) -> set[str]:
-    return set(re.findall(r"--[a-z][\w-]*(?![\w.-])", text))
+# --- patterns ------------------------------------------------------------------------------------------------------
 
 
 def test_every_flag_a_pattern_names_is_there():
@@ -680,107 +596,6 @@ def test_every_flag_a_pattern_names_is_there():
         assert flags_in(pattern) <= flags_of(known[words[1]]), pattern
 
 
-def synopses(text: str) -> dict[str, str]:
-    """The first code span of each section `### NAME`: how the command is called."""
-    parts = re.findall(r"^### (\S+)\n(.*?)(?=^#)", text, re.MULTILINE | re.DOTALL)
-    return {name: found[0] for name, part in parts if (found := spans(part)) and found[0].startswith("headway ")}
-
-
-def test_every_flag_and_argument_there_is_stands_in_its_commands_section():
-    text = read("docs/commands.md")
-    found = synopses(text)
-    common = {"--help", "--device", "--limit", "--debug"}
-    assert common <= flags_in(text)
-    assert flags_of(build_parser()) <= flags_in(text)
-    assert found.keys() == subparsers().keys()
-    for name, parser in subparsers().items():
-        assert found[name].split()[:2] == ["headway", name]
-        missing = flags_of(parser) - common - flags_in(found[name])
-        assert not missing, f"docs/commands.md, headway {name}: {missing}"
-        for action in parser._actions:
-            assert action.option_strings or action.metavar in found[name], f"headway {name}: no {action.metavar}"
-
-
-def with_recipe() -> list[str]:
-    return [name for name, preset in PRESETS.items() if preset.run is not None]
-
-
-def parses_somewhere(words: list[str], *, first: str | None = None) -> bool:
-    """Whether these settings are settings of some preset."""
-    for name in [first] if first else with_recipe():
-        try:
-            override(PRESETS[name].recipe(), overrides_of(words))
-        except ConfigError:
-            continue
-        return True
-    return False
-
-
-@pytest.mark.parametrize("document", [*DOCUMENTS, RESULTS])
-def test_every_setting_and_flag_within_a_line_is_one(document):
-    known = set().union(*map(flags_of, [build_parser(), *subparsers().values()]))
-    for span in spans(read(document)):
-        if not span.startswith("--") or re.search(r"\b[A-Z]{2,}\b", span):
-            continue
-        assert flags_in(span) <= known, f"{document}: {span}"
-        if "." in span.split()[0]:
-            assert parses_somewhere(shlex.split(span)), f"{document}: {span}"
-
-
-def parses(command: str) -> None:
-    """Hold a command to the parser, and a training's settings to its preset. `N` stands for a number."""
-    words = [re.sub(r"^N$", "1", word) for word in shlex.split(command)][1:]
-    arguments, rest = build_parser().parse_known_args(words)
-    arguments.overrides = rest
-    if arguments.command == "train":
-        resolve(arguments)
-        return
-    assert not rest, command
-    there = {"lab": LABS, "bench": BENCHES}.get(arguments.command)
-    assert there is None or arguments.name in there, command
-
-
-def test_the_commands_of_the_results_parse():
-    found = []
-    for span in spans(read(RESULTS)):
-        if span.split()[0] in PRESETS and " --" in span:
-            found.append(f"headway train {span}")
-        elif span.startswith("headway ") and len(span.split()) > 2:
-            found.append(span)
-        elif span.startswith("make "):
-            would_do(span.split()[1])
-    assert len(found) > 10
-    for command in found:
-        parses(command)
-
-
-def test_a_wrong_setting_in_a_document_would_be_noticed():
-    with pytest.raises(ConfigError, match="did you mean width"):
-        parses("headway train gpt-char --data S --model.widht 3")
-    assert not parses_somewhere(["--model.widht", "3"])
-    with pytest.raises(AssertionError, match="is none that this test knows"):
+def test_a_line_among_commands_that_is_no_command_is_noticed():
+    with pytest.raises(AssertionError, match="is not a command that this test knows"):
         typed_lines("headway presets\nrm -rf runs\n")
-
-
-def test_every_training_setting_is_documented():
-    text = " ".join(spans(read("docs/training.md")))
-    missing = [field.name for field in dataclasses.fields(TrainConfig) if field.name not in text]
-    assert not missing
-
-
-def test_every_extra_that_is_named_exists():
-    extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
-    sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
-    written = sources + "".join(map(read, DOCUMENTS))
-    named = set(re.findall(r"headway\[(\w+)\]", written))
-    named |= {name for found in re.findall(r"'\.\[([\w,]+)\]'", written) for name in found.split(",")}
-    assert {"hf", "parquet", "tensorboard"} <= named <= set(extras)
-
-
-def test_the_readme_installs_without_the_tools_of_developers_and_lists_the_extras():
-    """TRIALS B friction "no `pip install` line": the README had `make venv` only."""
-    text = read("README.md")
-    assert "\npip install . " in text
-    extras = tomllib.loads(read("pyproject.toml"))["project"]["optional-dependencies"]
-    listed = re.search(r"the same with extras: (.*), or all\n", text)[1].split(", ")
-    assert listed == [name for name in extras if name in EXTRAS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from headway.runs.run import Run, TranslateOptions
 from tests import typed_use
 
 ROOT = Path(__file__).parents[1]
@@ -38,3 +40,9 @@ def test_an_outside_file_is_checked_strictly(tmp_path):
 def test_the_example_runs():
     assert typed_use.mixed(torch.randn(1, 2, 6, 8)).shape == (1, 2, 6, 8)
     assert typed_use.stacked(torch.randn(1, 6, 16)).shape == (1, 6, 16)
+
+
+def test_the_overloads_of_translate_take_every_option():
+    """An option that TranslateOptions lacks would work and yet be an error for a type checker."""
+    parameters = set(inspect.signature(Run.translate).parameters)
+    assert set(TranslateOptions.__annotations__) == parameters - {"self", "lines", "n_best", "scores"}

@@ -39,7 +39,11 @@ def used(folder: Path) -> dict[str, float]:
         run.score(text)
     weights: Tensor = seen.weights[0]
     loss: float = run.evaluate(split="val").values["loss"]
-    return {"loss": loss, "tokens": len(scored), "commands": len(names), "heads": weights.shape[1]}
+    one: list[str] = run.translate(["a cat"], beam=4)
+    several: list[list[str]] = run.translate(one, n_best=3, prefix="un")
+    likelihood: float = run.translate(several[0], scores=True)[0].score
+    best: float = run.translate(one, n_best=3, scores=True)[0][0].score - likelihood
+    return {"best": best, "loss": loss, "tokens": len(scored), "commands": len(names), "heads": weights.shape[1]}
 
 
 if __name__ == "__main__":

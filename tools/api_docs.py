@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 import headway
 from headway.cli import commands
 from headway.config_help import meaning
+from tools.generated import DOCS, write_or_check
 
-PAGE = Path(__file__).parents[1] / "docs" / "api.md"
+PAGE = DOCS / "api.md"
 WIDTH = 110  # of a signature; a longer one has a line for each parameter
 HEAD = """# Python API
 
@@ -385,7 +385,9 @@ def _annotated(owner: type) -> dict[str, ast.AnnAssign]:
 
 
 def _public_methods(node: ast.ClassDef) -> list[ast.FunctionDef]:
-    return [each for each in node.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")]
+    """The public methods; of one with overloads, the implementation, which has every parameter."""
+    methods = [each for each in node.body if isinstance(each, ast.FunctionDef) and not each.name.startswith("_")]
+    return [each for each in methods if "overload" not in map(_text, each.decorator_list)]
 
 
 def _shown(node: ast.FunctionDef, width: int = WIDTH) -> str:
@@ -492,18 +494,6 @@ def names() -> list[str]:
     return [name for _, _, names in SECTIONS for name in names]
 
 
-def main() -> int:
-    """Write the page, or check it."""
-    assert {f"headway.{name}" for name in headway.__all__} <= set(names())
-    text = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text)
-        return 0
-    if PAGE.exists() and PAGE.read_text() == text:
-        return 0
-    print(f"docs/{PAGE.name} is not current: run `make api-docs`")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    assert {f"headway.{name}" for name in headway.__all__} <= set(names())
+    sys.exit(write_or_check({PAGE: page()}, "make api-docs"))

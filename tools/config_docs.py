@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from headway.config import kind
 from headway.config_help import keys_of_class, options, reachable
@@ -12,8 +11,9 @@ from headway.data.config import DataConfig
 from headway.models import ModelConfig
 from headway.runs.config import RunConfig, TaskConfig
 from headway.training.config import TrainConfig
+from tools.generated import DOCS, write_or_check
 
-PAGE = Path(__file__).parents[1] / "docs" / "config.md"
+PAGE = DOCS / "config.md"
 HEAD = """# Config keys
 
 Every setting of a run, as `config.yaml` stores it. On the command line a key is an option of its dotted path:
@@ -68,17 +68,5 @@ def _code(text: str) -> str:
     return f"`{text}`".replace("|", "\\|") if text else ""
 
 
-def main() -> int:
-    """Write the page, or check it."""
-    text = page()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(text)
-        return 0
-    if PAGE.exists() and PAGE.read_text() == text:
-        return 0
-    print(f"docs/{PAGE.name} is not current: run `make config-docs`")
-    return 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check({PAGE: page()}, "make config-docs"))

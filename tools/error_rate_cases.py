@@ -3,7 +3,7 @@
 jiwer and rapidfuzz are not dependencies of headway; install them elsewhere and name the folder:
 
     pip install --no-deps --target FOLDER jiwer rapidfuzz
-    PYTHONPATH=FOLDER python tools/error_rate_cases.py
+    PYTHONPATH=FOLDER python -m tools.error_rate_cases
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Hold headway's behaviour still across a restructuring: record what it does, compare two records.
 
-    python tools/golden.py record OUT [--source DIR] [--runs OTHER/runs] [--jobs N] [--only GROUP,GROUP]
-    python tools/golden.py compare A B [--allowed FILE]
+    python -m tools.golden record OUT [--source DIR] [--runs OTHER/runs] [--jobs N] [--only GROUP,GROUP]
+    python -m tools.golden compare A B [--allowed FILE]
 
 See tests/golden/README.md.
 """

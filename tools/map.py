@@ -15,10 +15,11 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "headway"
-PICTURE = ROOT / "docs" / "map.svg"
-PAGE = ROOT / "docs" / "architecture.md"
+from tools.generated import DOCS, replace_part, write_or_check
+
+SOURCE = DOCS.parent / "src" / "headway"
+PICTURE = DOCS / "map.svg"
+PAGE = DOCS / "architecture.md"
 BEGIN, END = "<!-- written by `make map` -->", "<!-- end of the written part -->"
 FOUNDATION = "foundation"  # the single modules beside the packages, drawn as one room
 
@@ -124,7 +125,7 @@ def _contents(folder: Path) -> Iterator[str]:
 
 
 def upward() -> list[str]:
-    """The imports that do not go down in the plan, "nn imports models"; there should be none."""
+    """The imports that do not go down in the plan, "nn imports models"; an empty list is right."""
     return [
         f"{room.name} imports {other}"
         for room in rooms().values()
@@ -289,32 +290,9 @@ def table() -> str:
 
 
 def written(page: str) -> str:
-    """A page with the table between its markers. Raises ValueError for a page without them."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"docs/{PAGE.name} lacks {END if begin else BEGIN}")
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
-
-
-def normalised(text: str) -> str:
-    """Text without the white space at the ends of its lines."""
-    return "\n".join(line.rstrip() for line in text.splitlines())
-
-
-def main() -> int:
-    """Draw and write, or check."""
-    page = PAGE.read_text()
-    if "--check" not in sys.argv[1:]:
-        PICTURE.write_text(picture())
-        PAGE.write_text(written(page))
-        return 0
-    current = PICTURE.exists() and normalised(PICTURE.read_text()) == normalised(picture())
-    if current and normalised(written(page)) == normalised(page):
-        return 0
-    print(f"docs/{PICTURE.name} or the table in docs/{PAGE.name} is not current: run `make map`")
-    return 1
+    """A page with the table between its markers."""
+    return replace_part(page, BEGIN, END, table())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check({PICTURE: picture(), PAGE: written(PAGE.read_text(encoding="utf-8"))}, "make map"))

@@ -1,6 +1,6 @@
 """Writes a table of paragraphs of Python's documentation with the module that each is about, to measure classifiers on.
 
-    python tools/module_paragraphs.py HTML_FOLDER OUT_FOLDER
+    python -m tools.module_paragraphs HTML_FOLDER OUT_FOLDER
 
 HTML_FOLDER is the folder `library` of Python's documentation as HTML (on Debian: the package python3.11-doc). To its
 paragraphs come those of the docstrings of the same modules in the running Python. The names of all classes are

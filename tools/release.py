@@ -1,7 +1,7 @@
 """Checks a release: two builds give the same bytes, and the wheel works in a clean environment of every Python.
 
 `make release` runs it after `make wheel`, with the Python of build/venv; it needs the standard library and hatchling.
-A Python that cannot be found or installed is reported and is no failure. Exit code 1: something failed.
+A Python that cannot be found or installed is reported and does not count as a failure. Exit code 1: something failed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Outcome:
     """What became of one Python: where it was found, its timings, and what failed."""
 
     version: str
-    found: str  # where the interpreter is, or why there is none
+    found: str  # where the interpreter is, or why it was not found
     available: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -113,7 +113,7 @@ def compare_builds(place: Path) -> list[str]:
 
 
 def find_python(version: str, folder: Path) -> tuple[Path | None, str]:
-    """An interpreter of this version, and where it comes from; or None, and why there is none."""
+    """An interpreter of this version, and where it comes from; or None, and why it was not found."""
     named = shutil.which(f"python{version}")
     candidates = [Path(named)] if named else []
     candidates += sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"), reverse=True)
@@ -150,7 +150,7 @@ def from_debian(version: str, folder: Path) -> tuple[Path | None, str]:
 
 
 def from_uv(version: str, folder: Path) -> tuple[Path | None, str]:
-    """Let uv download a Python into the folder; uv itself is installed into an environment there, if there is none."""
+    """Let uv download a Python into the folder; a missing uv is installed into an environment there."""
     uv = shutil.which("uv") or str(folder / "uv/bin/uv")
     if not Path(uv).exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder / "uv")], check=True)

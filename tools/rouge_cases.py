@@ -1,6 +1,6 @@
 """Write tests/metrics/data/rouge.json: texts with the figures that rouge-score 0.1.2 gives them.
 
-    PYTHONPATH=FOLDER python tools/rouge_cases.py
+    PYTHONPATH=FOLDER python -m tools.rouge_cases
 
 FOLDER has rouge-score, nltk, absl-py and six, which headway does not need.
 """

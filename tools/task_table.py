@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from headway.tasks.base import supported
 from headway.tasks.capabilities import CAPABILITIES
 from headway.tasks.registry import TASKS
+from tools.generated import DOCS, replace_part, write_or_check
 
-PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
+PAGE = DOCS / "commands.md"
 BEGIN, END = "<!-- written by `make task-table` -->", "<!-- end of the written part -->"
 OTHERS = ("evaluate", "look", "verify", "export")  # commands that are methods of every pipeline that has them
 YES = "✓"
@@ -37,25 +37,9 @@ def _row(cells: list[str]) -> str:
 
 
 def written(page: str) -> str:
-    """A page with the table between its markers. Raises ValueError for a page without them."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"docs/{PAGE.name} lacks {END if begin else BEGIN}")
-    return f"{before}{BEGIN}\n\n{table()}\n\n{END}{after}"
-
-
-def main() -> int:
-    """Write the table, or check it."""
-    page = PAGE.read_text()
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(written(page))
-        return 0
-    if written(page) == page:
-        return 0
-    print(f"the table of tasks in docs/{PAGE.name} is not current: run `make task-table`")
-    return 1
+    """A page with the table between its markers."""
+    return replace_part(page, BEGIN, END, table())
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check({PAGE: written(PAGE.read_text(encoding="utf-8"))}, "make task-table"))

@@ -1,6 +1,6 @@
 """Cases for tests/metrics: tags with the figures of seqeval, answers with those of transformers' SQuAD metrics.
 
-    PYTHONPATH=src:FOLDER python tools/token_metric_cases.py
+    PYTHONPATH=src:FOLDER python -m tools.token_metric_cases
 
 FOLDER has seqeval 1.2.2 with scikit-learn; transformers is one of the peers. The cases are drawn from a fixed seed:
 consistent tags and any others, answers that share words with their references, articles and punctuation.

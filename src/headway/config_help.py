@@ -34,7 +34,7 @@ class Key:
     path: str  # "model.position.base"
     type: str  # "int", "fp32 | bf16", "rotary | alibi | none"
     value: str  # "" where it must be given
-    meaning: str  # "" where the source says none
+    meaning: str  # "" for a field without a comment
 
 
 def keys_of(config: object, path: str = "") -> Iterator[Key]:

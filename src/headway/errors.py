@@ -118,7 +118,7 @@ class UnknownTokensWarning(UserWarning):
 
 
 def warn_unknown_tokens(text: str) -> None:
-    """Warn whoever called a method of a run (headway.data.unknown_tokens) that it did not understand all of a text."""
+    """Warn the caller of a run's method that a text has unknown tokens (headway.data.unknown_tokens)."""
     warnings.warn(text, UnknownTokensWarning, stacklevel=5)  # above: a block that ends, twice contextlib, the method
 
 

@@ -1,4 +1,4 @@
-"""What a mistyped name may have meant: the known names that are near it, or none.
+"""What a mistyped name may have meant: the nearest known names.
 
 Commands, options, presets, config keys, data sets and environments all ask here, so that "did you mean" follows one
 rule everywhere. This module imports nothing of headway.
@@ -13,8 +13,8 @@ from itertools import islice
 SHORTEST = 3  # characters of a word that may be the beginning of a name, or have a typing mistake
 MAX_MISTAKES = 3
 MAX_SIBLINGS = 1000  # names of a folder that are looked at
-MAX_COMPARED = 100  # characters; a longer word is no mistyped name
-# Names that other programs have for the same thing. The one that is known where the question is asked is suggested.
+MAX_COMPARED = 100  # characters; a longer word is not taken for a mistyped name
+# Names that other programs have for the same setting; the one that is known at that place is suggested.
 SYNONYMS = {
     "lr": ("learning_rate",),
     "batch": ("batch_tokens",),

@@ -158,7 +158,7 @@ def test_imagination_is_counted_in_model_steps():
     small = imagine.ImagineSizes(rollouts=8, horizon=3, rounds=1)
     report = imagine.run(Options(), small)
     assert report.figures["model_steps_per_second"] > 0
-    assert report.results[0].name == "8 dreams of 3 steps, against no cache"
+    assert report.results[0].name == "8 imagined rollouts of 3 steps, against no cache"
 
 
 def test_starting(monkeypatch, tmp_path):

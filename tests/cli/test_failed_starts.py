@@ -9,7 +9,7 @@ import pytest
 
 from headway.cli import main
 from headway.runs import train as training
-from headway.storage.commit import LOCK, FolderBefore, locked
+from headway.storage.locks import LOCK, FolderBefore, locked
 from tests.cli.test_commands import QUICK
 
 SMALL = ["--model.width", "16", "--model.layers", "1", "--model.heads", "2"]
@@ -105,15 +105,15 @@ def test_only_what_is_new_is_removed_and_only_empty_folders(tmp_path):
 
 def test_a_lock_whose_file_was_removed_meanwhile_is_taken_again(tmp_path, monkeypatch):
     """Who waits for the lock of a start that fails may open the file just before it is removed."""
-    from headway.storage import commit
+    from headway.storage import locks
 
-    plain, removed = commit.fcntl.flock, []
+    plain, removed = locks.fcntl.flock, []
 
     def once_removed(file: object, operation: int) -> None:
         plain(file, operation)
         if not removed:
             removed.append((tmp_path / "run" / LOCK).unlink())
 
-    monkeypatch.setattr(commit.fcntl, "flock", once_removed)
+    monkeypatch.setattr(locks.fcntl, "flock", once_removed)
     with locked(tmp_path / "run"):
         assert (tmp_path / "run" / LOCK).read_text() == str(os.getpid())

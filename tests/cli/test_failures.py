@@ -71,7 +71,7 @@ def test_an_exception_is_one_line_and_its_code(error, code, line, monkeypatch, c
 
 
 @pytest.mark.parametrize("error", [Terminated(15), BrokenPipeError()])
-def test_who_is_told_to_end_says_nothing(error, monkeypatch, capsys):
+def test_a_command_that_is_ended_from_outside_prints_no_error(error, monkeypatch, capsys):
     failing(error, monkeypatch)
     assert main(["presets"]) == (143 if isinstance(error, Terminated) else 0)
     assert capsys.readouterr().err == ""

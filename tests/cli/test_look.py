@@ -1,4 +1,4 @@
-"""`headway look`: which runs have a page, and what is said of those that have none."""
+"""`headway look`: which runs have a page, and the message for those without one."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_the_real_episode_is_shown_beside_the_imagined_one(lake, tmp_path, capsy
     assert "ends in .gif or .png" in capsys.readouterr().err
 
 
-def test_evaluate_tells_how_far_dreams_stray(lake, capsys, monkeypatch):
+def test_evaluate_tells_how_far_imagined_rollouts_stray(lake, capsys, monkeypatch):
     monkeypatch.setattr("headway.tasks.world_model.pipeline.EPISODES", 3)
     assert main(["evaluate", str(lake), "--json"]) == 0
     values = json.loads(capsys.readouterr().out)

@@ -163,7 +163,7 @@ def test_a_run_goes_on_with_its_own_config(tmp_path, cache, capsys):
     assert "preset transformer-tiny (task translation), but" in capsys.readouterr().err
 
 
-def test_resume_begins_a_run_where_data_is_given_and_there_is_none(tmp_path, cache, capsys):
+def test_resume_with_data_begins_a_run_in_an_empty_folder(tmp_path, cache, capsys):
     (tmp_path / "book.txt").write_text("to be or not to be, that is the question.\n" * 40)
     words = ["train", "--data", str(tmp_path / "book.txt"), "--out", str(tmp_path / "run"), *QUICK, *cache, *SMALL]
     assert main([*words, "--resume"]) == 0

@@ -15,7 +15,7 @@ from headway.cli.commands import runs as command
 from headway.runs.clean import KINDS
 from headway.runs.listing import SORTS
 from headway.runs.seal import seal_run
-from headway.storage.commit import locked
+from headway.storage.locks import locked
 from tests.runs.messy import write_messy
 
 

@@ -213,7 +213,7 @@ def test_an_interrupt_leaves_whole_lines(translator, home):
         assert b"interrupted" in err
 
 
-def test_who_watches_sees_how_far_it_is(translator, home):
+def test_a_terminal_shows_the_progress(translator, home):
     """On a terminal as stderr, and only there."""
     (home / "few.txt").write_text("the cat\n" * 1100)
     ours, theirs = os.openpty()

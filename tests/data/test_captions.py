@@ -82,7 +82,7 @@ def test_missing_files_are_one_line_and_counted(folder, tmp_path):
     assert found.left_out == 2
 
 
-def test_images_that_are_none_are_counted_with_their_captions(folder, tmp_path):
+def test_files_that_are_not_images_are_counted_with_their_captions(folder, tmp_path):
     (folder / "4.png").write_bytes(b"no image")
     with pytest.raises(DataError, match=r"4\.png: not a readable image.*1 of 12 images are bad"):
         load(folder, tmp_path)

@@ -9,9 +9,20 @@ import pytest
 pytest.importorskip("gymnasium")
 
 from headway.data.environments import Environment, Plain
-from headway.data.episodes import TENSORS, Episodes, EpisodeWindows, concatenate, play, read_episodes, write_episodes
+from headway.data.episodes import (
+    HALF,
+    TENSORS,
+    Episodes,
+    EpisodeWindows,
+    at_random,
+    concatenate,
+    fresh_seeds,
+    play,
+    read_episodes,
+    seeds_to_learn,
+    write_episodes,
+)
 from headway.errors import DataError
-from headway.tasks.world_model.policy import HALF, at_random, fresh_seeds, seeds_to_learn
 from tests.worlds import Odd
 
 LAKE = partial(Environment, "FrozenLake-v1", Plain())

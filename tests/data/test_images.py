@@ -241,7 +241,7 @@ def test_labels_out_of_range(tmp_path, read, labels, wrong):
         read(rows(tmp_path / "set.parquet", labels))
 
 
-def test_parquet_that_is_none(tmp_path, read):
+def test_files_that_are_not_parquet_are_refused(tmp_path, read):
     path = tmp_path / "set.parquet"
     path.write_bytes(b"PAR1 or not")
     with pytest.raises(DataError, match=r"set.parquet: not a readable parquet file"):
@@ -289,7 +289,7 @@ def test_idx_zipped_or_not(tmp_path, read):
         ("t10k-images-idx3-ubyte.gz", b"\x1f\x8b broken", r"t10k-images-idx3-ubyte.gz: a truncated or damaged gzip"),
     ],
 )
-def test_idx_that_is_none(tmp_path, read, file, data, wrong):
+def test_files_that_are_not_idx_are_refused(tmp_path, read, file, data, wrong):
     path = digits(tmp_path / "digits")
     (path / file).write_bytes(data)
     with pytest.raises(DataError, match=wrong):

@@ -219,4 +219,4 @@ def test_other_things_that_cannot_be(tmp_path):
     one = table(tmp_path / "one.csv", [{"text": "t", "label": "a"}])
     assert "1 row, expected at least 2" in refusal(one)
     alone = table(tmp_path / "alone.csv", [{"text": f"t {n}", "label": f"a{n}|b{n}"} for n in range(4)])
-    assert "each has a label of its own" in refusal(alone, "multi")
+    assert "each has a unique label" in refusal(alone, "multi")

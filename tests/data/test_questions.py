@@ -44,7 +44,7 @@ def test_both_versions_are_read(tmp_path):
     assert [each.id for each in found.splits["val"]] == ["last"]
 
 
-def test_plausible_answers_of_an_impossible_question_are_none(tmp_path):
+def test_plausible_answers_of_an_impossible_question_do_not_count(tmp_path):
     question = asked("q2", is_impossible=True)
     assert load_questions(str(write(tmp_path / "a.json", two(question)))).splits["train"][0].answers == ()
 

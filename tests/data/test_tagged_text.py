@@ -85,7 +85,7 @@ def test_json_lines_and_columns_have_the_same_digest(tmp_path):
         ("a.conll", "a O\n", {}, "1 sentence, expected at least 2"),
         ("a.conll", "\n\n", {}, "no sentence, expected at least 1"),
         ("a.conll", "a NN\n\nb NN\n", {"scheme": "iob2"}, "'NN' is not a tag of entities .* --task.scheme plain"),
-        ("a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', {}, "line 1: 2 words and 1 tag, expected as many"),
+        ("a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', {}, "line 1: 2 words and 1 tag, expected one a word"),
         ("a.jsonl", '{"tokens": "a", "tags": ["O"]}', {}, "line 1: tokens is a str, expected a list of strings"),
         ("a.jsonl", '{"tokens": ["a"]}', {}, "no key 'tags' or 'ner_tags'"),
         ("a.jsonl", '{"tokens": [""], "tags": ["O"]}', {}, "'' in tokens, expected strings that are not empty"),

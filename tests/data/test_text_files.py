@@ -186,7 +186,7 @@ def test_a_folder_of_texts(tmp_path):
     assert "test.txt in" in error(lambda: list(text.chunks("test")))
 
 
-def test_texts_that_are_none(tmp_path):
+def test_unusable_texts_are_refused(tmp_path):
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "one.txt").write_text("x")
     assert "empty.txt in" in error(load_text, tmp_path / "empty.txt")

@@ -119,7 +119,7 @@ def test_special_tokens_are_left_out_of_text_unless_asked_for(name):
 
 
 @pytest.mark.parametrize("name", list(TRAINED))
-def test_ids_that_are_none_are_refused(name):
+def test_ids_outside_the_vocabulary_are_refused(name):
     tokenizer = TRAINED[name]
     for index in (-1, tokenizer.size):
         assert f"token id {index}, expected 0 to {tokenizer.size - 1}" in error(tokenizer.decode, [index])

@@ -308,7 +308,7 @@ def test_texts_of_any_kind_survive():
 
 
 def resealed(line: str, **changed) -> str:
-    """The line with other fields, its sum made right: someone meant it."""
+    """The line with other fields, with the checksum of the new content, as if written so."""
     fields = {**json.loads(line), **changed}
     fields = {name: value for name, value in fields.items() if value is not ... and name != "crc32"}
     return _compact({**fields, "crc32": _sum(fields)})

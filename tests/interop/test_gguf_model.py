@@ -228,7 +228,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a merge of three": ({"tokenizer.ggml.merges": ["a b c"]}, "tokenizer.ggml.merges 'a b c'"),
     "a merge of no token": ({"tokenizer.ggml.merges": ["zz yy"]}, "its tokenizer is not usable"),
     "another division": ({"tokenizer.ggml.pre": "xyz"}, "tokenizer.ggml.pre 'xyz', allowed: default, gpt-2"),
-    "tokens twice": ({"tokenizer.ggml.tokens": ["a"] * VOCAB}, "103 tokens, expected some, each once"),
+    "tokens twice": ({"tokenizer.ggml.tokens": ["a"] * VOCAB}, "103 tokens, expected 1 or more, no duplicate"),
     "fewer kinds": ({"tokenizer.ggml.token_type": [1, 2]}, "expected a number for each of 103 tokens"),
     "a stop beyond": ({"tokenizer.ggml.eos_token_id": 9999}, "9999"),
     "a padding beyond": ({"tokenizer.ggml.padding_token_id": 9999}, "9999"),

@@ -192,7 +192,7 @@ def config_more(folder: Path, drawn: random.Random) -> None:
 
 
 def json_replaced(folder: Path, drawn: random.Random) -> None:
-    """A JSON file that is none, or hostile."""
+    """A file that is not valid JSON, or hostile JSON."""
     names = ["config.json", "tokenizer.json", *(["generation_config.json", "tokenizer_config.json"]), INDEX]
     name = drawn.choice([name for name in names if name != INDEX or (folder / INDEX).exists()])
     good = (folder / name).read_bytes() if (folder / name).exists() else b"{}"

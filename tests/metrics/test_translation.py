@@ -200,7 +200,7 @@ def test_a_bucket_scores_its_own_sentences():
         assert bucket.bleu == pytest.approx(expected, abs=1e-9)
 
 
-def test_a_bucket_too_short_for_bleu_has_none_but_lost_words_score_zero():
+def test_a_bucket_too_short_for_bleu_has_no_score_but_lost_words_score_zero():
     short, empty = (translation_report([hyp], [ref]) for hyp, ref in (("un chat", "un chat"), ("", "le chat dort ici")))
     assert (short.by_length[0].bleu, short.by_length[0].exact_match) == (None, 1)
     assert empty.by_length[0].bleu == empty.bleu == empty.length_ratio == 0
@@ -255,7 +255,7 @@ def test_paired_bootstrap_tells_a_better_system_from_an_equal_one():
     assert paired_bootstrap(worse, worse, references) == (0, 1)
 
 
-def test_paired_bootstrap_seldom_finds_a_difference_where_there_is_none():
+def test_paired_bootstrap_seldom_finds_a_difference_between_equal_systems():
     _, references = corpus(100)
     random = np.random.default_rng(1)
 

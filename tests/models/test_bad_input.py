@@ -89,7 +89,7 @@ def test_tokens_that_are_no_batch():
         build("gpt-learned")(torch.zeros(9, dtype=torch.long))
 
 
-def test_a_source_where_none_belongs_and_none_where_one_does():
+def test_an_unexpected_source_and_a_missing_source_are_refused():
     source = EncoderInput(torch.zeros(1, 3, dtype=torch.long))
     for name in ("gpt-learned", "rnn-lm-rnn"):
         with pytest.raises(ConfigError, match="no source"):

@@ -166,7 +166,7 @@ def test_wrong_inputs_and_settings_get_one_line():
         model(torch.zeros(2, 0, 3))
     with pytest.raises(DataError, match="set length 0 in batch row 1"):
         model(drawn(2), torch.tensor([1, 0]))
-    with pytest.raises(ConfigError, match="3 names, 2 means, 3 deviations, expected as many of each"):
+    with pytest.raises(ConfigError, match="3 names, 2 means, 3 deviations, expected the same number of each"):
         replace(FEATURES, means=(0.0, 1.0))
     with pytest.raises(ConfigError, match=r"deviations: 0\.0, allowed: above 0"):
         replace(FEATURES, deviations=(1.0, 0.0, 1.0))

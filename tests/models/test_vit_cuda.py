@@ -1,4 +1,4 @@
-"""Vision models on a GPU: compiled whole, captured, local attention on a fused kernel. Skipped where there is none."""
+"""Vision models on a GPU: compiled whole, captured, local attention on a fused kernel. Skipped without a GPU."""
 
 from __future__ import annotations
 

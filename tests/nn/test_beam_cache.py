@@ -109,7 +109,7 @@ def test_joining_hypotheses_is_undone_by_splitting_them():
         ([], None),
     ],
 )
-def test_sources_keep_equally_many_hypotheses_or_none_is_found(rows, want):
+def test_rows_are_found_only_if_sources_keep_equally_many_hypotheses(rows, want):
     found = selected_sources(torch.tensor(rows, dtype=torch.long), 3)
     assert (None if found is None else (found[0].tolist(), found[1])) == want
 

@@ -1,4 +1,4 @@
-"""The kernels on a GPU, where FlexAttention is compiled and has gradients. Skipped where there is none."""
+"""The kernels on a GPU, where FlexAttention is compiled and has gradients. Skipped without a GPU."""
 
 from __future__ import annotations
 

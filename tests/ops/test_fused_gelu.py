@@ -63,7 +63,7 @@ def test_the_value_is_that_of_torch_in_any_size(shape):
     torch.testing.assert_close(launch.gelu(h).double(), want, rtol=CLOSE, atol=1e-6)
 
 
-def test_gradients_laid_out_in_any_way_and_none_at_all():
+def test_gradients_laid_out_in_any_way_and_missing_gradients():
     h, grad = drawn(6, 40), drawn(40, 6).T
     out, sums = gelu_backward_in_tiles(grad, h, BackwardTile(16, 4, 16, 4))
     torch.testing.assert_close(out, torch.ops.aten.gelu_backward(grad, h), rtol=CLOSE, atol=CLOSE)

@@ -23,7 +23,7 @@ def test_tokens_that_all_took_the_same_are_drawn_too():
 
 
 def test_what_cannot_be_drawn_is_said():
-    with pytest.raises(DataError, match="row 1: 1 labels for 2 counts of steps; expected as many"):
+    with pytest.raises(DataError, match="row 1: 1 labels for 2 counts of steps; expected the same"):
         plot_ponder([["a"], ["b"]], [[1], [1, 2]], "steps")
     with pytest.raises(DataError, match="nothing to draw"):
         plot_ponder([[]], [[]], "steps")

@@ -50,7 +50,7 @@ def heard(place, work: Callable[[], object]) -> list[str]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_what_is_forbidden_is_heard(place, way):
+def test_what_is_forbidden_is_recorded(place, way):
     work, event = WAYS[way]
     assert any(line.startswith(event) for line in heard(place, work)), heard(place, work)
 

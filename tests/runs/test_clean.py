@@ -18,7 +18,7 @@ from headway.reliability.disks import Crash, DyingDisk, crash, used
 from headway.runs.clean import KINDS, clean_run, removals
 from headway.runs.folder import read_config
 from headway.runs.sizes import run_sizes, size_of
-from headway.storage.commit import locked
+from headway.storage.locks import locked
 from headway.storage.manifest import problems
 from headway.storage.run_manifest import commit_run_files, read_run_manifest
 from headway.training.checkpoints import MODEL, TRAINER, Checkpoints

@@ -15,7 +15,7 @@ from headway.models import GptConfig
 from headway.runs.listing import SORTS, find_runs, matches, run_row, sorted_rows
 from headway.runs.seal import seal_run
 from headway.runs.sizes import run_sizes
-from headway.storage.commit import lock_holder, locked
+from headway.storage.locks import lock_holder, locked
 from headway.training.checkpoints import Checkpoints
 from tests.interop.runs import write_run
 from tests.runs.messy import GPT, write_messy
@@ -117,7 +117,7 @@ def test_the_holder_of_a_lock_is_told_without_taking_it(tmp_path):
 LOCKING = """
 import sys
 from pathlib import Path
-from headway.storage.commit import locked
+from headway.storage.locks import locked
 with locked(Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.readline()

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from headway.errors import ConfigError, StorageError
-from headway.storage.commit import AppendLog, commit_folder, commit_stream, locked
+from headway.storage.commit import AppendLog, commit_folder, commit_stream
+from headway.storage.locks import locked
 from headway.storage.manifest import problems, read_manifest
 from tests.storage.disk import PAGE, mounted
 

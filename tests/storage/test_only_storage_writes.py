@@ -12,7 +12,7 @@ import pytest
 SOURCE = Path(__file__).parents[2] / "src/headway"
 DRAFTS = "fills a file of a draft folder, by `StagedFolder.write`"
 MEMORY = "writes into memory"
-# Packages whose files are none of a user's.
+# Packages that write no file of a user's.
 EXEMPT = {
     "storage": "the one place",
     "bench": "measures in temporary folders of its own",

@@ -14,18 +14,18 @@ from pathlib import Path
 import pytest
 
 from headway.errors import ConfigError, StorageError
-from headway.storage import commit as storage
+from headway.storage import commit, disk
 from headway.storage.commit import (
     AppendLog,
-    Disk,
     commit_file,
     commit_folder,
     commit_output,
     commit_run,
     commit_stream,
-    locked,
     remove_stale_drafts,
 )
+from headway.storage.disk import Disk
+from headway.storage.locks import locked
 from headway.storage.targets import expect_no_links
 
 SECRET = "not to be touched\n"
@@ -116,7 +116,7 @@ def test_a_draft_is_never_more_readable_than_the_file_it_replaces(tmp_path, monk
             seen.append(stat.S_IMODE(path.stat().st_mode))
             super().write(path, writer)
 
-    monkeypatch.setattr(storage, "DISK", Watched())
+    monkeypatch.setattr(disk, "DISK", Watched())
     commit_file(path, "new")
     assert seen == [0o600]
 
@@ -172,7 +172,7 @@ def test_a_lock_that_cannot_be_had_is_not_said_to_be_another_process(tmp_path, m
     def no_locks(*_: object) -> None:
         raise OSError(38, "Function not implemented")
 
-    monkeypatch.setattr(storage.fcntl, "flock", no_locks)
+    monkeypatch.setattr(commit.fcntl, "flock", no_locks)
     with pytest.raises(StorageError, match=r"could not be locked \(Function not implemented"), locked(tmp_path):
         pytest.fail("locked")
 
@@ -225,7 +225,7 @@ def drafts(folder: Path) -> list[str]:
 @pytest.mark.parametrize("write", [commit_file, stream], ids=lambda each: each.__name__)
 def test_a_link_in_the_place_of_a_draft_is_not_followed(tmp_path, write, monkeypatch):
     (tmp_path / "victim").write_text(SECRET)
-    monkeypatch.setattr(os, "urandom", bytes)  # else nobody can know the name
+    monkeypatch.setattr(os, "urandom", bytes)  # otherwise the name cannot be known
     (tmp_path / ".draft-00000000-page.html").symlink_to("victim")
     with pytest.raises(StorageError, match=r"/page\.html: could not be written \(File exists"):
         write(tmp_path / "page.html", "new")
@@ -241,9 +241,9 @@ def test_an_interrupt_leaves_no_draft(tmp_path, write, operation, monkeypatch):
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    disk = Disk()
-    monkeypatch.setattr(disk, operation, interrupted)
-    monkeypatch.setattr(storage, "DISK", disk)
+    failing = Disk()
+    monkeypatch.setattr(failing, operation, interrupted)
+    monkeypatch.setattr(disk, "DISK", failing)
     with pytest.raises(KeyboardInterrupt):
         write(path, "new")
     assert [each.name for each in tmp_path.iterdir()] == ["page.html"]
@@ -286,7 +286,7 @@ def test_the_dead_draft_of_a_folder_is_removed_by_the_next_one(tmp_path):
     assert [name[16:] for name in drafts(tmp_path)] == ["page.html"]
 
 
-def test_a_dead_draft_that_cannot_be_removed_is_in_nobodys_way(tmp_path, monkeypatch):
+def test_a_stale_draft_that_cannot_be_removed_blocks_no_write(tmp_path, monkeypatch):
     """For instance another user's, in /tmp."""
     dead = tmp_path / ".draft-00000000-page.html"
     dead.write_text("theirs")
@@ -295,7 +295,7 @@ def test_a_dead_draft_that_cannot_be_removed_is_in_nobodys_way(tmp_path, monkeyp
         def remove(self, path):
             raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr(storage, "DISK", Sticky())
+    monkeypatch.setattr(disk, "DISK", Sticky())
     commit_output(tmp_path / "page.html", "mine")
     assert (tmp_path / "page.html").read_text() == "mine"
     assert dead.read_text() == "theirs"

@@ -123,7 +123,7 @@ def test_augmentation_depends_on_the_step_alone():
     assert not torch.equal(one, first.images.prepared(rows, 4).images)
 
 
-def test_what_cannot_be_told():
+def test_bad_settings_and_inputs_are_refused():
     with pytest.raises(ConfigError, match="two images mixed have no caption"):
         Captioning(augment=Augmentation(mix=0.5))
     with pytest.raises(ConfigError, match=r"task\.std"):

@@ -499,7 +499,7 @@ def test_a_model_with_nan_weights_ends_every_command_with_exit_code_6(made, tmp_
 
 @torch.no_grad()
 def test_one_nan_weight_is_an_error_or_without_effect(made):
-    """Whichever weight it is in, the answer is that of the clean model or there is none."""
+    """Whichever weight it is in, the answer is that of the clean model, or an error."""
     verbs = [verb for verb in made.can if verb in CALLS and verb != "play"]
     clean = {verb: repr(CALLS[verb].call(made.run, made.given(verb))) for verb in verbs}
     noticed = 0

@@ -10,12 +10,12 @@ pytest.importorskip("gymnasium")
 
 from headway.config import override
 from headway.data.config import DataConfig
+from headway.data.episodes import fresh_seeds
 from headway.errors import ConfigError, DataError
 from headway.models import DecisionConfig, build_model
 from headway.models.observation import Numbers
 from headway.tasks.decision_transformer import Deciding
 from headway.tasks.training_task import IGNORED
-from headway.tasks.world_model.policy import fresh_seeds
 from headway.training.trainer import Trainer
 from tests import pipelines
 from tests.training.small import Silent

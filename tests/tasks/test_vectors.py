@@ -179,7 +179,7 @@ def test_a_set_or_file_that_is_not_there_gets_one_line(tmp_path, capsys):
 def test_what_is_predicted_must_fit_data_and_model(tmp_path):
     numbers, elements, classes = (npz(tmp_path, f"{kind}.npz", kind=kind) for kind in ("number", "elements", "class"))
     said = line(train, tmp_path / "a", numbers, **{"task.predicts": "class"})
-    assert "is no class; --task.predicts number predicts a number" in said
+    assert "is not a class; --task.predicts number predicts a number" in said
     said = line(train, tmp_path / "b", classes, **{"task.predicts": "number"})
     assert "expected a finite number; a class is predicted with --task.predicts class" in said
     said = line(train, tmp_path / "c", classes, **{"task.predicts": "elements", "model.pool": "none"})

@@ -115,7 +115,7 @@ def test_windows_end_where_their_episode_does(tmp_path):
     assert (batch.targets.numpy()[..., 1] * counted).sum() > 0
 
 
-def test_dreams_begin_at_steps_with_enough_before_them(tmp_path):
+def test_imagined_rollouts_begin_at_steps_with_enough_before_them(tmp_path):
     made = trainer(tmp_path)
     made.advance()
     start = made.task.starts("train", np.arange(50), 2)

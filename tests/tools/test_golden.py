@@ -78,7 +78,7 @@ def test_texts_that_differ_in_their_last_line_end_differ():
     assert hunks("a\n", "a") == [("'a\\n'", "'a'")]
 
 
-def test_a_kind_that_changed_is_a_difference_and_information_is_none(tmp_path):
+def test_a_changed_kind_is_a_difference_and_information_is_not(tmp_path):
     old = record(tmp_path / "old", {"a": ("stdout", "x"), "modules": ("information", "1200")})
     new = record(tmp_path / "new", {"a": ("report", "x"), "modules": ("information", "900")})
     assert list(differences(old, new)) == [Difference("a", "stdout", "kind stdout", "kind report")]

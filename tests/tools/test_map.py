@@ -6,8 +6,6 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-import pytest
-
 from tools import map as rooms_map
 
 ROOT = Path(__file__).parents[2]
@@ -19,12 +17,11 @@ def page() -> str:
 
 
 def test_the_picture_is_current():
-    drawn = rooms_map.PICTURE.read_text()
-    assert rooms_map.normalised(drawn) == rooms_map.normalised(rooms_map.picture()), "run `make map`"
+    assert rooms_map.PICTURE.read_text() == rooms_map.picture(), "run `make map`"
 
 
 def test_the_table_is_current():
-    assert rooms_map.normalised(page()) == rooms_map.normalised(rooms_map.written(page())), "run `make map`"
+    assert page() == rooms_map.written(page()), "run `make map`"
 
 
 def test_every_package_has_a_place_and_a_line():
@@ -80,8 +77,3 @@ def test_every_name_beside_a_file_is_defined_in_it():
     for path, name in named:
         defined = rf"^\s*(?:class|def) {name}\b|^{name}\b.* = "
         assert re.search(defined, (SOURCE / path).read_text(), re.MULTILINE), (path, name)
-
-
-def test_a_page_without_the_markers_is_refused():
-    with pytest.raises(ValueError, match="lacks"):
-        rooms_map.written("# Architecture\n")

@@ -133,4 +133,4 @@ def test_make_release_builds_and_then_tries(tmp_path):
     steps = subprocess.run(
         ["make", "-n", "release"], cwd=release.ROOT, capture_output=True, text=True, env=environment, check=True
     ).stdout
-    assert steps.index("hatchling build") < steps.index("tools/release.py")
+    assert steps.index("hatchling build") < steps.index("-m tools.release")

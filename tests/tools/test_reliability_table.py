@@ -43,14 +43,43 @@ def test_a_report_becomes_a_table(tmp_path, monkeypatch):
     assert "- `crash-points:17`: lost a step" in page
     assert "- no mount" in page
     assert "seed 7 and 2 processes took 45 minutes and found 1 failures" in page
-    assert reliability_table.written(page, REPORT) == page
+    assert reliability_table.written(page, [REPORT]) == page
 
 
-def test_a_stopped_campaign_and_a_page_without_markers_are_refused():
-    with pytest.raises(ValueError, match="stopped before its end"):
-        reliability_table.section({**REPORT, "complete": False})
-    with pytest.raises(ValueError, match="lacks"):
-        reliability_table.written("# Reliability\n", REPORT)
+def test_a_campaign_in_parts_names_each_report_and_the_later_row_counts(tmp_path, monkeypatch):
+    """The first part was stopped in its second row; the later report has that row, and one more."""
+    first = {**REPORT, "complete": False}
+    second = {
+        **REPORT, "date": "2026-11-18", "seconds": 600.0, "failures": 0, "notes": ["no mount", "no GPU"],
+        "rows": [{**ROW, "row": "crash-points", "count": 340}, {**ROW, "row": "kills", "count": 5}],
+    }  # fmt: skip
+    for name, report in (("first", first), ("second", second)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(report))
+    (tmp_path / "reliability.md").write_text(PAGE)
+    monkeypatch.setattr(reliability_table, "PAGE", tmp_path / "reliability.md")
+    assert reliability_table.main([f"{tmp_path}/first.json@0123abc", f"{tmp_path}/second.json"]) == 0
+    page = (tmp_path / "reliability.md").read_text()
+    assert re.findall(r"^\| `([\w-]+)` .*\| ([\d,]+) flips", page, re.MULTILINE) == [
+        ("bit-flips", "10,000"), ("crash-points", "340"), ("kills", "5")
+    ]  # fmt: skip
+    one, other = [line for line in page.splitlines() if line.startswith("- headway")]
+    assert "headway 0.1.0 (commit 0123abc), torch 2.13.0" in one
+    assert "2026-11-17. The long form with seed 7 and 2 processes was stopped after 45 minutes and found 1 f" in one
+    assert one.endswith("Rows below: `bit-flips`; run again later: `crash-points`.")
+    assert "2026-11-18. The long form with seed 7 and 2 processes took 10 minutes and found 0 failures" in other
+    assert other.endswith("Rows below: `crash-points`, `kills`.")
+    assert "commit" not in other
+    assert "crash-points:17" not in page  # a failure of the row that was run again
+    assert page.count("- no mount") == page.count("- no GPU") == 1
+
+
+def test_an_unfinished_row_is_not_published():
+    stopped = {**REPORT, "complete": False}
+    for reports in ([stopped], [REPORT, stopped], [stopped, {**REPORT, "rows": [ROW]}]):
+        with pytest.raises(ValueError, match="stopped in its row crash-points: a later report must have that row"):
+            reliability_table.section(reports)
+    with pytest.raises(ValueError, match="no row was run"):
+        reliability_table.section([{**stopped, "rows": []}])
     assert reliability_table.main([]) == 2
 
 

@@ -15,8 +15,8 @@ import torch
 
 from headway.cli import main
 from headway.errors import StorageError
-from headway.storage import commit as storage
-from headway.storage.commit import Disk
+from headway.storage import disk as storage
+from headway.storage.disk import Disk
 from headway.storage.manifest import problems
 from headway.training.checkpoints import Checkpoints
 from headway.training.trainer import Trainer

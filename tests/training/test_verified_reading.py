@@ -21,8 +21,8 @@ from headway.models import GptConfig
 from headway.reliability.disks import Crash, DyingDisk, crash, used
 from headway.runs.folder import CONFIG, read_config, read_tokenizers
 from headway.runs.seal import seal_run
-from headway.storage import commit as storage
-from headway.storage.commit import Disk
+from headway.storage import disk as storage
+from headway.storage.disk import Disk
 from headway.storage.manifest import BLOCK, MANIFEST, StreamFingerprint, check_file, fingerprint, problems
 from headway.storage.run_manifest import commit_run_files, read_run_manifest
 from headway.training import checkpoints as reading

@@ -27,7 +27,7 @@ PROMPT, NEW_TOKENS, ROUNDS = 16, 240, 5
 def run(options: Options) -> BenchReport:
     """Batch 1 against the peer; batch 32 and 256 as tokens per second, share of the bandwidth limit, peak memory."""
     if not torch.cuda.is_available():
-        raise ConfigError("decode-gpu needs a GPU, torch sees none")
+        raise ConfigError("decode-gpu needs a GPU, and torch finds no GPU")
     transformers = peer("transformers")
     theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config()).eval()
     config = GptConfig(vocab=50257, context=1024, width=768, layers=12, heads=12)

@@ -52,7 +52,7 @@ class FlashCase:
 def run(options: Options) -> BenchReport:
     """Causal, window and ALiBi, forward and with the backward pass, in bf16; all candidates alternately."""
     if not torch.cuda.is_available():
-        raise ConfigError("flash needs a GPU, torch sees none")
+        raise ConfigError("flash needs a GPU, and torch finds no GPU")
     results: list[Result] = []
     figures: dict[str, float] = {}
     for row in (FlashCase(kind, e, t) for kind in ("causal", "window", "alibi") for e in WIDTHS for t in LENGTHS):

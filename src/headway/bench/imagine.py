@@ -32,7 +32,7 @@ def run(options: Options, sizes: ImagineSizes = SIZES) -> BenchReport:
     start = Start(0.05 * torch.randn(sizes.rollouts, 1, 4), nothing, nothing.new_zeros(sizes.rollouts, 1))
     act = acting(model, drawn)
     result = compare(
-        f"{sizes.rollouts} dreams of {sizes.horizon} steps, against no cache",
+        f"{sizes.rollouts} imagined rollouts of {sizes.horizon} steps, against no cache",
         lambda: imagine(model, start, sizes.horizon, act),
         lambda: _without_cache(model, start, sizes.horizon),
         rounds=sizes.rounds,

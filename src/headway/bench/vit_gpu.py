@@ -54,7 +54,7 @@ SIZES = VitGpuSizes()
 def run(options: Options, sizes: VitGpuSizes = SIZES) -> BenchReport:
     """Steps of the bare models, of our trainer, and the share of data loading in a step of it."""
     if not torch.cuda.is_available():
-        raise ConfigError("vit-gpu needs a GPU, torch sees none")
+        raise ConfigError("vit-gpu needs a GPU, and torch finds no GPU")
     vision_transformer = peer("timm.models.vision_transformer")
     device = torch.device("cuda")
     recipe = PRESETS["vit-s16"].recipe()

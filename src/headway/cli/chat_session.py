@@ -23,7 +23,7 @@ GREETING = "Ctrl-C stops an answer, Ctrl-D ends the session, /help lists the com
 COMMANDS = {
     "/help": "list the commands",
     "/reset": "forget the conversation; the system message stays",
-    "/system": "/system TEXT sets the system message and forgets the conversation; without TEXT there is none",
+    "/system": "/system TEXT sets the system message, or removes it without TEXT, and forgets the conversation",
     "/undo": "forget the last question and its answer",
     "/save": "/save FILE writes the conversation as a line of JSON",
 }
@@ -46,7 +46,7 @@ class ChatOptions:
         return cls(system=arguments.system, sampling=sampling, max_tokens=arguments.max_tokens, seed=arguments.seed)
 
     def answer(self, pipeline: Chats, messages: Sequence[Message], *, system: bool = True) -> Iterator[str]:
-        """The pieces of an answer; what is left out is told. Without `system` the messages have their own."""
+        """The pieces of an answer; a note names what is left out. Without `system` the messages have their own."""
         before = [Message(SYSTEM, self.system)] if system and self.system is not None else []
         found = parse_prompt([*before, *messages], "chat")
         return pipeline.chat(
@@ -103,8 +103,8 @@ class ChatHistory:
 def talk(pipeline: Chats, chosen: ChatOptions) -> None:
     """Answer one line after the other until there are no more.
 
-    At a terminal an error is told and the session goes on; lines from a pipe end with it. Answers are all that goes to
-    stdout.
+    At a terminal an error is printed and the session goes on; with lines from a pipe it ends the session. Only answers
+    go to stdout.
     """
     history, watched = ChatHistory(chosen.system), is_terminal(sys.stdin)
     if watched:
@@ -129,7 +129,7 @@ def talk(pipeline: Chats, chosen: ChatOptions) -> None:
 
 
 def _turns(watched: bool) -> Iterator[str]:
-    """Lines of stdin; at a terminal each after a prompt, and an interrupt there is no reason to end."""
+    """Lines of stdin; at a terminal each after a prompt, where an interrupt only drops the line."""
     lines = stdin_lines()
     while True:
         try:

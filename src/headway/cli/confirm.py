@@ -8,7 +8,7 @@ from headway.cli.terminal import ask_for, is_terminal, tell
 
 
 def confirmed(what: str, *, yes: bool, ask: bool = True) -> bool:
-    """Whether to free `what` ("38.2 MB"): `--yes` was given, or someone at a terminal agrees.
+    """Whether to free `what` ("38.2 MB"): `--yes` was given, or the user at the terminal agrees.
 
     Without a terminal, or where there is to be no question, the answer is no, and a line says how to mean yes.
     """

@@ -11,7 +11,7 @@ from headway.errors import DataError, HeadwayError, StorageError
 
 DEFECT = 1  # an exception that headway should have turned into one of its own
 OUT_OF_MEMORY = 9
-# The name is wrong, or what has it is not the kind of thing it should be; any other error is one of the disk.
+# The name is wrong, or names a file instead of a folder or the reverse; other errors are those of the disk.
 WRONG_NAME = {
     errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL,
     errno.ENXIO, errno.ENODEV,
@@ -23,7 +23,7 @@ TORCH_OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "std::bad_a
 def is_reported(error: BaseException) -> bool:
     """Whether an error is for `report`; SystemExit and the exceptions of a debugger or test runner are not.
 
-    A panic of a Rust extension (tokenizers, safetensors) is no Exception, and its class has no importable name.
+    A panic of a Rust extension (tokenizers, safetensors) is not an Exception, and its class has no importable name.
     """
     return isinstance(error, Exception | KeyboardInterrupt | Terminated) or type(error).__name__ == "PanicException"
 
@@ -67,7 +67,7 @@ def exit_code_and_line(error: BaseException) -> tuple[int, str | None]:
 
 
 def _out_of_memory(error: BaseException) -> bool:
-    """Whether memory was asked for that there is not: torch raises a RuntimeError, its GPU error a kind of that."""
+    """Whether memory ran out: torch raises a RuntimeError on a CPU, and a subclass of it on a GPU."""
     if isinstance(error, RuntimeError):
         told = (type(error).__name__, str(error))
         return told[0] == "OutOfMemoryError" or any(words in told[1] for words in TORCH_OUT_OF_MEMORY)

@@ -1,4 +1,4 @@
-"""Lines in from stdin, lines out to stdout: in blocks, whole, however the program ends."""
+"""Lines from stdin and to stdout, in blocks; only whole lines are written, even if the program is stopped."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def write_lines(lines: Sequence[str]) -> None:
 
 
 class LineCounter:
-    """Lines so far and lines a second on stderr, where someone watches and nothing else is shown there."""
+    """Lines so far and lines a second on stderr, if that is a terminal and shows nothing else."""
 
     def __init__(self) -> None:
         watched = is_terminal(sys.stderr) and not is_terminal(sys.stdin) and not is_terminal(sys.stdout)

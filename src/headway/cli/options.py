@@ -121,12 +121,12 @@ def add_json(parser: ArgumentParser, what: str = "one flat object on stdout") ->
 
 
 def positive(text: str) -> int:
-    """The type of a number of things that cannot be none: a whole number from 1."""
+    """The type of a count of at least 1: a whole number."""
     return _whole(text, 1)
 
 
 def count(text: str) -> int:
-    """The type of a number of things that may be none, and of a seed: a whole number from 0."""
+    """The type of a count of at least 0, and of a seed: a whole number."""
     return _whole(text, 0)
 
 
@@ -206,7 +206,7 @@ def overrides_of(words: Sequence[str]) -> dict[str, str]:
 
 
 def _without_value(key: str) -> str:
-    """What to say to an option that has no value: a config key lacks one, any other word is no option."""
+    """The message for an option without a value: a config key lacks its value, any other word is not an option."""
     if "." in key:
         return f"--{key} needs a value"
     return f"no option --{key}: config keys are written --KEY.SUB VALUE, and `headway train PRESET --help` lists them"

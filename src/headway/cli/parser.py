@@ -54,7 +54,7 @@ class OneLineParser(ArgumentParser):
         return super()._get_values(action, arg_strings)
 
     def _check_value(self, action: Action, value: Any) -> None:
-        """Raise ArgumentError for a value that is none of an option's choices, with the one that may be meant."""
+        """Raise ArgumentError for a value that is not one of an option's choices, and suggest the nearest choice."""
         if action.choices is not None and value not in action.choices:
             allowed = list(map(str, action.choices))
             hint = did_you_mean(str(value), allowed)
@@ -62,7 +62,7 @@ class OneLineParser(ArgumentParser):
 
 
 def parse(words: Sequence[str]) -> Namespace:
-    """The arguments of one command, `command` being its name, or None if there is none.
+    """The arguments of one command, `command` being its name, or None without a command.
 
     `overrides` has the words that `train` and `lab` leave for the config. Raises SystemExit, as argparse does.
     """
@@ -197,7 +197,7 @@ def _given_behind_options(parser: ArgumentParser, arguments: Namespace, rest: li
 
 
 def _first_argument(words: Sequence[str]) -> int | None:
-    """Where the first word is that is neither an option nor the value of one; None if there is none."""
+    """Where the first word is that is neither an option nor the value of one; None if every word is."""
     at = 0
     while at < len(words):
         if not words[at].startswith("-"):

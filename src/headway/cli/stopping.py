@@ -1,6 +1,6 @@
 """SIGINT, SIGTERM and SIGHUP: a command ends where it is, with whole lines and without a traceback.
 
-Training listens itself while it has something to save (headway.training.signals).
+Training has its own handlers while it has something to save (headway.training.signals).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from types import FrameType
 
-NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # the last is none of Windows'
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # Windows lacks the last
 
 
 class Terminated(BaseException):
@@ -79,7 +79,7 @@ class SignalGuard:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if not self.held:
             self._raise(number)
-        if self.pending is not None:  # for instance a pipe that nobody reads: the write may last for ever
+        if self.pending is not None:  # a second signal: the write may be blocked for ever, for instance by a full pipe
             os._exit(128 + number)
         self.pending = number
 

@@ -22,7 +22,7 @@ from typing import Any, TextIO, cast
 
 from headway.errors import StorageError
 
-# C0 but tab and newline, DEL and C1, overrides of the writing direction, and what is no character at all (surrogates).
+# C0 but tab and newline, DEL and C1, overrides of the writing direction, and surrogates, which are not characters.
 CONTROL = "\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _UNSAFE = re.compile(f"[{CONTROL}]")
 _UNSAFE_IN_A_LINE = re.compile(f"[{CONTROL}\n\u2028\u2029]")
@@ -60,7 +60,7 @@ def print_bytes(data: bytes) -> None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether someone sits at this end; a closed one is None."""
+    """Whether a stream is a terminal; a closed stream is None."""
     return stream is not None and stream.isatty()
 
 
@@ -128,7 +128,7 @@ class GuardedStream:
 
 
 def plain_stream(stream: TextIO) -> TextIO:
-    """A stream as it is for who escapes texts himself: rich consoles, which colour them."""
+    """The stream without escaping, for rich consoles, which escape texts themselves and colour them."""
     return cast(TextIO, stream.plain()) if isinstance(stream, GuardedStream) else stream
 
 

@@ -23,7 +23,7 @@ from headway.training.log import LOG, read_log
 class Length:
     """How long to train, if not for train.steps: passes over the data, or seconds; and keys that this leaves alone.
 
-    `notes` are told below the plan.
+    `notes` are printed below the plan.
     """
 
     epochs: float | None = None

@@ -50,7 +50,7 @@ class CacheEntry:
 
 
 def cache_entries(cache: Path) -> list[CacheEntry]:
-    """What the cache holds, the largest first; [] where there is none. Reads only."""
+    """What the cache holds, the largest first; [] without a cache folder. Reads only."""
     found = []
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         for path in cache.iterdir():

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from headway.data.caption_files import CaptionedFile, find_captions
-from headway.data.files import listed, read_bytes
+from headway.data.annotated_files import check_annotated
+from headway.data.caption_files import find_captions
 from headway.data.image_decoding import RULE, Pixels
 from headway.data.image_files import ClassFolders
-from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, held_out, open_store, store_images
+from headway.data.images import FACTS, LABELS, PIXELS, ImageReading, Progress, open_store, store_images
 from headway.data.synthetic import shapes
 from headway.data.token_store import fingerprint
 from headway.documents import read_json
-from headway.errors import DataError, one_line, shown
+from headway.errors import DataError
 from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
@@ -84,61 +84,21 @@ def _draw(folder: Path, split: int, count: int, size: int, *, unseen: bool) -> N
 
 def load_captions(path: Path, reading: ImageReading, progress: Progress) -> CaptionDataset:
     """The images and captions at a path, checked and decoded. Raises DataError naming the first problem."""
-    found = find_captions(path)
-    total = sum(map(len, found.values()))
-    there = {name: [each for each in those if each.file.is_file()] for name, those in found.items()}
-    missing = [each for those in found.values() for each in those if not each.file.is_file()]
-    if missing and not reading.skip_bad:
-        named = f"{missing[0].where}: names {one_line(missing[0].file.name)}, which is not in {missing[0].file.parent}"
-        raise _bad(named, len(missing), total, "missing")
-    if "train" not in there and reading.to_train:
-        raise DataError(f"{path}: no captions to train on; splits: {listed(tuple(there))}")
-    digests = {
-        name: [hashlib.sha256(read_bytes(each.file)).digest() for each in those] for name, those in there.items()
-    }
-    _choose_val(path, there, digests, reading)
+    images = check_annotated(path, find_captions(path), "image", reading)
     splits: dict[str, CaptionedImages] = {}
     contents: dict[str, str] = {}
     wrong: list[str] = []
-    for name, those in there.items():
+    for name, those in images.splits.items():
         if not those:
             raise DataError(f"{path}: split {name} has no images, expected at least 1")
-        contents[name] = _digest(digests[name], [each.captions for each in those])
+        contents[name] = _digest(images.digests[name], [each.captions for each in those])
         folder = reading.cache / f"captioned-{fingerprint([contents[name], str(reading.size), RULE])}"
         pictures = ClassFolders(tuple((each.file, row) for row, each in enumerate(those)))
         store, bad = store_images(folder, pictures, reading, f"decoding {name}", progress)
         wrong += bad
         splits[name] = CaptionedImages(store.pixels, tuple(those[row].captions for row in store.labels))
-    if wrong and not reading.skip_bad:
-        raise _bad(wrong[0], len(wrong), total, "bad")
-    for name, split in splits.items():
-        if not len(split):
-            raise DataError(f"{path}: no image of split {name} can be read, expected at least 1")
-    return CaptionDataset(name=str(path), splits=splits, contents=contents, left_out=len(missing) + len(wrong))
-
-
-def _bad(first: str, count: int, total: int, what: str) -> DataError:
-    return DataError(f"{first}; {count:,} of {total:,} images are {what}; pass --data.skip_bad true to skip them")
-
-
-def _choose_val(
-    path: Path, there: dict[str, list[CaptionedFile]], digests: dict[str, list[bytes]], reading: ImageReading
-) -> None:
-    """Set `val` to the requested split, or to a tenth of train."""
-    if reading.val:
-        if reading.val not in there:
-            raise DataError(f"{path}: data.val={shown(reading.val)}, splits: {listed(tuple(there))}")
-        there["val"], digests["val"] = there[reading.val], digests[reading.val]
-    elif "val" not in there and reading.to_train:
-        if len(there["train"]) < 2:
-            raise DataError(
-                f"{path}: {len(there['train'])} image to train on, expected at least 2, of which one is held out"
-            )
-        held = held_out(digests["train"], np.zeros(len(digests["train"]), np.int64))
-        every = list(zip(there["train"], digests["train"], held, strict=True))
-        for name, out in (("train", False), ("val", True)):
-            there[name] = [each for each, _, is_held in every if is_held == out]
-            digests[name] = [digest for _, digest, is_held in every if is_held == out]
+    left_out = images.count_left_out(splits, wrong)
+    return CaptionDataset(name=str(path), splits=splits, contents=contents, left_out=left_out)
 
 
 def _digest(images: Iterable[bytes], captions: Iterable[Sentences]) -> str:

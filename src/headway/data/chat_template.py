@@ -32,7 +32,7 @@ class ChatTemplate:
     assistant_before: str  # before an answer: what the model goes on from
     assistant_after: str  # after an answer; it begins with the special token that ends a turn
     special: tuple[str, ...]  # the special tokens in these texts, each a single id
-    system: str = ""  # the system message of a conversation that has none; empty: no system message then
+    system: str = ""  # the system message of a conversation without one of its own; empty: no system message
     trim: bool = False  # remove white space around the content of each message
 
     def __post_init__(self) -> None:
@@ -135,7 +135,7 @@ class _Piece:
     """A text up to the next special token; of an answer also the part before it."""
 
     text: str
-    prompt: str | None = None  # the beginning of `text` that is not the answer's; None: nothing of it is learnt
+    prompt: str | None = None  # the beginning of `text` that is not the answer's; None: no token of `text` is a target
     special: int | None = None  # the token behind it
 
 
@@ -158,7 +158,7 @@ class ChatEncoder:
             found = self.tokenizer.id(token)
         except DataError:
             known = [self.tokenizer.token(index) for index in self.tokenizer.specials]
-            has = f"it has {', '.join(known)}" if known else "it has none"
+            has = f"it has {', '.join(known)}" if known else "it has no special tokens"
             raise ConfigError(
                 f"the vocabulary has no special token {token!r} of the chat template; {has}: set task.template.special "
                 "and the texts of task.template to tokens that are there"

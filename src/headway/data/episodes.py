@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from headway.checked_json import JsonFields
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
 from headway.documents import read_json
-from headway.errors import DataError
+from headway.errors import ConfigError, DataError
 from headway.storage.commit import commit_folder
 from headway.storage.manifest import problems
 from headway.storage.tensors import read_tensors
@@ -26,6 +26,8 @@ COLUMNS = ("observations", "actions", "rewards", "ends", "starts")
 DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
 HELD_OUT = 10  # every tenth episode is for validation
 PARALLEL = 8  # environments stepped together
+HALF = 2**30  # seeds to learn with lie below it, seeds for evaluation at or above: no episode is in both
+EPISODES = "episodes"  # the folder of a run that holds its episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,27 @@ class Episodes:
             future = 0.0 if n in last else float(self.rewards[n]) + discount * future
             out[n] = future
         return out
+
+
+def seeds_to_learn(*stream: int) -> Iterator[int]:
+    """An endless stream of seeds for training episodes."""
+    random = np.random.default_rng(stream)
+    while True:
+        yield int(random.integers(HALF))
+
+
+def fresh_seeds(count: int, seed: int) -> Iterator[int]:
+    """`count` seeds that no training episode had. Raises ConfigError for a seed below 0."""
+    if seed < 0:
+        raise ConfigError(f"seed={seed}, allowed: 0 and above")
+    random = np.random.default_rng([HALF, seed])
+    return itertools.islice(iter(lambda: HALF + int(random.integers(HALF)), -1), count)
+
+
+def at_random(actions: int, *stream: int) -> Policy:
+    """Every action as likely as any other."""
+    random = np.random.default_rng(stream)
+    return lambda observations: random.integers(actions, size=len(observations))
 
 
 def concatenate(parts: list[Episodes]) -> Episodes:

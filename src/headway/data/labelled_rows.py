@@ -28,7 +28,7 @@ from headway.errors import DataError, one_line, shown
 from headway.limits import expect_within
 
 LabelKind = Literal["single", "multi", "number"]
-TEXT_ENDINGS = (".txt", ".text", ".md", "")  # of the files of a class; "" is no ending, as of newsgroup messages
+TEXT_ENDINGS = (".txt", ".text", ".md", "")  # of the files of a class; newsgroup messages have no ending
 WHAT = "texts with classes"
 HELD_OUT = 10  # a tenth is held out where there is no val split
 TRUE, FALSE = ("1", "1.0", "true"), ("0", "0.0", "false", "")
@@ -60,7 +60,7 @@ def read_class(where: str, cells: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_number(where: str, cells: Sequence[str]) -> tuple[str, ...]:
-    """A number as text. Raises BadRowError for one that is empty, NaN or infinite, DataError for what is none."""
+    """A number as text. Raises BadRowError if it is empty, NaN or infinite, DataError if it is not a number."""
     try:
         finite = math.isfinite(float(cells[0]))
     except ValueError:
@@ -99,7 +99,7 @@ def read_flags(where: str, cells: Sequence[str], *, names: Sequence[str]) -> tup
 
 @dataclass(slots=True, kw_only=True)
 class CheckedRows:
-    """Rows of cells, labels first, as labelled rows. Raises DataError naming the row, and where there is none.
+    """Rows of cells, labels first, as labelled rows. Raises DataError naming the row, or for data without rows.
 
     `left_out` is the number of rows that the last pass skipped.
     """
@@ -253,7 +253,7 @@ def _tables(path: Path, data: DataConfig, kind: LabelKind) -> dict[str, CheckedR
         return {"train": rows(path)}
     if path.is_dir() and (data.text2 or len(labels) > 1):
         raise DataError(f"{path}: no train{{{','.join(SUFFIXES)}}}, which pairs and several labels are read from")
-    # Two files aligned by line, `train.label` and `train.text`; or the error for what is none of these.
+    # Two files aligned by line, `train.label` and `train.text`; or the error for any other file.
     pairs = load_parallel(path, data.label, data.text, errors=data.errors, numbers=True, what=WHAT)
     return {
         split: CheckedRows(
@@ -293,7 +293,7 @@ def hold_out(rows: LabelledRows, kind: LabelKind) -> LabelledRows:
         known = {name for each in compress(labels, ~held) for name in each}
         held &= np.asarray([known.issuperset(each) for each in labels])
     if not held.any() or held.all():
-        raise DataError(f"{rows.name}: no row can be held out, as each has a label of its own; add rows or a val split")
+        raise DataError(f"{rows.name}: no row can be held out: each has a unique label; add rows or a val split")
     whole = rows.splits["train"]
     splits = {**rows.splits, "train": ChosenRows(whole, ~held), "val": ChosenRows(whole, held)}
     return replace(rows, splits=splits, notes=notes)

@@ -1,4 +1,4 @@
-"""NumPy's .npz files: arrays of numbers or text by name. Nothing in them is run, and no size is believed unchecked."""
+"""NumPy's .npz files: arrays of numbers or text by name. Nothing in them is run, and every size is checked."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Corpus:
     def files(self) -> list[Path]:
         """The text files of a folder and of those below it, by name; links and hidden files are passed over.
 
-        Raises DataError if there are none.
+        Raises DataError for a corpus without passages.
         """
         found: list[Path] = []
         others: list[str] = []

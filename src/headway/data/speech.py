@@ -10,15 +10,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.data.files import Errors, listed, read_bytes
-from headway.data.images import NAMED, Progress, held_out
+from headway.data.annotated_files import check_annotated
+from headway.data.files import Errors, read_bytes
+from headway.data.images import NAMED, Progress
 from headway.data.log_mel import Frames, LogMel
 from headway.data.synthetic import spoken_digits
 from headway.data.token_store import fingerprint
 from headway.data.transcript_files import TranscribedFile, find_transcripts
 from headway.data.wav import decode_wav
 from headway.documents import read_json
-from headway.errors import DataError, one_line, shown
+from headway.errors import DataError
 from headway.storage.commit import commit_folder, discard
 from headway.storage.manifest import problems
 
@@ -123,24 +124,13 @@ def load_spoken_digits(reading: SpeechReading, progress: Progress) -> SpeechData
 def load_speech(path: Path, reading: SpeechReading, progress: Progress) -> SpeechDataset:
     """The sounds and texts at a path, checked and made into frames. Raises DataError naming the first problem."""
     found = find_transcripts(path, column=reading.text, errors=reading.errors)
-    total = sum(map(len, found.values()))
-    there = {name: [each for each in those if each.file.is_file()] for name, those in found.items()}
-    missing = [each for those in found.values() for each in those if not each.file.is_file()]
-    if missing and not reading.skip_bad:
-        named = f"{missing[0].where}: names {one_line(missing[0].file.name)}, which is not in {missing[0].file.parent}"
-        raise _bad(named, len(missing), total, "missing")
-    if "train" not in there and reading.to_train:
-        raise DataError(f"{path}: no sounds to train on; splits: {listed(tuple(there))}")
-    digests = {
-        name: [hashlib.sha256(read_bytes(each.file)).digest() for each in those] for name, those in there.items()
-    }
-    _choose_val(path, there, digests, reading)
+    sounds = check_annotated(path, found, "sound", reading)
     splits: dict[str, TranscribedSounds] = {}
     contents: dict[str, str] = {}
     wrong: list[str] = []
-    for name, those in there.items():
+    for name, those in sounds.splits.items():
         whole = hashlib.sha256()
-        for digest, each in zip(digests[name], those, strict=True):
+        for digest, each in zip(sounds.digests[name], those, strict=True):
             whole.update(digest + each.text.encode() + b"\0")
         contents[name] = whole.hexdigest()
         folder = reading.cache / f"speech-{fingerprint([contents[name], reading.sound.rule, str(reading.seconds)])}"
@@ -151,12 +141,8 @@ def load_speech(path: Path, reading: SpeechReading, progress: Progress) -> Speec
         splits[name] = TranscribedSounds(
             frames, starts, tuple(each.text for each in kept), tuple(each.where for each in kept)
         )
-    if wrong and not reading.skip_bad:
-        raise _bad(wrong[0], len(wrong), total, "bad")
-    for name, split in splits.items():
-        if not len(split):
-            raise DataError(f"{path}: no sound of split {name} can be read, expected at least 1")
-    return SpeechDataset(name=str(path), splits=splits, contents=contents, left_out=len(missing) + len(wrong))
+    left_out = sounds.count_left_out(splits, wrong)
+    return SpeechDataset(name=str(path), splits=splits, contents=contents, left_out=left_out)
 
 
 def _made(
@@ -199,26 +185,3 @@ def _open(folder: Path, bands: int) -> tuple[Frames, NDArray[np.int64], NDArray[
     if not len(rows):
         return np.zeros((0, bands), np.float32), starts, rows
     return np.memmap(folder / FRAMES, np.float32, "r", shape=(int(starts[-1]), bands)), starts, rows
-
-
-def _bad(first: str, count: int, total: int, what: str) -> DataError:
-    return DataError(f"{first}; {count:,} of {total:,} sounds are {what}; pass --data.skip_bad true to skip them")
-
-
-def _choose_val(
-    path: Path, there: dict[str, list[TranscribedFile]], digests: dict[str, list[bytes]], reading: SpeechReading
-) -> None:
-    """Set `val` to the requested split, or to a tenth of train."""
-    if reading.val:
-        if reading.val not in there:
-            raise DataError(f"{path}: data.val={shown(reading.val)}, splits: {listed(tuple(there))}")
-        there["val"], digests["val"] = there[reading.val], digests[reading.val]
-    elif "val" not in there and reading.to_train:
-        if len(there["train"]) < 2:
-            count = len(there["train"])
-            raise DataError(f"{path}: {count} sound to train on, expected at least 2, of which one is held out")
-        held = held_out(digests["train"], np.zeros(len(digests["train"]), np.int64))
-        every = list(zip(there["train"], digests["train"], held, strict=True))
-        for name, out in (("train", False), ("val", True)):
-            there[name] = [each for each, _, is_held in every if is_held == out]
-            digests[name] = [digest for _, digest, is_held in every if is_held == out]

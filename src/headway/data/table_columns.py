@@ -41,7 +41,7 @@ class LabelColumns:
 
 
 def label_columns(table: TableSurvey, given: Mapping[str, str]) -> LabelColumns | None:
-    """The columns of a table of texts with labels, those given (`data.text`, …) and those found; None if it is none.
+    """The columns of a table of texts with labels, given (`data.text`, …) or found; None for any other table.
 
     A label is a class where values are few and repeat, several where a cell holds a list or separated names or where
     columns have 0 and 1 only, and a number where a column with the name of a label has fractions or very many numbers.
@@ -78,7 +78,7 @@ def label_columns(table: TableSurvey, given: Mapping[str, str]) -> LabelColumns 
             return _with_text(table, pair, name, "number", ("|", ()))
     if label is None and kind in (None, "multi") and (flags := _flag_columns(table)):
         return _with_text(table, pair, ",".join(flags), "multi", ("|", tuple(flags)))
-    if found is not None:  # a label of the user's that is none; training names what is wrong
+    if found is not None:  # the user names a label column that does not fit; training names what is wrong
         return _with_class(table, pair, found)
     if label is not None and kind is not None:
         return _with_text(table, pair, label, "multi" if kind == "multi" else "number", ("|", ()))
@@ -178,7 +178,7 @@ def _is_flags_table(table: TableSurvey, label: str | None) -> bool:
 
 
 def labelled_columns(table: TableSurvey, *, text: str | None = None, label: str | None = None) -> Pair | None:
-    """The columns (text, class) of a table of texts with classes, those given and those found; None if it is none.
+    """The columns (text, class) of a table of texts with classes, given or found; None for any other table.
 
     Raises DataError where several columns could be the one.
     """
@@ -203,7 +203,7 @@ def labelled_columns(table: TableSurvey, *, text: str | None = None, label: str 
 
 
 def pair_columns(table: TableSurvey, *, source: str | None = None, target: str | None = None) -> Pair | None:
-    """The columns (source, target) of a table of text pairs, those given and those found; None if it is none.
+    """The columns (source, target) of a table of text pairs, given or found; None for any other table.
 
     Columns of languages, or the only two with text, are taken in their order. Raises DataError where there are more.
     """

@@ -38,7 +38,7 @@ TEXT_PAIRS = (
     ("question1", "question2"), ("question", "sentence"), ("query", "passage"), ("query", "document"),
 )  # fmt: skip
 LONGEST_NAME = 60  # characters of the name of a column or a class
-SENTENCE = 4  # words from which a cell of the first row is no name of a column
+SENTENCE = 4  # words: a cell of the first row with as many is not the name of a column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,7 +191,7 @@ def _jsonl(path: Path, word: str, tag: str, errors: Errors) -> Iterator[TaggedSe
         tags = _strings(where, row, TAG_KEYS if tag == TAGS else (tag,), "data.label")
         if len(words) != len(tags):
             raise DataError(
-                f"{where}: {_counted(len(words), 'word')} and {_counted(len(tags), 'tag')}, expected as many"
+                f"{where}: {_counted(len(words), 'word')} and {_counted(len(tags), 'tag')}, expected one a word"
             )
         if words:
             yield TaggedSentence(words, tags, where)

@@ -54,14 +54,14 @@ class PairFiles:
                 left, right = count + (source is not None), count + (target is not None)
                 left, right = left + sum(1 for _ in sources), right + sum(1 for _ in targets)
                 raise DataError(
-                    f"{self.source} has {counted(left, 'line')} and {self.target} has {right}; expected as many"
+                    f"{self.source} has {counted(left, 'line')} and {self.target} has {right}; expected the same"
                 )
             yield source, target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRows:
-    """The rows of a table from `start` to `stop`. Raises DataError if there are none."""
+    """The rows of a table from `start` to `stop`. Raises DataError if no row is in that range."""
 
     path: Path
     source: str

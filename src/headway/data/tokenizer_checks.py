@@ -156,7 +156,7 @@ def _longest_mapping(charsmap: str | None) -> int:
 
 
 def _prefix_depth(pieces: list[str]) -> int:
-    """The most pieces of which each begins with the one before it: Unigram looks at so many at each character."""
+    """The longest chain of pieces that each begin with the one before: Unigram tries all of a chain at a character."""
     deepest, chain = 0, list[str]()
     for piece in sorted(pieces):
         while chain and not piece.startswith(chain[-1]):

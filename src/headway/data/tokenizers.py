@@ -191,6 +191,13 @@ class Tokenizer:
             return sorted(self.id(token) for token in (*SPECIALS, MASK) if self._library.token_to_id(token) is not None)
         return sorted(index for index, token in self._library.get_added_tokens_decoder().items() if token.special)
 
+    @property
+    def around(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The special tokens in front of a text and behind it, as an encoder reads it: by default `<s>` and `</s>`."""
+        if self.marks is None:
+            return (self.start,), (self.stop,)
+        return self.marks.before, self.marks.after
+
     def _special(self, name: str, token: str) -> int:
         if self.marks is None:
             return self.id(token)
@@ -242,7 +249,7 @@ class Tokenizer:
             spans += [_trimmed(text, start + first, start + last) for first, last in offsets]
             start += len(part)
         if len(spans) != len(ids):
-            raise DataError("this text cannot be encoded by this tokenizer: its tokens have no places in it")
+            raise DataError("this text cannot be encoded by this tokenizer: its tokens have no offsets in the text")
         return ids, spans
 
     def encode_lines(self, lines: Iterable[str]) -> Iterator[list[int]]:

@@ -1,6 +1,6 @@
-"""Tokens that a vocabulary does not hold: counted wherever a text is encoded, and told once, at the end.
+"""Tokens that a vocabulary does not hold: counted wherever a text is encoded, and reported once, at the end.
 
-A model answers a text of unknown tokens as readily as any other, and what it says then means nothing. Every command on
+A model gives an output for a text of unknown tokens, too, but that output is meaningless. Every command on
 a run and every method of a `Run` that encodes texts does so in a `unknown_told` block; `Tokenizer.encode_batch` counts.
 """
 
@@ -61,7 +61,7 @@ def unknown_told(tell: Callable[[str], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def uncounted() -> Iterator[None]:
-    """Do not count what is encoded in this block: it is encoded once more, or nobody asked for it."""
+    """Do not count what is encoded in this block: the same text is encoded again elsewhere, or it is not the user's."""
     before = _current.set(UnknownTally())
     try:
         yield

@@ -82,7 +82,7 @@ def ending(path: Path) -> str:
 def read_vectors(path: Path, columns: Columns, *, errors: Errors = "strict", needs_target: bool = True) -> VectorSets:
     """The sets of a file. Raises DataError naming the file, and the line or the set, for what cannot be read.
 
-    Without `needs_target` a file may have none, as one that is to be classified.
+    Without `needs_target` a file may lack the target, as a file to be classified does.
     """
     kind = ending(path)
     if not kind:
@@ -173,7 +173,7 @@ def _chosen(
 
 
 def find_group(names: Sequence[str]) -> str | None:
-    """The column that names the set of a row, by `GROUPS`; None if there is none."""
+    """The column that names the set of a row, by `GROUPS`; None without such a column."""
     known = {name.casefold(): name for name in reversed(names)}
     return next((known[name] for name in GROUPS if name in known), None)
 

@@ -188,7 +188,7 @@ def build_index(
 
 
 def _survey(corpus: Iterable[Passage]) -> tuple[Keys, str]:
-    """The key of each passage, and a digest of all with their places. Raises DataError if there are none."""
+    """The key of each passage, and a digest of all with their places. Raises DataError without passages."""
     keys, digest = bytearray(), hashlib.sha256()
     for passage in corpus:
         key = text_key(passage.text)

@@ -17,7 +17,7 @@ from headway.data.vector_files import Columns, VectorSets, ending, read_vectors
 from headway.errors import DataError, one_line
 
 COUNTS = {"train": 24_000, "val": 1_000, "test": 2_000}  # of `robots`
-HELD_OUT = 10  # a tenth of train is val where there is none
+HELD_OUT = 10  # a tenth of train becomes val for data without a val split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

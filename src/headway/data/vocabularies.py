@@ -204,7 +204,7 @@ def _make_deterministic(library: Tokenizer, specials: tuple[str, ...]) -> None:
 
 
 def _least_count(config: Bpe | ByteBpe) -> int:
-    """How often a merged pair must occur: what a text has only once is no unit, and a small text has little else."""
+    """How often a merged pair must occur: once shows no unit, and most pairs of a small text occur once."""
     return 2 if config.fit else 0
 
 

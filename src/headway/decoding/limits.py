@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from headway.decoding.ensemble import Ensemble
 from headway.errors import ConfigError
 from headway.limits import expect_within
 from headway.models.stepper import EncoderInput
+from headway.nn.positions import InputPositions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -32,3 +34,11 @@ class SequenceLimits:
         if source is None:
             raise ConfigError("neither a source nor a prompt to start from")
         return torch.full((len(source.tokens), 1), int(self.start), device=source.tokens.device)
+
+
+def positions_end(model: object) -> int | None:
+    """How many tokens the model can number: where the shortest table of learned positions ends, None without one."""
+    parts = model.models if isinstance(model, Ensemble) else [model]
+    modules = (module for part in parts if isinstance(part, nn.Module) for module in part.modules())
+    ends = [each.context for each in modules if isinstance(each, InputPositions) and each.table is not None]
+    return min(ends, default=None)

@@ -1,4 +1,4 @@
-"""The memory of a search: how much is reserved at first, and what is said when there is not enough."""
+"""The memory of a search: how much is reserved at first, and the error if there is not enough."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ class _Adapter:
 def with_adapter(config: ModelConfig, weights: Mapping[str, Tensor], folder: Path) -> dict[str, Tensor]:
     """The weights of a model with an adapter folder's updates added to them.
 
-    Raises DataError for what is no LoRA adapter of PEFT's, ConfigError for one of another base model.
+    Raises DataError for a folder without a LoRA adapter of PEFT, ConfigError for one of another base model.
     """
     adapter = _read(folder)
     other = f"{folder} is an adapter for another base model"

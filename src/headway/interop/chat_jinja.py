@@ -28,7 +28,7 @@ _FIRST = ("if loop['first']and messages[0]['role']!='system'", "if messages[0]['
 
 
 class _UnknownShapeError(Exception):
-    """A template that is none of the known shapes."""
+    """A template that has none of the known forms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,7 @@ def expect(family: str, **parts: tuple[object, object]) -> None:
 
 
 def written_activation(family: str, activation: Activation) -> str:
-    """Hugging Face's name of an activation. Raises ConfigError if it has none."""
+    """Hugging Face's name of an activation. Raises ConfigError for one without a name there."""
     if activation not in WRITTEN:
         raise ConfigError(f"{family} has no equivalent of activation={activation!r}, only of {', '.join(WRITTEN)}")
     return WRITTEN[activation]

@@ -76,7 +76,7 @@ class _Fields:
         self.metadata, self.origin = metadata, origin
         tokens = self.strings("tokens")
         if not tokens or len(set(tokens)) != len(tokens):
-            raise BadModelError(f"{origin}: {PREFIX}tokens: {len(tokens):,} tokens, expected some, each once")
+            raise BadModelError(f"{origin}: {PREFIX}tokens: {len(tokens):,} tokens, expected 1 or more, no duplicate")
         self.tokens = tokens
         self.kinds = self.numbers("token_type", [PLAIN] * len(tokens))
 

@@ -37,7 +37,8 @@ from headway.tasks.base import Task
 MAX_NAMED = 10  # tensors an error names; the rest are counted
 MAX_CONTEXT = 2**24  # positions
 PROBE = 4  # tokens of the self-check
-HEADS = ("Classification", "ForQuestionAnswering", "ForMultipleChoice")  # of architectures that have none here
+# How the names of architectures end whose heads cannot be imported.
+HEADS = ("Classification", "ForQuestionAnswering", "ForMultipleChoice")
 T = TypeVar("T")
 
 

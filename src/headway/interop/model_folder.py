@@ -35,7 +35,7 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")  # 
 
 
 def _missing(path: Path) -> str:
-    """What to say of a path that is no folder: if it may be a model of the hub, the commands that fetch and read it."""
+    """The message for a path that is not a folder; for one that may be a model of the hub, how to fetch and read it."""
     if path.exists():
         return f"{path}: a file, expected a folder with config.json and safetensors, or a file that ends with .gguf"
     above = path.parent

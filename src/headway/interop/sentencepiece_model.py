@@ -62,7 +62,7 @@ def check_model(model: SentencePieceModel, origin: str) -> None:
     if model.algorithm == "bpe" and sum(len(piece) ** 2 for piece in model.pieces) > MAX_CUTS:
         raise BadModelError(f"{origin}: pieces of up to {max(map(len, model.pieces)):,} characters, too long for BPE")
     if len(set(model.pieces)) != len(model.pieces) or not model.pieces:
-        raise BadModelError(f"{origin}: {len(model.pieces):,} pieces, expected some, each once")
+        raise BadModelError(f"{origin}: {len(model.pieces):,} pieces, expected 1 or more, no duplicate")
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes | int | float]]:

@@ -96,7 +96,7 @@ def position_report(gold: Tokens, forced: Tokens, free: Tokens) -> PositionRepor
         raise DataError(f"{len(gold)} gold, {len(forced)} forced and {len(free)} free lines; expected one of each")
     for number, (right, line) in enumerate(zip(gold, forced, strict=True)):
         if len(right) != len(line):
-            raise DataError(f"line {number}: {len(line)} forced tokens for {len(right)} gold tokens; expected as many")
+            raise DataError(f"line {number}: {len(line)} forced tokens for {len(right)} gold tokens; expected the same")
     width = max(map(len, gold), default=0)
     if not width:
         raise DataError(f"no gold token in {len(gold)} lines; expected at least one")

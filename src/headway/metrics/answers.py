@@ -40,7 +40,7 @@ def overlap_f1(reference: str, answer: str) -> float:
 
 
 def best_scores(references: Sequence[str], answer: str) -> tuple[float, float]:
-    """Exact match and F1 with the reference that is nearest, each by itself; without references the answer is none.
+    """Exact match and F1, each with its nearest reference; without references the right answer is empty.
 
     References that have no words once normalised, such as "the", are left out, as in the official script.
     """
@@ -50,7 +50,7 @@ def best_scores(references: Sequence[str], answer: str) -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerReport:
-    """Exact match and F1 over questions, 0 to 1, and over those with and without an answer (None: there are none)."""
+    """Exact match and F1 over questions, 0 to 1, and over those with and without an answer (None: no such question)."""
 
     exact: float
     f1: float
@@ -60,7 +60,7 @@ class AnswerReport:
 
 
 def answer_report(references: Mapping[str, Sequence[str]], answers: Mapping[str, str]) -> AnswerReport:
-    """The figures of answers by question id, "" for no answer; a question without references has none."""
+    """The figures of answers by question id, "" for no answer; a question without references is unanswerable."""
     scores = {name: best_scores(references[name], answer) for name, answer in answers.items()}
     with_answer = [name for name in scores if references[name]]
     without = [name for name in scores if not references[name]]

@@ -1,4 +1,4 @@
-"""Calibration: whether what a classifier is sure of is as often right (Guo et al. 2017, section 2)."""
+"""Calibration: whether predictions are right as often as their confidence says (Guo et al. 2017, section 2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reliability:
 
 
 def reliability(confidence: NDArray[np.floating], right: NDArray[np.bool_], bins: int = BINS) -> Reliability:
-    """Confidences (N,) from 0 to 1, and whether each was right (N,), in bins. Raises DataError if there are none."""
+    """Confidences (N,) from 0 to 1, and whether each was right (N,), in bins. Raises DataError for N = 0."""
     if not len(confidence):
         raise DataError("no predictions to calibrate, expected at least 1")
     exact = np.asarray(confidence, np.float64)

@@ -74,7 +74,7 @@ class EntityCounts:
 
     @property
     def recall(self) -> float:
-        """The share of entities that are found; 0 if there are none."""
+        """The share of entities that are found; 0 without entities."""
         return self.right / self.true if self.true else 0.0
 
     @property

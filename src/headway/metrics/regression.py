@@ -75,7 +75,7 @@ class RegressionReport:
 def regression_report(found: Numbers, true: Numbers) -> RegressionReport:
     """The figures of numbers (N,) beside the true ones (N,). Raises DataError for none, or other shapes."""
     if found.shape != true.shape or found.ndim != 1 or not len(true):
-        raise DataError(f"numbers {found.shape} and {true.shape}: expected as many of each, at least one")
+        raise DataError(f"numbers {found.shape} and {true.shape}: expected equal shapes, at least one number")
     labels, predicted = true.astype(np.float64), found.astype(np.float64)
     return RegressionReport(
         count=len(true),

@@ -1,4 +1,4 @@
-"""Retrieval by vectors: how high the right answer stands, and how vectors lie on the sphere."""
+"""Retrieval by vectors: the rank of the right answer, and how vectors are distributed on the sphere."""
 
 from __future__ import annotations
 

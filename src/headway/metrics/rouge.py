@@ -33,7 +33,7 @@ class Rouge:
 def rouge(outputs: Sequence[str], references: Sequence[str]) -> Rouge:
     """The mean over texts, each with one reference. Raises DataError for none, or for unequal numbers of them."""
     if not outputs or len(outputs) != len(references):
-        raise DataError(f"{len(outputs)} outputs and {len(references)} references, expected as many, at least 1")
+        raise DataError(f"{len(outputs)} outputs and {len(references)} references, expected the same, at least 1")
     found = [text_rouge(output, reference) for output, reference in zip(outputs, references, strict=True)]
     return Rouge(
         rouge1=sum(each.rouge1 for each in found) / len(found),

@@ -117,7 +117,7 @@ def transcript_report(references: Sequence[str], hypotheses: Sequence[str]) -> T
 
 
 def _words(text: str) -> list[str]:
-    """Words as jiwer divides them: spaces around a text and repeated ones are none."""
+    """Words as jiwer divides them: spaces around a text and repeated spaces make no word."""
     return [word for word in text.strip().split(" ") if word]
 
 

@@ -89,7 +89,7 @@ def _accepted(config: ModelConfig) -> tuple[type, ...]:
 
 @cache
 def _field(config: type) -> str | None:
-    """The one field of a model's config that holds the config of another model; None if there is none."""
+    """The one field of a model's config that holds the config of another model; None without such a field."""
     hints = get_type_hints(config)
     found = [field.name for field in fields(config) if _models(hints[field.name])]
     return found[0] if len(found) == 1 else None

@@ -35,7 +35,7 @@ class BertConfig:
     heads: int = 12  # attention heads; they divide the width
     inner: int = 3072  # features inside the feed-forward network, F
     segments: int = 2  # kinds of segments with an embedding each; 0: none
-    position: EncoderPosition | None = Learned()  # how positions are encoded; none: not at all
+    position: EncoderPosition | None = Learned()  # how positions are encoded; none: no positions
     windows: Windows | None = None  # how far each layer sees; none: to both ends
     norm: Norm = LayerNorm(eps=1e-12)  # the normalisation, with its settings
     place: Literal["post", "pre"] = "post"  # norms after each part, or before it (ModernBERT)

@@ -39,7 +39,7 @@ class CaptionerRnnConfig:
     widths: tuple[int, ...] = (32, 64, 128)  # of the blocks
     width: int = 64  # of the word embeddings
     decoder: RecurrentConfig  # the recurrent layers that write the caption
-    attention: AlignmentConfig | None = None  # how each word attends to the image's feature map; none: not at all
+    attention: AlignmentConfig | None = None  # how each word attends to the image's feature map; none: no attention
     dropout: float = 0.0  # on the embeddings, on the map as the first state sees it, and before the output
 
     def __post_init__(self) -> None:

@@ -30,7 +30,7 @@ class DeckConfig:
     width: int = 64  # features of a token's vector, D
     layers: int = 2  # blocks in the stack
     heads: int = 1  # attention heads; they divide the width
-    position: EncoderPosition | None = Learned()  # how positions are encoded; none: not at all
+    position: EncoderPosition | None = Learned()  # how positions are encoded; none: no positions
 
     @property
     def stack(self) -> StackConfig:

@@ -40,7 +40,7 @@ class EncoderDecoderConfig:
     heads: int = 8  # attention heads; they divide the width
     head_dim: int | None = None  # features of a head; none: width / heads
     inner: int = 2048  # features inside the feed-forward network, F
-    position: CausalPosition | None = Sinusoidal()  # how positions are encoded; none: not at all
+    position: CausalPosition | None = Sinusoidal()  # how positions are encoded; none: no positions
     norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
     # where a block normalises: "post", after adding (2017 paper), or "pre", before each part (GPT-2)
     place: Place = "post"

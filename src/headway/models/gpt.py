@@ -37,7 +37,7 @@ class GptConfig:
     kv_heads: int | None = None  # key and value heads, shared by groups of query heads (GQA); none: as many as heads
     head_dim: int | None = None  # features of a head; none: width / heads
     inner: int | None = None  # none: 4·width
-    position: CausalPosition | None = Learned()  # how positions are encoded; none: not at all
+    position: CausalPosition | None = Learned()  # how positions are encoded; none: no positions
     windows: Windows | None = None  # how far back each layer sees; none: to the beginning
     norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
     place: Literal["pre", "sandwich"] = "pre"  # norms before each part, or before and after it (Gemma 2)
@@ -93,7 +93,7 @@ class GptConfig:
         return Gpt(self)
 
     def smaller(self) -> GptConfig | None:
-        """The next smaller version; of a model with windows for each layer, none."""
+        """The next smaller version; None for the smallest, and for a model with windows for each layer."""
         inner = 4 * self.width if self.inner is None else self.inner
         found = StackSizes(self.width, self.heads, self.layers, inner).smaller()
         if found is None or self.windows is not None:

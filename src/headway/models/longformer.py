@@ -70,7 +70,7 @@ class LongformerConfig:
         return Longformer(self)
 
     def smaller(self) -> LongformerConfig | None:
-        """The next smaller version; of a model with windows of its own for each layer, none."""
+        """The next smaller version; None for the smallest, and for a model with its own windows in each layer."""
         found = StackSizes(self.width, self.heads, self.layers, self.inner).smaller()
         if found is None or not isinstance(self.windows.radius, int):
             return None
@@ -105,7 +105,7 @@ class Longformer(Model):
         segments_BT: Tensor | None = None,
         global_BT: Tensor | None = None,
     ) -> Tensor:
-        """(B, T) -> (B, T, D); `global_BT` marks the global tokens, none if it is None."""
+        """(B, T) -> (B, T, D); `global_BT` marks the global tokens; None: no global token."""
         check_lengths(lengths_B, tokens_BT)
         segments = self.segment_embedding.weight[0] if segments_BT is None else self.segment_embedding(segments_BT)
         x_BTD = self.embedding(tokens_BT) + segments

@@ -73,7 +73,7 @@ else:
 
 
 def smaller_model(config: ModelConfig) -> ModelConfig | None:
-    """The next smaller model of a kind, by its config's method `smaller`; None if it has none, or is small enough."""
+    """The next smaller model, by the config's method `smaller`; None for the smallest, or without the method."""
     smaller: Callable[[], ModelConfig | None] | None = getattr(config, "smaller", None)
     return None if smaller is None else smaller()
 

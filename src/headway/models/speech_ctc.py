@@ -37,7 +37,7 @@ class SpeechCtcConfig:
     encoder_layers: int = 4  # blocks in the encoder
     heads: int = 6  # attention heads; they divide the width
     inner: int = 1536  # features inside the feed-forward network, F
-    position: CausalPosition | None = Sinusoidal()  # of moments; none: not at all
+    position: CausalPosition | None = Sinusoidal()  # of moments; none: no positions
     norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
     activation: Activation = "gelu"  # of the feed-forward network
     dropout: float = 0.0  # share of features put to 0 in training, at least 0 and below 1
@@ -52,7 +52,7 @@ class SpeechCtcConfig:
         return SpeechCtc(self)
 
     def moments(self, frames: int) -> int:
-        """How many outputs the model has for so many frames."""
+        """The number of outputs for this number of frames."""
         return moments(self, frames)
 
     @property

@@ -10,21 +10,17 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError, DataError, ShapeError
-from headway.nn.attention import AttentionConfig
-from headway.nn.block import BlockConfig
+from headway.models.pre_norm import PreNormSizes, pre_norm_stack
 from headway.nn.embedding import check_lengths
-from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.frame_convolutions import FrameConvolutions, shortened
 from headway.nn.linear import xavier_init
-from headway.nn.norms import FeatureNorm
-from headway.nn.positions import CausalPosition
 from headway.nn.stack import Stack, StackConfig
 from headway.ops import Lengths
 
 Objective = Literal["next-token", "ctc"]  # what a model of speech is trained by
 
 
-class SpeechSizes(Protocol):
+class SpeechSizes(PreNormSizes, Protocol):
     """The fields of a config that its encoder is made of."""
 
     @property
@@ -32,25 +28,7 @@ class SpeechSizes(Protocol):
     @property
     def strides(self) -> tuple[int, ...]: ...
     @property
-    def context(self) -> int: ...
-    @property
-    def width(self) -> int: ...
-    @property
     def encoder_layers(self) -> int: ...
-    @property
-    def heads(self) -> int: ...
-    @property
-    def inner(self) -> int: ...
-    @property
-    def position(self) -> CausalPosition | None: ...
-    @property
-    def norm(self) -> FeatureNorm: ...
-    @property
-    def activation(self) -> Activation: ...
-    @property
-    def dropout(self) -> float: ...
-    @property
-    def kernel(self) -> str: ...
 
 
 def check_speech_sizes(config: SpeechSizes) -> None:
@@ -65,24 +43,11 @@ def check_speech_sizes(config: SpeechSizes) -> None:
 
 def encoder_stack(config: SpeechSizes) -> StackConfig:
     """A pre-norm stack in which every moment of a sound attends to all."""
-    block = BlockConfig(
-        attention=AttentionConfig(width=config.width, heads=config.heads, kernel=config.kernel),
-        feedforward=FeedForwardConfig(inner=config.inner, activation=config.activation, dropout=config.dropout),
-        norm=config.norm,
-        place="pre",
-        dropout=config.dropout,
-    )
-    return StackConfig(
-        layers=config.encoder_layers,
-        block=block,
-        context=config.context,
-        position=config.position,
-        dropout=config.dropout,
-    )
+    return pre_norm_stack(config, config.encoder_layers, decoder=False)
 
 
 def moments(config: SpeechSizes, frames: int) -> int:
-    """How many vectors the encoder makes of so many frames."""
+    """The number of vectors that the encoder makes of this number of frames."""
     return int(shortened(torch.tensor(frames), config.strides))
 
 

@@ -35,7 +35,7 @@ class SpeechTransformerConfig:
     decoder_layers: int = 4  # blocks in the decoder
     heads: int = 6  # attention heads; they divide the width
     inner: int = 1536  # features inside the feed-forward network, F
-    position: CausalPosition | None = Sinusoidal()  # of moments and of tokens; none: not at all
+    position: CausalPosition | None = Sinusoidal()  # of moments and of tokens; none: no positions
     norm: FeatureNorm = LayerNorm()  # the normalisation, with its settings
     activation: Activation = "gelu"  # of the feed-forward network
     dropout: float = 0.0  # share of features put to 0 in training, at least 0 and below 1
@@ -51,7 +51,7 @@ class SpeechTransformerConfig:
         return SpeechTransformer(self)
 
     def moments(self, frames: int) -> int:
-        """How many vectors the encoder makes of so many frames."""
+        """The number of vectors that the encoder makes of this number of frames."""
         return moments(self, frames)
 
     @property

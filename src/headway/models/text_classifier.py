@@ -1,4 +1,4 @@
-"""A text classifier: an encoder, what it says of a whole text, and a linear layer.
+"""A text classifier: an encoder, one vector of the whole text, and a linear layer.
 
 BERT and Longformer have a pooler on the first token, dropout and a layer with a bias (Devlin et al. 2019, section 4.1).
 A GPT reads from left to right, so the last real token has seen the text: it alone is read, by a layer without a bias

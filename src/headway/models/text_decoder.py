@@ -10,64 +10,27 @@ from torch import Tensor, nn
 
 from headway.models.encoder_decoder import DecoderState, last_cross_attention
 from headway.models.inputs import Model
+from headway.models.pre_norm import PreNormSizes, pre_norm_stack
 from headway.models.stepper import SourceAttention
-from headway.nn.attention import AttentionConfig
-from headway.nn.block import BlockConfig
 from headway.nn.embedding import Head, TokenEmbedding, TokenEmbeddingConfig, check_lengths
-from headway.nn.feedforward import Activation, FeedForwardConfig
 from headway.nn.linear import xavier_init
 from headway.nn.memory import Memory
-from headway.nn.norms import FeatureNorm
-from headway.nn.positions import CausalPosition
 from headway.nn.stack import Stack, StackConfig
 from headway.ops import Causal
 
 
-class DecoderSizes(Protocol):
+class DecoderSizes(PreNormSizes, Protocol):
     """The fields of a config that its decoder is made of."""
 
     @property
     def vocab(self) -> int: ...
     @property
-    def context(self) -> int: ...
-    @property
-    def width(self) -> int: ...
-    @property
     def decoder_layers(self) -> int: ...
-    @property
-    def heads(self) -> int: ...
-    @property
-    def inner(self) -> int: ...
-    @property
-    def position(self) -> CausalPosition | None: ...
-    @property
-    def norm(self) -> FeatureNorm: ...
-    @property
-    def activation(self) -> Activation: ...
-    @property
-    def dropout(self) -> float: ...
-    @property
-    def kernel(self) -> str: ...
 
 
 def decoder_stack(config: DecoderSizes) -> StackConfig:
     """A pre-norm stack whose tokens attend to earlier ones and to all of the source."""
-    block = BlockConfig(
-        attention=AttentionConfig(width=config.width, heads=config.heads, kernel=config.kernel),
-        feedforward=FeedForwardConfig(inner=config.inner, activation=config.activation, dropout=config.dropout),
-        norm=config.norm,
-        place="pre",
-        dropout=config.dropout,
-        cross=True,
-    )
-    return StackConfig(
-        layers=config.decoder_layers,
-        block=block,
-        context=config.context,
-        position=config.position,
-        causal=True,
-        dropout=config.dropout,
-    )
+    return pre_norm_stack(config, config.decoder_layers, decoder=True)
 
 
 class TextDecoder(Model):

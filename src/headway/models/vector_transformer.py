@@ -40,7 +40,7 @@ class Features:
         positive("model.features: how many", len(self.names))
         if not len(self.names) == len(self.means) == len(self.deviations):
             given = f"{len(self.names)} names, {len(self.means)} means, {len(self.deviations)} deviations"
-            raise ConfigError(f"model.features: {given}, expected as many of each")
+            raise ConfigError(f"model.features: {given}, expected the same number of each")
         if wrong := [value for value in self.deviations if not value > 0.0]:
             raise ConfigError(f"model.features.deviations: {shown(wrong[0])}, allowed: above 0")
 

@@ -34,7 +34,7 @@ class FrameConvolutions(nn.Module):
 
 
 def shortened(frames: Tensor, strides: tuple[int, ...]) -> Tensor:
-    """How many vectors become of so many frames (…): each stride divides, rounded up."""
+    """Numbers of frames (…) -> numbers of vectors (…): each stride divides, rounded up."""
     for stride in strides:
         frames = (frames - 1) // stride + 1
     return frames

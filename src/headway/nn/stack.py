@@ -143,8 +143,8 @@ class Stack(nn.Module):
     ) -> Tensor:
         """(B, T, D) -> (B, T, D). With a cache, x holds the tokens after those it has seen.
 
-        The mask is one for all layers, or one for each. With `output_tokens` the last block computes only the first so
-        many tokens, (B, output_tokens, D), which attend to all.
+        The mask is one for all layers, or one for each. With `output_tokens` the last block computes only that
+        number of first tokens, (B, output_tokens, D), which attend to all.
         """
         count = x_BTD.shape[1]
         offset, positions = position_ids(count, cache, x_BTD.device)

@@ -15,7 +15,7 @@ def plot_numbers(true: NDArray[np.float64], found: NDArray[np.float64], title: s
     Raises DataError unless there are as many of each, at least one.
     """
     if true.shape != found.shape or not true.size:
-        raise DataError(f"numbers {true.shape} and {found.shape}: expected as many of each, at least one")
+        raise DataError(f"numbers {true.shape} and {found.shape}: expected equal shapes, at least one number")
     figure = new_figure(5.0, 4.6)
     axes = figure.subplots()
     ends = (float(min(true.min(), found.min())), float(max(true.max(), found.max())))

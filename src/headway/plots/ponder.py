@@ -22,7 +22,7 @@ def plot_ponder(
     sizes = [(len(row), len(taken)) for row, taken in zip(labels, steps, strict=True)]
     for number, (tokens, counts) in enumerate(sizes):
         if tokens != counts:
-            raise DataError(f"row {number}: {tokens} labels for {counts} counts of steps; expected as many")
+            raise DataError(f"row {number}: {tokens} labels for {counts} counts of steps; expected the same")
     width = max((tokens for tokens, _ in sizes), default=0)
     if not width:
         raise DataError("nothing to draw: no row has a token")

@@ -1,4 +1,4 @@
-"""The decks' "any data": a sound as patches of its spectrogram, a body as heat maps, both through the same ViT."""
+"""Sounds and poses with a ViT: a sound as patches of its spectrogram, a body as heat maps."""
 
 from __future__ import annotations
 

@@ -179,7 +179,7 @@ def said(words: tuple[str, ...], stdout: bytes) -> bytes:
 
 
 def explained(ended: Ended) -> bool:
-    """Whether an error was told in a line of headway's."""
+    """Whether an error was reported in one line of headway."""
     lines = [line for line in ended.err.split("\n") if line.strip()]
     return bool(lines) and lines[-1].startswith("headway")
 

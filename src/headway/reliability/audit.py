@@ -1,7 +1,7 @@
 """What a child process does beyond its task: files it opens, code it runs, programs and connections it starts.
 
 Python reports such events to audit hooks (PEP 578). A hook cannot be removed, so it is set in a child only, and writes
-what it hears to a file at once: a child that dies has told all the same.
+each event to a file at once, so that the events of a child that dies are kept.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def damage_png(data: bytes, chance: Random) -> bytes:
 
 @cache
 def _deflated(piece: bytes, count: int) -> bytes:
-    """A piece so many times over, compressed."""
+    """A piece repeated `count` times, compressed."""
     return zlib.compress(piece * count, 1)
 
 
@@ -87,7 +87,7 @@ def damage_jpeg(data: bytes, chance: Random) -> bytes:
         for each in frames:
             size = (chance.choice((0, 1, 65535, chance.randrange(65536))) for _ in range(2))
             found[each + 5 : each + 9] = b"".join(number.to_bytes(2, "big") for number in size)
-    else:  # EXIF with an orientation that is none
+    else:  # EXIF with an undefined orientation
         exif = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01" + chance.randbytes(2) + bytes(6)
         found[2:2] = b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif
     return bytes(found)
@@ -103,7 +103,7 @@ def damage_wav(data: bytes, chance: Random) -> bytes:
     elif kind == 1:  # format, channels, rate, bytes a second, bytes a frame, bits
         at, size = chance.choice(((20, 2), (22, 2), (24, 4), (28, 4), (32, 2), (34, 2)))
         found[at : at + size] = (chance.choice(SIZES) % 2 ** (8 * size)).to_bytes(size, "little")
-    elif kind == 2:  # samples as floats that are none
+    elif kind == 2:  # samples as floats that are NaN, infinite or huge
         found[20:22], found[34:36] = (3).to_bytes(2, "little"), (32).to_bytes(2, "little")
         special = struct.pack("<f", chance.choice((float("nan"), float("inf"), 1e38)))
         found[44:48] = special

@@ -1,6 +1,6 @@
 """Disks that fail, and processes that die at an exact operation of one.
 
-Everything that headway writes goes through the operations of `headway.storage.commit.Disk`. Each of its public methods
+Everything that headway writes goes through the operations of `headway.storage.disk.Disk`. Each of its public methods
 is a point at which something can go wrong; a method added there is a point here without further ado.
 """
 
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from headway.storage import commit
-from headway.storage.commit import Disk
+from headway.storage import disk as storage_disk
+from headway.storage.disk import Disk
 
 LOG = "log.jsonl"
 # Asks for the free space, and changes nothing.
@@ -192,15 +192,15 @@ def _content(path: Path) -> bytes | None:
 
 def use(disk: Disk) -> None:
     """Make it the disk of this process."""
-    commit.DISK = disk
+    storage_disk.DISK = disk
 
 
 @contextlib.contextmanager
 def used(disk: Disk) -> Iterator[None]:
     """Make it the disk of this process for a while."""
-    before = commit.DISK
-    commit.DISK = disk
+    before = storage_disk.DISK
+    storage_disk.DISK = disk
     try:
         yield
     finally:
-        commit.DISK = before
+        storage_disk.DISK = before

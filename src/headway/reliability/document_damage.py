@@ -1,7 +1,7 @@
 """Damage to documents that knows their structure: JSON, YAML, lines and tables, and whole documents that are hostile.
 
 Byte-level damage mostly ends in the parser. These functions change one value, key or line, so that the parser is
-content and the code behind it meets what nobody expected there.
+content and the code behind it gets values of unexpected types and sizes.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _nudged(value: Any, chance: Random) -> Any:
 
 
 def _changed(data: bytes, chance: Random, read: Callable[[bytes, str], Any], write: Callable[[Any], bytes]) -> bytes:
-    """The document with its tree changed; if it is no document any more, with its bytes damaged."""
+    """The document with its tree changed; if it cannot be parsed, with its bytes damaged."""
     try:
         tree = read(data, "")
         if not isinstance(tree, dict | list):

@@ -412,7 +412,7 @@ def _nested(inner: dict[str, Any], key: str, depth: int) -> dict[str, Any]:
 
 
 def extra_files(folder: Path, outside: Outside, chance: Random) -> None:
-    """Files beside those that are read, with names that are hard to show and contents that nobody should look at."""
+    """Files beside those that are read, with names that are hard to show and contents that must not be read."""
     names = (
         "a\nb.json",
         "\x1b[31mred.safetensors",

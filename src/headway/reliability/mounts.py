@@ -31,7 +31,7 @@ def unshare() -> None:
 
 
 def mount_memory(folder: Path, size: int) -> None:
-    """Mount a file system in memory of so many bytes on an empty folder. Raises OSError."""
+    """Mount a file system in memory, of this size in bytes, on an empty folder. Raises OSError."""
     _mount("tmpfs", folder, "tmpfs", 0, f"size={size}")
 
 

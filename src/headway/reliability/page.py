@@ -52,7 +52,7 @@ _PAGE = """<!doctype html>
 </table>
 </div>
 <p class="soft">N counts injected faults. The bound is the largest probability of a failure that the trials leave
-plausible: 3/N without a failure, else that of Clopper and Pearson. A row that tries every case there is has none.
+plausible: 3/N without a failure, else that of Clopper and Pearson. A row that tries every case needs no bound.
 The ids are those of the requirements in docs/reliability.md.</p>
 {failures}
 {notes}

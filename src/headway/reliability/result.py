@@ -133,14 +133,14 @@ def upper_bound(failures: int, trials: int) -> float:
     if failures == 0:
         return min(3 / trials, 1.0)
     low, high = failures / trials, 1.0
-    for _ in range(60):  # the probability of so few failures falls with p: halve the interval
+    for _ in range(60):  # that probability falls with p: halve the interval
         middle = (low + high) / 2
         low, high = (middle, high) if _at_most(failures, trials, middle) > 1 - CONFIDENCE else (low, middle)
     return high
 
 
 def _at_most(failures: int, trials: int, p: float) -> float:
-    """The probability of at most so many failures."""
+    """The probability of at most this number of failures."""
 
     def log_choose(k: int) -> float:
         return math.lgamma(trials + 1) - math.lgamma(k + 1) - math.lgamma(trials - k + 1)

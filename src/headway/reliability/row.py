@@ -102,7 +102,7 @@ class CampaignRow(ABC):
     """
 
     name: ClassVar[str]  # as on the command line, for instance "bit-flips"
-    what: ClassVar[str]  # what is tested, in a few words, for people who have read nothing else
+    what: ClassVar[str]  # what is tested, in a few words that need no context
     requirement: ClassVar[str]  # the id in docs/reliability.md, for instance "F1"
     counted: ClassVar[str] = "trials"  # what is counted, in the plural: "kills", "flips", "command lines"
     trials: int  # how many in the long form; an exhaustive row sets it in `prepare`

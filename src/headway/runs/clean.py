@@ -1,4 +1,4 @@
-"""Freeing what a run can do without: what there is of it, and its removal.
+"""Freeing disk space of runs: finding the files that a run can do without, and removing them.
 
 What stays is what the run is used from (the best checkpoint, or those that are averaged, and the newest) and what
 training is resumed from; each is verified before anything is removed. Every removal is one rename, or leaves the run as
@@ -15,7 +15,8 @@ from headway.errors import ConfigError, NoRunError, shown
 from headway.interop.hf_reference import REFERENCE
 from headway.runs.folder import read_config
 from headway.runs.sizes import ASIDE, LOG_ASIDE, kind_of, size_of
-from headway.storage.commit import discard, locked, remove_stale_drafts
+from headway.storage.commit import discard, remove_stale_drafts
+from headway.storage.locks import locked
 from headway.storage.manifest import INT8, DamagedError, check_file
 from headway.storage.run_manifest import drop_run_file
 from headway.storage.targets import DRAFT, expect_no_links

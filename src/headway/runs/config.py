@@ -1,4 +1,4 @@
-"""A run from end to end: what it reads, what it learns, with what, and how."""
+"""The config of a run: its task, data, model and training."""
 
 from __future__ import annotations
 

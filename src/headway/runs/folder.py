@@ -24,7 +24,7 @@ TOKENIZERS = "tokenizer*.json"
 
 
 def no_such_run(folder: Path) -> str:
-    """What to say of a folder that is no run, with the run that may be meant."""
+    """The message for a folder that is not a run, with the run that may be meant."""
     hint = "" if folder.is_dir() else did_you_mean_path(folder)
     return f"{folder}: no such run (it has no {CONFIG}){f'; {hint}`headway runs` lists them' if hint else ''}"
 

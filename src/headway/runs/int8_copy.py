@@ -84,7 +84,7 @@ class Int8Facts:
 
 
 def kept_facts(run: Path, key: str | None = None) -> Int8Facts | None:
-    """What was measured when a run's copy was made; None if there is none, or not of the checkpoints of this key."""
+    """What was measured when a run's copy was made; None without a copy, or if its checkpoints have another key."""
     folder = run / INT8
     if problems(folder, [FACTS]):
         return None

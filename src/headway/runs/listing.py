@@ -16,7 +16,7 @@ from headway.runs.config import RunConfig
 from headway.runs.folder import CONFIG, read_config
 from headway.runs.plan import parameter_count
 from headway.runs.sizes import run_sizes
-from headway.storage.commit import lock_holder
+from headway.storage.locks import lock_holder
 from headway.storage.manifest import MANIFEST
 from headway.training.checkpoints import Checkpoints
 from headway.training.log import LOG, last_entries
@@ -77,7 +77,7 @@ def _below(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def run_row(folder: Path, *, now: float | None = None) -> RunRow:
-    """The row of a run. What is damaged in it is said in `problem`."""
+    """The row of a run; `problem` names what is damaged in it."""
     holder, size = lock_holder(folder), run_sizes(folder).total
     problems: list[str] = []
     facts: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What a training run is about to do, told before its first step and by `headway train --dry-run`."""
+"""What a training run is about to do, shown before its first step and by `headway train --dry-run`."""
 
 from __future__ import annotations
 

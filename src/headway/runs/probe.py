@@ -27,7 +27,7 @@ SMALL = 1 / 8  # of a batch: what is measured first
 class StepTimes:
     """The seconds that a micro-batch takes, by its size as a share of the config's; measured when asked for.
 
-    Steps are taken by a trainer of its own, on a model of its own: nothing of it is part of a run. `patience` is how
+    Steps are taken by a separate trainer on a separate model: no part of them belongs to a run. `patience` is how
     many seconds a measurement may take beyond the three steps that it needs at least.
     """
 

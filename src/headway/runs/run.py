@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 from torch import Tensor
 
@@ -49,10 +49,29 @@ if TYPE_CHECKING:
     from headway.tasks.training_task import TrainingTask
     from headway.tasks.transcription.pipeline import Transcript
     from headway.tasks.translation.ponder_steps import PonderSteps
+    from headway.tasks.translation.translator import ScoredText
 
     C = TypeVar("C", bound=Capability)
 else:
     C = TypeVar("C")
+
+
+class TranslateOptions(TypedDict, total=False):
+    """The options of `Run.translate` that do not change the type of its result."""
+
+    beam: int | None
+    length_penalty: float | None
+    stop_rule: StopRule
+    groups: int
+    diversity: float
+    max_extra: int | None
+    prefix: str
+    must: Sequence[str]
+    ban: Sequence[str]
+    no_repeat: int
+    constraints: Constraints | None
+    ensemble: Sequence[str | Path | Run]
+    trace: str | Path | None
 
 
 class Run:
@@ -176,7 +195,7 @@ class Run:
         )
 
     def _request(self, data: str | None) -> DataRequest:
-        """How to read the run's own data, or other data. Raises ConfigError where it has none, as an imported one."""
+        """How to read the run's own data, or other data. Raises ConfigError for an imported run without data."""
         from dataclasses import replace
 
         from headway.tasks.base import DataRequest
@@ -233,6 +252,31 @@ class Run:
 
         return run_info(self.folder)
 
+    @overload
+    def translate(
+        self,
+        lines: Iterable[str],
+        *,
+        n_best: None = None,
+        scores: Literal[False] = False,
+        **options: Unpack[TranslateOptions],
+    ) -> list[str]: ...
+
+    @overload
+    def translate(
+        self, lines: Iterable[str], *, n_best: int, scores: Literal[False] = False, **options: Unpack[TranslateOptions]
+    ) -> list[list[str]]: ...
+
+    @overload
+    def translate(
+        self, lines: Iterable[str], *, n_best: None = None, scores: Literal[True], **options: Unpack[TranslateOptions]
+    ) -> list[ScoredText]: ...
+
+    @overload
+    def translate(
+        self, lines: Iterable[str], *, n_best: int, scores: Literal[True], **options: Unpack[TranslateOptions]
+    ) -> list[list[ScoredText]]: ...
+
     @unknown_told(warn_unknown_tokens)
     def translate(
         self,
@@ -253,7 +297,7 @@ class Run:
         ensemble: Sequence[str | Path | Run] = (),
         trace: str | Path | None = None,
         scores: bool = False,
-    ) -> Any:
+    ) -> list[str] | list[list[str]] | list[ScoredText] | list[list[ScoredText]]:
         """One translation a line: list[str]; with `n_best`, up to that many a line, best first: list[list[str]].
 
         Lines longer than the model takes are split. None stands for what the run's recipe says. `prefix`, `must` and

@@ -7,7 +7,7 @@ from pathlib import Path
 from headway.errors import ConfigError, NoRunError
 from headway.interop.hf_reference import REFERENCE
 from headway.runs.folder import CONFIG, DATA, TOKENIZERS, no_such_run, read_config, read_tokenizers
-from headway.storage.commit import locked
+from headway.storage.locks import locked
 from headway.storage.manifest import data_fingerprint
 from headway.storage.run_manifest import RunFiles, commit_run_files, read_run_manifest, run_id
 from headway.training.checkpoints import Checkpoints

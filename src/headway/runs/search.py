@@ -173,7 +173,7 @@ def open_index(
         place = IndexPlace(cache=Path(index).expanduser(), key="own", own=True)
         if place.cache.exists() and not place.cache.is_dir():
             raise ConfigError(f"--index {place.cache} is a file, expected a folder")
-    with uncounted():  # unknown tokens of queries are told, those of a whole corpus are not
+    with uncounted():  # unknown tokens of queries are reported, those of a corpus are not
         vectors, built = build_index(
             found,
             embeds.embed,

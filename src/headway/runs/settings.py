@@ -21,7 +21,7 @@ def with_settings(
 
     What follows from a change is changed with it (`Task.implied`): the model's image size with the task's.
     Fewer steps scale the warm-up, and what else is counted in steps, in proportion, unless `changes` sets that too;
-    `note` is told.
+    `note` gets a line for each.
     """
     implied = recipe.task.implied(recipe.model, changes)
     config = override(recipe, {**implied, **changes})

@@ -21,7 +21,8 @@ from headway.runs.folder import CONFIG, DATA, TOKENIZERS, run_files
 from headway.runs.plan import TrainingPlan, parameter_count, plan_of
 from headway.runs.probe import StepTimes
 from headway.runs.ready import ReadyRun, TrainingRequest, make_ready
-from headway.storage.commit import LOCK, FolderBefore, discard, locked
+from headway.storage.commit import discard
+from headway.storage.locks import LOCK, FolderBefore, locked
 from headway.storage.manifest import MANIFEST
 from headway.storage.run_manifest import commit_run_files, read_run_manifest, run_id
 from headway.storage.targets import DRAFT
@@ -113,7 +114,7 @@ def _removed_unless_started(before: FolderBefore, watcher: Callback) -> Iterator
         if own and not stepped:
             with suppress(StorageError):
                 before.restore()
-                if not isinstance(error, Exception):  # an interrupt; of an error the reason is told
+                if not isinstance(error, Exception):  # an interrupt; an error is reported with its reason
                     watcher.note(f"no step was trained yet: nothing is left in {folder}")
         raise
 

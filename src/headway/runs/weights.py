@@ -18,7 +18,7 @@ from headway.storage.tensors import set_weights
 from headway.training.checkpoints import Checkpoints
 
 Precision = Literal["auto", "fp32", "bf16", "int8"]
-TELL_PARAMETERS = 10_000_000  # quantising and measuring a model of at least this size takes seconds, and is told
+TELL_PARAMETERS = 10_000_000  # quantising and measuring a model of at least this size takes seconds, and is reported
 
 
 Quantise = Callable[[Model, list[int]], tuple[Model, Int8Facts]]  # a model in float32 and its steps, to 8 bits

@@ -5,18 +5,15 @@ file, write a manifest with sizes and SHA-256 last, fsync, rename, fsync the par
 way without the manifest. Weights are safetensors, the rest JSON, YAML or text: no format can run code when it is read.
 
 No link is followed and only regular files are replaced (`targets.py`). What is being written has a name that cannot be
-guessed and is locked while its process lives, so that what a killed process left behind can be told and removed.
+guessed and is locked while its process lives, so that what a killed process left behind can be recognised and removed.
 """
 
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import io
 import os
-import shutil
-import stat
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,79 +21,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.errors import ConfigError, StorageError
+from headway.storage import disk
 from headway.storage.manifest import MANIFEST, Fingerprint, Manifest, StreamFingerprint, fingerprint, json_text
-from headway.storage.targets import DRAFT, expect_output, expect_regular, storage_errors
+from headway.storage.targets import DRAFT, expect_output, expect_regular, open_regular, storage_errors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
-LOCK = ".lock"  # of a run folder; holds the process that locks it
 MAX_PENDING_CHUNKS = 32  # of a streamed file: hashed and written by threads while the next ones are produced
 MAX_LABEL = 59  # characters of a target's name in that of its draft: four bytes each, and no name may exceed 255
-
-
-class Disk:
-    """The file system operations used for writing, one method each, so that tests can inject a failure into each."""
-
-    def expect_room(self, folder: Path, needs: int) -> None:
-        """Raise OSError(ENOSPC) if the file system reports its size and has fewer than `needs` bytes free."""
-        usage = shutil.disk_usage(folder)
-        if usage.total and usage.free < needs:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def make(self, folder: Path) -> None:
-        """Create a folder."""
-        folder.mkdir()
-
-    def make_parents(self, folder: Path, *, private: bool = False) -> None:
-        """Create a folder and those above it where they are missing; `private` ones can be read by this user alone."""
-        if not folder.is_dir():
-            self.make_parents(folder.parent, private=private)
-            with contextlib.suppress(FileExistsError):  # another process was faster; a file there fails later
-                folder.mkdir(0o700 if private else 0o777)
-
-    def create(self, path: Path, like: os.stat_result | None = None) -> io.FileIO:
-        """Create an empty file where nothing is, not even a link, with the permissions and the owner of `like`."""
-        mode = 0o666 if like is None else stat.S_IMODE(like.st_mode) & 0o777
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        file = io.FileIO(handle, "ab")
-        if like is not None:
-            for owner, group in ((-1, like.st_gid), (like.st_uid, -1)):
-                with contextlib.suppress(OSError):  # only root may give a file to anyone
-                    os.fchown(handle, owner, group)
-            os.fchmod(handle, mode)  # after the owner, and whatever the umask is
-        return file
-
-    def write(self, path: Path, writer: Callable[[Path], None]) -> None:
-        """Write a file's content by `writer`, which may create the file."""
-        writer(path)
-
-    def sync(self, path: Path) -> None:
-        """fsync a file or folder."""
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-    def rename(self, old: Path, new: Path) -> None:
-        """Rename a file or folder, replacing a file of that name."""
-        os.replace(old, new)
-
-    def remove(self, path: Path) -> None:
-        """Delete a file, or a folder and its content."""
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-
-    def remove_empty(self, folder: Path) -> None:
-        """Delete a folder that has nothing in it."""
-        folder.rmdir()
-
-
-DISK = Disk()
 
 
 class StagedFolder:
@@ -110,9 +44,9 @@ class StagedFolder:
         """Add a file whose content `writer` writes; its name may have one folder before it: `1_Pooling/config.json`."""
         path = self.folder / name
         if path.parent != self.folder and not path.parent.is_dir():
-            DISK.make(path.parent)
-        DISK.write(path, writer)
-        DISK.sync(path)
+            disk.DISK.make(path.parent)
+        disk.DISK.write(path, writer)
+        disk.DISK.sync(path)
 
     def stream(self, name: str, chunks: Iterable[memoryview]) -> None:
         """Add a file from chunks of bytes, hashed and written by threads while the next chunks are produced."""
@@ -189,24 +123,24 @@ def commit_folder(
     with storage_errors(folder, needs):
         if os.path.lexists(folder) and not shared:
             raise ConfigError(f"{folder} exists already")
-        DISK.make_parents(folder.parent, private=shared)
-        DISK.expect_room(folder.parent, needs or 0)
+        disk.DISK.make_parents(folder.parent, private=shared)
+        disk.DISK.expect_room(folder.parent, needs or 0)
         with _draft_folder(folder) as draft:
             staged = StagedFolder(draft)
             yield staged
             names = {path.relative_to(draft).as_posix(): path for path in sorted(draft.rglob("*")) if path.is_file()}
             files = {name: staged.known.get(name) or fingerprint(path) for name, path in names.items()}
             for inner in {path.parent for path in names.values()} - {draft}:
-                DISK.sync(inner)
+                disk.DISK.sync(inner)
             StagedFolder(draft).text(MANIFEST, Manifest(files, facts or {}).text())
-            DISK.sync(draft)
+            disk.DISK.sync(draft)
             try:
-                DISK.rename(draft, folder)
+                disk.DISK.rename(draft, folder)
             except OSError:
                 if not (shared and folder.is_dir() and not folder.is_symlink()):
                     raise
-                DISK.remove(draft)
-            DISK.sync(folder.parent)
+                disk.DISK.remove(draft)
+            disk.DISK.sync(folder.parent)
 
 
 @contextlib.contextmanager
@@ -218,13 +152,13 @@ def commit_run(folder: Path) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         with storage_errors(folder):
             expect_new(folder)
-            DISK.make_parents(folder.parent)
+            disk.DISK.make_parents(folder.parent)
             draft = stack.enter_context(_draft_folder(folder))
         yield draft
         with storage_errors(folder):
-            DISK.sync(draft)
-            DISK.rename(draft, folder)
-            DISK.sync(folder.parent)
+            disk.DISK.sync(draft)
+            disk.DISK.rename(draft, folder)
+            disk.DISK.sync(folder.parent)
 
 
 def expect_new(folder: Path) -> None:
@@ -245,10 +179,10 @@ def commit_file(path: Path, content: str | bytes) -> None:
     """
     data = memoryview(content if isinstance(content, bytes) else content.encode())
     with storage_errors(path, len(data)):
-        DISK.make_parents(path.parent)
+        disk.DISK.make_parents(path.parent)
         with _draft_file(path) as (draft, file):
-            DISK.write(draft, lambda _: _write_all(file, data))
-            DISK.sync(draft)
+            disk.DISK.write(draft, lambda _: _write_all(file, data))
+            disk.DISK.sync(draft)
             _replace(draft, path)
 
 
@@ -274,8 +208,8 @@ def commit_stream(path: Path) -> Iterator[AppendLog]:
 
 def _replace(draft: Path, path: Path) -> None:
     expect_regular(path)  # writing may have taken an hour
-    DISK.rename(draft, path)
-    DISK.sync(path.parent)
+    disk.DISK.rename(draft, path)
+    disk.DISK.sync(path.parent)
 
 
 # --- drafts --------------------------------------------------------------------------------------------------------
@@ -285,7 +219,7 @@ def _replace(draft: Path, path: Path) -> None:
 def _draft_file(path: Path) -> Iterator[tuple[Path, io.FileIO]]:
     """A new file beside `path`, with its permissions, and the same file open; removed if the block fails."""
     before = expect_regular(path)
-    with _draft_name(path) as draft, DISK.create(draft, before) as file:
+    with _draft_name(path) as draft, disk.DISK.create(draft, before) as file:
         _try_lock(file.fileno())
         yield draft, file
 
@@ -294,7 +228,7 @@ def _draft_file(path: Path) -> Iterator[tuple[Path, io.FileIO]]:
 def _draft_folder(folder: Path) -> Iterator[Path]:
     """A new folder beside `folder`; removed if the block fails."""
     with _draft_name(folder) as draft:
-        DISK.make(draft)
+        disk.DISK.make(draft)
         with _opened(draft) as handle:
             _try_lock(handle)
             yield draft
@@ -302,7 +236,7 @@ def _draft_folder(folder: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _draft_name(path: Path) -> Iterator[Path]:
-    """A name beside `path` at which nobody can have put a link; what is there is removed if the block fails."""
+    """A name beside `path` that cannot be guessed, so that no link waits there; removed if the block fails."""
     label = f"-{path.name[:MAX_LABEL]}"
     with contextlib.suppress(StorageError):  # they may be another user's, in a folder that all may write to
         remove_stale_drafts(path.parent, label)
@@ -311,14 +245,14 @@ def _draft_name(path: Path) -> Iterator[Path]:
         yield draft
     except BaseException:  # Ctrl-C too; and on a full disk it would go on occupying the space
         with contextlib.suppress(OSError):
-            DISK.remove(draft)
+            disk.DISK.remove(draft)
         raise
 
 
 def remove_stale_drafts(folder: Path, label: str | None = None) -> None:
     """Remove drafts left behind by killed processes, all or those of one target. Raises StorageError.
 
-    Where the file system has no locks, only a call for all drafts removes any: that of who has the run's lock.
+    Where the file system has no locks, only a call for all drafts removes any; its caller holds the run's lock.
     """
     with storage_errors(folder, doing="read"):
         names = [entry.name for entry in os.scandir(folder) if entry.name.startswith(DRAFT)] if folder.is_dir() else []
@@ -326,12 +260,12 @@ def remove_stale_drafts(folder: Path, label: str | None = None) -> None:
         with storage_errors(draft, doing="removed"), contextlib.suppress(FileNotFoundError):
             if draft.is_symlink():  # not made by headway, but in its way
                 if label is None:
-                    DISK.remove(draft)
+                    disk.DISK.remove(draft)
                 continue
             with _opened(draft) as handle:
                 free = _try_lock(handle)
                 if free or (free is None and label is None):
-                    DISK.remove(draft)
+                    disk.DISK.remove(draft)
 
 
 @contextlib.contextmanager
@@ -347,7 +281,7 @@ def _opened(path: Path) -> Iterator[int]:
 def _try_lock(handle: int) -> bool | None:
     """Lock a draft until it is closed, at the latest when the process ends -> whether no other process has it locked.
 
-    None where that cannot be told: some file systems have no locks.
+    None where that is unknown: some file systems have no locks.
     """
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -365,37 +299,37 @@ def discard(path: Path) -> None:
     """
     with storage_errors(path, doing="removed"):
         if path.is_symlink() or not path.is_dir():
-            DISK.remove(path)
+            disk.DISK.remove(path)
             return
         with _opened(path) as handle, _draft_name(path) as draft:
             _try_lock(handle)  # against another process that removes drafts
-            DISK.rename(path, draft)
-            DISK.remove(draft)
+            disk.DISK.rename(path, draft)
+            disk.DISK.remove(draft)
 
 
 def drop_files(folder: Path, names: Collection[str], manifest: Manifest, *, drafts: Path) -> None:
     """Remove files of a committed folder, and put the manifest of those that are left in place. Raises StorageError.
 
-    The files go first, and are gone from the disk before the manifest changes. Whoever is interrupted in between leaves
-    a folder that lists more than it has: the other files can be read, and the same call finishes the work. The new
+    The files go first, and are gone from the disk before the manifest changes. An interruption in between leaves
+    a manifest that lists removed files: the other files can be read, and the same call finishes the work. The new
     manifest is written in the folder `drafts`, on the same disk: a reader takes a file that is not listed for damage.
     """
     with storage_errors(folder, doing="made smaller"):
         for name in names:
-            DISK.remove(folder / name)
-        DISK.sync(folder)
-    with storage_errors(folder / MANIFEST), _draft_name(drafts / folder.name) as draft, DISK.create(draft) as file:
+            disk.DISK.remove(folder / name)
+        disk.DISK.sync(folder)
+    with storage_errors(folder / MANIFEST), _draft_name(drafts / folder.name) as draft, disk.DISK.create(draft) as file:
         _try_lock(file.fileno())
-        DISK.write(draft, lambda _: _write_all(file, memoryview(manifest.text().encode())))
-        DISK.sync(draft)
+        disk.DISK.write(draft, lambda _: _write_all(file, memoryview(manifest.text().encode())))
+        disk.DISK.sync(draft)
         _replace(draft, folder / MANIFEST)
 
 
 def quarantine(path: Path, aside: Path) -> None:
     """Rename a damaged folder to `aside`, replacing anything there. Raises StorageError."""
     with storage_errors(path, doing="renamed"):
-        DISK.remove(aside)
-        DISK.rename(path, aside)
+        disk.DISK.remove(aside)
+        disk.DISK.rename(path, aside)
 
 
 # --- files that stay open ------------------------------------------------------------------------------------------
@@ -411,7 +345,7 @@ class AppendLog:
         self.path, self.called = path, called or path
         with storage_errors(self.called):
             # A buffer would fail later, and again on close.
-            self.file = file or io.FileIO(_open_regular(path, os.O_WRONLY | os.O_APPEND), "ab")
+            self.file = file or io.FileIO(open_regular(path, os.O_WRONLY | os.O_APPEND), "ab")
 
     def __enter__(self) -> AppendLog:
         return self
@@ -434,99 +368,4 @@ class AppendLog:
     def sync(self) -> None:
         """fsync the file."""
         with storage_errors(self.called):
-            DISK.sync(self.path)
-
-
-@contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Lock a run folder, until the process ends at the latest. Raises ConfigError if another process holds the lock."""
-    path = folder / LOCK
-    file = None
-    while file is None or not _is_open(file, path):  # who had it before may have removed it while this one waited
-        if file is not None:
-            file.close()
-        with storage_errors(path):
-            DISK.make_parents(folder)
-            file = io.FileIO(_open_regular(path, os.O_RDWR), "r+b")
-        with storage_errors(path, doing="locked"):
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                with file:
-                    holder = (file.read(20) or b"").decode(errors="replace").strip()
-                raise ConfigError(f"{folder} is in use by process {holder or 'unknown'}") from error
-    with file:
-        with storage_errors(path):
-            file.truncate(0)
-            file.write(str(os.getpid()).encode())
-        yield
-
-
-def _is_open(file: io.FileIO, path: Path) -> bool:
-    """Whether an open file is still the one of this name."""
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
-    except FileNotFoundError:
-        return False
-
-
-class FolderBefore:
-    """What a folder has before it is written to, so that what came since can be removed."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.names = frozenset(_names(folder))
-        self.missing = [each for each in (folder, *folder.parents) if not each.is_dir()]  # the innermost first
-
-    def created(self) -> frozenset[str]:
-        """The names in the folder that were not there before."""
-        return frozenset(_names(self.folder)) - self.names
-
-    def restore(self) -> None:
-        """Remove what was created since, the lock last, and the folders that were missing if they are empty then.
-
-        For who has the folder locked. Raises StorageError.
-        """
-        with storage_errors(self.folder, doing="removed"):
-            for name in sorted(self.created(), key=lambda name: (name == LOCK, name)):
-                DISK.remove(self.folder / name)
-            for each in self.missing:
-                if _names(each):
-                    break
-                DISK.remove_empty(each)
-
-
-def _names(folder: Path) -> list[str]:
-    return os.listdir(folder) if folder.is_dir() else []
-
-
-def lock_holder(folder: Path) -> int | None:
-    """The process on this machine that has a run folder locked, None if there is none. Takes no lock.
-
-    The lock file names the last process that locked it. Whether that one still does is seen by its open files where the
-    system shows them, else by whether there is such a process.
-    """
-    path = folder / LOCK
-    with contextlib.suppress(OSError, ValueError):
-        found = os.lstat(path)
-        if not stat.S_ISREG(found.st_mode) or found.st_size > 20:
-            return None
-        holder = int(path.read_text())
-        if holder <= 0:
-            return None
-        try:
-            opened = list(Path(f"/proc/{holder}/fd").iterdir())
-        except OSError:  # another user's process, or a system without /proc
-            os.kill(holder, 0)
-            return holder
-        for each in opened:
-            with contextlib.suppress(OSError):
-                if os.path.samestat(each.stat(), found):
-                    return holder
-    return None
-
-
-def _open_regular(path: Path, flags: int) -> int:
-    """Open a regular file, or create it, following no link. Raises StorageError for anything else."""
-    expect_regular(path)
-    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+            disk.DISK.sync(self.path)

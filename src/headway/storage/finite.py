@@ -1,4 +1,4 @@
-"""Whether tensors are finite: asked before a checkpoint is committed, and after weights were read."""
+"""Whether tensors are finite: checked before a checkpoint is committed, and after weights were read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 
 @torch.no_grad()
 def first_non_finite(tensors: Mapping[str, Tensor]) -> str | None:
-    """The name of the first tensor that holds a NaN or an infinity; None if there is none. Integers are skipped.
+    """The name of the first tensor that holds a NaN or an infinity; None if all are finite. Integers are skipped.
 
     One pass over each tensor, without a copy of it.
     """

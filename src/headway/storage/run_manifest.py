@@ -89,7 +89,7 @@ def _read(path: Path, most: str) -> bytes:
 
 
 def read_run_manifest(folder: Path) -> RunManifest | None:
-    """The manifest of a run; None where it has none. Raises NoRunError for a damaged one."""
+    """The manifest of a run; None for a run without one. Raises NoRunError for a damaged one."""
     if not os.path.lexists(folder / MANIFEST):
         return None
     try:

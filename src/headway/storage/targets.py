@@ -104,3 +104,9 @@ def _room(path: Path, needs: int | None, *, full: bool) -> list[str]:
         return [f"{free:,} bytes free there"]
     needed = f"more than {free:,}" if full and needs <= free else f"{needs:,}"
     return [f"needs {needed} bytes, {free:,} bytes free there"]
+
+
+def open_regular(path: Path, flags: int) -> int:
+    """Open a regular file, or create it, following no link. Raises StorageError for anything else."""
+    expect_regular(path)
+    return os.open(path, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
 
 from headway.config import kind
 from headway.errors import ConfigError, DataError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from headway.tasks.verification_inputs import InputSizes, VerificationInputs
 
 Metric = Literal["rouge"]  # metrics of `evaluate --metric`, beside those that a task always has
+S = TypeVar("S")
 ONE_TOKENIZER = "tokenizer.json"  # its file, where source and target share a vocabulary or there is one text
 
 
@@ -84,7 +85,7 @@ class Prepared:
     model_overrides: Mapping[str, object] = field(default_factory=dict)  # sizes the data decides, by dotted key
     classes: tuple[str, ...] = ()  # in the order of their numbers
     digests: Mapping[str, str] = field(default_factory=dict)  # of the data, by split
-    facts: Mapping[str, str] = field(default_factory=dict)  # told before training: {"vocabulary": "65 tokens"}
+    facts: Mapping[str, str] = field(default_factory=dict)  # shown before training: {"vocabulary": "65 tokens"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,6 +303,12 @@ def supported(pipeline: type[Pipeline]) -> tuple[str, ...]:
 def split_of(splits: Mapping[str, Any], wanted: str | None) -> str:
     """The split to evaluate: the one named, else test if there is one, else val, else train. Raises DataError."""
     split = wanted or next((name for name in ("test", "val") if name in splits), "train")
-    if split not in splits:
-        raise DataError(f"no split {split!r}, there are {', '.join(splits)}")
+    named_split(splits, split)
     return split
+
+
+def named_split(splits: Mapping[str, S], name: str) -> S:
+    """The split of this name. Raises DataError for an unknown one."""
+    if name not in splits:
+        raise DataError(f"no split {name!r}, there are {', '.join(splits)}")
+    return splits[name]

@@ -100,7 +100,7 @@ class Chats(Capability):
         seed: int = 0,
         note: Callable[[str], None] = ignore,
     ) -> Iterator[str]:
-        """The answer to the last message, in pieces as they are drawn; `note` is told of messages that are left out.
+        """The answer to the last message, in pieces as they are drawn; `note` gets a line if messages are left out.
 
         Raises TooLongError for a message that is longer than the model reads, DataError for text the vocabulary lacks.
         """

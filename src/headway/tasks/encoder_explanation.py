@@ -13,7 +13,6 @@ from headway.errors import DataError
 from headway.models.inputs import Model, ModelInputs
 from headway.nn.embedding import TokenEmbedding
 from headway.tasks.explanation import Embed, EmbeddingTable, EncodedWords, Explanation, Output, StackDescription
-from headway.tasks.sentence_embedding.embed import around
 
 TEXT = "text"
 HIDDEN = re.compile(r"(?:<mask>|\[MASK\])")
@@ -86,7 +85,7 @@ def embedding_table(model: nn.Module, tokenizer: Tokenizer, ids: Sequence[int]) 
 
 def text_ids(tokenizer: Tokenizer, text: str) -> list[int]:
     """A text as an encoder reads it, with special tokens around it and masks in it. Raises DataError if empty."""
-    before, after = around(tokenizer)
+    before, after = tokenizer.around
     parts = HIDDEN.split(text)
     inside = tokenizer.encode(parts[0])
     for part in parts[1:]:

@@ -52,7 +52,7 @@ class InitialWeights:
         return tuple(name for name in self.weights if name not in taken)
 
     def facts(self, origin: str) -> dict[str, str]:
-        """What is told before training: what is taken, what is new, and what is dropped."""
+        """Lines shown before training: which weights are taken, which are new, and which are dropped."""
         count = sum(self.weights[name].numel() for name in self.taken)
         begun = f"{origin}: {len(self.taken):,} of {len(self.weights):,} tensors, {count:,} parameters"
         facts = {"begins with": ", ".join([begun, *self.notes])}
@@ -124,7 +124,7 @@ def _with_rows(table: Tensor, count: int, generator: torch.Generator) -> Tensor:
 
 
 def _resized(before: ModelConfig, after: ModelConfig) -> Sequence[str]:
-    """What is told about the positions of patches."""
+    """A line about the positions of patches."""
     old, new = (getattr(each, "grid", None) for each in (before, after))
     return [f"positions resized from {old} to {new} patches"] if old != new else []
 

@@ -20,7 +20,7 @@ SHOWN = 8  # names of what a folder holds
 
 
 class Confidence(IntEnum):
-    """How sure a task is that data is its own; of several tasks the surest is asked."""
+    """How sure a task is that it can read the data; the surest of several tasks is chosen."""
 
     POSSIBLE = 1  # it can be read so: any text is a text to model
     CONTENT = 2  # by what the first rows or files look like

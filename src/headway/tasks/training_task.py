@@ -32,7 +32,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One part of a loss: a sum, how many things it was summed over, and its weight beside the others."""
+    """One term of a loss: a sum, the number of its summands, and its weight relative to the other terms."""
 
     total: Tensor
     count: int
@@ -88,7 +88,7 @@ class Capturable(Protocol):
 
     @property
     def resident(self) -> bool:
-        """Whether a batch is small: numbers of things that live on the device."""
+        """Whether a batch is small: indices of data that is already on the device."""
         ...
 
     def stream(self, step: int, device: torch.device) -> torch.Generator:

@@ -301,10 +301,9 @@ def first_lines(data: DataConfig, sizes: InputSizes = VERIFICATION) -> Callable[
 
 def encoder_layout(tokenizer: Tokenizer, max_length: int, *, two: bool) -> TextLayout:
     """A text between special tokens; `two` has a second sentence from the middle on, so its embedding is compared."""
-    from headway.tasks.sentence_embedding.embed import around
 
     def arrange(ids: Sequence[int], source: Sequence[int] | None) -> Example:
-        before, after = around(tokenizer)
+        before, after = tokenizer.around
         tokens = torch.tensor([[*before, *ids, *after]])
         count = tokens.shape[1]
         segments = (torch.arange(count) > count // 2).long()[None] if two else None

@@ -24,7 +24,7 @@ class Callback(Protocol):
 
 @runtime_checkable
 class PlanCallback(Protocol):
-    """A callback that is told what will be trained; any other one gets a note for each fact."""
+    """A callback that gets the plan of the training; other callbacks get a note for each fact."""
 
     def planned(self, steps: int, facts: Mapping[str, str]) -> None:
         """Before the first step: how many steps there are, and what is trained, on what data, to where."""

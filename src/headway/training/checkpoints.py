@@ -1,7 +1,7 @@
 """Checkpoints of a run: committed atomically, and verified against their manifests whenever they are read.
 
-Reading changes nothing: a damaged checkpoint is told and another one used. Only who holds the lock of the run, as
-training does, removes checkpoints, sets damaged ones aside, or drops the training state of older ones.
+Reading changes nothing: a damaged checkpoint is reported and another one used. Only the holder of the run's lock, for
+instance training, removes checkpoints, sets damaged ones aside, or drops the training state of older ones.
 
 The training state (`trainer.safetensors`: optimiser, EMA, random generators) is twice as large as the weights and is
 only needed to resume. Training keeps it in the newest checkpoint and in the one before, from which it is resumed if the
@@ -124,7 +124,7 @@ class Checkpoints:
                 quarantine(self.path(later), aside)
                 self.note(f"{self.path(later)} renamed to {aside.name}")
 
-    # --- reading, by anybody ------------------------------------------------------------------------------------------
+    # --- reading, with or without the lock ---------------------------------------------------------------------------
 
     def best(self) -> tuple[int, float] | None:
         """The best step and its score, as the newest intact checkpoint has them; None before the first evaluation."""
@@ -149,7 +149,7 @@ class Checkpoints:
         return None if best is None else best[0]
 
     def listed(self) -> list[int]:
-        """The steps whose checkpoints are listed by sound manifests of this run, in order; others are told."""
+        """The steps whose checkpoints are listed by sound manifests of this run, in order; others are reported."""
         found = []
         self._compare_latest_file()
         for step in self.steps():
@@ -159,7 +159,7 @@ class Checkpoints:
         return found
 
     def newest_intact(self, *, resumable: bool = False) -> int | None:
-        """The newest checkpoint whose files are all as they were written; damaged ones are told.
+        """The newest checkpoint whose files are all as they were written; damaged ones are reported.
 
         With `resumable`, the newest of those that have the training state.
         """
@@ -316,7 +316,7 @@ class Checkpoints:
                 self._tell(f"{self.run / LATEST} names step {latest}, whose checkpoint is missing")
 
     def _compare_best_file(self) -> None:
-        """Note a best.json that names another step: somebody may have edited it, in vain."""
+        """Tell of a best.json that names another step, for instance because it was edited: it is not used."""
         for wait in (0.0, 0.1):  # training writes it a moment after the checkpoint
             time.sleep(wait)
             best = self.best_step()

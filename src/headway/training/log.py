@@ -61,7 +61,7 @@ def last_entries(path: Path) -> tuple[Entry, Entry, int]:
 
 
 def log_bytes(path: Path, begin: int = 0) -> bytes:
-    """The bytes of a log from one on, none if there is no log. Raises StorageError."""
+    """The bytes of a log from a position on, b"" without a log. Raises StorageError."""
     with storage_errors(path, doing="read"):
         if not os.path.lexists(path):
             return b""

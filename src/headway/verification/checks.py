@@ -167,7 +167,7 @@ def _right_padding(subject: VerificationSubject, base: Logits) -> LogitPair:
 
 def _must_pad(subject: VerificationSubject) -> None:
     if not subject.inputs.pads:
-        raise NotApplicableError("images are of one size: none is padded")
+        raise NotApplicableError("images are of one size, so that no image is padded")
 
 
 def _left_padding(subject: VerificationSubject, base: Logits) -> LogitPair:

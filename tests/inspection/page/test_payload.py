@@ -57,7 +57,7 @@ def test_rows_to_compare_are_spread_and_hold_the_ends():
 
 def test_masks_in_words():
     assert describe_mask(Causal()) == "itself and what came before"
-    assert describe_mask(Causal() & Lengths(torch.tensor([3]))) == "itself and what came before and what is no padding"
+    assert describe_mask(Causal() & Lengths(torch.tensor([3]))) == "itself and what came before and what is not padding"
     assert describe_mask(Window(3, 0)) == "3 tokens back and 0 ahead"
     assert describe_mask(NotSelf()) == "everything but itself"
 

@@ -91,7 +91,7 @@ def _writes_lines(out: str | None) -> bool:
 
 
 def _check(pipeline: Classifies, arguments: Namespace) -> None:
-    """Raise ConfigError, before anything is computed, for what this classifier cannot be asked."""
+    """Raise ConfigError, before anything is computed, for options that this classifier does not support."""
     if not arguments.input and pipeline.reads != "text":
         raise ConfigError(f"no {pipeline.reads}: {arguments.run} classifies files, name at least one")
     if pipeline.reads == "image":

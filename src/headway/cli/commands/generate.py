@@ -18,7 +18,7 @@ EXAMPLES = (
     "headway generate runs/gpt-char --no-echo < prompts.txt    a prompt a line",
 )
 BETWEEN = "---"
-NO_PROMPT = "\n"  # what is continued where nobody can be asked for a prompt: at a terminal
+NO_PROMPT = "\n"  # what is continued without a prompt at a terminal, where stdin is not read
 
 
 def add_arguments(parser: ArgumentParser) -> None:

@@ -160,7 +160,7 @@ def _clean(arguments: Namespace, folders: list[Path]) -> None:
     from headway.cli.housekeeping_tables import show_removals
     from headway.cli.units import bytes_text
     from headway.runs.clean import KINDS, clean_run, removals
-    from headway.storage.commit import lock_holder
+    from headway.storage.locks import lock_holder
 
     kinds = tuple(KINDS) if arguments.only is None else tuple(arguments.only.split(","))
     plan: dict[Path, list[Removal]] = {}

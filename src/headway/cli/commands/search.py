@@ -22,7 +22,7 @@ EXAMPLES = (
     "headway search runs/minilm notes 'how to resume a run' --top 3 --index notes-index",
     "headway search runs/minilm reviews.csv --text review --json < prompts.txt",
 )
-LINES_AT_ONCE = 256  # queries of a stdin that is no terminal, embedded together
+LINES_AT_ONCE = 256  # queries that are embedded together if stdin is not a terminal
 SHOWN = 300  # characters of a passage in a line
 
 

@@ -171,11 +171,12 @@ def resolve(arguments: Namespace, note: Callable[[str], None] = lambda text: Non
     """What to train: the run's own config with --resume, else the preset's recipe, else all that the file says, else
     the recipe of the preset that suits the data.
 
-    On top come the keys of the file, then those of the command line. `note` is told what follows from fewer steps.
+    On top come the keys of the file, then those of the command line. `note` gets what follows from fewer steps.
     """
     from headway.config import override
 
-    begins = arguments.preset is not None or arguments.data is not None  # a run, if there is none to continue
+    # Whether a new run may begin if the folder has no run to continue.
+    begins = arguments.preset is not None or arguments.data is not None
     if arguments.resume and not arguments.help and (not begins or _has_config(_folder(arguments))):
         return override(_resumed(arguments), _changes(arguments))
     changes = _changes(arguments)

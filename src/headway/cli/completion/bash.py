@@ -5,9 +5,8 @@ No word of it comes from the disk but through `[[ == ]]`, which expands nothing:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-
-from headway.cli.completion.grammar import ANYTHING, Grammar, OptionWords
+from headway.cli.completion.grammar import Grammar
+from headway.cli.completion.shell_functions import shared_functions
 
 SCRIPT = r"""# bash completion for headway, written by `headway completion bash`
 
@@ -44,27 +43,7 @@ _headway_take() {  # what the given kinds and words stand for
   done
 }
 
-_headway_options() {  # the options of a command, and those of them that take a value
-  case $1 in
-__OPTIONS__
-    *) options='__TOP__' valued='' first='__COMMANDS__' rest=@anything ;;
-  esac
-}
-
-_headway_value() {  # what an option of a command takes
-  case "$1 $2" in
-__VALUES__
-    *' --limit') takes='__LIMITS__' ;;
-    *) takes=@anything ;;
-  esac
-}
-
-_headway_keys() {  # the config keys of a preset
-  case $1 in
-__KEYS__
-    *) keys='__COMMON__' ;;
-  esac
-}
+__FUNCTIONS__
 
 _headway() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]}
@@ -109,63 +88,5 @@ complete -F _headway headway
 
 def script(grammar: Grammar) -> str:
     """The script."""
-    return (
-        SCRIPT.replace("__OPTIONS__", "\n".join(command_arms(grammar)))
-        .replace("__TOP__", " ".join(flags_of(grammar.options)))
-        .replace("__COMMANDS__", " ".join(command.name for command in grammar.commands))
-        .replace("__VALUES__", "\n".join(value_arms(grammar)))
-        .replace("__LIMITS__", limits(grammar))
-        .replace("__KEYS__", "\n".join(key_arms(grammar)))
-        .replace("__COMMON__", common_keys(grammar))
-    )
-
-
-# --- arms of a `case`, which zsh reads as well -----------------------------------------------------------------------
-
-
-def command_arms(grammar: Grammar) -> Iterator[str]:
-    """The options of each command, those that take a value, and what its arguments can be."""
-    for command in grammar.commands:
-        valued = flags_of(option for option in command.options if option.takes is not None)
-        yield (
-            f"    {command.name}) options='{' '.join(flags_of(command.options))}' valued='{' '.join(valued)}' "
-            f"first='{command.first}' rest='{command.rest}' ;;"
-        )
-
-
-def value_arms(grammar: Grammar) -> Iterator[str]:
-    """What each option and config key takes, where that is known."""
-    for command in grammar.commands:
-        for option in command.options:
-            if option.takes not in (None, ANYTHING) and "--limit" not in option.flags:
-                patterns = "|".join(f"'{command.name} {flag}'" for flag in option.flags)
-                yield f"    {patterns}) takes='{option.takes}' ;;"
-    for key, words in grammar.values.items():
-        yield f"    *' --{key}') takes='{words}' ;;"
-
-
-def key_arms(grammar: Grammar) -> Iterator[str]:
-    """The config keys, once for all presets that have the same."""
-    presets: dict[tuple[str, ...], list[str]] = {}
-    for name, keys in grammar.keys.items():
-        presets.setdefault(keys, []).append(name)
-    for keys, names in presets.items():
-        yield f"    {'|'.join(names)}) keys='{' '.join(key for key in keys if '.' in key)}' ;;"
-
-
-def common_keys(grammar: Grammar) -> str:
-    """The config keys that every preset has, for a preset that is not known."""
-    of_all = [set(keys) for keys in grammar.keys.values()]
-    first = next(iter(grammar.keys.values()), ())
-    return " ".join(key for key in first if "." in key and all(key in keys for keys in of_all))
-
-
-def flags_of(options: Iterable[OptionWords]) -> list[str]:
-    """All spellings of some options."""
-    return [flag for option in options for flag in option.flags]
-
-
-def limits(grammar: Grammar) -> str:
-    """What `--limit` takes, of every command."""
-    every = (option for command in grammar.commands for option in command.options)
-    return next(option.takes or "" for option in every if "--limit" in option.flags)
+    commands = " ".join(command.name for command in grammar.commands)
+    return SCRIPT.replace("__FUNCTIONS__", shared_functions(grammar, commands))

@@ -33,7 +33,7 @@ function __headway_words --description 'the words after headway that are no opti
     end
 end
 
-function __headway_at --description 'whether the command is this one, and so many arguments follow it'
+function __headway_at --description 'whether the command is this one, and this number of arguments follow it'
     set -l words (__headway_words)
     test "$words[1]" = "$argv[1]"; or return 1
     set -l count (math (count $words) - 1)

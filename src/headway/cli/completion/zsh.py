@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headway.cli.completion.bash import command_arms, common_keys, flags_of, key_arms, limits, value_arms
 from headway.cli.completion.grammar import Grammar
+from headway.cli.completion.shell_functions import shared_functions
 
 SCRIPT = r"""#compdef headway
 # zsh completion for headway, written by `headway completion zsh`
@@ -28,27 +28,7 @@ _headway_take() {  # what the given kinds and words stand for
   compadd -a words_
 }
 
-_headway_options() {  # the options of a command, and those of them that take a value
-  case $1 in
-__OPTIONS__
-    *) options='__TOP__' valued='' first='' rest=@anything ;;
-  esac
-}
-
-_headway_value() {  # what an option of a command takes
-  case "$1 $2" in
-__VALUES__
-    *' --limit') takes='__LIMITS__' ;;
-    *) takes=@anything ;;
-  esac
-}
-
-_headway_keys() {  # the config keys of a preset
-  case $1 in
-__KEYS__
-    *) keys='__COMMON__' ;;
-  esac
-}
+__FUNCTIONS__
 
 _headway() {
   local command='' preset='' options valued first rest takes keys='' word n place=0 skip=''
@@ -104,14 +84,9 @@ def script(grammar: Grammar) -> str:
     width = max(len(each.name) for each in grammar.commands)
     described = (f"      {_quoted(f'{each.name:{width}}  {each.meaning}')}" for each in grammar.commands)
     return (
-        SCRIPT.replace("__OPTIONS__", "\n".join(command_arms(grammar)))
-        .replace("__TOP__", " ".join(flags_of(grammar.options)))
+        SCRIPT.replace("__FUNCTIONS__", shared_functions(grammar, ""))
         .replace("__NAMES__", " ".join(each.name for each in grammar.commands))
         .replace("__COMMANDS__", "\n".join(described))
-        .replace("__VALUES__", "\n".join(value_arms(grammar)))
-        .replace("__LIMITS__", limits(grammar))
-        .replace("__KEYS__", "\n".join(key_arms(grammar)))
-        .replace("__COMMON__", common_keys(grammar))
     )
 
 

@@ -1,4 +1,4 @@
-"""Consistency checks between the fields of a trace, so that code that walks it needs none."""
+"""Consistency checks between the fields of a trace, made once when it is read."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class TraceRecorder:
             return np.zeros((rows, 0, max(self.lengths)), np.float32)
         count, source = self._weights.shape
         if count % rows:
-            raise ShapeError(f"attention of {count} hypotheses for {rows} rows: expected as many for each row")
+            raise ShapeError(f"attention of {count} hypotheses for {rows} rows: expected the same number for each row")
         weights: Floats = self._weights.view(rows, count // rows, source).cpu().numpy()
         self._weights = None
         return weights

@@ -23,7 +23,7 @@ MAX_BYTES = 9_500_000  # of queries, keys and values in one page
 MASK_WORDS = {
     Causal: "itself and what came before",
     NotSelf: "everything but itself",
-    Lengths: "what is no padding",
+    Lengths: "what is not padding",
     Packed: "its own document",
     Prefix: "the prefix, and what came before",
     Global: "global tokens, which see everything",

@@ -1,4 +1,4 @@
-"""Pictures as the page shows them: the pixels that were looked at, and the patches or places laid over them."""
+"""Pictures as the page shows them: the pixels that the model read, and the patches or places drawn over them."""
 
 from __future__ import annotations
 

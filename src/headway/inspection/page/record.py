@@ -32,7 +32,7 @@ class ForwardRecord:
     captured: CaptureResult = field(default_factory=CaptureResult)
 
     def value(self, name: str) -> Tensor | None:
-        """The value at a tap, without the batch dimension; None if there was none."""
+        """The value at a tap, without the batch dimension; None if the tap was not reached."""
         if not self.captured.passes:
             return None
         last = self.captured.last

@@ -1,4 +1,4 @@
-"""A search as the page shows it: the tree, every finished line to be ranked anew, and what each line looked at."""
+"""A search as the page shows it: the tree, every finished hypothesis for re-ranking, and what each attended to."""
 
 from __future__ import annotations
 

@@ -8,17 +8,17 @@ from typing import Any
 from headway.errors import ConfigError
 from headway.interop.config_json import ACTIVATIONS, ConfigFields, expect, written_activation
 from headway.interop.families import bert
-from headway.interop.families.masked_encoder import AnyBert, EncoderNames
+from headway.interop.families.masked_encoder import AnyBert, EncoderNames, masked_model
 from headway.interop.family import Family, GenerationTokens, Imported, Shape
 from headway.models import BertConfig, BertPretrainingConfig
 from headway.nn.norms import LayerNorm
 from headway.nn.positions import Learned
-from headway.tasks.masked_lm.config import Masked
 
 EPS = 1e-12  # of every norm; no field says so
 _OURS, _THEIRS = "stack.blocks.{i}.", "transformer.layer.{i}."
 NAMES = EncoderNames(
     prefix="distilbert.",
+    pooler=False,
     encoder={
         "embedding": ("embeddings.word_embeddings",),
         "stack.input_positions.table": ("embeddings.position_embeddings.weight",),
@@ -60,10 +60,7 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     tokens = GenerationTokens(pad=fields.id("pad_token_id", 0, encoder.vocab))
     if not NAMES.has_head(shapes):
         return Imported(model=encoder, task=None, tokens=tokens, encoder=True)
-    model = BertPretrainingConfig(bert=encoder, follows=False, tied=fields.flag("tie_word_embeddings", True))
-    return Imported(
-        model=model, task=Masked(length=min(encoder.context, 128), rows="running"), tokens=tokens, encoder=True
-    )
+    return masked_model(encoder, fields, tokens)
 
 
 def write(model: AnyBert, tokens: GenerationTokens) -> dict[str, Any]:
@@ -90,11 +87,6 @@ def write(model: AnyBert, tokens: GenerationTokens) -> dict[str, Any]:
     }
 
 
-def left_out(model: AnyBert) -> tuple[str, ...]:
-    """The pooler, and the head that reads it."""
-    return NAMES.left_out(model) or ("pooler.",)
-
-
 DISTILBERT: Family[AnyBert] = Family(
     name="distilbert",
     configs=bert.BERT.configs,
@@ -102,10 +94,10 @@ DISTILBERT: Family[AnyBert] = Family(
     architectures=("DistilBertModel", "DistilBertForMaskedLM"),
     read=read,
     write=write,
-    mappings=lambda model: NAMES.mappings(model, left_out(model)),
+    mappings=NAMES.mappings,
     canonical=NAMES.canonical,
     ignored=bert.ignored,
     copies=NAMES.copies,
     with_all_biases=bert.with_all_biases,
-    left_out=left_out,
+    left_out=NAMES.left_out,
 )

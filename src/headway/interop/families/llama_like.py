@@ -1,4 +1,4 @@
-"""What Llama, Mistral, Qwen and Gemma have in common; a `Dialect` is a table of what one of them has otherwise.
+"""What Llama, Mistral, Qwen and Gemma have in common; a `Dialect` is a table of what is different in one of them.
 
 They are decoders with RMSNorm, rotary positions in halves, a gated feed-forward network and grouped keys and values.
 """
@@ -40,7 +40,7 @@ class Dialect:
         "attention_bias",
         "mlp_bias",
     )  # qkv, out, mlp
-    # Which of so many layers have a window (of `sliding_window` tokens), and how config.json says so; None: never any.
+    # Which layers, given their number, have a window of `sliding_window` tokens, by config.json; None: no layer.
     slides: Callable[[ConfigFields, int], list[bool]] | None = None
     write_slides: Callable[[list[bool]], dict[str, Any]] = lambda slides: {}
     local_base: float | None = None  # default rotary base of layers with a window; None: that of the others

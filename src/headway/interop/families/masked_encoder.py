@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from headway.interop.family import Names, WeightMapping, map_weights
+from headway.interop.config_json import ConfigFields
+from headway.interop.family import GenerationTokens, Imported, Names, WeightMapping, map_weights
 from headway.models import BertConfig, BertPretrainingConfig
+from headway.tasks.masked_lm.config import Masked
 
 AnyBert = BertConfig | BertPretrainingConfig
 
@@ -19,6 +21,7 @@ class EncoderNames:
     encoder: Names
     head: Names
     unused_rows: int = 0  # of the position table, before position 0
+    pooler: bool = True  # whether an encoder without a head has a pooler in the file
     words: str = "embeddings.word_embeddings.weight"  # the token embedding, to which the head may be tied
 
     def full(self, name: str) -> str:
@@ -38,17 +41,19 @@ class EncoderNames:
         return full if isinstance(model, BertPretrainingConfig) else full.removeprefix(self.prefix)
 
     def left_out(self, model: AnyBert) -> tuple[str, ...]:
-        """A pooler beside a masked-token head, which does not read it, and what reads the pooler."""
-        return ("bert.pooler.", "follows.") if isinstance(model, BertPretrainingConfig) else ()
+        """A pooler for which the file has no place, and the head that reads it."""
+        if isinstance(model, BertPretrainingConfig):
+            return "bert.pooler.", "follows."
+        return () if self.pooler else ("pooler.",)
 
-    def mappings(self, model: AnyBert, left_out: tuple[str, ...]) -> list[WeightMapping]:
+    def mappings(self, model: AnyBert) -> list[WeightMapping]:
         """The weights; a head's bias may have two names in the file."""
         names = self.encoder
         if isinstance(model, BertPretrainingConfig):
             names = {f"bert.{ours}": tuple(self.prefix + x for x in theirs) for ours, theirs in self.encoder.items()}
             names |= self.head
         found = []
-        for mapping in map_weights(model, names, left_out=left_out):
+        for mapping in map_weights(model, names, left_out=self.left_out(model)):
             unused = self.unused_rows if mapping.name.endswith("input_positions.table") else 0
             twice = mapping.name == "token_head.bias" and len(mapping.hf_names) > 1
             found.append(replace(mapping, unused_rows=unused, duplicated=twice))
@@ -58,3 +63,10 @@ class EncoderNames:
         """The file may hold the token head's tied matrix twice."""
         tied = isinstance(model, BertPretrainingConfig) and model.tied
         return {self.head["token_head.weight"][0]: self.prefix + self.words} if tied else {}
+
+
+def masked_model(encoder: BertConfig, fields: ConfigFields, tokens: GenerationTokens) -> Imported:
+    """An encoder with its masked-token head, as it is imported."""
+    model = BertPretrainingConfig(bert=encoder, follows=False, tied=fields.flag("tie_word_embeddings", True))
+    task = Masked(length=min(encoder.context, 128), rows="running")
+    return Imported(model=model, task=task, tokens=tokens, encoder=True)

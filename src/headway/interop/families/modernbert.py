@@ -9,13 +9,12 @@ from headway.errors import ConfigError
 from headway.interop.config_json import ConfigFields, expect
 from headway.interop.families import bert
 from headway.interop.families.layer_types import read_bases, read_types, slides_of, windows_of, write_bases, write_types
-from headway.interop.families.masked_encoder import AnyBert, EncoderNames
+from headway.interop.families.masked_encoder import AnyBert, EncoderNames, masked_model
 from headway.interop.family import Family, GenerationTokens, Imported, Shape
 from headway.models import BertConfig, BertPretrainingConfig
 from headway.nn.feedforward import Activation
 from headway.nn.norms import LayerNorm
 from headway.nn.positions import Rotary
-from headway.tasks.masked_lm.config import Masked
 
 PAD = 50283
 LOCAL_BASE, GLOBAL_BASE = 10_000.0, 160_000.0
@@ -26,6 +25,7 @@ WRITTEN = {"geglu": "gelu", "geglu_tanh": "gelu_pytorch_tanh", "swiglu": "silu"}
 _OURS, _THEIRS = "stack.blocks.{i}.", "layers.{i}."
 NAMES = EncoderNames(
     prefix="model.",
+    pooler=False,
     words="embeddings.tok_embeddings.weight",
     encoder={
         "embedding": ("embeddings.tok_embeddings",),
@@ -80,10 +80,7 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     fields.only(
         classifier_bias=bias, decoder_bias=True, classifier_activation=fields.value("hidden_activation", "gelu")
     )
-    model = BertPretrainingConfig(bert=encoder, follows=False, tied=fields.flag("tie_word_embeddings", True))
-    return Imported(
-        model=model, task=Masked(length=min(encoder.context, 128), rows="running"), tokens=tokens, encoder=True
-    )
+    return masked_model(encoder, fields, tokens)
 
 
 def write(model: AnyBert, tokens: GenerationTokens) -> dict[str, Any]:
@@ -121,11 +118,6 @@ def write(model: AnyBert, tokens: GenerationTokens) -> dict[str, Any]:
     }
 
 
-def left_out(model: AnyBert) -> tuple[str, ...]:
-    """The pooler, and the head that reads it."""
-    return NAMES.left_out(model) or ("pooler.",)
-
-
 MODERNBERT: Family[AnyBert] = Family(
     name="modernbert",
     configs=bert.BERT.configs,
@@ -133,8 +125,8 @@ MODERNBERT: Family[AnyBert] = Family(
     architectures=("ModernBertModel", "ModernBertForMaskedLM"),
     read=read,
     write=write,
-    mappings=lambda model: NAMES.mappings(model, left_out(model)),
+    mappings=NAMES.mappings,
     canonical=NAMES.canonical,
     copies=NAMES.copies,
-    left_out=left_out,
+    left_out=NAMES.left_out,
 )

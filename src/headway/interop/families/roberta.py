@@ -8,11 +8,10 @@ from typing import Any
 from headway.errors import BadModelError, ConfigError
 from headway.interop.config_json import FILE, ConfigFields, expect
 from headway.interop.families import bert
-from headway.interop.families.masked_encoder import AnyBert, EncoderNames
+from headway.interop.families.masked_encoder import AnyBert, EncoderNames, masked_model
 from headway.interop.family import Family, GenerationTokens, Imported, Shape
 from headway.models import BertPretrainingConfig
 from headway.nn.positions import Learned
-from headway.tasks.masked_lm.config import Masked
 
 PAD = 1
 UNUSED = PAD + 1  # rows of the file's position table before position 0
@@ -44,9 +43,7 @@ def read(config: Mapping[str, Any], shapes: Mapping[str, Shape]) -> Imported:
     if not NAMES.has_head(names):
         return Imported(model=encoder, task=None, tokens=tokens, encoder=True)
     fields.only(hidden_act="gelu")  # transformers fixes that head's activation
-    model = BertPretrainingConfig(bert=encoder, follows=False, tied=fields.flag("tie_word_embeddings", True))
-    task = Masked(length=min(encoder.context, 128), rows="running")
-    return Imported(model=model, task=task, tokens=tokens, encoder=True)
+    return masked_model(encoder, fields, tokens)
 
 
 def write(model: AnyBert, tokens: GenerationTokens) -> dict[str, Any]:
@@ -75,7 +72,7 @@ ROBERTA: Family[AnyBert] = Family(
     architectures=("RobertaModel", "RobertaForMaskedLM"),
     read=read,
     write=write,
-    mappings=lambda model: NAMES.mappings(model, NAMES.left_out(model)),
+    mappings=NAMES.mappings,
     canonical=NAMES.canonical,
     ignored=bert.ignored,
     copies=NAMES.copies,

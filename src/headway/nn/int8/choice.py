@@ -1,4 +1,4 @@
-"""Which linear layers of a model may be plain 8-bit ones, found by measuring.
+"""Which linear layers of a model can use plain 8-bit products, by measured error.
 
 Plain products are taken for the whole model if they change its outputs little enough. Otherwise each layer's methods
 are tried on its own input, and each layer takes the fastest whose relative error is below a bound: the largest bound

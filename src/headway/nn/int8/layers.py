@@ -30,7 +30,7 @@ from headway.nn.linear import FusedLinear
 from headway.nn.taps import observed
 
 LEVELS = 127
-TORCHSCRIPT = sys.version_info < (3, 14)  # later Pythons have none: quantised models then step layer by layer
+TORCHSCRIPT = sys.version_info < (3, 14)  # later Pythons lack it: quantised models then step layer by layer
 PROCESS_LOCK = threading.RLock()  # guards state of the process: the quantised engine, warning filters
 
 

@@ -1,4 +1,4 @@
-"""Random command lines over every command and option there is."""
+"""Random command lines over all commands and options."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class HostileFolders(CampaignRow):
         self.good += [write_tokenizer(write_gpt2(home / f"gpt2-{kind}"), kind) for kind in ("byte-pairs", "pieces")]
         self.good += [write_sentence_encoder(home / ENCODER), write_vit(home / VIT)]
         Image.new("RGB", (9, 9), "red").save(home / IMAGE)
-        # What an import does when nothing is wrong, such as looking for the time zone, is no violation.
+        # What an import of a sound folder does, such as reading the time zone, is not a violation.
         self.usual: set[str] = set()
         for folder in self.good:
             with place.scratch() as scratch:

@@ -1,4 +1,4 @@
-"""kill -9 during training, again and again: the run ends as if nothing had happened."""
+"""kill -9 during training, repeatedly: after --resume the run ends as an uninterrupted one does."""
 
 from __future__ import annotations
 

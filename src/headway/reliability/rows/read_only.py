@@ -1,4 +1,4 @@
-"""Every reading command on a run that nobody may write to."""
+"""Every reading command on a run folder that is read-only."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def attention_weights(model: nn.Module, image: Tensor, tokens_1T: Tensor) -> NDA
     """
     attention = source_attention(model)
     if attention is None:
-        raise ConfigError("this captioner has no attention: all it knows of the image is the decoder's first state")
+        raise ConfigError("this captioner has no attention: it reads the image only through the decoder's first state")
     with _recorded(attention.tap) as seen:
         model(image, tokens_1T)
     weights = seen[-1][0].float().cpu()  # (T, places), of a transformer (H, T, places)

@@ -1,4 +1,4 @@
-"""Images with captions by their sign: a file of captions beside the images."""
+"""Recognising images with captions: a file of captions beside the images."""
 
 from __future__ import annotations
 

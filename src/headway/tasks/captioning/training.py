@@ -14,9 +14,9 @@ from headway.data.batching import Indices, Shuffled
 from headway.data.captions import CaptionedImages
 from headway.data.token_store import TokenStore
 from headway.data.tokenizers import Tokenizer
-from headway.errors import DataError
 from headway.metrics.captions import CaptionReport, caption_report
 from headway.metrics.language import LanguageReport
+from headway.tasks.base import named_split
 from headway.tasks.captioning.config import Captioning
 from headway.tasks.captioning.search import EVALUATED, CaptionSearch
 from headway.tasks.image_batches import TrainingImages
@@ -59,10 +59,8 @@ class CaptioningTraining(CaptionSearch):
 
     def _pairs(self, split: str) -> _Pairs:
         """A split's captions as tokens, encoded on first use."""
-        if split not in self.splits:
-            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
         if split not in self._known:
-            captions = self.splits[split].captions
+            captions = named_split(self.splits, split).captions
             lines = self.tokenizer.encode_batch(list(chain.from_iterable(captions)))
             kept = [line[: self.config.max_length - 1] for line in lines]
             starts = np.cumsum([0, *map(len, kept)], dtype=np.int64)
@@ -114,9 +112,7 @@ class CaptioningTraining(CaptionSearch):
 
     def captions(self, model: nn.Module, device: torch.device, split: str, *, beam: int | None = None) -> list[str]:
         """A caption for each image of a split."""
-        if split not in self.splits:
-            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
-        return self.describe(model, device, self.splits[split].pixels, beam=beam)
+        return self.describe(model, device, named_split(self.splits, split).pixels, beam=beam)
 
     def report(self, outputs: Sequence[str], split: str) -> CaptionReport:
         """The figures of a model's captions of a split."""

@@ -1,4 +1,4 @@
-"""Conversations by their signs: a JSONL file whose lines have messages with roles."""
+"""Recognising conversations: a JSONL file whose lines have messages with roles."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from headway.decoding.limits import SequenceLimits
 from headway.decoding.sampling import GREEDY, sample
 from headway.errors import DataError
 from headway.metrics.language import LanguageReport
+from headway.tasks.base import named_split
 from headway.tasks.chat.config import Chat
 from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 
@@ -168,12 +169,10 @@ class ChatTraining:
         )
 
     def _store(self, split: str) -> TokenStore:
-        if split not in self.splits:
-            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
-        return self.splits[split]
+        return named_split(self.splits, split)
 
     def _has_answer(self, split: str) -> NDArray[np.bool_]:
-        """(N,) whether a conversation has a token to learn within the context; its first is no target."""
+        """(N,) whether a conversation has a target within the context; its first token is never a target."""
         store = self._store(split)
         before = np.concatenate([[0], np.cumsum(store.ids >= LEARNT)])  # tokens to learn before each place
         begins = np.asarray(store.starts[:-1])

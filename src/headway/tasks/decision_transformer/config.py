@@ -1,4 +1,4 @@
-"""Decision Transformer: actions that went with a return, asked for by that return (Chen et al. 2021)."""
+"""Decision Transformer: predict the actions that led to a return, given that return (Chen et al. 2021)."""
 
 from __future__ import annotations
 

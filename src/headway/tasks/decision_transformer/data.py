@@ -9,7 +9,7 @@ from typing import cast
 from headway.checked_json import JsonFields
 from headway.counts import counted
 from headway.data.environments import Environment
-from headway.data.episodes import FACTS, Episodes, concatenate, read_episodes, write_episodes
+from headway.data.episodes import EPISODES, FACTS, Episodes, concatenate, read_episodes, write_episodes
 from headway.documents import read_json
 from headway.errors import ConfigError, DataError
 from headway.models.decision_transformer import DecisionConfig
@@ -17,8 +17,7 @@ from headway.models.observation import Codes
 from headway.tasks.base import DataRequest, Prepared
 from headway.tasks.decision_transformer.config import Deciding
 from headway.tasks.decision_transformer.training import DecisionTraining, logged
-from headway.tasks.world_model.prepare import fitted
-from headway.tasks.world_model.training import EPISODES
+from headway.tasks.observation import fit_observation
 
 LOG = "log"  # the folder of a run's logged episodes
 
@@ -43,7 +42,7 @@ def prepare(config: Deciding, request: DataRequest) -> Prepared:
             write_episodes(kept, found, {"environment": name, "seed": request.seed})
         parts = [read_episodes(kept)]
     environment = Environment(name, config.view)
-    observation = fitted(model.observation, environment.shape)
+    observation = fit_observation(model.observation, environment.shape)
     if isinstance(observation, Codes):
         raise ConfigError(f"{name} shows pictures, allowed for a decision transformer: tokens, numbers")
     training = DecisionTraining(
@@ -59,7 +58,7 @@ def prepare(config: Deciding, request: DataRequest) -> Prepared:
 
 
 def _of_run(run: Path) -> tuple[list[Episodes], str]:
-    """The episodes a run collected, and their environment. Raises DataError if there are none."""
+    """The episodes a run collected, and their environment. Raises DataError for a run without episodes."""
     folders = sorted((run / EPISODES).glob("*"))
     if not folders:
         raise DataError(f"{run}: no episodes there; allowed: an environment's name, or a run that collected some")

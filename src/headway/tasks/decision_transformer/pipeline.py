@@ -24,7 +24,7 @@ LARGEST_RETURN = 1e30  # far below the largest float32
 
 
 class DecisionPipeline(Pipeline, Plays):
-    """Acts in an environment, asked for a return."""
+    """Acts in an environment to reach a target return."""
 
     @cached_property
     def training(self) -> DecisionTraining:
@@ -49,7 +49,7 @@ class DecisionPipeline(Pipeline, Plays):
 
     @torch.no_grad()
     def explain(self, given: str) -> Explanation:
-        """A fresh episode asked for the return `given`, and the actions that its last steps made likely."""
+        """A fresh episode with the target return `given`, and the actions that were likely at its last steps."""
         from headway.tasks.decision_transformer.training import Attempt
         from headway.tasks.explanation import Explanation, Output, StackDescription
 
@@ -63,7 +63,7 @@ class DecisionPipeline(Pipeline, Plays):
         model = cast("Decision", self.model)
         attempt = Attempt(self.training.make(), target, seed=0)
         if not attempt.seen:
-            raise DataError(f"{self.training.name}: the episode broke when it was reset, so that there is none to show")
+            raise DataError(f"{self.training.name}: no episode to show, as the environment failed when it was reset")
         while attempt.goes_on and len(attempt.seen) < model.context:
             attempt.step(int(self._logits(attempt, model.context)[-1].argmax()))
         length = min(len(attempt.actions), model.context)

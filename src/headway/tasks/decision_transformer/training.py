@@ -1,4 +1,4 @@
-"""Deciding: a Decision Transformer on logged episodes, asked for returns. No world model: it knows no dynamics."""
+"""Training a Decision Transformer on logged episodes, and playing it for a target return; there is no world model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from torch import nn
 from headway.counts import counted
 from headway.data.batching import Indices, Shuffled
 from headway.data.environments import BrokenEpisodeError, Environment, Maker, Observation
-from headway.data.episodes import Episodes, EpisodeSplit, Policy, concatenate, play, split_episodes
+from headway.data.episodes import (
+    Episodes,
+    EpisodeSplit,
+    Policy,
+    concatenate,
+    fresh_seeds,
+    play,
+    seeds_to_learn,
+    split_episodes,
+)
 from headway.decoding.non_finite import expect_finite
 from headway.errors import ConfigError, DataError
 from headway.metrics.world import ReturnStatistics, rank_correlation
@@ -22,7 +31,6 @@ from headway.models.decision_transformer import Decision
 from headway.tasks.capabilities import PlayResult
 from headway.tasks.decision_transformer.config import Deciding
 from headway.tasks.training_task import IGNORED, Batch, Phase, Term, cross_entropy
-from headway.tasks.world_model.policy import fresh_seeds, seeds_to_learn
 
 EVALUATED = 256  # windows in one forward pass of an evaluation
 
@@ -39,11 +47,11 @@ class ReturnConditionedReport(PlayResult):
 
     @property
     def correlation(self) -> float:
-        """Of the ranks of what was asked for and what came."""
+        """The rank correlation of target returns and achieved returns."""
         return rank_correlation(np.asarray(self.targets), np.asarray([each.mean for each in self.found]))
 
     def to_json(self) -> dict[str, Any]:
-        """Flat values; the score is the one of the largest return asked for."""
+        """Flat values; the score is that of the largest target return."""
         most = max(range(len(self.targets)), key=lambda n: self.targets[n])
         asked = {f"return_asked_{target:g}": each.mean for target, each in zip(self.targets, self.found, strict=True)}
         return {
@@ -57,7 +65,7 @@ class ReturnConditionedReport(PlayResult):
         }
 
     def facts(self) -> dict[str, str]:
-        """What each return that was asked for brought."""
+        """The achieved return for each target return."""
         rows = {
             "environment": self.environment,
             "what it is": "a decision transformer: it imitates logged episodes and has no model of the world",
@@ -89,7 +97,7 @@ class DecisionTraining:
         self.order = Shuffled(len(self.splits["train"].windows), max(batch_tokens // (3 * length), 1), seed)
 
     def phase(self, model: nn.Module, step: int, device: torch.device) -> Phase:
-        """There is one; before its first step the log is measured."""
+        """One phase; before its first step the log is measured."""
         model = cast(Decision, model)
         if not step:
             seen = self.splits["train"].episodes.observations
@@ -165,9 +173,9 @@ def follow(
     *,
     seed: int,
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """The returns of an episode a seed, each asked for `target`; actions are drawn. Raises DataError if all break.
+    """The return of an episode for each seed; actions are drawn. Raises DataError if all episodes break.
 
-    The target return is reduced by each reward.
+    The model is given the return `target`, which each reward reduces.
     """
     random = np.random.default_rng([seed, round(1000 * target)])
     playing = [Attempt(make(), target, each) for each in seeds]
@@ -203,7 +211,7 @@ class Attempt:
             self.goes_on, self.broke = False, True
 
     def window(self, which: int, length: int) -> np.ndarray[Any, np.dtype[Any]]:
-        """The last steps of the returns asked for, the observations, or the actions."""
+        """The last steps of the target returns, the observations, or the actions."""
         part: list[Any] = (self.asked, self.seen, self.actions)[which][-length:]
         return np.asarray(part, (np.float32, self.seen[0].dtype, np.int64)[which])
 

@@ -1,4 +1,4 @@
-"""Images or sounds with classes by their signs: class folders, IDX files, parquet with images."""
+"""Recognising images or sounds with classes: class folders, IDX files, parquet with images."""
 
 from __future__ import annotations
 

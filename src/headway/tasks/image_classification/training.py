@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headway.data.augment import constants
 from headway.data.batching import Indices, Shuffled
 from headway.data.images import ImageStore
-from headway.errors import DataError
+from headway.tasks.base import named_split
 from headway.tasks.classifier import ClassifierTraining, Predictions
 from headway.tasks.image_batches import TrainingImages, model_dtype
 from headway.tasks.image_classification.config import Classification
@@ -75,9 +75,7 @@ class ClassificationTraining(ClassifierTraining):
     @torch.no_grad()
     def predictions(self, model: nn.Module, device: torch.device, split: str) -> Predictions:
         """The probabilities of all classes for each image of a split. Raises DataError for an unknown split."""
-        if split not in self.splits:
-            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
-        store = self.splits[split]
+        store = named_split(self.splits, split)
         probabilities, nats = [], torch.zeros((), dtype=torch.float64, device=device)
         labels = torch.from_numpy(store.labels)
         small = 1 if device.type == "cpu" else max(1, 64**2 // self.config.size**2)

@@ -206,7 +206,7 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         return text_inputs(self.model, layout, given, own, spell, sizes=sizes)
 
     def own_lines(self, sizes: InputSizes) -> Callable[[], list[str]] | None:
-        """Reads the first lines of the run's data, for `verification`; None for an imported run, which has none."""
+        """Reads the first lines of the run's data, for `verification`; None for an imported run, which has no data."""
         from headway.tasks.verification_inputs import first_lines
 
         return first_lines(self.parts.data, sizes)
@@ -226,10 +226,10 @@ class LanguagePipeline(Pipeline, Generates, Scores):
     def explain(self, given: str) -> Explanation:
         """A text, after each of its tokens what might follow, and a search for what follows it."""
         from headway.decoding.beam import BeamSettings
+        from headway.decoding.limits import positions_end
         from headway.decoding.trace import lines
         from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription
         from headway.tasks.search_trace import search_trace
-        from headway.tasks.translation.search import positions_end
 
         tokens_1T = self.page_prompt(given)
         ids: list[int] = tokens_1T[0].tolist()

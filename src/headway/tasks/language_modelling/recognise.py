@@ -1,4 +1,4 @@
-"""A text to model by its signs: a file of text, a folder of .txt files, or a table with one column of text."""
+"""Recognising a text to model: a file of text, a folder of .txt files, or a table with one column of text."""
 
 from __future__ import annotations
 

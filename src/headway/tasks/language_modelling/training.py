@@ -19,6 +19,7 @@ from headway.decoding.sampling import GREEDY, Sampling, sample
 from headway.errors import ConfigError, DataError
 from headway.metrics.accuracy_by_position import PositionReport, position_report
 from headway.metrics.language import LanguageReport
+from headway.tasks.base import named_split
 from headway.tasks.language_modelling.config import Language
 from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 
@@ -128,13 +129,10 @@ class LanguageTraining:
 
     def ids(self, name: str) -> Ids:
         """The tokens of a split, at least two. Raises DataError."""
-        if name not in self.splits:
-            raise DataError(f"no split {name!r}, there are {', '.join(self.splits)}")
-        if len(self.splits[name].ids) < 2:
-            raise DataError(
-                f"split {name!r} has {counted(len(self.splits[name].ids), 'token')}, evaluating needs at least 2"
-            )
-        return self.splits[name].ids
+        ids = named_split(self.splits, name).ids
+        if len(ids) < 2:
+            raise DataError(f"split {name!r} has {counted(len(ids), 'token')}, evaluating needs at least 2")
+        return ids
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """A line the model makes up after the first token of the validation text."""

@@ -20,6 +20,7 @@ from headway.errors import DataError
 from headway.metrics.language import LanguageReport, unigram_entropy
 from headway.models.bert import PretrainingLogits
 from headway.tasks.adaptive_depth import mean_steps, pondered
+from headway.tasks.base import named_split
 from headway.tasks.masked_lm.config import Masked
 from headway.tasks.training_task import IGNORED, Batch, Term, chosen_loss, cross_entropy
 
@@ -235,9 +236,7 @@ class MaskedTraining:
             yield np.stack([some, np.arange(first, first + len(some))], 1)
 
     def _split(self, name: str) -> Sentences:
-        if name not in self.sentences:
-            raise DataError(f"no split {name!r}, there are {', '.join(self.sentences)}")
-        return self.sentences[name]
+        return named_split(self.sentences, name)
 
     def _places(self, split: str) -> Indices:
         """Where the rows of a split may begin, or, for pairs, be cut in two."""

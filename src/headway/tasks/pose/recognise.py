@@ -1,4 +1,4 @@
-"""People with keypoints by their sign: COCO's JSON of keypoints beside the images."""
+"""Recognising people with keypoints: COCO's JSON of keypoints beside the images."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from headway.data.augment import constants
 from headway.data.batching import Indices, Shuffled
 from headway.data.heatmaps import heatmaps, keypoints_of
 from headway.data.poses import PoseStore
-from headway.errors import DataError
 from headway.metrics.keypoints import Detections, KeypointReport, People, keypoint_report
+from headway.tasks.base import named_split
 from headway.tasks.image_batches import model_dtype
 from headway.tasks.pose.config import PoseEstimation
 from headway.tasks.training_task import Batch, Term, Validated
@@ -75,9 +75,7 @@ class PoseTraining:
     @torch.no_grad()
     def predictions(self, model: nn.Module, device: torch.device, split: str) -> PosePredictions:
         """The keypoints of each image of a split. Raises DataError for an unknown split."""
-        if split not in self.splits:
-            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
-        store = self.splits[split]
+        store = named_split(self.splits, split)
         places: list[Tensor] = []
         heights: list[Tensor] = []
         loss = torch.zeros((), dtype=torch.float64, device=device)

@@ -1,4 +1,4 @@
-"""Question answering: the answer to a question is a span of a context, or there is none."""
+"""Question answering: the answer to a question is a span of a context, or the context does not answer it."""
 
 from __future__ import annotations
 

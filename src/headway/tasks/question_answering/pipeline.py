@@ -34,7 +34,7 @@ SIDES = ("start", "end")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerPrediction:
-    """The best answers to a question, best first; none if there is no answer."""
+    """The best answers to a question, best first; empty if the context does not answer it."""
 
     question: str
     answers: list[SpanAnswer]

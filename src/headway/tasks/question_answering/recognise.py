@@ -1,4 +1,4 @@
-"""Questions with answers by their signs: SQuAD's JSON, or lines with a context, a question and answers."""
+"""Recognising questions with answers: SQuAD's JSON, or lines with a context, a question and answers."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def scored(windows: Sequence[ContextWindow], logits_BT2: Tensor) -> list[tuple[C
 
 
 def span_loss(logits_BT2: Tensor, batch: Batch, smoothing: float = 0.0) -> Tensor:
-    """The summed mean of the cross-entropies of start and end; padding is no place (Devlin et al. 2019, 4.2)."""
+    """The summed mean of the cross-entropies of start and end; padding cannot be chosen (Devlin et al. 2019, 4.2)."""
     lengths = batch.inputs[1]
     assert lengths is not None
     real_BT = torch.arange(logits_BT2.shape[1], device=logits_BT2.device) < lengths[:, None]

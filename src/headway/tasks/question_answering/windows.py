@@ -15,7 +15,6 @@ from headway.data.questions import Question
 from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
 from headway.tasks.question_answering.config import QuestionAnswering
-from headway.tasks.sentence_embedding.embed import around
 
 Ids = NDArray[np.int64]
 NOWHERE = (0, 0)  # the target of a window without the answer: its first token
@@ -42,7 +41,7 @@ class WindowReader:
 
     def __init__(self, tokenizer: Tokenizer, config: QuestionAnswering, *, segments: bool) -> None:
         self.tokenizer, self.config, self.segments = tokenizer, config, segments
-        self.before, self.after = (list(marks) for marks in around(tokenizer))
+        self.before, self.after = (list(marks) for marks in tokenizer.around)
 
     def windows(self, number: int, asked: Question) -> Iterator[ContextWindow]:
         """The windows of a question. Raises DataError for a question or a context without tokens."""

@@ -22,7 +22,6 @@ from headway.errors import ConfigError, DataError
 from headway.tasks.base import ONE_TOKENIZER, DataRequest, Prepared
 from headway.tasks.sentence_embedding.config import Embedding
 from headway.tasks.sentence_embedding.contrastive import numbered_texts
-from headway.tasks.sentence_embedding.embed import around
 from headway.tasks.sentence_embedding.recognise import reading
 from headway.tasks.sentence_embedding.training import EmbeddingTraining, EncodedPairs
 
@@ -113,7 +112,7 @@ def _encoded(
     Texts are the same if the model reads the same tokens: cut, and in the spelling of the tokenizer.
     """
     rows = texts.splits[split]
-    before, after = around(tokenizer)
+    before, after = tokenizer.around
     room = config.max_length - len(before) - len(after)
     stores: list[TokenStore] = []
     for side in range(len(rows[0]) if rows else 0):

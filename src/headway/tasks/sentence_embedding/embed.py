@@ -35,7 +35,7 @@ def embed(
 
     Raises DataError for a text without tokens, NonFiniteOutputError for a vector that is NaN or infinite.
     """
-    before, after = around(tokenizer)
+    before, after = tokenizer.around
     room = config.max_length - len(before) - len(after)
     if room < 1:
         raise ConfigError(f"task.max_length={config.max_length} leaves no room for a text")
@@ -63,13 +63,6 @@ def embed_rows(
         out[numbers] = vectors.numpy()
     expect_finite(torch.from_numpy(out), "text")
     return out
-
-
-def around(tokenizer: Tokenizer) -> tuple[Sequence[int], Sequence[int]]:
-    """What the encoder saw around a text when it was trained: its marks, or our `<s>` and `</s>`."""
-    if tokenizer.marks is None:
-        return [tokenizer.start], [tokenizer.stop]
-    return tokenizer.marks.before, tokenizer.marks.after
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:

@@ -1,4 +1,4 @@
-"""Pairs of texts that belong together, by the names of their columns."""
+"""Recognising pairs of texts that belong together, by the names of their columns."""
 
 from __future__ import annotations
 

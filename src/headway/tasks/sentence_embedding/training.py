@@ -18,7 +18,7 @@ from headway.data.tokenizers import Tokenizer
 from headway.metrics.retrieval import RetrievalReport, alignment, retrieval_ranks, uniformity
 from headway.tasks.sentence_embedding.config import Embedding
 from headway.tasks.sentence_embedding.contrastive import DistinctBatches, contrastive_loss
-from headway.tasks.sentence_embedding.embed import around, embed_rows, pooled
+from headway.tasks.sentence_embedding.embed import embed_rows, pooled
 from headway.tasks.training_task import Batch, Term, Validated
 
 SHOWN = 3  # samples of a validation
@@ -44,7 +44,7 @@ class EncodedPairs:
 
 @dataclass(frozen=True, slots=True)
 class PairReport:
-    """Held-out pairs: the loss in nats a pair, who is found where, and how the vectors lie."""
+    """Held-out pairs: the loss in nats a pair, the ranks of the right texts, and how the vectors are distributed."""
 
     loss: float
     ranks: RetrievalReport
@@ -77,7 +77,7 @@ class EmbeddingTraining:
         self, config: Embedding, tokenizer: Tokenizer, splits: Mapping[str, EncodedPairs], *, rows: int, seed: int
     ) -> None:
         self.config, self.tokenizer, self.splits, self.rows = config, tokenizer, dict(splits), rows
-        self.before, self.after = (np.asarray(marks, np.int64) for marks in around(tokenizer))
+        self.before, self.after = (np.asarray(marks, np.int64) for marks in tokenizer.around)
         self.views = 2 if config.positives == "dropout" else 1  # how often each text is read
         if "train" in splits:
             self.order = DistinctBatches(splits["train"].numbers, rows, seed)

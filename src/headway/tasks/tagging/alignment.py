@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from headway.data.tokenizers import Characters, Tokenizer, TokenizerConfig
 from headway.errors import ConfigError
-from headway.tasks.sentence_embedding.embed import around
 
 Ids = NDArray[np.int64]
 _WORD = re.compile(r"\w+(?:['’.\-]\w+)*|[^\w\s]")  # punctuation inside a word stays: don't, 3.5, well-known
@@ -39,7 +38,7 @@ class WordAligner:
 
     def __init__(self, tokenizer: Tokenizer, config: TokenizerConfig, length: int) -> None:
         self.tokenizer = tokenizer
-        self.before, self.after = (list(marks) for marks in around(tokenizer))
+        self.before, self.after = (list(marks) for marks in tokenizer.around)
         self.room = length - len(self.before) - len(self.after)
         if self.room < 1:
             raise ConfigError(f"task.length={length} leaves no room for a word")

@@ -74,10 +74,10 @@ class TaggingPipeline(Pipeline, Tags):
         self.aligner = WordAligner(self.tokenizer, parts.data.tokenizer, task.length)
 
     def words_of(self, text: str | Sequence[str]) -> list[str]:
-        """The words of a text, which may be divided already. Raises DataError if there are none."""
+        """The words of a text, which may be divided already. Raises DataError for a text without words."""
         words = divided(text, self.config.words) if isinstance(text, str) else list(text)
         if not words or not all(word.strip() for word in words):
-            raise DataError("a text without words: a tagger needs at least one, and none that is empty")
+            raise DataError("a text without words, or with an empty one: a tagger needs at least one word")
         return words
 
     def tag(self, texts: Sequence[str | Sequence[str]]) -> list[TagPrediction]:
@@ -122,7 +122,7 @@ class TaggingPipeline(Pipeline, Tags):
         return tagging_report(split, training.evaluate(self.model, self.device, split))
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
-        """Texts, of which every token is tagged; of its data, sentences with tags, none is read."""
+        """Texts, of which every token is tagged; the run's own data, sentences with tags, is not read."""
         from headway.tasks.verification_inputs import VERIFICATION, class_names, encoder_layout, text_inputs
 
         sizes = self.parts.inputs or VERIFICATION

@@ -1,4 +1,4 @@
-"""Tagged sentences by their signs: the ending of a CoNLL file, columns that end in tags, lists of words and of tags."""
+"""Recognising tagged sentences: the ending of a CoNLL file, columns that end in tags, lists of words and of tags."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class TextClassification(Task):
         self.given_weights()
 
     def given_weights(self) -> dict[str, float]:
-        """The weights that the config gives by the names of classes. Raises ConfigError for what is none."""
+        """The weights that the config gives by the names of classes. Raises ConfigError for a wrong weight."""
         given = () if self.class_weights is None or self.class_weights == "balanced" else self.class_weights
         found: dict[str, float] = {}
         for each in given:

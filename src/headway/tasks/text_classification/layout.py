@@ -13,7 +13,6 @@ from torch import Tensor
 from headway.data.batching import padded
 from headway.data.tokenizers import Tokenizer
 from headway.errors import ConfigError, DataError
-from headway.tasks.sentence_embedding.embed import around
 
 PAIR = "\t"  # between the two texts of a pair in one line
 Lengths = NDArray[np.int64]
@@ -37,7 +36,7 @@ class InputLayout:
     @classmethod
     def of(cls, tokenizer: Tokenizer, length: int, *, pairs: bool) -> InputLayout:
         """The layout of a tokenizer's special tokens. Raises ConfigError for a length without room for a text."""
-        before, after = map(tuple, around(tokenizer))
+        before, after = tokenizer.around
         between = (after or (tokenizer.stop,)) if pairs else ()  # a GPT-2 has no tokens around a text
         pad = tokenizer.pad if tokenizer.marks is None or tokenizer.marks.pad is not None else 0
         made = cls(before, between, after, pad, length, pairs)

@@ -108,7 +108,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
         return Report(split=split, values=values, sections=sections, plot=found.plot, outputs=found.outputs)
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
-        """Texts, whose labels are predicted; of its data, a table of texts and labels, none is read."""
+        """Texts, whose labels are predicted; the run's own data, a table of texts and labels, is not read."""
         from headway.tasks.verification_inputs import VERIFICATION, class_names, text_inputs
 
         sizes = self.parts.inputs or VERIFICATION
@@ -182,7 +182,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
         return found.top[0][0] if found.labels is None else ", ".join(found.labels) or "none"
 
     def _output(self) -> Output | None:
-        """The classes as one distribution; labels that do not exclude each other, and numbers, are none."""
+        """The classes as one distribution; None for labels that do not exclude each other, and for numbers."""
         from headway.tasks.explanation import Output
 
         if not self.objective.shows_classes:

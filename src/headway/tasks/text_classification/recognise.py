@@ -1,4 +1,4 @@
-"""Texts with labels by their signs: a folder of texts for each class, or a table with columns of texts and labels."""
+"""Recognising texts with labels: a folder of texts for each class, or a table with columns of texts and labels."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headway.data.batching import Bucketed, Indices, like_length
 from headway.data.labelled_text import TextSplit
 from headway.data.tokenizers import Tokenizer
-from headway.errors import DataError
+from headway.tasks.base import named_split
 from headway.tasks.classifier import Predictions
 from headway.tasks.text_classification.layout import InputLayout
 from headway.tasks.text_classification.objectives import Objective
@@ -113,9 +113,7 @@ class TextClassificationTraining:
         return self.layout.lengths(texts.lengths, texts.second_lengths)
 
     def _split(self, name: str) -> TextSplit:
-        if name not in self.splits:
-            raise DataError(f"no split {name!r}, there are {', '.join(self.splits)}")
-        return self.splits[name]
+        return named_split(self.splits, name)
 
 
 def _pair(texts: TextSplit, number: int) -> tuple[list[int], list[int] | None]:

@@ -35,7 +35,7 @@ class TranscriptionObjective(ABC):
         self.config, self.tokenizer, self.model_config = config, tokenizer, model
 
     def check(self, frames: int, tokens: Sequence[int], place: str) -> None:
-        """Raise DataError for a text that the model cannot write for so many frames."""
+        """Raise DataError for a text that is too long for the model or for this number of frames."""
         most = self.config.max_length - 1
         if len(tokens) > most:
             raise DataError(

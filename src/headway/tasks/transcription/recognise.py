@@ -1,4 +1,4 @@
-"""Sounds with texts by their signs: a table with sound files and texts, or LibriSpeech's transcripts."""
+"""Recognising sounds with texts: a table with sound files and texts, or LibriSpeech's transcripts."""
 
 from __future__ import annotations
 

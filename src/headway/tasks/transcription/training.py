@@ -16,6 +16,7 @@ from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError, UnknownCharacterError
 from headway.metrics.language import LanguageReport
 from headway.metrics.transcription import TranscriptReport, transcript_report
+from headway.tasks.base import named_split
 from headway.tasks.image_batches import model_dtype
 from headway.tasks.training_task import Batch, Term, Validated
 from headway.tasks.transcription.config import Transcription
@@ -70,9 +71,7 @@ class TranscriptionTraining(TranscriptSearch):
 
     def sounds(self, split: str) -> TranscribedSounds:
         """The sounds of a split. Raises DataError if there is no such split."""
-        if split not in self.splits:
-            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
-        return self.splits[split]
+        return named_split(self.splits, split)
 
     def batch(self, indices: Indices) -> Batch:
         """These training sounds and their texts, padded."""

@@ -53,7 +53,7 @@ class Translation(Task):
         return reading(spec, given)
 
     def prepare(self, request: DataRequest) -> Prepared:
-        """Read parallel text, train tokenizers where there are none yet, encode."""
+        """Read parallel text, train the tokenizers that are missing, encode."""
         from headway.tasks.translation.data import prepare
 
         return prepare(self, request)

@@ -1,4 +1,4 @@
-"""Parallel text as a translation task: read, train tokenizers where there are none yet, encode, keep the ids."""
+"""Parallel text as a translation task: read, train the tokenizers that are missing, encode, keep the ids."""
 
 from __future__ import annotations
 

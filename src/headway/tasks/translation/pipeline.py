@@ -12,12 +12,13 @@ import numpy as np
 import torch
 
 from headway.data.unknown_tokens import uncounted
+from headway.decoding.limits import positions_end
 from headway.decoding.non_finite import expect_log_probabilities
 from headway.errors import ConfigError, DataError, TooLongError
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, article, ignore, split_of
 from headway.tasks.capabilities import Scores, Translates
 from headway.tasks.translation.config import PLAIN, Decoding, Translation
-from headway.tasks.translation.search import TranslationSearch, before_source, positions_end
+from headway.tasks.translation.search import TranslationSearch, before_source
 
 if TYPE_CHECKING:
     from headway.decoding.constraints import Constraints

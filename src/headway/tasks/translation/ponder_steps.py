@@ -37,7 +37,7 @@ def ponder_steps(
 ) -> list[PonderSteps]:
     """The steps for each line and its translation. Raises DataError for an empty line, or unequal counts."""
     if len(lines) != len(targets):
-        raise DataError(f"{len(lines)} lines and {len(targets)} translations; expected as many")
+        raise DataError(f"{len(lines)} lines and {len(targets)} translations; expected the same")
     return [_ponder_steps(model, task, device, line, text) for line, text in zip(lines, targets, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Parallel text by its signs: training files that differ in their ending, or a table with two columns of text."""
+"""Recognising parallel text: training files that differ in their ending, or a table with two columns of text."""
 
 from __future__ import annotations
 

@@ -14,12 +14,10 @@ from headway.data.batching import Bucketed, padded
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.beam import BeamSettings, Hypothesis, Recorder, beam_search
 from headway.decoding.constraints import Constraints
-from headway.decoding.ensemble import Ensemble
-from headway.decoding.limits import SequenceLimits
+from headway.decoding.limits import SequenceLimits, positions_end
 from headway.decoding.non_finite import numbered
 from headway.limits import expect_within
 from headway.models.stepper import EncoderInput, Stepper
-from headway.nn.positions import InputPositions
 from headway.tasks.translation.config import PLAIN, Decoding, Translation
 
 if TYPE_CHECKING:
@@ -144,14 +142,6 @@ class TranslationSearch:
             groups=decoding.groups,
             diversity=decoding.diversity,
         )
-
-
-def positions_end(model: object) -> int | None:
-    """How many tokens the model can number: where the shortest table of learned positions ends, None without one."""
-    parts = model.models if isinstance(model, Ensemble) else [model]
-    modules = (module for part in parts if isinstance(part, nn.Module) for module in part.modules())
-    ends = [each.context for each in modules if isinstance(each, InputPositions) and each.table is not None]
-    return min(ends, default=None)
 
 
 def before_source(tokenizer: Tokenizer) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from headway.data.tokenizers import Tokenizer
 from headway.errors import DataError
 from headway.models.stepper import EncoderInput
 from headway.tasks.adaptive_depth import mean_steps, pondered
+from headway.tasks.base import named_split
 from headway.tasks.training_task import IGNORED, Batch, Term, cross_entropy, next_token_loss
 from headway.tasks.translation.config import Translation
 from headway.tasks.translation.search import EVALUATION_TOKENS, TranslationSearch, ended
@@ -132,9 +133,7 @@ class TranslationTraining(TranslationSearch):
         yield from Bucketed(lengths, EVALUATION_TOKENS, 0).epoch(0)
 
     def _pairs(self, split: str) -> Pairs:
-        if split not in self.splits:
-            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
-        return self.splits[split]
+        return named_split(self.splits, split)
 
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
         """The first validation sentences, their reference and what the model says."""

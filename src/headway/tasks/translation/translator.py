@@ -1,4 +1,4 @@
-"""What a finished translation model does with the lines people have: empty ones, overlong ones, unknown words."""
+"""Translating lines with a finished model: also empty lines, overlong ones, and unknown words."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from headway.data.tokenizers import Tokenizer
 from headway.data.unknown_tokens import uncounted
 from headway.decoding.beam import Hypothesis
 from headway.decoding.constraints import Constraints
+from headway.decoding.limits import positions_end
 from headway.decoding.non_finite import numbered
 from headway.errors import ConfigError, DataError
 from headway.models.stepper import Stepper
 from headway.tasks.translation.config import PLAIN, Decoding
-from headway.tasks.translation.search import TranslationSearch, before_source, positions_end
+from headway.tasks.translation.search import TranslationSearch, before_source
 
 if TYPE_CHECKING:
     from headway.decoding.trace import Trace

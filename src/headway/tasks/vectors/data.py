@@ -128,7 +128,7 @@ def _class_names(sets: VectorSets) -> NDArray[Any]:
     assert sets.targets is not None
     if sets.targets.dtype.kind == "f" and (sets.targets != np.round(sets.targets)).any():
         wrong = sets.targets[sets.targets != np.round(sets.targets)][0]
-        raise DataError(f"{sets.where}: target {wrong} is no class; --task.predicts number predicts a number")
+        raise DataError(f"{sets.where}: target {wrong} is not a class; --task.predicts number predicts a number")
     return classes_of(sets.targets)
 
 

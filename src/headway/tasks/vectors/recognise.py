@@ -1,4 +1,4 @@
-"""Sets of vectors by their signs: an .npz with an array x of three dimensions, or a table of numbers with a column
+"""Recognising sets of vectors: an .npz with an array x of three dimensions, or a table of numbers with a column
 that names the set of each row.
 """
 

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from headway.data.batching import Bucketed, Indices, like_length
 from headway.data.vector_files import Floats, VectorSets
-from headway.errors import DataError
 from headway.metrics.classification import ClassificationReport
 from headway.metrics.regression import RegressionReport, regression_report
+from headway.tasks.base import named_split
 from headway.tasks.classifier import ClassifierTraining, Predictions
 from headway.tasks.training_task import IGNORED, Batch, Term, Validated, cross_entropy
 
@@ -62,9 +62,7 @@ class VectorTraining:
 
     def split(self, name: str) -> VectorSets:
         """A split. Raises DataError for an unknown one."""
-        if name not in self.splits:
-            raise DataError(f"no split {name!r}, there are {', '.join(self.splits)}")
-        return self.splits[name]
+        return named_split(self.splits, name)
 
     def loss(self, model: nn.Module, batch: Batch, *, smoothing: float = 0.0, step: int = 0) -> dict[str, Term]:
         """The loss of a batch."""

@@ -1,4 +1,4 @@
-"""World models: collect episodes, learn the world from them, learn to act in imagination alone, and once more."""
+"""World models: collect episodes, learn the world from them, learn to act in imagined rollouts, and repeat."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class WorldModel(Task):
     collect: tuple[int, ...] = (5000, 5000)  # environment steps of each round, at random in the first
     round: Round = Round()  # training steps of each phase of a round
     length: int = 16  # steps of a training window
-    dreams: int = 512  # side by side
-    horizon: int = 15  # steps of a dream
-    context: int = 2  # real steps before one, at most
+    dreams: int = 512  # imagined rollouts in parallel
+    horizon: int = 15  # steps of an imagined rollout
+    context: int = 2  # real steps before a rollout, at most
     discount: float = 0.99  # γ: what a reward is worth one step later, at most 1
-    trace: float = 0.95  # λ
+    trace: float = 0.95  # λ of the λ-returns
     entropy: float = 0.003  # weight of the policy's entropy in the actor's loss
-    rare: float = 1.0  # how much more an end counts than a step that was none
+    rare: float = 1.0  # weight of an episode's last step in the loss of the end, relative to other steps
     act_rate: float = 1.0  # the learning rate of actor and critic, as a share of the world's
 
     def __post_init__(self) -> None:

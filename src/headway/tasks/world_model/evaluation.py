@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headway.data.episodes import Episodes, play
+from headway.data.episodes import Episodes, fresh_seeds, play
 from headway.decoding.non_finite import expect_finite
 from headway.metrics.world import (
     CalibrationBin,
@@ -21,7 +21,7 @@ from headway.metrics.world import (
 from headway.models.observation import TokenReader
 from headway.models.world import World
 from headway.tasks.world_model.imagination import ImaginedRollout, Start, acting, greedy, imagine
-from headway.tasks.world_model.policy import fresh_seeds, learned
+from headway.tasks.world_model.policy import learned
 from headway.tasks.world_model.training import WorldTraining
 
 FARTHEST = 10  # steps of an open-loop rollout

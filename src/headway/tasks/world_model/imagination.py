@@ -1,4 +1,4 @@
-"""Imagination: episodes that take place in a world model alone, and what a policy learns from them."""
+"""Imagined rollouts: episodes that a world model predicts, and what a policy learns from them."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _sections(report: WorldReport) -> list[Section]:
         "imagined_return": f"{report.imagined}  what the model says the same policy earns",
         **{name: f"{value:.4f}" for name, value in report.tables.items()},
     }
-    header = ["steps ahead", "error", "repeating the last", "dreams"]
+    header = ["steps ahead", "error", "repeating the last", "rollouts"]
     ahead = [[str(x.k), f"{x.error:.5f}", f"{x.repeated:.5f}", f"{x.count:,}"] for x in report.by_horizon]
     sections: list[Section] = [Facts(rows), Figures(header, ahead, title="open-loop error")]
     for name, bins in (("ends", report.ends), ("rewards", report.rewards)):

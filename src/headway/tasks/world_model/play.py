@@ -9,13 +9,13 @@ import torch
 
 from headway.counts import counted
 from headway.data.environments import OPTIMUM
-from headway.data.episodes import Episodes, play
+from headway.data.episodes import Episodes, at_random, fresh_seeds, play
 from headway.metrics.world import ReturnStatistics
 from headway.models.world import World
 from headway.tasks.capabilities import PlayResult
 from headway.tasks.world_model.evaluation import imagined
 from headway.tasks.world_model.imagination import ImaginedRollout
-from headway.tasks.world_model.policy import at_random, fresh_seeds, learned
+from headway.tasks.world_model.policy import learned
 from headway.tasks.world_model.q_learning import baseline
 from headway.tasks.world_model.training import WorldTraining
 

@@ -1,9 +1,6 @@
-"""Acting in a real environment: policies over observations, and the seeds that episodes are played with."""
+"""Acting in a real environment: policies over observations, learned by a world model."""
 
 from __future__ import annotations
-
-import itertools
-from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -11,32 +8,8 @@ import torch
 from headway.data.environments import Observation
 from headway.data.episodes import Policy
 from headway.decoding.non_finite import expect_finite
-from headway.errors import ConfigError
 from headway.models.world import World
 from headway.tasks.world_model.imagination import greedy
-
-HALF = 2**30  # seeds to learn with lie below, fresh ones at or above: no episode is ever met twice
-
-
-def seeds_to_learn(*stream: int) -> Iterator[int]:
-    """Seeds for ever, of a stream of their own."""
-    random = np.random.default_rng(stream)
-    while True:
-        yield int(random.integers(HALF))
-
-
-def fresh_seeds(count: int, seed: int) -> Iterator[int]:
-    """So many seeds that were never learned with. Raises ConfigError for a seed below 0."""
-    if seed < 0:
-        raise ConfigError(f"seed={seed}, allowed: 0 and above")
-    random = np.random.default_rng([HALF, seed])
-    return itertools.islice(iter(lambda: HALF + int(random.integers(HALF)), -1), count)
-
-
-def at_random(actions: int, *stream: int) -> Policy:
-    """Every action as likely as any other."""
-    random = np.random.default_rng(stream)
-    return lambda observations: random.integers(actions, size=len(observations))
 
 
 def learned(model: World, device: torch.device) -> Policy:

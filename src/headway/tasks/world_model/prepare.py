@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from headway.data.environments import Environment, Shape, Symbols, Vector
+from headway.data.environments import Environment
 from headway.errors import ConfigError, DataError
-from headway.models.observation import Codes, Numbers, Observing, Tokens
+from headway.models.observation import Codes
 from headway.models.world import WorldConfig
 from headway.tasks.base import DataRequest, Prepared
+from headway.tasks.observation import fit_observation
 from headway.tasks.world_model.config import WorldModel
 from headway.tasks.world_model.training import WorldTraining
-
-
-def fitted(observing: Observing, shape: Shape) -> Observing:
-    """How a model reads what an environment shows: as configured, at the environment's sizes."""
-    if isinstance(shape, Vector):
-        return Numbers(size=shape.size)
-    if isinstance(shape, Symbols):
-        least = 0.0 if isinstance(observing, Numbers) else observing.least
-        return Tokens(parts=shape.parts, levels=shape.levels, least=least)
-    return replace(observing, image=shape.size) if isinstance(observing, Codes) else Codes(image=shape.size)
 
 
 def prepare(config: WorldModel, request: DataRequest) -> Prepared:
@@ -31,7 +21,7 @@ def prepare(config: WorldModel, request: DataRequest) -> Prepared:
         raise ConfigError(f"train.accumulate={request.accumulate}, allowed for a world: 1")
     name, model = request.data.spec, cast(WorldConfig, request.model)
     environment = Environment(name, config.view)
-    observation = fitted(model.observation, environment.shape)
+    observation = fit_observation(model.observation, environment.shape)
     if isinstance(observation, Codes) != bool(config.round.code):
         allowed = "from 1: pictures need a code" if isinstance(observation, Codes) else "0: there are no pictures"
         raise ConfigError(f"task.round.code={config.round.code}, allowed for {name}: {allowed}")

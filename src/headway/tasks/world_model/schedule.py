@@ -1,4 +1,4 @@
-"""The rounds of a world model's training: collect, learn the world, learn to act in it, and once more."""
+"""The rounds of a world model's training: collect, learn the world, learn to act in it, and repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""World models: collect episodes, learn the world from them, learn to act in imagination alone, and once more."""
+"""World models: collect episodes, learn the world from them, learn to act in imagined rollouts, and repeat."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ from headway.counts import counted
 from headway.data.batching import Indices
 from headway.data.environments import Environment
 from headway.data.episodes import (
+    EPISODES,
     Episodes,
     EpisodeSplit,
+    at_random,
     concatenate,
     play,
     read_episodes,
+    seeds_to_learn,
     split_episodes,
     write_episodes,
 )
@@ -29,10 +32,9 @@ from headway.models.world import World
 from headway.tasks.training_task import Batch, Phase, Term
 from headway.tasks.world_model.config import WorldModel
 from headway.tasks.world_model.imagination import Start, acting, actor_critic, drawn, imagine
-from headway.tasks.world_model.policy import at_random, exploring, seeds_to_learn
+from headway.tasks.world_model.policy import exploring
 from headway.tasks.world_model.schedule import PhaseName, Rounds, cooling
 
-EPISODES = "episodes"  # of a run: a folder a round
 EVALUATED = 256  # windows in one forward pass of an evaluation
 REVIVED = 50  # steps of a code phase between looks for codes that nothing uses
 
@@ -253,8 +255,8 @@ class WorldTraining:
         )
         alive = float(rollout.alive.float().sum(0).mean())
         return [
-            f"{counted(self.taken, 'environment step')}; dreams of {2 * self.config.horizon} steps last {alive:.1f}, "
-            f"their return is {float(rollout.returns.mean()):.3f}"
+            f"{counted(self.taken, 'environment step')}; imagined rollouts of {2 * self.config.horizon} steps last "
+            f"{alive:.1f}, their return is {float(rollout.returns.mean()):.3f}"
         ]
 
 

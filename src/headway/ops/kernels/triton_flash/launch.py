@@ -128,7 +128,7 @@ class FlashArguments(NamedTuple):
         return self.slopes, self.lengths, self.global_positions, self.seed
 
     def gather_globals(self, *tensors: Tensor) -> tuple[Any, ...]:
-        """Tile descriptors of the global tokens (B, G, C, E) of tensors (B, G, S, E); None if there are none."""
+        """Tile descriptors of the global tokens (B, G, C, E) of tensors (B, G, S, E); None without global tokens."""
         if self.global_index is None:
             return tuple(None for _ in tensors)
         index = self.global_index[:, None, :, None]
