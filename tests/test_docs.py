@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import faulthandler
 import io
 import json
 import re
 import shlex
 import shutil
+import sys
 import traceback
 from pathlib import Path
 
@@ -69,6 +71,7 @@ PLAYED = (
     "headway play runs/decision-cartpole", "headway evaluate runs/world-cartpole",
 )  # fmt: skip
 
+LINE_SECONDS = 300  # of one command
 PREPARED = ("headway train", "headway import")  # done once, before the others
 # A documented command, and what is appended to it here. Trainings and imports come first, the others find their runs.
 RUN = {
@@ -489,6 +492,8 @@ def write_swarms(folder: Path) -> None:
 
 def type_in(command: str, more: str = "") -> tuple[int, str]:
     """Run a line as a shell would, in this process: the exit code and what was said."""
+    # A test that types a hundred lines has the time limit of a test (pyproject.toml) for each of them.
+    faulthandler.dump_traceback_later(LINE_SECONDS, file=sys.__stderr__, exit=True)
     words, given = shlex.split(command), ""
     if "|" in words:
         at = words.index("|")
