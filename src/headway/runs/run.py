@@ -173,6 +173,7 @@ class Run:
             steps=tuple(steps),
             request=self._request,
             newest=self.newest,
+            tuned=lambda: Checkpoints(self.folder).tuned(steps),
         )
 
     def _request(self, data: str | None) -> DataRequest:
@@ -420,9 +421,9 @@ class Run:
     def answer(self, context: str, question: str, *, top: int = 1, threshold: float | None = None) -> AnswerPrediction:
         """The `top` best answers to a question, as spans of its context with their places, scores and probabilities.
 
-        The list is empty if the no-answer score exceeds the best span's score by more than `threshold`. The default
-        threshold is 0 for a run trained with unanswerable questions; other runs answer every question. Raises
-        DataError for an empty text.
+        The list is empty if the no-answer score exceeds the best span's score by more than `threshold`. For a run
+        trained with unanswerable questions the default is the threshold that was tuned on its validation questions, or
+        0 if an older version trained it; other runs answer every question. Raises DataError for an empty text.
         """
         from headway.tasks.capabilities import Answers
 

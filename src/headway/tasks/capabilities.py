@@ -164,8 +164,9 @@ class Answers(Capability):
     ) -> list[AnswerPrediction]:
         """The `top` best answers to each question; a pair is a context and a question.
 
-        No answer is given where its score is above that of the best span by more than `threshold`, by default 0 if some
-        training questions had none. Raises DataError for an empty text, ConfigError for a threshold without use.
+        No answer is given where its score is above that of the best span by more than `threshold`, by default the one
+        tuned in training if some training questions had none. Raises DataError for an empty text, ConfigError for a
+        threshold without use.
         """
 
 

@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--threshold",
         type=options.finite,
         metavar="X",
-        help="no answer if its score is above the best span's by more (default: 0 where training had such questions)",
+        help="no answer if its score is above the best span's by more (default: tuned in training on such questions)",
     )
     options.add_adapter(parser)
     options.add_precision(parser)

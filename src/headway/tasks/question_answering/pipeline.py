@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +18,7 @@ from headway.tasks.capabilities import Answers
 from headway.tasks.question_answering.config import QuestionAnswering
 from headway.tasks.question_answering.data import NO_ANSWER
 from headway.tasks.question_answering.spans import RankedSpans, SpanAnswer, rank_spans
-from headway.tasks.question_answering.training import scored
+from headway.tasks.question_answering.training import THRESHOLD, scored
 from headway.tasks.question_answering.windows import ContextWindow, WindowReader
 
 if TYPE_CHECKING:
@@ -79,13 +80,18 @@ class QuestionAnsweringPipeline(Pipeline, Answers):
                 f"a threshold with {self.folder}, whose training questions all have an answer: leave it out"
             )
         if threshold is None and self.may_lack:
-            threshold = 0.0
+            threshold = self.threshold if self.threshold is not None else 0.0
         found = []
         for (_, question), ranked in zip(pairs, self._ranked(pairs, top), strict=True):
             silent = threshold is not None and ranked.gap > threshold
             answers = [] if silent else list(ranked.spans)
             found.append(AnswerPrediction(question=question, answers=answers, gap=ranked.gap, threshold=threshold))
         return found
+
+    @cached_property
+    def threshold(self) -> float | None:
+        """The threshold tuned on validation questions in training; None if all have an answer or it was not kept."""
+        return self.parts.tuned().get(THRESHOLD) if self.may_lack else None
 
     @torch.no_grad()
     def _ranked(self, pairs: Sequence[tuple[str, str]], top: int) -> Iterator[RankedSpans]:
@@ -108,7 +114,7 @@ class QuestionAnsweringPipeline(Pipeline, Answers):
         training: QuestionAnsweringTraining = self.read(request.data)  # type: ignore[assignment]
         split = split_of(training.splits, request.split)
         count_lines(self.tokenizer, [window.ids.tolist() for window in training.windows(split)])
-        return reading_report(split, training.evaluate(self.model, self.device, split))
+        return reading_report(split, training.evaluate(self.model, self.device, split, threshold=self.threshold))
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Texts of two segments, of which every token has two scores; of its data none is read."""
