@@ -90,3 +90,30 @@ def test_a_reader_comes_and_goes(tmp_path):
     pairs = [("John sees Mary .", "who sees Mary ?")]
     (one,), (other,) = (each.pipeline.answer(pairs, top=3) for each in (again, run))
     assert [each.text for each in one.answers] == [each.text for each in other.answers]
+
+
+def test_a_chooser_comes_and_goes(tmp_path):
+    cache = ["--data.cache", str(tmp_path / "cache")]
+    words = ["train", "bert-choice", "--out", str(tmp_path / "run"), *SIZES, *SHORT, *cache]
+    assert main(words) == 0
+    run = headway.load(tmp_path / "run", device="cpu")
+    assert run.export(tmp_path / "hf").holds
+    context, question, choices = (
+        "the dog left the apple because it was too sour",
+        "what is it ?",
+        ("the dog", "the apple"),
+    )
+    known = run.answer(context, question, choice=choices, top=2)
+    theirs = hf.AutoModelForMultipleChoice.from_pretrained(tmp_path / "hf").eval()
+    assert type(theirs).__name__ == "BertForMultipleChoice"
+    encode = hf.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    pairs = encode([context] * 2, [f"{question} {choice}" for choice in choices], return_tensors="pt")
+    with torch.no_grad():
+        scores = theirs(**{name: part[None] for name, part in pairs.items()}).logits[0]
+    assert {each.choice: each.score for each in known.answers} == pytest.approx(
+        dict(enumerate(scores.tolist())), abs=1e-5
+    )
+    assert main(["import", str(tmp_path / "hf"), "--out", str(tmp_path / "again")]) == 0
+    again = headway.load(tmp_path / "again", device="cpu").answer(context, question, choice=choices, top=2)
+    assert [each.text for each in again.answers] == [each.text for each in known.answers]
+    assert [each.score for each in again.answers] == pytest.approx([each.score for each in known.answers], abs=1e-5)
