@@ -186,6 +186,7 @@ RUN = {
     "--choice 'the dog' --choice 'the apple'": "",
     "headway answer runs/bert-choice 'the dog left the apple because it was too sour' 'what is it ?' "
     "--choice 'the dog' --choice 'the apple' --top 2": "",
+    "headway evaluate runs/sentence-encoder --data similar.tsv": "",
     "headway evaluate runs/bert-reader --json": "",
     "headway evaluate runs/bert-reader --split clauses-8": "--split clauses-4",
     "headway evaluate runs/reader-0 --split clauses-4 --json": "",
@@ -513,6 +514,8 @@ def write_data(folder: Path) -> None:
         {"context": f"{context} {n}", "question": "where is Vienna?", "choices": ["Austria", "Peru"]} for n in range(20)
     ]
     (folder / "quiz.jsonl").write_text("".join(json.dumps({**row, "answer": "Austria"}) + "\n" for row in quiz))
+    scored = [f"couch number {n}\tsofa nummer {n % 5}\t{n % 5}.5\n" for n in range(12)]
+    (folder / "similar.tsv").write_text("sentence1\tsentence2\tscore\n" + "".join(scored))
     (folder / "letters.txt").write_text("ROMEO: It was a cute puppy.\n" * 40)
     (folder / "reviews.txt").write_text("a fine film\na poor film\n")
     pairs = "a dog runs,an animal runs,follows\na dog runs,a dog sleeps,contradicts\n" * 20

@@ -82,7 +82,10 @@ KEYS: dict[str, tuple[str, ...]] = {
     "transcription": (
         *LOSS, "wer", "cer", "exact_match", "hits", "substitutions", "deletions", "insertions", "sounds",
     ),
-    "embedding": ("loss", "recall_at_1", "recall_at_5", "mrr", "alignment", "uniformity", "pairs", "candidates"),
+    "embedding": (
+        "loss", "recall_at_1", "recall_at_5", "mrr", "alignment", "uniformity", "pairs", "candidates",
+        "pearson", "spearman",
+    ),
     "pose": (
         "oks_ap", "oks_ap50", "oks_ap75", "oks_ap_medium", "oks_ap_large", "oks_ar", "mean_oks", "people", "loss",
     ),
@@ -104,6 +107,7 @@ SOMETIMES = {
         *(f"{some}answerable{key}" for some in ("", "un") for key in ("", "_exact_match", "_f1")), "threshold",
     },
     "vectors": {*NUMBERS, "elements"},
+    "embedding": {"pearson", "spearman"},  # of pairs with scores
 }  # fmt: skip
 # The sections of docs/commands.md, "What `evaluate` reports", that are about a task.
 SECTIONS = {
