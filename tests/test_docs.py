@@ -181,6 +181,7 @@ RUN = {
     "headway train bert-choice --train.seed 0 --train.device cpu --out runs/choice-0": f"{TAGGER} {SHORT}",
     "headway train --data quiz.jsonl --budget 10m --out runs/quiz": f"{TAGGER} {BRIEF}",
     "headway evaluate runs/bert-choice --json": "",
+    "headway evaluate runs/choice-0 --json": "",
     "headway evaluate runs/quiz --data quiz.jsonl": "",
     "headway answer runs/bert-choice 'the dog left the apple because it was too sour' 'what is it ?' "
     "--choice 'the dog' --choice 'the apple'": "",

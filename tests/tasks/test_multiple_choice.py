@@ -230,3 +230,23 @@ def test_questions_of_ones_own_are_recognised(tmp_path):
     assert (found.preset, found.found) == ("bert-choice", "multiple-choice questions")
     (tmp_path / "b.csv").write_text("context,question,choice1,choice2,label\n" + "a b,who ?,x,y,0\n" * 4)
     assert recognise(str(tmp_path / "b.csv")).preset == "bert-choice"
+
+
+@pytest.mark.slow  # 1,200 steps, two minutes of one core
+def test_the_preset_learns_what_it_is(tmp_path):
+    import headway
+    from headway.config import override
+    from headway.presets import preset
+    from headway.runs.train import train_run
+
+    train_run(override(preset("bert-choice").recipe(), {"train.seed": 0, "train.device": "cpu"}), tmp_path / "run")
+    run = headway.load(tmp_path / "run", device="cpu")
+    values = run.evaluate(split="test").values
+    assert values["questions"] == 1000
+    assert values["accuracy"] >= 0.98
+    choices = ("the dog", "the apple", "the cow", "the pear")
+    for said, answer in (("sour", "the apple"), ("sleepy", "the dog")):
+        assert (
+            run.answer(f"the dog left the apple because it was too {said}", "what is it ?", choice=choices).text
+            == answer
+        )
