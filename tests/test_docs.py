@@ -156,6 +156,17 @@ RUN = {
     "headway tag runs/bert-tagger --columns < new.en": "",
     "headway tag runs/names 'John lives in Vienna.' --json": "",
     "headway look runs/bert-tagger 'the animal did not cross the street because it was too tired' -o it-tags.html": "",
+    "headway train bert-choice": f"{TAGGER} {SHORT}",
+    "headway train bert-choice --train.seed 0 --train.device cpu --out runs/choice-0": f"{TAGGER} {SHORT}",
+    "headway train --data quiz.jsonl --budget 10m --out runs/quiz": f"{TAGGER} {BRIEF}",
+    "headway evaluate runs/bert-choice --json": "",
+    "headway evaluate runs/choice-0 --json": "",
+    "headway evaluate runs/quiz --data quiz.jsonl": "",
+    "headway answer runs/bert-choice 'the dog left the apple because it was too sour' 'what is it ?' "
+    "--choice 'the dog' --choice 'the apple'": "",
+    "headway answer runs/bert-choice 'the dog left the apple because it was too sour' 'what is it ?' "
+    "--choice 'the dog' --choice 'the apple' --top 2": "",
+    "headway evaluate runs/sentence-encoder --data similar.tsv": "",
     "headway evaluate runs/bert-reader --json": "",
     "headway evaluate runs/bert-reader --split clauses-8": "--split clauses-4",
     "headway evaluate runs/reader-0 --split clauses-4 --json": "",
@@ -460,6 +471,12 @@ def write_data(folder: Path) -> None:
     asked = {"id": "1", "question": "where is Vienna?", "answers": [{"text": "Austria", "answer_start": 13}]}
     paragraphs = [{"context": f"{context} {n}", "qas": [{**asked, "id": str(n)}]} for n in range(20)]
     (folder / "squad.json").write_text(json.dumps({"version": "1.1", "data": [{"paragraphs": paragraphs}]}))
+    quiz = [
+        {"context": f"{context} {n}", "question": "where is Vienna?", "choices": ["Austria", "Peru"]} for n in range(20)
+    ]
+    (folder / "quiz.jsonl").write_text("".join(json.dumps({**row, "answer": "Austria"}) + "\n" for row in quiz))
+    scored = [f"couch number {n}\tsofa nummer {n % 5}\t{n % 5}.5\n" for n in range(12)]
+    (folder / "similar.tsv").write_text("sentence1\tsentence2\tscore\n" + "".join(scored))
     (folder / "letters.txt").write_text("ROMEO: It was a cute puppy.\n" * 40)
     (folder / "reviews.txt").write_text("a fine film\na poor film\n")
     pairs = "a dog runs,an animal runs,follows\na dog runs,a dog sleeps,contradicts\n" * 20

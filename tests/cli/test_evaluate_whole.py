@@ -19,9 +19,14 @@ QUESTIONS = {
         } for n in range(12)]}
     ],
 }  # fmt: skip
+CHOICES = "".join(
+    json.dumps({"context": f"Anna sees {n}", "question": "who?", "choices": ["Anna", "Otto"], "answer": "Anna"}) + "\n"
+    for n in range(12)
+)
 FILES = {
     "bert-classifier": ("rows.csv", "text,label\n" + "a good film,good\na bad film,bad\n" * 10, "texts", 20),
     "bert-tagger": ("rows.conll", "Anna B-PER\nsees O\n\n" * 12, "sentences", 12),
+    "bert-choice": ("rows.jsonl", CHOICES, "questions", 12),
     "bert-reader": ("rows.json", json.dumps(QUESTIONS), "questions", 12),
 }
 

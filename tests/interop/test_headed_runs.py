@@ -10,7 +10,11 @@ import torch
 
 import headway
 from headway.cli import main
-from tests.interop.peers import hf
+from headway.data.questions import Question
+from tests.interop.peers import BERT, CONTEXT, hf, unsettle
+from tests.interop.test_family_folders import roberta_tokenizer
+
+OFFSET = {**BERT, "max_position_embeddings": CONTEXT + 2, "pad_token_id": 1}
 
 SIZES = shlex.split(
     "--model.encoder.width 16 --model.encoder.layers 1 --model.encoder.heads 2 --model.encoder.inner 32"
@@ -90,3 +94,110 @@ def test_a_reader_comes_and_goes(tmp_path):
     pairs = [("John sees Mary .", "who sees Mary ?")]
     (one,), (other,) = (each.pipeline.answer(pairs, top=3) for each in (again, run))
     assert [each.text for each in one.answers] == [each.text for each in other.answers]
+
+
+def test_a_chooser_comes_and_goes(tmp_path):
+    cache = ["--data.cache", str(tmp_path / "cache")]
+    words = ["train", "bert-choice", "--out", str(tmp_path / "run"), *SIZES, *SHORT, *cache]
+    assert main(words) == 0
+    run = headway.load(tmp_path / "run", device="cpu")
+    assert run.export(tmp_path / "hf").holds
+    context, question, choices = (
+        "the dog left the apple because it was too sour",
+        "what is it ?",
+        ("the dog", "the apple"),
+    )
+    known = run.answer(context, question, choice=choices, top=2)
+    theirs = hf.AutoModelForMultipleChoice.from_pretrained(tmp_path / "hf").eval()
+    assert type(theirs).__name__ == "BertForMultipleChoice"
+    encode = hf.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    pairs = encode([context] * 2, [f"{question} {choice}" for choice in choices], return_tensors="pt")
+    with torch.no_grad():
+        scores = theirs(**{name: part[None] for name, part in pairs.items()}).logits[0]
+    assert {each.choice: each.score for each in known.answers} == pytest.approx(
+        dict(enumerate(scores.tolist())), abs=1e-5
+    )
+    assert main(["import", str(tmp_path / "hf"), "--out", str(tmp_path / "again")]) == 0
+    again = headway.load(tmp_path / "again", device="cpu").answer(context, question, choice=choices, top=2)
+    assert [each.text for each in again.answers] == [each.text for each in known.answers]
+    assert [each.score for each in again.answers] == pytest.approx([each.score for each in known.answers], abs=1e-5)
+
+
+PAIRS = [("the dog sees", "a dog"), ("on the lake", "the dogs see the lake on the hill"), ("dog", "lake")]
+
+
+def roberta(folder, kind, *, slow):
+    """A tiny RoBERTa of transformers in a folder, with a tokenizer.json or with the older vocab.json and merges.txt."""
+    tokenizer = roberta_tokenizer()
+    config = hf.RobertaConfig(**{**OFFSET, "vocab_size": len(tokenizer), "type_vocab_size": 1, "num_labels": 3})
+    if kind == "RobertaForQuestionAnswering":
+        config.num_labels = 2
+    torch.manual_seed(0)
+    model = getattr(hf, kind)(config).eval()
+    unsettle(model, 0.2)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    if slow:
+        content = json.loads((folder / "tokenizer.json").read_text())
+        (folder / "tokenizer.json").unlink()
+        (folder / "vocab.json").write_text(json.dumps(content["model"]["vocab"]))
+        merges = [" ".join(pair) for pair in content["model"]["merges"]]
+        (folder / "merges.txt").write_text("\n".join(["#version: 0.2", *merges]) + "\n")
+    return model, tokenizer
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_an_imported_roberta_reads_pairs_as_transformers_does(tmp_path, slow):
+    theirs, encode = roberta(tmp_path / "hf", "RobertaForSequenceClassification", slow=slow)
+    assert main(["import", str(tmp_path / "hf"), "--out", str(tmp_path / "run")]) == 0
+    run = headway.load(tmp_path / "run", device="cpu")
+    lines = ["\t".join(pair) for pair in PAIRS]
+    known = [encode(*pair)["input_ids"] for pair in PAIRS]
+    stop = encode.sep_token_id
+    assert all(ids.count(stop) == 3 for ids in known)  # </s></s> between the texts, </s> at the end
+    assert run.pipeline.encoded(lines)[0] == known
+    assert run.pipeline.encoded(["the dog"])[0] == [encode("the dog")["input_ids"]]
+    for line, ids, found in zip(lines, known, run.classify(lines, top=3), strict=True):
+        with torch.no_grad():
+            shares = theirs(input_ids=torch.tensor([ids])).logits.softmax(-1)[0].tolist()
+        names = dict(zip(run.config.data.classes, shares, strict=True))
+        assert dict(found.top) == pytest.approx(names, abs=1e-5)
+        assert "\t".join(found.pair) == line
+    assert run.export(tmp_path / "again").holds
+    again = hf.AutoTokenizer.from_pretrained(tmp_path / "again")
+    assert [again(*pair)["input_ids"] for pair in PAIRS] == known
+
+
+def test_an_imported_roberta_reads_questions_as_transformers_does(tmp_path):
+    theirs, encode = roberta(tmp_path / "hf", "RobertaForQuestionAnswering", slow=False)
+    assert main(["import", str(tmp_path / "hf"), "--out", str(tmp_path / "run")]) == 0
+    pipeline = headway.load(tmp_path / "run", device="cpu").pipeline
+    for question, context in PAIRS:
+        (window,) = pipeline.reader.windows(0, Question("", question, context))
+        ids = encode(question, context)["input_ids"]
+        assert window.ids.tolist() == ids
+        with torch.no_grad():
+            found = theirs(input_ids=torch.tensor([ids]))
+            expected = torch.stack([found.start_logits, found.end_logits], -1)
+            ours = pipeline.model(torch.tensor([ids]))
+        torch.testing.assert_close(ours, expected, atol=1e-5, rtol=1e-5)
+        inside = ids[window.context]
+        assert encode.decode(inside).strip() == context
+
+
+def test_a_bert_that_is_imported_has_one_separator_and_two_segments(tmp_path):
+    rows = ["a good film,good film,yes", "a bad film,good day,no"] * 6
+    (tmp_path / "pairs.csv").write_text("\n".join(["premise,hypothesis,label", *rows]) + "\n")
+    columns = ["--data.text", "premise", "--data.text2", "hypothesis"]
+    run = headway.load(train(tmp_path, "bert-classifier", tmp_path / "pairs.csv", *columns), device="cpu")
+    assert run.export(tmp_path / "hf").holds
+    assert main(["import", str(tmp_path / "hf"), "--out", str(tmp_path / "again")]) == 0
+    again = headway.load(tmp_path / "again", device="cpu")
+    lines = ["a good film\tgood day", "a bad film\tgood"]
+    encode = hf.AutoTokenizer.from_pretrained(tmp_path / "hf")
+    known = [encode(*line.split("\t")) for line in lines]
+    assert again.pipeline.encoded(lines) == run.pipeline.encoded(lines)
+    assert again.pipeline.encoded(lines)[0] == [each["input_ids"] for each in known]
+    assert again.pipeline.encoded(lines)[1] == [each["token_type_ids"] for each in known]
+    for one, other in zip(again.classify(lines), run.classify(lines), strict=True):
+        assert dict(one.top) == pytest.approx(dict(other.top), abs=1e-5)

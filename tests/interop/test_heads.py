@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from headway.nn.positions import Sinusoidal
 from tests.interop.peers import BERT, CONTEXT, GPT2, LENGTHS, NONE, VOCAB, hf, inputs, pair, unsettle
 
 LABELS = 5
+HEADS = {"QuestionAnswering": "span", "MultipleChoice": "choice"}  # what is no class
 
 
 def _model(kind: str, config: str, **settings: Any) -> Callable[[], nn.Module]:
@@ -36,6 +38,8 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     ),
     "BertForTokenClassification": _model("BertForTokenClassification", "BertConfig", num_labels=LABELS, **BERT),
     "BertForQuestionAnswering": _model("BertForQuestionAnswering", "BertConfig", **BERT),
+    "BertForMultipleChoice": _model("BertForMultipleChoice", "BertConfig", **BERT),
+    "RobertaForMultipleChoice": _model("RobertaForMultipleChoice", "RobertaConfig", type_vocab_size=1, **OFFSET),
     "RobertaForSequenceClassification": _model(
         "RobertaForSequenceClassification", "RobertaConfig", num_labels=LABELS, type_vocab_size=1, **OFFSET
     ),
@@ -84,8 +88,8 @@ def test_numbers_are_those_of_transformers_both_ways(name, tmp_path):
         ours = _outputs(found.ours.run(given), given)
     torch.testing.assert_close(ours, expected, atol=1e-5, rtol=1e-5)
     assert expected.std() > 0.05
-    span = name.endswith("QuestionAnswering")
-    family, config = export_config(found.imported.model, found.imported.tokens, span=span)
+    head = next((kind for ending, kind in HEADS.items() if name.endswith(ending)), None)
+    family, config = export_config(found.imported.model, found.imported.tokens, head=head)
     assert config["architectures"] == [name]
     again = export_weights(family, found.imported.model, found.ours.state_dict())
     kept = theirs.state_dict()
@@ -124,5 +128,26 @@ def test_an_encoder_without_an_equivalent_is_refused():
 def test_the_architecture_of_a_classifier_of_tokens_depends_on_what_its_outputs_are():
     encoder = BertConfig(vocab=9, width=8, heads=2, layers=1, inner=8, pooler=False)
     model = TokenClassifierConfig(encoder=encoder, classes=2)
-    for span, name in ((True, "BertForQuestionAnswering"), (False, "BertForTokenClassification")):
-        assert export_config(model, GenerationTokens(), span=span)[1]["architectures"] == [name]
+    for head, name in (("span", "BertForQuestionAnswering"), (None, "BertForTokenClassification")):
+        assert export_config(model, GenerationTokens(), head=head)[1]["architectures"] == [name]
+    one = TextClassifierConfig(encoder=replace(encoder, pooler=True), classes=1)
+    for head, name in (("choice", "BertForMultipleChoice"), (None, "BertForSequenceClassification")):
+        assert export_config(one, GenerationTokens(), head=head)[1]["architectures"] == [name]
+
+
+@pytest.mark.parametrize("name", ["BertForMultipleChoice", "RobertaForMultipleChoice"])
+def test_choices_in_transformers_form_give_the_scores_of_rows_of_their_own(name, tmp_path):
+    theirs = MODELS[name]()
+    unsettle(theirs, 0.2)
+    ours = pair(theirs, tmp_path).ours
+    tokens = torch.randint(2, VOCAB, (3, 4, 7), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        expected = theirs.eval()(input_ids=tokens).logits
+        found = ours(tokens.flatten(0, 1)).view(3, 4)
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_a_choice_has_one_score():
+    config = {**BERT, "model_type": "bert", "architectures": ["BertForMultipleChoice"]}
+    with pytest.raises(BadModelError, match="classifier has 3 outputs, expected 1: the score of a choice"):
+        family_of(config).read(config, {"classifier.weight": (3, 32), "bert.pooler.dense.weight": (32, 32)})

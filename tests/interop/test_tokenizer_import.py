@@ -14,7 +14,7 @@ from headway.data.tokenizers import Tokenizer
 from headway.errors import BadModelError
 from headway.interop.model_folder import ModelFolder
 from headway.interop.sentencepiece_model import read_model, to_tokenizer
-from headway.interop.tokenizer_import import ONE, SOURCE, TARGET, around, read_tokenizer
+from headway.interop.tokenizer_import import ONE, SOURCE, TARGET, around, between, read_tokenizer
 from headway.limits import raised
 from tests.data.test_tokenizer_checks import EXPANDING, SLOW, split, tokenizer_json
 from tests.interop.folders import characters, write_gpt2
@@ -134,6 +134,25 @@ def test_post_processors():
     for bad in ({"type": "Mine"}, {"type": "TemplateProcessing"}, [], 3, {**template, "single": [text, text]}):
         with pytest.raises(BadModelError, match="x: post_processor"):
             around(bad, "x")
+
+
+def test_post_processors_say_what_stands_between_two_texts():
+    special = {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}, "</s>": {"id": "</s>", "ids": [2], "tokens": []}}
+    start, stop = ({"SpecialToken": {"id": name, "type_id": 0}} for name in special)
+    one, two = ({"Sequence": {"id": name, "type_id": 0}} for name in "AB")
+    template = {"type": "TemplateProcessing", "special_tokens": special}
+    double = {**template, "pair": [start, one, stop, stop, two, stop]}
+    assert between(double, (1,), (2,)) == (2, 2)
+    assert between({"type": "Sequence", "processors": [{"type": "ByteLevel"}, double]}, (1,), (2,)) == (2, 2)
+    assert between({**template, "pair": [start, one, stop, two, stop]}, (1,), (2,)) == (2,)
+    sides = {"cls": ["<s>", 1], "sep": ["</s>", 2]}
+    assert between({"type": "RobertaProcessing", **sides}, (1,), (2,)) == (2, 2)
+    assert between({"type": "BertProcessing", **sides}, (1,), (2,)) == (2,)
+    unusable = ([], [start, two, stop, one, stop], [one, stop, two, stop], [start, one, stop, two], [{}], 3)
+    for pair in unusable:  # another order, beginning or end than a single text has, or no template
+        assert between({**template, "pair": pair}, (1,), (2,)) == ()
+    for other in (None, {}, {"type": "ByteLevel"}, {"type": "RobertaProcessing"}, 3):
+        assert between(other, (1,), (2,)) == ()
 
 
 def test_a_smaller_vocabulary_is_filled_up_and_a_larger_one_refused(tmp_path):

@@ -92,6 +92,7 @@ def test_a_preset_says_where_it_comes_from_and_survives_plain_data(name):
         "text-classification",
         "tagging",
         "question-answering",
+        "multiple-choice",
         "vectors",
         "captioning",
         "transcription",

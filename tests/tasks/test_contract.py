@@ -76,12 +76,16 @@ KEYS: dict[str, tuple[str, ...]] = {
         "exact_match", "f1", "loss", "questions", "windows", "answerable", "answerable_exact_match", "answerable_f1",
         "unanswerable", "unanswerable_exact_match", "unanswerable_f1", "threshold",
     ),
+    "multiple-choice": ("accuracy", "accuracy_low", "accuracy_high", "loss", "questions", "chance"),
     "vectors": (*ACCURACY, "sets", *NUMBERS, "elements"),
     "captioning": (*LOSS, "bleu4", "cider", "exact_match", "sentences"),
     "transcription": (
         *LOSS, "wer", "cer", "exact_match", "hits", "substitutions", "deletions", "insertions", "sounds",
     ),
-    "embedding": ("loss", "recall_at_1", "recall_at_5", "mrr", "alignment", "uniformity", "pairs", "candidates"),
+    "embedding": (
+        "loss", "recall_at_1", "recall_at_5", "mrr", "alignment", "uniformity", "pairs", "candidates",
+        "pearson", "spearman",
+    ),
     "pose": (
         "oks_ap", "oks_ap50", "oks_ap75", "oks_ap_medium", "oks_ap_large", "oks_ar", "mean_oks", "people", "loss",
     ),
@@ -103,6 +107,7 @@ SOMETIMES = {
         *(f"{some}answerable{key}" for some in ("", "un") for key in ("", "_exact_match", "_f1")), "threshold",
     },
     "vectors": {*NUMBERS, "elements"},
+    "embedding": {"pearson", "spearman"},  # of pairs with scores
 }  # fmt: skip
 # The sections of docs/commands.md, "What `evaluate` reports", that are about a task.
 SECTIONS = {
@@ -114,6 +119,7 @@ SECTIONS = {
     "text-classification": ("texts with classes",),
     "tagging": ("tags",),
     "question-answering": ("questions",),
+    "multiple-choice": ("multiple choice",),
     "vectors": ("vectors",),
     "captioning": ("captions",),
     "transcription": ("transcripts",),
@@ -341,8 +347,8 @@ CALLS: dict[str, Verb] = {
         lambda got, out, _: f"{got[0]}\n" == out,
     ),
     "answer": Verb(
-        lambda run, given: run.answer(*given.split("\t")) if "\t" in given else run.answer(given, given),
-        lambda given: given.split("\t") if "\t" in given else [given, given],
+        lambda run, given: run.answer(*(given.split("\t")[:2] * 2)[:2], choice=given.split("\t")[2:]),
+        lambda given: [*(given.split("\t")[:2] * 2)[:2], *(f"--choice={each}" for each in given.split("\t")[2:])],
         lambda got, out, _: out.startswith(f"{got.text}\t"),
     ),
     "caption": Verb(

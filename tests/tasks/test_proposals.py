@@ -358,6 +358,7 @@ def test_built_in_sets_of_tags_and_questions_are_recognised():
     assert recognise("coreference").preset == "bert-tagger"
     assert fitted_recipe(None, {"data.spec": "protein"}).config.task.words == "characters"
     assert recognise("relatives").preset == "bert-reader"
+    assert recognise("coreference-choice").preset == "bert-choice"
 
 
 def test_a_poem_and_other_json_are_neither_tags_nor_questions(tmp_path):

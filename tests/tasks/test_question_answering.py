@@ -254,6 +254,102 @@ def test_an_input_that_is_longer_than_the_model_is_refused():
     Tagging(length=64).check_model(MODEL)
 
 
+@pytest.fixture(scope="module")
+def unsure(tmp_path_factory):
+    """A run on questions of which half have no answer: steps 2 and 4 are validated, 3 is only saved."""
+    from headway.runs.config import RunConfig
+    from headway.runs.train import train_run
+    from headway.training.config import TrainConfig
+
+    desk = tmp_path_factory.mktemp("unsure")
+    train = TrainConfig(
+        steps=4, batch_tokens=200, evaluate_every=2, save_every=1, keep=9, keep_optimiser=True, device="cpu"
+    )
+    data = write_squad(desk, impossible=True)
+    train_run(RunConfig(task=SMALL, data=data, model=MODEL, train=train), desk / "run")
+    return desk / "run"
+
+
+def kept(run, step: int) -> dict[str, float]:
+    return json.loads((run / f"checkpoints/step-{step:08d}/trainer.json").read_text()).get("tuned", {})
+
+
+def test_the_threshold_that_validation_finds_is_kept_and_used(unsure, capsys):
+    import headway
+
+    assert kept(unsure, 1) == {}
+    assert kept(unsure, 2) == kept(unsure, 3) != {}
+    run = headway.load(unsure, device="cpu")
+    training = run.pipeline.read()
+    ranked, _ = training.ranked(run.model, run.device, "val")
+    assert run.pipeline.threshold == training.tuned(ranked) == kept(unsure, run.steps[0])["threshold"]
+    assert run.answer("a cow", "where ?").threshold == run.pipeline.threshold
+    assert run.answer("a cow", "where ?", threshold=7.5).threshold == 7.5
+    for split in ("train", "val"):
+        assert run.evaluate(split=split).values["threshold"] == run.pipeline.threshold
+    other = run.evaluate(str(unsure.parent / "a.json"))  # has no val split, which used to mean 0
+    assert other.values["threshold"] == run.pipeline.threshold
+    assert main(["info", str(unsure)]) == 0
+    assert f"tuned on val     threshold {run.pipeline.threshold:.4g}\n" in capsys.readouterr().out
+
+
+def test_a_resumed_run_keeps_the_threshold_of_its_last_validation(unsure, tmp_path):
+    import shutil
+
+    from headway.runs import read_config
+    from headway.runs.train import train_run
+
+    half = tmp_path / "run"
+    shutil.copytree(unsure, half)
+    shutil.rmtree(half / "checkpoints/step-00000004")
+    shutil.rmtree(half / "checkpoints/step-00000003")
+    train_run(read_config(unsure), half, resume=True)
+    assert [kept(half, step) for step in (3, 4)] == [kept(unsure, step) for step in (3, 4)]
+
+
+def test_a_threshold_whose_file_is_damaged_is_told_and_not_used(unsure, tmp_path):
+    import shutil
+
+    from headway.training.checkpoints import Checkpoints
+
+    run, notes = tmp_path / "run", []
+    shutil.copytree(unsure, run)
+    facts = run / "checkpoints/step-00000004/trainer.json"
+    facts.write_text(facts.read_text().replace('"stale": 0', '"stale": 1'))
+    assert Checkpoints(run, notes.append).tuned([3, 4]) == {}
+    assert len(notes) == 1
+    assert "what was tuned on validation data is not known" in notes[0]
+    assert Checkpoints(run, notes.append).tuned([2, 3]) == kept(unsure, 3)
+
+
+@pytest.mark.parametrize("damage", ["older", "damaged"])
+def test_a_run_without_a_threshold_answers_as_with_0(unsure, tmp_path, damage, recwarn):
+    import shutil
+
+    import headway
+    from headway.storage.manifest import Manifest, fingerprint, read_manifest
+
+    run = tmp_path / "run"
+    shutil.copytree(unsure, run)
+    for step in range(1, 5):
+        facts = run / f"checkpoints/step-{step:08d}/trainer.json"
+        changed = {key: value for key, value in json.loads(facts.read_text()).items() if key != "tuned"}
+        if damage == "damaged":
+            changed["tuned"] = {"threshold": "high"}
+        facts.write_text(json.dumps(changed))
+        found = read_manifest(facts.parent)
+        files = {**found.files, facts.name: fingerprint(facts)}
+        (facts.parent / "MANIFEST.json").write_text(Manifest(files, found.facts).text())
+    loaded = headway.load(run, device="cpu")
+    assert loaded.pipeline.threshold is None
+    assert loaded.answer("a cow", "where ?").threshold == 0.0
+    told = [str(each.message) for each in recwarn if "tuned" in str(each.message)]
+    assert len(told) == (damage == "damaged")
+    training = loaded.pipeline.read()
+    expected = training.tuned(training.ranked(loaded.model, loaded.device, "val")[0])
+    assert loaded.evaluate(split="val").values["threshold"] == expected
+
+
 @pytest.mark.slow  # 1,200 steps, two minutes of one core
 def test_the_preset_learns_which_clause_belongs_to_whom(tmp_path):
     import headway

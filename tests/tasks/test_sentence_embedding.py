@@ -270,3 +270,102 @@ def test_sentence_transformers_loads_the_export_with_the_same_vectors(tmp_path, 
     again = headway.load(tmp_path / "again", device="cpu")
     assert again.task == Embedding(pooling=pooling, normalise=normalise, max_length=16)
     assert np.abs(again.embed(texts) - run.embed(texts)).max() < 1e-5
+
+
+SCORED = [
+    ("a red cat", "a red dog", 4.25), ("old boat", "new house", 0.5), ("green tree", "green tree", 5.0),
+    ("blue house", "red cat", 0.5), ("new dog", "old dog", 3.0), ("cat", "boat", 1.0),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    desk = tmp_path_factory.mktemp("encoder")
+    (desk / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs(40)))
+    train_run(config(desk / "pairs.tsv", desk / "cache", **{"data.source": "1", "data.target": "2"}), desk / "run")
+    return desk / "run"
+
+
+def scored_file(folder, form):
+    """SCORED as a file of this form."""
+    if form == "jsonl":
+        rows = [json.dumps({"sentence1": a, "sentence2": b, "label": score}) for a, b, score in SCORED]
+        text = "\n".join(rows) + "\n"
+    elif form == "glue.tsv":
+        head = "index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore\n"
+        rows = [f"{n}\tnews\tx\t2012\t1\tnone\tnone\t{a}\t{b}\t{s}\n" for n, (a, b, s) in enumerate(SCORED)]
+        text = head + "".join(rows)
+    elif form == "stsb.tsv":
+        more = ["", "\tsource\tother"] * 3  # some lines of the original name their sources
+        rows = [f"news\tx\t2012\t{n:04}\t{s:.3f}\t{a}\t{b}{more[n]}\n" for n, (a, b, s) in enumerate(SCORED)]
+        text = "".join(rows)
+    elif form == "bare.csv":
+        text = "".join(f"{a},{b},{score}\n" for a, b, score in SCORED)
+    elif form == "first.tsv":
+        text = "".join(f"{score}\t{a}\t{b}\n" for a, b, score in SCORED)
+    else:
+        text = "similarity_score,Text1,Text2\n" + "".join(f'{score},"{a}","{b}"\n' for a, b, score in SCORED)
+    file = folder / (form if "." in form else f"pairs.{form}")
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("form", ["jsonl", "glue.tsv", "stsb.tsv", "bare.csv", "first.tsv", "csv"])
+def test_scores_of_pairs_are_compared_as_scipy_does(encoder, form, tmp_path, capsys):
+    stats = pytest.importorskip("scipy.stats")
+    run = headway.load(encoder, device="cpu")
+    first, second = (run.embed([pair[side] for pair in SCORED]).astype(float) for side in (0, 1))
+    cosine = (first * second).sum(1) / np.linalg.norm(first, axis=1) / np.linalg.norm(second, axis=1)
+    scores = [score for _, _, score in SCORED]
+    file = scored_file(tmp_path, form)
+    assert main(["evaluate", str(encoder), "--data", str(file), "--json", "--device", "cpu"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["pearson"] == pytest.approx(stats.pearsonr(scores, cosine).statistic, abs=1e-6)
+    assert found["spearman"] == pytest.approx(stats.spearmanr(scores, cosine).statistic, abs=1e-6)
+    assert (found["pairs"], found["split"]) == (6, "test")
+    assert "recall_at_1" not in found
+
+
+def test_scores_of_a_folder_go_by_split_and_pairs_without_scores_are_found_as_before(encoder, tmp_path):
+    (tmp_path / "sts").mkdir()
+    text = scored_file(tmp_path, "csv").read_text()
+    for split in ("train", "val"):
+        (tmp_path / "sts" / f"{split}.csv").write_text(text)
+    run = headway.load(encoder, device="cpu")
+    assert run.evaluate(str(tmp_path / "sts"), split="val").values["pairs"] == 6
+    (tmp_path / "plain.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in pairs(40)))
+    assert "recall_at_1" in run.evaluate(str(tmp_path / "plain.tsv")).values
+
+
+def test_sentence_transformers_reports_the_same_correlations(encoder, tmp_path):
+    pytest.importorskip("sentence_transformers")
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.evaluation import EmbeddingSimilarityEvaluator
+
+    run = headway.load(encoder, device="cpu")
+    run.export(tmp_path / "hf")
+    first, second, scores = (list(side) for side in zip(*SCORED, strict=True))
+    judge = EmbeddingSimilarityEvaluator(first, second, scores, main_similarity="cosine", write_csv=False)
+    theirs = judge(SentenceTransformer(str(tmp_path / "hf"), device="cpu"))
+    ours = run.evaluate(str(scored_file(tmp_path, "csv"))).values
+    for name in ("pearson", "spearman"):
+        assert ours[name] == pytest.approx(theirs[f"{name}_cosine"], abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (["a,b,high"], "line 3: 'high' as score, expected a number"),
+        (["a,b,nan"], "line 3: 'nan' as score, expected a number"),
+        (["a,b,"], "line 3: '' as score, expected a number"),
+        (["a, ,2"], "line 3: an empty text in column sentence2"),
+        (["a,b"], "line 3 has 2 columns, expected 3"),
+        (["a,c,1"], "all 2 scores are 1, expected at least two different ones for a correlation"),
+    ],
+)
+def test_a_score_that_is_none_is_told_in_one_line(encoder, rows, told, tmp_path, capsys):
+    (tmp_path / "sts.csv").write_text("\n".join(["sentence1,sentence2,score", "a,b,1", *rows]) + "\n")
+    assert main(["evaluate", str(encoder), "--data", str(tmp_path / "sts.csv"), "--device", "cpu"]) == 3
+    said = capsys.readouterr()
+    assert f"{tmp_path / 'sts.csv'}: {told}" in said.err
+    assert said.err.count("\n") == 1

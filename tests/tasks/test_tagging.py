@@ -142,11 +142,34 @@ def test_a_text_without_words_is_told(text):
         tagger().tag([text])
 
 
-def test_a_tag_that_train_lacks_is_told_with_its_line(tmp_path):
-    for name, tag in (("train", "O"), ("val", "B-X")):
+def test_a_tag_that_only_held_out_sentences_have_is_one_of_the_run_and_told(tmp_path):
+    for name, tag in (("train", "O"), ("val", "B-X"), ("test", "B-Y")):
         (tmp_path / f"{name}.conll").write_text(f"a O\n\nb {tag}\n")
-    with pytest.raises(DataError, match=r"val\.conll: line 3: the tag 'B-X' is not in train \(O\)"):
-        prepared(Tagging(), DataConfig(spec=str(tmp_path), tokenizer=Word()), MODEL)
+    notes: list[str] = []
+    data = DataConfig(spec=str(tmp_path), tokenizer=Word())
+    made = prepared(Tagging(), data, MODEL, note=notes.append)
+    assert made.classes == ("B-X", "B-Y", "O")
+    assert notes == ["2 tags (B-X, B-Y) are in val, test and not in train: measured there, but never learned"]
+    (tmp_path / "test.conll").unlink()
+    assert prepared(Tagging(), data, MODEL, note=notes.append).classes == ("B-X", "O")
+    assert notes[1:] == ["the tag 'B-X' is in val and not in train: measured there, but never learned"]
+
+
+def test_a_tag_in_the_last_tenth_alone_does_not_stop_training_and_other_data_has_the_run_s_tags(tmp_path, capsys):
+    sizes = {key: str(value) for key, value in TINY["tagging"].changes.items()}
+    options = [word for key, value in sizes.items() for word in (f"--{key}", value)]
+    (tmp_path / "names.conll").write_text("Anna B-PER\nsees O\n\n" * 19 + "Rome B-LOC\n\n")
+    short = ["--train.steps", "2", "--train.evaluate_every", "2", "--train.save_every", "2", "--train.device", "cpu"]
+    words = ["train", "bert-tagger", "--data", str(tmp_path / "names.conll"), "--out", str(tmp_path / "run")]
+    assert main([*words, *options, *short, "--data.cache", str(tmp_path / "cache")]) == 0
+    assert "the tag 'B-LOC' is in val and not in train" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "run"), "--json", "--device", "cpu"]) == 0
+    assert json.loads(capsys.readouterr().out)["words"] == 3
+    (tmp_path / "other.conll").write_text("Anna B-PER\nsees O\n\nMonday B-DAY\n\n")
+    assert main(["evaluate", str(tmp_path / "run"), "--data", str(tmp_path / "other.conll"), "--device", "cpu"]) == 3
+    said = capsys.readouterr().err
+    assert "other.conll: line 4: the tag 'B-DAY' is not one of the run's (B-LOC, B-PER, O)" in said
+    assert said.count("\n") == 1
 
 
 def test_the_settings_of_a_task_are_checked():

@@ -41,6 +41,7 @@ from headway.errors import ConfigError, DataError
 from headway.suggestions import did_you_mean, did_you_mean_path
 
 if TYPE_CHECKING:
+    from headway.data.choices import ChoiceSet
     from headway.data.config import DataConfig
     from headway.data.labelled_text import LabelledTexts
     from headway.data.questions import QuestionSet
@@ -60,6 +61,7 @@ Kind = Literal[
     "texts with classes",  # load(DataConfig, Tokenizer | None, room) -> LabelledTexts
     "sentences with tags",  # load() -> TaggedText
     "questions with answers",  # load() -> QuestionSet
+    "multiple-choice questions",  # load() -> ChoiceSet
     "sets of vectors",  # load() -> VectorData
     "conversations",  # load() -> ChatDataset
 ]
@@ -339,6 +341,14 @@ def relatives() -> QuestionSet:
     return QuestionSet(name="relatives", splits={split: documents(split) for split in SPLITS})
 
 
+def coreference_choice() -> ChoiceSet:
+    """What *it* refers to, among four nouns."""
+    from headway.data.choices import ChoiceSet
+    from headway.data.synthetic.coreference_choice import SPLITS, documents
+
+    return ChoiceSet(name="coreference-choice", splits={split: documents(split) for split in SPLITS})
+
+
 BUILT_IN: tuple[Dataset, ...] = (
     Dataset("phrases", "parallel text", phrases),
     Dataset("reverse", "parallel text", sequences.reverse),
@@ -364,6 +374,7 @@ BUILT_IN: tuple[Dataset, ...] = (
     Dataset("coreference", "sentences with tags", coreference),
     Dataset("protein", "sentences with tags", protein),
     Dataset("relatives", "questions with answers", relatives),
+    Dataset("coreference-choice", "multiple-choice questions", coreference_choice),
     Dataset("robots", "sets of vectors", load_robots),
     Dataset("arithmetic-chat", "conversations", arithmetic_chat),
 )

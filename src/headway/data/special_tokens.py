@@ -12,7 +12,7 @@ class SpecialTokens:
 
     name: ClassVar[str] = "marks"  # its `type` in config.yaml
     size_limits: ClassVar[dict[str, str]] = dict.fromkeys(
-        ("pad", "unk", "start", "stop", "stops", "mask", "before", "after", "banned"), "vocabulary"
+        ("pad", "unk", "start", "stop", "stops", "mask", "before", "after", "between", "banned"), "vocabulary"
     )
 
     pad: int | None = None  # fills up the rows of a batch
@@ -23,4 +23,5 @@ class SpecialTokens:
     mask: int | None = None  # stands for a hidden token of a masked language model
     before: tuple[int, ...] = ()  # what is put in front of every text
     after: tuple[int, ...] = ()  # and behind it, where it is read as a whole
+    between: tuple[int, ...] = ()  # between the two texts of a pair, RoBERTa's </s></s>; empty: as behind a text
     banned: tuple[int, ...] = ()  # never written

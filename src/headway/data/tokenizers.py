@@ -175,6 +175,14 @@ class Tokenizer:
         return self._special("start", START)
 
     @property
+    def between(self) -> tuple[int, ...]:
+        """What stands between the two texts of a pair: the token after a text, or what an imported vocabulary says."""
+        marks = self.marks
+        if marks is None:
+            return (self.stop,)
+        return marks.between or marks.after or (self.stop,)  # a GPT-2 has no tokens around a text
+
+    @property
     def stop(self) -> int:
         """The id after the last token."""
         return self._special("stop", STOP)

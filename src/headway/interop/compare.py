@@ -149,7 +149,10 @@ class HfModel:
         pad = getattr(self.model.config, "pad_token_id", None)
         if pad is not None:  # a classifier over a GPT takes the last token that is not this one
             tokens = tokens.masked_fill(~real, pad)
-        found = self.model(tokens, attention_mask=real.long(), **self._extra(inputs))
+        given = {"input_ids": tokens, "attention_mask": real.long(), **self._extra(inputs)}
+        if type(self.model).__name__.endswith("ForMultipleChoice"):  # reads (B, K, T): here each row is a choice
+            given = {name: part.unsqueeze(1) for name, part in given.items()}
+        found = self.model(**given)
         if hasattr(found, "start_logits"):
             return ModelOutputs(tokens=torch.stack([found.start_logits, found.end_logits], -1))
         logits = next((each for name in LOGIT_NAMES if (each := getattr(found, name, None)) is not None), None)

@@ -107,6 +107,7 @@ def auto_class(architecture: str) -> str:
         "ForSequenceClassification": "AutoModelForSequenceClassification",
         "ForTokenClassification": "AutoModelForTokenClassification",
         "ForQuestionAnswering": "AutoModelForQuestionAnswering",
+        "ForMultipleChoice": "AutoModelForMultipleChoice",
     }
     return next((name for ending, name in endings.items() if architecture.endswith(ending)), "AutoModel")
 

@@ -86,7 +86,7 @@ class ExportPlan:
 def plan_export(request: ExportRequest) -> ExportPlan:
     """What is written of a model. Raises ConfigError naming the setting that has no equivalent in the family."""
     template = _template(request)
-    family, config = export_config(request.config, template.tokens, span=request.span)
+    family, config = export_config(request.config, template.tokens, head=request.head)
     config["dtype"] = "float32"
     if request.classes:
         config["id2label"] = {str(number): name for number, name in enumerate(request.classes)}

@@ -98,7 +98,7 @@ class ImportPlan:
         if files is None:
             raise BadModelError(f"{self.folder.path}: no tokenizer (tokenizer.json, vocab.txt, vocab.json, *.spm …)")
         marks = self._special_tokens(files)
-        for index in (*marks.before, *marks.after):
+        for index in (*marks.before, *marks.after, *marks.between):
             if index >= sizes.vocab:
                 raise BadModelError(f"{self.folder.path}: tokenizer: id {index}, allowed: 0 to {sizes.vocab - 1}")
         return ImportedTokenizers(files, marks)
@@ -122,6 +122,7 @@ class ImportPlan:
             mask=named.get("mask"),
             before=files.before,
             after=files.after,
+            between=() if files.between == files.after else files.between,
             banned=tokens.banned,
         )
 

@@ -25,6 +25,7 @@ class TextTemplate:
     tokens: GenerationTokens
     before: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
+    between: tuple[int, ...] = ()  # between two texts; empty: as after a text
     unk: int | None = None
     mask: int | None = None
 
@@ -34,7 +35,14 @@ def text_template(tokenizer: Tokenizer, around: Around) -> TextTemplate:
     marks = tokenizer.marks
     if marks is not None:
         tokens = GenerationTokens(start=marks.start, stop=marks.stops, pad=marks.pad, banned=marks.banned)
-        return TextTemplate(before=marks.before, after=marks.after, tokens=tokens, unk=marks.unk, mask=marks.mask)
+        return TextTemplate(
+            before=marks.before,
+            after=marks.after,
+            between=marks.between,
+            tokens=tokens,
+            unk=marks.unk,
+            mask=marks.mask,
+        )
     named = {name: _find(tokenizer, name) for name in (PAD, UNK, START, STOP, "<mask>")}
     start, stop = named[START], named[STOP]
     ends = around != "none"
@@ -99,20 +107,17 @@ def tokenizer_files(
 
 
 def _with_template(tokenizer: Tokenizer, template: TextTemplate, segments: int) -> str:
-    """The tokenizer with the special tokens it puts around a text, or around two.
-
-    A model with one kind of segment has the end of the first text twice before the second, as RoBERTa.
-    """
+    """The tokenizer with the special tokens it puts around a text, or around two, as the run reads them."""
     library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
     if template.before or template.after:
-        ids = dict.fromkeys((*template.before, *template.after))
+        inner = template.between or template.after
+        ids = dict.fromkeys((*template.before, *inner, *template.after))
         names = {index: tokenizer.token(index) for index in ids}
-        before, after = ([names[index] for index in part] for part in (template.before, template.after))
+        before, middle, after = ([names[index] for index in part] for part in (template.before, inner, template.after))
         second = ["$B", *after] if segments < 2 else ["$B:1", *(f"{name}:1" for name in after)]
-        second = [*after, *second] if segments == 1 else second
         library.post_processor = processors.TemplateProcessing(
             single=[*before, "$A", *after],
-            pair=[*before, "$A", *after, *second],
+            pair=[*before, "$A", *middle, *second],
             special_tokens=[(name, index) for index, name in names.items()],
         )
     return library.to_str(pretty=True) + "\n"

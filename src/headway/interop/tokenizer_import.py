@@ -36,6 +36,7 @@ class TokenizerFiles:
     after: tuple[int, ...] = ()
     named: dict[str, int] = field(default_factory=dict)  # the ids of pad, unk, mask, start, stop
     notes: list[str] = field(default_factory=list)
+    between: tuple[int, ...] = ()  # between two texts; empty: as after a text, or not known
 
 
 def read_tokenizer(folder: ModelFolder, vocab: int, source_vocab: int | None = None) -> TokenizerFiles | None:
@@ -96,24 +97,25 @@ def _from_gguf(folder: GgufModel) -> TokenizerFiles:
 
 
 def _from_json(folder: ModelFolder) -> TokenizerFiles:
-    library, before, after = _library(folder, ONE)
+    library, before, after, inner = _library(folder, ONE)
     if not folder.has(TARGET):
-        return TokenizerFiles({ONE: library}, before, after)
+        return TokenizerFiles({ONE: library}, before, after, between=inner)
     return TokenizerFiles({SOURCE: library, TARGET: _library(folder, TARGET)[0]}, before, after)
 
 
-def _library(folder: ModelFolder, name: str) -> tuple[Tokenizer, tuple[int, ...], tuple[int, ...]]:
-    """A tokenizer, and what its post-processor puts before and after a text."""
+def _library(folder: ModelFolder, name: str) -> tuple[Tokenizer, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """A tokenizer, and what its post-processor puts before and after a text, and between two."""
     data = folder.data(name, MAX_TOKENIZER_BYTES)
     content = parse_json(data, folder.named(name), error=BadModelError, large_integers=True)
     if not isinstance(content, dict):
         raise BadModelError(f"{folder.named(name)}: expected an object, got {type(content).__name__}")
     before, after = around(content.get("post_processor"), folder.named(name))
+    inner = between(content.get("post_processor"), before, after)
     library = Tokenizer.from_str(data.decode())
     library.no_truncation()
     library.no_padding()
     library.post_processor = None
-    return library, before, after
+    return library, before, after, inner
 
 
 def around(processor: Any, origin: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -138,6 +140,36 @@ def around(processor: Any, origin: str) -> tuple[tuple[int, ...], tuple[int, ...
     except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
         raise BadModelError(f"{origin}: post_processor cannot be read ({type(error).__name__})") from None
     raise BadModelError(f"{origin}: post_processor {shown(kind)} has no equivalent here")
+
+
+def between(processor: Any, before: tuple[int, ...], after: tuple[int, ...]) -> tuple[int, ...]:
+    """The ids a post-processor, as JSON, puts between the two texts of a pair; empty where it says nothing usable.
+
+    Usable is a pair whose first text comes first and which begins and ends as a single text does.
+    """
+    kind = processor.get("type") if isinstance(processor, dict) else None
+    try:
+        if kind == "BertProcessing":
+            return (_id(processor["sep"][1]),)
+        if kind == "RobertaProcessing":
+            return (_id(processor["sep"][1]),) * 2
+        if kind == "Sequence":
+            return next((found for each in processor["processors"] if (found := between(each, before, after))), ())
+        if kind == "TemplateProcessing":
+            ids = {name: tuple(map(_id, each["ids"])) for name, each in processor["special_tokens"].items()}
+            parts: list[list[int]] = [[]]
+            order = []
+            for each in processor["pair"]:
+                if "SpecialToken" in each:
+                    parts[-1] += ids[each["SpecialToken"]["id"]]
+                else:
+                    order.append(each["Sequence"]["id"])
+                    parts.append([])
+            if order == ["A", "B"] and (tuple(parts[0]), tuple(parts[2])) == (before, after):
+                return tuple(parts[1]) if len(parts[1]) <= MAX_AROUND else ()
+    except (KeyError, TypeError, IndexError, AttributeError, ValueError):
+        return ()
+    return ()
 
 
 def _joined(parts: Iterable[tuple[int, ...]], origin: str) -> tuple[int, ...]:
@@ -173,7 +205,7 @@ def _from_byte_pairs(folder: ModelFolder, vocab_name: str, merges_name: str) -> 
     if not vocab.keys() >= set(_ROBERTA.values()):
         return TokenizerFiles({ONE: library})
     named = {name: vocab[token] for name, token in _ROBERTA.items()}
-    return TokenizerFiles({ONE: library}, (named["start"],), (named["stop"],), named)
+    return TokenizerFiles({ONE: library}, (named["start"],), (named["stop"],), named, between=(named["stop"],) * 2)
 
 
 # The special tokens of RoBERTa, Longformer and BART, of which the first and last stand around every text.

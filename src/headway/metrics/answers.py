@@ -7,6 +7,7 @@ only reference (Rajpurkar et al. 2018).
 
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections import Counter
@@ -100,7 +101,7 @@ def best_threshold(
     best, where = total, gaps[order[0]] - 1.0 if order else 0.0
     for place, name in enumerate(order):
         total += spoken[name] - silent[name]
-        after = gaps[order[place + 1]] if place + 1 < len(order) else gaps[name] + 2.0
+        after = gaps[order[place + 1]] if place + 1 < len(order) else math.inf
         if total > best + 1e-12 and after > gaps[name]:
-            best, where = total, (gaps[name] + after) / 2
+            best, where = total, (gaps[name] + after) / 2 if math.isfinite(after) else gaps[name] + 1.0
     return where

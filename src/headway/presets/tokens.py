@@ -1,13 +1,14 @@
-"""Presets that predict something for each token: tags, and the start and the end of an answer."""
+"""Presets that tag words and answer questions, by a span of a text or by one of several choices."""
 
 from __future__ import annotations
 
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Word
-from headway.models import BertConfig, ModelConfig, TokenClassifierConfig
+from headway.models import BertConfig, ModelConfig, TextClassifierConfig, TokenClassifierConfig
 from headway.nn.positions import EncoderPosition, Learned, Rotary
 from headway.presets.preset import Preset
 from headway.runs.config import RunConfig
+from headway.tasks.multiple_choice import MultipleChoice
 from headway.tasks.question_answering import QuestionAnswering
 from headway.tasks.tagging import Tagging
 from headway.training.config import TrainConfig
@@ -68,6 +69,31 @@ def reading(model: ModelConfig) -> RunConfig:
     )
 
 
+def choice_classifier() -> TextClassifierConfig:
+    """A BERT of three layers with one output for each input."""
+    # The initial deviation is 1/√width, as above.
+    encoder = BertConfig(vocab=163, context=64, width=128, layers=3, heads=4, inner=256, dropout=0.0, init_std=0.09)
+    return TextClassifierConfig(encoder=encoder, classes=1)
+
+
+def choosing(model: ModelConfig) -> RunConfig:
+    """The built-in `coreference-choice`: Muon, a short warm-up, about twenty questions of four choices a step."""
+    return RunConfig(
+        task=MultipleChoice(length=64),
+        data=DataConfig(spec="coreference-choice", tokenizer=Word()),
+        model=model,
+        train=TrainConfig(
+            steps=1200,
+            batch_tokens=2048,
+            learning_rate=5e-3,
+            optimiser=Muon(adam_share=0.4),
+            schedule=Cosine(warmup=120, floor=0.1),
+            evaluate_every=100,
+            save_every=100,
+        ),
+    )
+
+
 _BERT = "Devlin et al. 2019, BERT"
 _SMALL = "the size is ours, and so is the data; the paper fine-tunes its base and large models"
 _NEW = "begins with random weights, not with those of a masked model; words are tokens"
@@ -90,5 +116,14 @@ TOKENS = (
         departures=(_SMALL, _NEW, "rotary positions instead of learned ones; trained by Muon"),
         config=lambda: token_classifier(vocab=66, context=192, classes=2, position=Rotary()),
         run=reading,
+    ),
+    Preset(
+        name="bert-choice",
+        task="multiple-choice",
+        source=_BERT + ", section 4.4: a score for each choice from the pooled vector, a softmax over them",
+        parameters=443_649,
+        departures=(_SMALL, _NEW, "trained by Muon"),
+        config=choice_classifier,
+        run=choosing,
     ),
 )

@@ -228,6 +228,19 @@ def _squad(folder: Path) -> None:
     )
 
 
+def _choice_lines(folder: Path) -> None:
+    rows = [
+        {"context": f"horse {n} sleeps", "question": "who sleeps ?", "choices": [f"horse {n}", "cow"], "answer": n % 2}
+        for n in range(8)
+    ]
+    (folder / "choices.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _choice_table(folder: Path) -> None:
+    rows = [f"horse {n} sleeps,who sleeps ?,horse {n},cow,{'AB'[n % 2]}" for n in range(8)]
+    (folder / "choices.csv").write_text("\n".join(["context,question,choice1,choice2,answer", *rows]) + "\n")
+
+
 PARALLEL = {"data.source": "en", "data.target": "de"}
 SIZE_OF_SOUNDS = {
     "model.image": 16, "model.patch": 4, "model.channels": 1, "task.size": 16, "task.sound.rate": 8000,
@@ -270,6 +283,13 @@ SAMPLES: tuple[DataSample, ...] = (
     ),
     DataSample(
         name="SQuAD", write=_squad, file="squad.json", damage={".json": DOCUMENT}, task="question-answering",
+    ),
+    DataSample(
+        name="choices as JSON lines", write=_choice_lines, file="choices.jsonl", task="multiple-choice",
+        damage={".jsonl": or_bytes(damage_json_lines)},
+    ),
+    DataSample(
+        name="choices as CSV", write=_choice_table, file="choices.csv", damage={".csv": LINES}, task="multiple-choice",
     ),
     DataSample(name="PNG", write=_class_folders("png"), damage={".png": PNG}, task="classification"),
     DataSample(

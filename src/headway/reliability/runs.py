@@ -214,6 +214,20 @@ _ALL = (
         },
     ),
     TinyRun(
+        task="multiple-choice",
+        preset="bert-choice",
+        data="coreference-choice",
+        changes={
+            **{f"model.encoder.{key}": value for key, value in {**ONE_LAYER, "context": 48}.items()},
+            "task.length": 48, "train.batch_tokens": 384,
+        },
+        shortened={"headway.data.synthetic.coreference:COUNTS": FEW},
+        inputs={
+            "answer": "the dog left the apple because it was too sour\twhat is it ?\tthe dog\tthe apple",
+            "look": "the dog left the apple because it was too sour\twhat is it ?\tthe dog\tthe apple",
+        },
+    ),
+    TinyRun(
         task="vectors",
         preset="vectors",
         data="robots",

@@ -85,6 +85,8 @@ def _progress(folder: Path, config: RunConfig) -> dict[str, Any]:
     found = checkpoints.best()
     if found is not None:
         facts |= {"best_step": found[0], "best_loss": found[1]}
+    tuned = checkpoints.tuned(checkpoints.key(average=config.train.average)[0])
+    facts |= {f"tuned_{name}": value for name, value in tuned.items()}
     facts |= {f"last_{name}": value for name, value in trained.items()}
     return facts | {f"validated_{name}" if name == "step" else name: value for name, value in validated.items()}
 

@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from headway.models import Model
     from headway.runs.search import Hit, Index
     from headway.runs.verify import VerificationReport
+    from headway.tasks.answers import AnswerPrediction
     from headway.tasks.base import DataRequest, Metric, Pipeline, RunParts, Task
     from headway.tasks.capabilities import Capability, PlayResult
     from headway.tasks.captioning.pipeline import Caption
     from headway.tasks.classifier import Prediction
     from headway.tasks.pose.pipeline import EstimatedPose
-    from headway.tasks.question_answering.pipeline import AnswerPrediction
     from headway.tasks.report import Report
     from headway.tasks.tagging.pipeline import TagPrediction
     from headway.tasks.training_task import TrainingTask
@@ -192,6 +192,7 @@ class Run:
             steps=tuple(steps),
             request=self._request,
             newest=self.newest,
+            tuned=lambda: Checkpoints(self.folder).tuned(steps),
         )
 
     def _request(self, data: str | None) -> DataRequest:
@@ -461,16 +462,27 @@ class Run:
         return self.require(Tags).tag(list(texts))
 
     @unknown_told(warn_unknown_tokens)
-    def answer(self, context: str, question: str, *, top: int = 1, threshold: float | None = None) -> AnswerPrediction:
-        """The `top` best answers to a question, as spans of its context with their places, scores and probabilities.
+    def answer(
+        self,
+        context: str,
+        question: str = "",
+        *,
+        choice: Sequence[str] = (),
+        top: int = 1,
+        threshold: float | None = None,
+    ) -> AnswerPrediction:
+        """The `top` best answers to a question: spans of its context, or choices, with scores and probabilities.
 
-        The list is empty if the no-answer score exceeds the best span's score by more than `threshold`. The default
-        threshold is 0 for a run trained with unanswerable questions; other runs answer every question. Raises
-        DataError for an empty text.
+        A multiple-choice answerer needs `choice`, the texts to choose from; context or question may then be empty.
+        The list is empty if the no-answer score exceeds the best span's score by more than `threshold`. For a run
+        trained with unanswerable questions the default is the threshold that was tuned on its validation questions, or
+        0 if an older version trained it; other runs answer every question. Raises DataError for an empty text.
         """
+        from headway.tasks.answers import AskedQuestion
         from headway.tasks.capabilities import Answers
 
-        return self.require(Answers).answer([(context, question)], top=top, threshold=threshold)[0]
+        asked = AskedQuestion(context, question, tuple(choice))
+        return self.require(Answers).answer([asked], top=top, threshold=threshold)[0]
 
     def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
         """A sentence about each image file. Raises DataError naming a file that cannot be read."""

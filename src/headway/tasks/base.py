@@ -101,6 +101,7 @@ class RunParts:
     steps: tuple[int, ...]  # of the checkpoints the model is made of
     request: Callable[[str | None], DataRequest]  # to read the run's own data (None) or other data again
     newest: Callable[[], tuple[Model, int]]  # the model of the newest checkpoint and its step
+    tuned: Callable[[], Mapping[str, float]] = dict  # settings that validation chose for these weights, by name
     inputs: InputSizes | None = None  # how many inputs `verification` makes, and how long; None: for `verify`
 
 

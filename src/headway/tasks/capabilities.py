@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from headway.decoding.constraints import Constraints
     from headway.decoding.sampling import Sampling
     from headway.decoding.trace import Trace
+    from headway.tasks.answers import AnswerPrediction, Asked, AskedQuestion
     from headway.tasks.captioning.attention_maps import AttentionMap
     from headway.tasks.captioning.pipeline import Caption
     from headway.tasks.classifier import Prediction
     from headway.tasks.image_classification.patches import ImagePatches
     from headway.tasks.pose.pipeline import EstimatedPose
-    from headway.tasks.question_answering.pipeline import AnswerPrediction
     from headway.tasks.tagging.pipeline import TagPrediction
     from headway.tasks.transcription.pipeline import Transcript
     from headway.tasks.translation.config import Decoding
@@ -154,18 +154,21 @@ class Tags(Capability):
 
 
 class Answers(Capability):
-    """Answers questions by spans of a context."""
+    """Answers questions by spans of a context, or by one of several choices."""
 
     verb = "answer"
 
     @abstractmethod
-    def answer(
-        self, pairs: Sequence[tuple[str, str]], *, top: int = 1, threshold: float | None = None
-    ) -> list[AnswerPrediction]:
-        """The `top` best answers to each question; a pair is a context and a question.
+    def asked(self, line: str) -> AskedQuestion:
+        """A question as it stands in a line, with tabs between its parts. Raises DataError for another line."""
 
-        No answer is given where its score is above that of the best span by more than `threshold`, by default 0 if some
-        training questions had none. Raises DataError for an empty text, ConfigError for a threshold without use.
+    @abstractmethod
+    def answer(self, asked: Sequence[Asked], *, top: int = 1, threshold: float | None = None) -> list[AnswerPrediction]:
+        """The `top` best answers to each question: a context and a question, or an `AskedQuestion` with choices.
+
+        No answer is given where its score is above that of the best span by more than `threshold`, by default the one
+        tuned in training if some training questions had none. Raises DataError for an empty text, ConfigError for a
+        threshold without use and for choices where none are chosen from, or the other way round.
         """
 
 

@@ -18,6 +18,8 @@ from headway.models import Model, ModelConfig
 # The special tokens around a text, unless the tokenizer's own special tokens say otherwise.
 Around = Literal["none", "stop", "start-stop"]
 
+Head = Literal["span", "choice"]  # the start and the end of an answer, for each token; the score of a choice
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageScaling:
@@ -85,4 +87,4 @@ class ExportRequest:
     images: ImageScaling | None = None
     classes: tuple[str, ...] = ()  # names of a classifier's classes
     problem_type: str | None = None  # of a text classifier: what kind of labels it has, as transformers calls it
-    span: bool = False  # the two outputs of each token are the start and the end of an answer
+    head: Head | None = None  # of a classifier: what its outputs are, if they are not classes

@@ -14,6 +14,7 @@ TASKS = Choice(
         "text-classification": "headway.tasks.text_classification:TextClassification",
         "tagging": "headway.tasks.tagging:Tagging",
         "question-answering": "headway.tasks.question_answering:QuestionAnswering",
+        "multiple-choice": "headway.tasks.multiple_choice:MultipleChoice",
         "vectors": "headway.tasks.vectors:Vectors",
         "captioning": "headway.tasks.captioning:Captioning",
         "transcription": "headway.tasks.transcription:Transcription",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -41,10 +41,15 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """A validation: nats per target, by which the best checkpoint is chosen, and other figures by their log name."""
+    """A validation: nats per target, by which the best checkpoint is chosen, and other figures by their log name.
+
+    `tuned` has settings of the finished run that were chosen on the validation split for these weights, by name; they
+    are kept in the checkpoint.
+    """
 
     loss: float
     beside: dict[str, float]
+    tuned: dict[str, float] = field(default_factory=dict)
 
 
 class TrainingTask(Protocol):

@@ -15,13 +15,14 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from headway.checked_json import JsonFields
 from headway.documents import read_json
 from headway.errors import DataError, NonFiniteError, NoRunError, advise
 from headway.nn.lora import merge
@@ -33,6 +34,7 @@ from headway.storage.targets import expect_no_links, expect_regular
 from headway.storage.tensors import file_size, read_tensors
 
 MODEL, TRAINER, FACTS = "model.safetensors", "trainer.safetensors", "trainer.json"
+TUNED = "tuned"  # in trainer.json: settings that validation chose for these weights, by name
 LATEST, BEST = "latest.json", "best.json"  # for people; headway itself asks the checkpoints
 RESUMABLE = 2  # checkpoints that keep the training state: the newest, and one to fall back on
 SMALL_FILES = 1024  # bytes: estimate for trainer.json and the manifest
@@ -142,6 +144,20 @@ class Checkpoints:
                 found = self._facts(step).get("stale")
                 return found if type(found) is int else 0
         return 0
+
+    def tuned(self, steps: Sequence[int]) -> dict[str, float]:
+        """The settings that validation chose for the weights of these steps, by name: those of the last step.
+
+        Empty where none were chosen, as by older versions, and, with a note, where they cannot be read.
+        """
+        if not steps:
+            return {}
+        step = max(steps)
+        try:
+            return tuned_settings(self._facts(step))
+        except (DamagedError, DataError) as error:
+            self._tell(f"{self.path(step) / FACTS}: {error}; what was tuned on validation data is not known")
+            return {}
 
     def best_step(self) -> int | None:
         """The best step."""
@@ -326,6 +342,13 @@ class Checkpoints:
                 if read_json(self.run / BEST, nonfinite=True)["step"] == best:
                     return
         self.note(f"{self.run / BEST} does not name step {best}, which the checkpoints say is the best; it is not used")
+
+
+def tuned_settings(facts: Mapping[str, Any], where: str = "") -> dict[str, float]:
+    """What a checkpoint's trainer.json has as tuned on validation data. Raises DataError for other than numbers."""
+    found = facts.get(TUNED, {})
+    fields = JsonFields(found, where=where)
+    return {name: fields.number(name) for name in found}
 
 
 def _text(path: Path) -> str:

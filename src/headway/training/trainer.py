@@ -23,7 +23,7 @@ from headway.storage.targets import expect_regular
 from headway.storage.tensors import set_weights
 from headway.tasks.training_task import Batch, Capturable, Phase, Phased, TrainingTask, Validated
 from headway.training.callbacks import Callback
-from headway.training.checkpoints import FACTS, RESUMABLE, Checkpoints
+from headway.training.checkpoints import FACTS, RESUMABLE, TUNED, Checkpoints, tuned_settings
 from headway.training.config import TrainConfig
 from headway.training.cuda_graph import MAX_STEPS, CudaGraphSteps, unsupported_reason
 from headway.training.devices import compile_features, pick_device, seed_dropout
@@ -50,6 +50,7 @@ class Trainer:
         expect_regular(run / LOG)
         self.step, self.cursor = 0, Cursor()
         self.best, self.best_step, self.stale = math.inf, 0, 0
+        self.tuned: dict[str, float] = {}  # what the last validation chose for the finished run, by name
         self.validation_noted = False  # whether a NaN validation loss was reported
         self.ema = {name: p.detach().clone() for name, p in self.model.named_parameters()} if config.ema else {}
         self.batches = task.order.after(self.cursor)
@@ -246,6 +247,7 @@ class Trainer:
             except NonFiniteError as error:  # of decoding: the weights are finite, what they compute is not
                 found, samples = math.nan, [str(error)]
         value, beside = (found.loss, found.beside) if isinstance(found, Validated) else (found, {})
+        self.tuned = found.tuned if isinstance(found, Validated) else {}
         entry = {"step": self.step, "val_loss": value, **beside}
         better = math.isfinite(value) and value < self.best
         self.stale = 0 if better else self.stale + 1
@@ -298,7 +300,7 @@ class Trainer:
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
         facts = {
             "step": self.step, "epoch": self.cursor.epoch, "batch": self.cursor.batch, "best": self.best,
-            "best_step": self.best_step, "stale": self.stale,
+            "best_step": self.best_step, "stale": self.stale, **({TUNED: self.tuned} if self.tuned else {}),
         }  # fmt: skip
         self.checkpoints.save(self.step, model, tensors, facts)
         self._finish_save()
@@ -351,6 +353,7 @@ class Trainer:
         self.step, self.cursor = step, Cursor(known.integer("epoch"), known.integer("batch"))
         self.best, self.best_step = float(known.value("best")), known.integer("best_step")
         self.stale = known.integer("stale")
+        self.tuned = tuned_settings(facts, where=str(self.checkpoints.path(step) / FACTS))
         self.batches = self.task.order.after(self.cursor)
         return True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,15 @@ from headway.cli.lines import LineCounter, stdin_lines, write_lines
 from headway.errors import ConfigError, DataError, shown
 
 if TYPE_CHECKING:
-    from headway.tasks.question_answering.pipeline import AnswerPrediction
+    from headway.tasks.answers import AnswerPrediction, AskedQuestion
+    from headway.tasks.capabilities import Answers
 
-HELP = "the answer to a question, read out of a context"
+HELP = "the answer to a question: a part of a context, or one of several choices"
 EXAMPLES = (
     "headway answer runs/bert-reader 'John , the artist , is visiting New York .' 'where is John visiting ?'",
     "headway answer runs/bert-reader @book.txt 'who is late ?' --top 3 --json",
+    "headway answer runs/bert-choice 'the dog left the apple because it was too sour' 'what is it ?' "
+    "--choice 'the dog' --choice 'the apple'",
 )
 LINES_AT_ONCE = 64  # a stdin of any size streams through
 STDIN = "-"
@@ -35,13 +38,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("question", nargs="?", metavar="QUESTION", help="what is asked about the context")
     parser.add_argument(
+        "--choice",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="one of the texts that a multiple-choice answerer chooses from; give it for each of them",
+    )
+    parser.add_argument(
         "--top", type=options.positive, default=1, metavar="K", help="answers to a question (default: %(default)s)"
     )
     parser.add_argument(
         "--threshold",
         type=options.finite,
         metavar="X",
-        help="no answer if its score is above the best span's by more (default: 0 where training had such questions)",
+        help="no answer if its score is above the best span's by more (default: tuned in training on such questions)",
     )
     options.add_adapter(parser)
     options.add_precision(parser)
@@ -49,23 +59,28 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 
 def execute(arguments: Namespace) -> None:
-    """For each question a line: the answer, its probability, and its characters in the context, tabs between."""
+    """For each question a line: the answer, its probability, and its place, tabs between.
+
+    The place is the characters of the context, or the number among the choices. A multiple-choice answerer has this
+    command, too: choices belong to a question, as a context does, and not to the run, as the classes of `classify` do.
+    """
     from headway.decoding.non_finite import numbered
     from headway.runs import load
     from headway.tasks.capabilities import Answers
 
-    pairs = _pairs(arguments.context, arguments.question)
+    given = _given(arguments.context, arguments.question, arguments.choice)
     pipeline = load(
         arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision
     ).require(Answers)
+    questions = given(pipeline)
     done, ended = 0, False
     with LineCounter() as counter:
         while not ended:
-            block: list[tuple[str, str]] = []
+            block: list[AskedQuestion] = []
             while len(block) < LINES_AT_ONCE and not ended:
-                pair = next(pairs, None)
-                ended = pair is None
-                block += [] if pair is None else [pair]
+                asked = next(questions, None)
+                ended = asked is None
+                block += [] if asked is None else [asked]
             with numbered(range(done, done + len(block)), "question"):
                 found = pipeline.answer(block, top=arguments.top, threshold=arguments.threshold)
             done += len(block)
@@ -75,28 +90,30 @@ def execute(arguments: Namespace) -> None:
 
 
 def _lines(found: AnswerPrediction, *, as_json: bool) -> list[str]:
-    if as_json:
-        return [json.dumps(found.to_json(), ensure_ascii=False)]
-    if not found.answers:
-        return [f"(no answer)\t{found.gap:.4f}"]
-    return [
-        f"{' '.join(each.text.split())}\t{each.probability:.1%}\t{each.start}-{each.stop}" for each in found.answers
-    ]
+    return [json.dumps(found.to_json(), ensure_ascii=False)] if as_json else found.lines
 
 
-def _pairs(context: str | None, question: str | None) -> Iterator[tuple[str, str]]:
-    """Contexts with questions, from the arguments or from stdin. Raises ConfigError, DataError."""
+def _given(
+    context: str | None, question: str | None, choices: Sequence[str]
+) -> Callable[[Answers], Iterator[AskedQuestion]]:
+    """What reads the questions, from the arguments or from stdin, for a run. Raises ConfigError, DataError."""
+    from headway.tasks.answers import AskedQuestion
+
     if context is None:
-        return _objects()
-    if question is None:
-        if context.startswith("@") or context == STDIN or "\t" not in context:
+        if choices:
+            raise ConfigError("--choice without a context: name it, or use stdin with choices in each JSON object")
+        return _objects
+    if question is None and not choices:
+        line = context
+        if line.startswith("@") or line == STDIN or "\t" not in line:
             raise ConfigError("a context without a question: name both, CONTEXT QUESTION, or neither and use stdin")
-        context, _, question = context.rpartition("\t")
-    elif context == STDIN:
+        return lambda run: iter([run.asked(line)])
+    if context == STDIN:
         context = "\n".join(stdin_lines())
     elif context.startswith("@"):
         context = _file(context[1:])
-    return iter([(context, question)])
+    asked = AskedQuestion(context, question or "", tuple(choices))
+    return lambda run: iter([asked])
 
 
 def _file(name: str) -> str:
@@ -105,22 +122,26 @@ def _file(name: str) -> str:
     return "\n".join(read_lines(Path(name).expanduser()))
 
 
-def _objects() -> Iterator[tuple[str, str]]:
-    """The questions on stdin: a JSON object a line, or a context, a tab and a question."""
+def _objects(run: Answers) -> Iterator[AskedQuestion]:
+    """The questions on stdin: a JSON object a line, or a line with tabs as the run reads it."""
     from headway.documents import parse_json
+    from headway.tasks.answers import AskedQuestion
 
     for number, line in enumerate(stdin_lines(), start=1):
         if not line.strip():
             continue
         where = f"stdin: line {number}"
         if not line.lstrip().startswith("{"):
-            context, tab, question = line.rpartition("\t")
-            if not tab:
-                raise DataError(f"{where}: expected a JSON object, or a context, a tab and a question")
-            yield context, question
+            try:
+                yield run.asked(line)
+            except DataError as error:
+                raise DataError(f"{where}: {str(error).replace('expected', 'expected a JSON object, or', 1)}") from None
             continue
         row = parse_json(line, where)
+        choices = row.get("choices", [])
+        if not isinstance(choices, list) or not all(isinstance(each, str) for each in choices):
+            raise DataError(f"{where}: {shown(choices)} as choices, expected a list of strings")
         for key in ("context", "question"):
-            if not isinstance(row.get(key), str):
+            if not isinstance(row.get(key, "" if choices else None), str):
                 raise DataError(f"{where}: {shown(row.get(key))} as {key}, expected a string")
-        yield row["context"], row["question"]
+        yield AskedQuestion(row.get("context", ""), row.get("question", ""), tuple(choices))

@@ -58,7 +58,7 @@ def _rows(facts: dict[str, Any], unit: str) -> dict[str, str]:
         rows["trained"] = f"{facts['step']:,} of {counted(facts['steps_planned'], 'step')}"
     if facts["best_step"] is not None:
         rows["best"] = f"step {facts['best_step']:,}, validation loss {facts['best_loss']:.4f}"
-    for name, prefix in (("last step", "last_"), ("last validation", "val")):
+    for name, prefix in (("tuned on val", "tuned_"), ("last step", "last_"), ("last validation", "val")):
         entry = {key: value for key, value in facts.items() if key.startswith(prefix)}
         if entry:
             rows[name] = ", ".join(f"{_name(key, unit)} {_figure(value)}" for key, value in entry.items())
@@ -92,7 +92,9 @@ def _sizes(facts: dict[str, Any]) -> dict[str, int]:
 
 def _name(key: str, unit: str) -> str:
     """The name of a log entry's figure: "last_loss" is "loss", "validated_step" is "step"."""
-    name = key.removeprefix("last_").removeprefix("validated_").removeprefix("val_").replace("_", " ")
+    for prefix in ("last_", "tuned_", "validated_", "val_"):
+        key = key.removeprefix(prefix)
+    name = key.replace("_", " ")
     return {"tokens": unit, "norm": "gradient norm"}.get(name, name)
 
 

@@ -24,6 +24,7 @@ from headway.interop.families.timm import TIMM
 from headway.interop.families.vit import VIT
 from headway.interop.family import Family, GenerationTokens
 from headway.models import ModelConfig
+from headway.tasks.export_request import Head
 
 # Of several that match a config, the first that can write it is exported to.
 _DECODERS = (GPT2, GEMMA3, GEMMA, QWEN3, QWEN2, MISTRAL, LLAMA)
@@ -46,12 +47,12 @@ def architectures_of(kind: str) -> tuple[str, ...]:
     return (*FAMILIES[kind].architectures, *(name for name, (_, family) in HEADED.items() if family.name == kind))
 
 
-def export_families(config: ModelConfig, *, span: bool = False) -> list[Family[Any]]:
+def export_families(config: ModelConfig, *, head: Head | None = None) -> list[Family[Any]]:
     """The families a model may be exported as. Raises ConfigError if none fits; `Family.write` checks the settings.
 
-    `span`: the two outputs of a classifier of tokens are the start and the end of an answer.
+    `head`: what the outputs of a classifier are, if not classes of a text or of its tokens.
     """
-    kinds: tuple[Kind, ...] = ("text", "span" if span else "tokens")
+    kinds: tuple[Kind, ...] = ("text", "tokens") if head is None else (head,)
     headed = [family for kind, family in HEADED.values() if kind in kinds]
     found = [family for family in (*FAMILIES.values(), *headed) if family.matches(config)]
     if not found:
@@ -61,10 +62,10 @@ def export_families(config: ModelConfig, *, span: bool = False) -> list[Family[A
 
 
 def export_config(
-    config: ModelConfig, tokens: GenerationTokens, *, span: bool = False
+    config: ModelConfig, tokens: GenerationTokens, *, head: Head | None = None
 ) -> tuple[Family[Any], dict[str, Any]]:
     """The family a model is exported as, and its config.json. Raises ConfigError as the first family does."""
-    families, refused = export_families(config, span=span), []
+    families, refused = export_families(config, head=head), []
     for family in families:
         try:
             return family, {"model_type": family.name, **family.write(config, tokens)}

@@ -1,4 +1,4 @@
-"""Heads on an encoder: classifiers of texts and of tokens, and readers of answers, as families made from others.
+"""Heads on an encoder: classifiers of texts and tokens, answers and choices, as families made from others.
 
 A folder of such an architecture holds the tensors of a family's encoder under a prefix, and a linear layer of its own.
 `with_head` makes the family of one architecture from the family of the encoder, so that a table of heads is all there
@@ -23,12 +23,15 @@ from headway.models import BertConfig, GptConfig, LongformerConfig
 from headway.models.text_classifier import TextClassifierConfig
 from headway.models.token_classifier import TokenClassifierConfig
 from headway.tasks.base import Task
+from headway.tasks.export_request import Head
+from headway.tasks.multiple_choice.config import MultipleChoice
 from headway.tasks.question_answering.config import QuestionAnswering
 from headway.tasks.tagging.config import Tagging
 from headway.tasks.text_classification.config import TextClassification
 
-Kind = Literal["text", "tokens", "span"]  # a class of a text, a class of each token, the start and end of an answer
+Kind = Literal["text", "tokens"] | Head  # a class of a text, a class of each token, an answer's span, a choice's score
 Headed = TextClassifierConfig | TokenClassifierConfig
+POOLED = ("text", "choice")  # kinds that read the pooled vector of an input
 LENGTH = 512  # tokens that a task reads of a text, where the encoder's context allows it
 
 
@@ -87,14 +90,14 @@ def with_head(family: Family[Any], head: HeadLayout) -> Family[Headed]:
 
     def ignored(name: str) -> bool:
         plain = head.in_family(name).removeprefix(head.prefix)
-        return family.ignored(plain) or (head.kind != "text" and plain.startswith("pooler."))
+        return family.ignored(plain) or (head.kind not in POOLED and plain.startswith("pooler."))
 
     def with_all_biases(model: Headed) -> Headed:
         return replace(model, encoder=family.with_all_biases(_encoder(model)))
 
     return Family(
         name=family.name,
-        configs=(TextClassifierConfig,) if head.kind == "text" else (TokenClassifierConfig,),
+        configs=(TextClassifierConfig,) if head.kind in POOLED else (TokenClassifierConfig,),
         architectures=(head.architecture,),
         exports=lambda model: family.matches(_encoder(model)),
         read=read,
@@ -124,7 +127,7 @@ def _imported(head: HeadLayout, fields: ConfigFields, found: Imported, shapes: M
     assert isinstance(encoder, BertConfig | LongformerConfig | GptConfig)
     task, named = _task(head, fields, classes, min(encoder.context, LENGTH))
     model: Headed
-    if head.kind == "text":
+    if head.kind in POOLED:
         first = 1 if isinstance(encoder, LongformerConfig) else 0  # its first token has global attention
         model = TextClassifierConfig(encoder=encoder, classes=classes, global_tokens=first)
     else:
@@ -141,6 +144,10 @@ def _task(head: HeadLayout, fields: ConfigFields, classes: int, length: int) -> 
         if classes != 2:
             raise BadModelError(f"{FILE}: {head.layer} has {classes} outputs, expected 2: start and end")
         return QuestionAnswering(length=length), False
+    if head.kind == "choice":
+        if classes != 1:
+            raise BadModelError(f"{FILE}: {head.layer} has {classes} outputs, expected 1: the score of a choice")
+        return MultipleChoice(length=length), False
     problem = fields.value("problem_type", None)
     if problem == "regression" or (problem is None and classes == 1):
         return TextClassification(length=length, labels="number"), False
@@ -159,6 +166,11 @@ def _bert_like(name: str, prefix: str) -> tuple[HeadLayout, ...]:
     )
 
 
+def _choice(name: str, prefix: str) -> HeadLayout:
+    """The score of a choice from the pooled vector; transformers reads (B, K, T), which is (B·K, T) here."""
+    return HeadLayout(architecture=f"{name}ForMultipleChoice", kind="choice", prefix=prefix, layer=_CLASSIFIER)
+
+
 def _dense_then_out(name: str, prefix: str) -> HeadLayout:
     """RoBERTa's classifier: its dense layer with tanh on the first token is what BERT calls a pooler."""
     return HeadLayout(
@@ -171,12 +183,16 @@ def _dense_then_out(name: str, prefix: str) -> HeadLayout:
 
 
 _HEADS: tuple[tuple[Family[Any], tuple[HeadLayout, ...]], ...] = (  # of several that match, the first is exported to
-    (ROBERTA, (_dense_then_out("Roberta", "roberta."), *_bert_like("Roberta", "roberta."))),
+    (
+        ROBERTA,
+        (_dense_then_out("Roberta", "roberta."), *_bert_like("Roberta", "roberta."), _choice("Roberta", "roberta.")),
+    ),
     (
         BERT,
         (
             HeadLayout(architecture="BertForSequenceClassification", kind="text", prefix="bert.", layer=_CLASSIFIER),
             *_bert_like("Bert", "bert."),
+            _choice("Bert", "bert."),
         ),
     ),
     (ROFORMER, _bert_like("RoFormer", "roformer.")),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -12,12 +12,13 @@ from torch import Tensor
 from headway.data.questions import Question
 from headway.data.unknown_tokens import count_lines
 from headway.errors import ConfigError, DataError
+from headway.tasks.answers import AnswerPrediction, Asked, AskedQuestion
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Answers
 from headway.tasks.question_answering.config import QuestionAnswering
 from headway.tasks.question_answering.data import NO_ANSWER
-from headway.tasks.question_answering.spans import RankedSpans, SpanAnswer, rank_spans
-from headway.tasks.question_answering.training import scored
+from headway.tasks.question_answering.spans import RankedSpans, rank_spans
+from headway.tasks.question_answering.training import THRESHOLD, scored
 from headway.tasks.question_answering.windows import ContextWindow, WindowReader
 
 if TYPE_CHECKING:
@@ -30,31 +31,6 @@ if TYPE_CHECKING:
 ROWS = 16  # windows in one forward pass
 TEXT, PLACES = "text", "places"
 SIDES = ("start", "end")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerPrediction:
-    """The best answers to a question, best first; empty if the context does not answer it."""
-
-    question: str
-    answers: list[SpanAnswer]
-    gap: float  # the score of no answer less that of the best span
-    threshold: float | None  # above which no answer is given; None where every question has one
-
-    @property
-    def text(self) -> str:
-        """The best answer, "" for none."""
-        return self.answers[0].text if self.answers else ""
-
-    def to_json(self) -> dict[str, Any]:
-        """What `headway answer --json` prints of a question."""
-        return {
-            "question": self.question,
-            "answer": self.text,
-            "answers": [asdict(each) for each in self.answers],
-            "no_answer_score": self.gap,
-            "threshold": self.threshold,
-        }
 
 
 class QuestionAnsweringPipeline(Pipeline, Answers):
@@ -70,22 +46,35 @@ class QuestionAnsweringPipeline(Pipeline, Answers):
         self.reader = WindowReader(self.tokenizer, task, segments=sizes is not None and sizes.segments > 1)
         self.may_lack = NO_ANSWER in parts.data.classes
 
-    def answer(
-        self, pairs: Sequence[tuple[str, str]], *, top: int = 1, threshold: float | None = None
-    ) -> list[AnswerPrediction]:
+    def asked(self, line: str) -> AskedQuestion:
+        """A context and a question of a line, the last tab between them."""
+        context, tab, question = line.rpartition("\t")
+        if not tab:
+            raise DataError("expected a context, a tab and a question")
+        return AskedQuestion(context, question)
+
+    def answer(self, asked: Sequence[Asked], *, top: int = 1, threshold: float | None = None) -> list[AnswerPrediction]:
         """The best spans of each context for its question."""
+        if any(AskedQuestion(*each).choices for each in asked):
+            raise ConfigError(f"choices with {self.folder}, which answers with a part of the context: leave them out")
+        pairs = [(each[0], each[1]) for each in asked]
         if threshold is not None and not self.may_lack:
             raise ConfigError(
                 f"a threshold with {self.folder}, whose training questions all have an answer: leave it out"
             )
         if threshold is None and self.may_lack:
-            threshold = 0.0
+            threshold = self.threshold if self.threshold is not None else 0.0
         found = []
         for (_, question), ranked in zip(pairs, self._ranked(pairs, top), strict=True):
             silent = threshold is not None and ranked.gap > threshold
             answers = [] if silent else list(ranked.spans)
             found.append(AnswerPrediction(question=question, answers=answers, gap=ranked.gap, threshold=threshold))
         return found
+
+    @cached_property
+    def threshold(self) -> float | None:
+        """The threshold tuned on validation questions in training; None if all have an answer or it was not kept."""
+        return self.parts.tuned().get(THRESHOLD) if self.may_lack else None
 
     @torch.no_grad()
     def _ranked(self, pairs: Sequence[tuple[str, str]], top: int) -> Iterator[RankedSpans]:
@@ -108,7 +97,7 @@ class QuestionAnsweringPipeline(Pipeline, Answers):
         training: QuestionAnsweringTraining = self.read(request.data)  # type: ignore[assignment]
         split = split_of(training.splits, request.split)
         count_lines(self.tokenizer, [window.ids.tolist() for window in training.windows(split)])
-        return reading_report(split, training.evaluate(self.model, self.device, split))
+        return reading_report(split, training.evaluate(self.model, self.device, split, threshold=self.threshold))
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Texts of two segments, of which every token has two scores; of its data none is read."""
@@ -123,7 +112,7 @@ class QuestionAnsweringPipeline(Pipeline, Answers):
         from headway.tasks.export_request import ExportRequest, TextExport
 
         text = TextExport(tokenizer=self.tokenizer, around="start-stop")
-        return ExportRequest(model=self.model, config=self.parts.config, text=text, span=True)
+        return ExportRequest(model=self.model, config=self.parts.config, text=text, head="span")
 
     def explain(self, given: str) -> Explanation:
         """A context and a question, a tab between them, and where the answer may begin and end."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,15 @@ class SpanAnswer:
     stop: int  # the one after its last
     score: float  # the start's logit plus the end's
     probability: float  # the product of both softmaxes over the tokens of its window
+
+    @property
+    def place(self) -> str:
+        """Its characters in the context."""
+        return f"{self.start}-{self.stop}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

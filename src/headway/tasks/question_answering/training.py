@@ -22,6 +22,7 @@ from headway.tasks.training_task import Batch, Term, Validated
 
 EVALUATED = 16_384  # tokens in one forward pass of an evaluation, padding included
 SHOWN = 3  # samples of a validation
+THRESHOLD = "threshold"  # above which no answer is given, as a checkpoint keeps it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,14 +96,15 @@ class QuestionAnsweringTraining:
     def validate(self, model: nn.Module, device: torch.device) -> Validated:
         """Nats a window over the whole validation split, exact match and F1."""
         report = self.evaluate(model, device, "val")
-        return Validated(report.loss, {"val_exact_match": report.figures.exact, "val_f1": report.figures.f1})
+        figures = {"val_exact_match": report.figures.exact, "val_f1": report.figures.f1}
+        return Validated(report.loss, figures, {} if report.threshold is None else {THRESHOLD: report.threshold})
 
     def evaluate(
         self, model: nn.Module, device: torch.device, split: str, *, threshold: float | None = None
     ) -> ReadingReport:
         """The answers to a split; a `threshold` of None is found on the validation split, if some have no answer.
 
-        Without a validation split, as of other data, it is 0, with which `headway answer` works too.
+        Without a validation split, as of other data, it is 0.
         """
         ranked, nats = self.ranked(model, device, split)
         if self.may_lack and threshold is None and "val" not in self.splits:

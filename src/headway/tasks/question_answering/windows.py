@@ -49,7 +49,7 @@ class WindowReader:
         tokens, spans = self.tokenizer.encode_spans(asked.context)
         if not question or not tokens:
             raise DataError(f"an empty {'context' if question else 'question'}, expected at least one token")
-        head = [*self.before, *question, *self.after]
+        head = [*self.before, *question, *self.tokenizer.between]
         room = self.config.length - len(head) - len(self.after)
         if room < 1:
             raise DataError(f"task.length={self.config.length} leaves no room for a context")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from headway.data.scored_pairs import ScoredPairs
     from headway.tasks.explanation import Explanation
     from headway.tasks.export_request import ExportRequest
     from headway.tasks.report import Report
@@ -45,10 +46,15 @@ class EmbeddingPipeline(Pipeline, Embeds):
         return encoder
 
     def evaluate(self, request: EvaluateRequest) -> Report:
-        """How often a text finds the other one of its pair among all of a split, and how the vectors lie."""
+        """How often a text finds the other one of its pair among all of a split, and how the vectors lie.
+
+        Of other data with a score for each pair, how well cosine similarity agrees with the scores.
+        """
         from headway.data.unknown_tokens import count_stored
         from headway.tasks.report import Facts, Report, Sample, Samples
 
+        if request.data is not None and (scored := self._scored(request.data)) is not None:
+            return self._similarity(scored, request.split)
         training: EmbeddingTraining = self.read(request.data)  # type: ignore[assignment]
         split = split_of(training.splits, request.split)
         for side in training.splits[split].sides:
@@ -69,6 +75,21 @@ class EmbeddingPipeline(Pipeline, Embeds):
             for first, second, nearest in training.shown(split, found)
         ]
         return Report(split=split, values=values, sections=[Facts(rows), Samples("samples", blocks)])
+
+    def _scored(self, spec: str) -> ScoredPairs | None:
+        """Pairs with scores; None for other data, among it every built-in set."""
+        from headway.data.datasets import kinds_of
+        from headway.data.scored_pairs import load_scored_pairs
+
+        return None if kinds_of(spec) else load_scored_pairs(spec, errors=self.parts.data.errors)
+
+    def _similarity(self, scored: ScoredPairs, wanted: str | None) -> Report:
+        from headway.tasks.sentence_embedding.similarity import cosines, similarity_report
+
+        split = split_of(scored.splits, wanted)
+        pairs = scored.splits[split]
+        vectors = self.embed([text for pair in pairs for text in pair[:2]])
+        return similarity_report(split, pairs, cosines(vectors[::2], vectors[1::2]))
 
     def verification(self, given: Sequence[str]) -> VerificationInputs:
         """Texts, of which every token gets a vector: these are compared."""

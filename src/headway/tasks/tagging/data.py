@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headway.config import kind
 from headway.data.digests import check_digests
 from headway.data.files import listed
@@ -28,7 +30,7 @@ def prepare(config: Tagging, request: DataRequest) -> Prepared:
     if tokenizer is None:
         between = "" if isinstance(data.tokenizer, Characters) else " "
         tokenizer = Tokenizer.train(data.tokenizer, (between.join(each.words) for each in text.splits["train"]))
-    classes = data.classes or tuple(sorted({tag for each in text.splits["train"] for tag in each.tags}))
+    classes = data.classes or _tags(text, request.note)
     _expect_known(text, classes)
     aligner = WordAligner(tokenizer, data.tokenizer, config.length)
     splits = {name: TaggedSplit.of(aligner, sentences, classes) for name, sentences in text.splits.items()}
@@ -57,11 +59,26 @@ def prepare(config: Tagging, request: DataRequest) -> Prepared:
     )
 
 
+def _tags(text: TaggedText, note: Callable[[str], None]) -> tuple[str, ...]:
+    """The tags of all splits; `note` is told of those that only held-out sentences have, which cannot be learned."""
+    by_split = {split: {tag for each in found for tag in each.tags} for split, found in text.splits.items()}
+    if unseen := sorted(set().union(*by_split.values()) - by_split["train"]):
+        where = listed([split for split, tags in by_split.items() if not tags.isdisjoint(unseen)])
+        tags = (
+            f"the tag {shown(unseen[0])} is"
+            if len(unseen) == 1
+            else f"{len(unseen)} tags ({listed(unseen, most=10)}) are"
+        )
+        note(f"{tags} in {where} and not in train: measured there, but never learned")
+    return tuple(sorted(set().union(*by_split.values())))
+
+
 def _expect_known(text: TaggedText, classes: tuple[str, ...]) -> None:
-    """Raise DataError for a tag that no training sentence has."""
+    """Raise DataError for a tag that the run does not have."""
     known = set(classes)
     for split, sentences in text.splits.items():
         for each in sentences:
             if unknown := sorted(set(each.tags) - known):
                 where = each.where or f"{text.name}, split {one_line(split)}"
-                raise DataError(f"{where}: the tag {shown(unknown[0])} is not in train ({listed(classes, most=10)})")
+                known_tags = listed(classes, most=10)
+                raise DataError(f"{where}: the tag {shown(unknown[0])} is not one of the run's ({known_tags})")

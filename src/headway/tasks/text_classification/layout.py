@@ -22,6 +22,7 @@ Lengths = NDArray[np.int64]
 class InputLayout:
     """Special tokens around one text, or around and between two: `<s>` a `</s>` b `</s>`, BERT's [CLS] a [SEP] b [SEP].
 
+    What stands between them is the tokenizer's: an imported RoBERTa reads `<s>` a `</s></s>` b `</s>`.
     Segment 0 ends with the special tokens after the first text. What is too long is cut at its end; of a pair the
     longer text first, to the same lengths as the tokenizers library with `longest_first`.
     """
@@ -37,7 +38,7 @@ class InputLayout:
     def of(cls, tokenizer: Tokenizer, length: int, *, pairs: bool) -> InputLayout:
         """The layout of a tokenizer's special tokens. Raises ConfigError for a length without room for a text."""
         before, after = tokenizer.around
-        between = (after or (tokenizer.stop,)) if pairs else ()  # a GPT-2 has no tokens around a text
+        between = tokenizer.between if pairs else ()
         pad = tokenizer.pad if tokenizer.marks is None or tokenizer.marks.pad is not None else 0
         made = cls(before, between, after, pad, length, pairs)
         if made.room < 1 + pairs:

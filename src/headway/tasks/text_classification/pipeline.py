@@ -18,7 +18,7 @@ from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_
 from headway.tasks.capabilities import Classifies
 from headway.tasks.classifier import Prediction
 from headway.tasks.text_classification.config import TextClassification
-from headway.tasks.text_classification.layout import InputLayout
+from headway.tasks.text_classification.layout import PAIR, InputLayout
 from headway.tasks.text_classification.objectives import objective
 
 if TYPE_CHECKING:
@@ -49,18 +49,25 @@ class TextClassificationPipeline(Pipeline, Classifies):
         """How a line becomes the model's input."""
         return InputLayout.of(self.tokenizer, self.config.length, pairs=bool(self.parts.data.text2))
 
+    def layout_of(self, line: str) -> InputLayout:
+        """How this line is read: of an imported run, whose data is not known, one with a tab is a pair of texts."""
+        if self.parts.data.spec or PAIR not in line:
+            return self.layout
+        return InputLayout.of(self.tokenizer, self.config.length, pairs=True)
+
     @property
     def segments(self) -> bool:
         """Whether the model is told which text of a pair a token belongs to."""
-        return bool(self.parts.data.text2) and "segments" in self.model.reads
+        return (bool(self.parts.data.text2) or not self.parts.data.spec) and "segments" in self.model.reads
 
     def encoded(self, lines: Sequence[str]) -> tuple[list[list[int]], list[list[int]]]:
         """Lines as the model reads them, with special tokens, cut to the task's length, and their segments.
 
         A pair is a line with a tab between the two texts. Raises InputError for a line without a token or a pair.
         """
-        layout, found = self.layout, []
+        found = []
         for row, line in enumerate(lines):
+            layout = self.layout_of(line)
             try:
                 ids = [self.tokenizer.encode(text) for text in layout.split(line)]
                 if not all(ids):
@@ -87,8 +94,8 @@ class TextClassificationPipeline(Pipeline, Classifies):
             with numbered(range(first, len(inputs))):
                 said = self.objective.predictions(self.model(*self.inputs(texts)), top)
             for text, each in zip(texts, said, strict=True):
-                one, _, two = text.partition("\t")
-                found.append(replace(each, given=text, pair=(one, two) if self.layout.pairs else None))
+                one, _, two = text.partition(PAIR)
+                found.append(replace(each, given=text, pair=(one, two) if self.layout_of(text).pairs else None))
         return found
 
     def evaluate(self, request: EvaluateRequest) -> Report:
