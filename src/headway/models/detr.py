@@ -42,7 +42,7 @@ from headway.nn.stack import Stack, StackConfig
 BACKBONE = Hybrid(widths=(32, 64, 128, 256, 512))
 ANCHOR_SIDE = 0.25  # width and height of a box before training, as shares of the image's
 PRIOR = 0.9  # probability of "no object" before training
-TEMPERATURE = 20.0  # ratio of the longest to the shortest wave of positions, as in DAB-DETR
+LONGEST, SHORTEST = 2.0, 0.1  # waves of the positions, in sides of the image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,6 +253,6 @@ def grid_points(count: int) -> Tensor:
 def sinusoids(points: Tensor, width: int) -> Tensor:
     """Points (…, 2) from 0 to 1 -> (…, D): sine and cosine of x, then of y, at wavelengths in geometric series."""
     waves = -(-width // 4)
-    frequency = 2 * math.pi * TEMPERATURE ** -(torch.arange(waves) / max(waves, 1)) * TEMPERATURE / 2
+    frequency = 2 * math.pi / SHORTEST * (SHORTEST / LONGEST) ** (torch.arange(waves) / max(waves, 1))
     angles = points.unsqueeze(-1) * frequency  # (…, 2, waves)
     return torch.stack([angles.sin(), angles.cos()], -1).flatten(-3)[..., :width]

@@ -21,7 +21,7 @@ from headway.errors import ConfigError
 from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, split_of
 from headway.tasks.capabilities import Detects
 from headway.tasks.detection.config import Detection
-from headway.tasks.detection.training import MEAN, STD, found_boxes, outputs_of
+from headway.tasks.detection.training import MEAN, STD, SURE, found_boxes, outputs_of
 
 if TYPE_CHECKING:
     from headway.tasks.detection.training import DetectionTraining
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 QUERIES = "queries"
 NOTHING = "no object"
-SURE = 0.5  # score from which an object is named on the page
 MEANING = {
     "ap": "the mean over thresholds of .50 to .95",
     "ap_small": "of objects up to 32² pixels",

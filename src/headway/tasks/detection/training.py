@@ -27,6 +27,7 @@ from headway.tasks.image_batches import model_dtype
 from headway.tasks.training_task import Batch, Term, Validated
 
 EVALUATED = 128  # images in one forward pass of an evaluation
+SURE = 0.5  # score from which an object is named in a line of text
 MEAN = STD = (0.5, 0.5, 0.5)
 
 
@@ -139,14 +140,16 @@ class DetectionTraining:
 
     @torch.no_grad()
     def samples(self, model: nn.Module, device: torch.device) -> list[str]:
-        """What is found in the first image of the validation split, beside what is there."""
+        """What is found in the first image of the validation split that has an object, beside what is there."""
         store = self.splits["val"]
+        first = int((np.diff(store.starts) > 0).argmax())
+        one = slice(first, first + 1)
         (found,) = found_boxes(
-            *outputs_of(model, device, torch.from_numpy(np.array(store.pixels[:1]))),
-            self.config.size / store.scales[:1].astype(np.float64),
+            *outputs_of(model, device, torch.from_numpy(np.array(store.pixels[one]))),
+            self.config.size / store.scales[one].astype(np.float64),
         )
-        sure = [self.classes[label] for label in found.classes[found.scores >= 0.5]]
-        there = [self.classes[label] for label in store.classes[: store.starts[1]]]
+        sure = [self.classes[label] for label in found.classes[found.scores >= SURE]]
+        there = [self.classes[label] for label in store.classes[store.starts[first] : store.starts[first + 1]]]
         return [f"found {', '.join(sure) or 'nothing'}; there: {', '.join(there) or 'nothing'}"]
 
 
