@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 HELP = "the objects in each image: their classes and boxes"
 EXAMPLES = (
-    "headway detect runs/detr-shapes scene.png --out drawn              drawn/scene.png has the boxes",
-    "headway detect runs/detr-shapes *.png --threshold 0.8 --out found.json",
+    "headway detect runs/detr-shapes scene.png --out drawn    drawn/scene.png has the boxes",
+    "headway detect runs/detr-shapes scene.png photo.png --threshold 0.8 --out found.json",
 )
 JSON = ".json"
 
