@@ -4,16 +4,21 @@ import numpy as np
 import pytest
 import torch
 
+import headway
+from headway.config import override
 from headway.data import boxes as data
 from headway.data.boxes import BoxReading, BoxStore, load_scattered_shapes
 from headway.errors import ConfigError, DataError
 from headway.models import DetrConfig, VitConfig, build_model
 from headway.nn.patches import Patches
 from headway.ops.boxes import from_corners, generalised_iou, to_corners
+from headway.presets import PRESETS
+from headway.runs.train import train_run
 from headway.tasks.detection import Detection
 from headway.tasks.detection import training as module
 from headway.tasks.detection.set_loss import Weights, match, set_loss
 from headway.tasks.detection.training import DetectionTraining, found_boxes, true_boxes
+from tests.training.small import Silent
 
 CPU = torch.device("cpu")
 WEIGHTS = Weights(classes=1.0, distance=5.0, overlap=2.0, nothing=0.1)
@@ -234,3 +239,10 @@ def test_settings_that_make_no_sense():
         Detection(size=64).check_model(DetrConfig(classes=2, image=32, patch=32))
     with pytest.raises(ConfigError, match="allowed for an object detector: detr"):
         Detection(size=64).check_model(VitConfig(classes=2, image=64))
+
+
+@pytest.mark.slow  # 2,000 steps, four minutes of one core, and 15 seconds to draw the images
+def test_the_preset_finds_held_out_shapes(tmp_path):
+    config = override(PRESETS["detr-shapes"].recipe(), {"data.cache": str(tmp_path / "cache"), "train.device": "cpu"})
+    train_run(config, tmp_path / "run", Silent())
+    assert headway.load(tmp_path / "run", device="cpu").evaluate(split="test").values["ap50"] >= 0.9

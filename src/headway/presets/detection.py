@@ -37,7 +37,7 @@ def detr_recipe(model: ModelConfig) -> RunConfig:
         data=DataConfig(spec="shapes"),
         model=model,
         train=TrainConfig(
-            steps=1500,
+            steps=2000,
             batch_tokens=32,
             learning_rate=1e-2,
             optimiser=Muon(),

@@ -70,7 +70,7 @@ class DetectionPipeline(Pipeline, Detects):
     @property
     def classes(self) -> tuple[str, ...]:
         """The names of the classes, or numbers where they are not known."""
-        count = int(cast(Any, self.parts.config).classes)
+        count = int(cast(Any, self.model).classes)
         known = self.parts.data.classes
         return known if len(known) == count else tuple(map(str, range(count)))
 
@@ -159,7 +159,7 @@ class DetectionPipeline(Pipeline, Detects):
         model, names = self.model, (*self.classes, NOTHING)
         assert isinstance(model, PatchModel)
         pixels, _, _ = self._letterboxed(given)
-        count = int(cast(Any, self.parts.config).queries)
+        count = int(cast(Any, self.model).count)
         queries = {"label": "Queries", "tokens": [f"query {n + 1}" for n in range(count)], "start": 0}
         decoder = StackDescription(label="Decoder", sequence=QUERIES, memory=PATCHES)
 
