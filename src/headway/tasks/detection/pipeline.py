@@ -160,7 +160,14 @@ class DetectionPipeline(Pipeline, Detects):
         assert isinstance(model, PatchModel)
         pixels, _, _ = self._letterboxed(given)
         count = int(cast(Any, self.model).count)
-        queries = {"label": "Queries", "tokens": [f"query {n + 1}" for n in range(count)], "start": 0}
+        with torch.no_grad():
+            likeliest = self._outputs(pixels)[0][0].argmax(-1).tolist()
+        queries = {
+            "label": "Queries",
+            "tokens": [f"query {n + 1}" for n in range(count)],
+            "writes": [names[label] for label in likeliest],  # what each finds, beside where it attended
+            "start": next((n for n, label in enumerate(likeliest) if names[label] != NOTHING), 0),
+        }
         decoder = StackDescription(label="Decoder", sequence=QUERIES, memory=PATCHES)
 
         def said(logits: Tensor) -> str:
