@@ -27,6 +27,7 @@ from headway.cli import main
 from headway.cli.parser import EPILOG
 from headway.data.synthetic import robots
 from headway.data.synthetic.tones import tones
+from tests.boxed import write_scenes
 from tests.captioned import write_pictures
 from tests.documents import DOCUMENTS, RESULTS, fences, flags_in, flags_of, read, spans, subparsers, would_do
 from tests.interop.folders import write_gpt2
@@ -204,6 +205,18 @@ RUN = {
         "--model.width 16 --model.inner 16 --model.heads 2 --model.encoder_layers 1 --train.batch_tokens 600 "
         f"{FEW_STEPS}--train.device cpu"
     ),
+    "headway train detr-shapes --data scenes --out runs/scenes": (
+        "--model.width 16 --model.inner 16 --model.heads 2 --model.encoder_layers 1 --model.decoder_layers 1 "
+        f"--train.batch_tokens 4 {SHORT}"
+    ),
+    "headway evaluate runs/detr-shapes --plot curves.png": "",
+    "headway detect runs/detr-shapes scene.png": "",
+    "headway detect runs/detr-shapes scene.png --out drawn": "",
+    "headway detect runs/detr-shapes scene.png photo.png --threshold 0.8 --out found.json": "",
+    "headway detect runs/scenes scene.png --threshold 0.3 --json": "",
+    "headway evaluate runs/scenes --json": "",
+    "headway look runs/detr-shapes scene.png -o scene.html": "",
+    "headway verify runs/detr-shapes scene.png": "",
     "headway evaluate runs/recordings --json": "",
     "headway evaluate runs/speech-ctc --beam 1": "",
     "headway transcribe runs/speech-ctc digits.wav": "",
@@ -320,7 +333,7 @@ RUN = {
 COPIES = {
     "runs/demo": "runs/en-de", "runs/other": "runs/en-de", "runs/sl-vit-tiny": "runs/photos",
     "runs/shapes": "runs/photos", "runs/captioner-rnn": "runs/described", "runs/audio-vit": "runs/sounds",
-    "runs/speech-ctc": "runs/recordings",
+    "runs/speech-ctc": "runs/recordings", "runs/detr-shapes": "runs/scenes",
 }  # fmt: skip  # runs a document has from elsewhere
 
 NOT_RUN = {
@@ -341,6 +354,8 @@ NOT_RUN = {
     "headway train sl-vit --data cifar10 --data.val test --train.compile true --train.device cuda": "needs a GPU",
     "headway train speech-ctc": "makes 7,500 sounds; runs/recordings is trained, and tests/tasks/test_transcription.py",
     "headway train speech-transformer": "makes 7,500 sounds; tests/tasks/test_transcription.py trains on fewer",
+    "headway train detr-shapes": "draws 15,000 images; runs/scenes is trained, and tests/cli/test_detect.py on figures",
+    "headway train detr-shapes --data figures --out runs/people": "draws 8,000 figures; tests/cli/test_detect.py does",
     "headway train pose": "draws 8,000 figures; tests/cli/test_pose.py trains on fewer, evaluates and draws",
     "headway evaluate runs/pose --json": "tests/cli/test_pose.py does, on a run of fewer figures",
     "headway pose runs/pose figure.png --out skeleton.png": "tests/cli/test_pose.py does",
@@ -454,6 +469,8 @@ def write_data(folder: Path) -> None:
         (folder / "sounds" / kind).mkdir(parents=True)
         for n, wave in enumerate(tones(3, seed=len(kind), rate=4000).waves):
             write_wav(folder / "sounds" / kind / f"{n}.wav", wave, 4000)
+    write_scenes(folder / "scenes", 8)
+    shutil.copy(folder / "scenes" / "0.png", folder / "scene.png")
     write_speech(folder / "recordings", 8)
     shutil.copy(folder / "recordings" / "0.wav", folder / "digits.wav")
     write_wav(folder / "sound.wav", tones(1, seed=0).waves[0], 16_000)

@@ -116,6 +116,14 @@ RUN_COMMANDS: dict[str, RunCommand] = {
             "json": "the fields of `EstimatedPose`; `run.pipeline.keypoint_names`",
         },
     ),
+    "detect": RunCommand(
+        method="detect",
+        renamed={"image": "images"},
+        outputs={
+            "out": "`headway.plots.detections.plot_objects`",
+            "json": "the fields of `DetectedObjects`",
+        },
+    ),
     "play": RunCommand(method="play", outputs={"render": '`result.render(".gif")`', "json": "`result.to_json()`"}),
     "embed": RunCommand(
         method="embed", renamed={"text": "texts"}, outputs={"out": "`numpy.save`", "json": "the array it returns"}
@@ -179,6 +187,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "headway.decoding.trace.Trace", "headway.tasks.translation.ponder_steps.PonderSteps",
             "headway.tasks.classifier.Prediction", "headway.tasks.captioning.pipeline.Caption",
             "headway.tasks.captioning.attention_maps.AttentionMap", "headway.tasks.pose.pipeline.EstimatedPose",
+            "headway.tasks.detection.pipeline.DetectedObjects",
             "headway.tasks.transcription.pipeline.Transcript", "headway.tasks.capabilities.PlayResult",
             "headway.runs.search.Index", "headway.runs.search.Hit",
         ),
@@ -218,7 +227,7 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
         tuple(
             f"headway.tasks.capabilities.{name}"
             for name in ("Capability", "Translates", "Generates", "Scores", "Classifies", "Captions", "Transcribes",
-                         "EstimatesPose", "Embeds", "Plays")
+                         "EstimatesPose", "Detects", "Embeds", "Plays")
         ),
     ),
     (

@@ -90,7 +90,7 @@ def test_every_command_has_the_common_options(name):
     words = {"train": ["gpt-char"], "import": ["d", "--out", "o"], "export": ["r", "--out", "o"], "look": ["r", "x"]}
     words |= {"completion": ["bash"], "search": ["r", "corpus"]}
     given = words.get(
-        name, ["r", "x"] if name in ("caption", "transcribe", "pose") else [] if name in NO_RUN else ["r"]
+        name, ["r", "x"] if name in ("caption", "transcribe", "pose", "detect") else [] if name in NO_RUN else ["r"]
     )
     parsed = build_parser([name]).parse_args([name, *given, "--limit", "beam=7", "--debug"])
     assert (parsed.limit, parsed.debug) == ([("beam", 7)], True)

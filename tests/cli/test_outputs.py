@@ -116,6 +116,7 @@ def test_stdout_has_one_thing_at_a_time(encoder, translator, trace, capsys, monk
         (["classify", "none", "x.png"], "--patches", "the classes"),
         (["caption", "none", "x.png"], "--attention", "the captions"),
         (["pose", "none", "x.png"], "--out", "the keypoints"),
+        (["detect", "none", "x.png"], "--out", "the objects"),
     ):
         refused(capsys, [*command, flag, "-"], 2, f"{flag} -: standard output has {has}; name a file")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -152,6 +153,7 @@ def test_a_folder_does_not_go_to_stdout(words, capsys, tmp_path, monkeypatch):
         (["caption", "RUN", "x.png"], "--out", "said.png"),
         (["caption", "RUN", "x.png"], "--attention", "said.png"),
         (["pose", "RUN", "x.png"], "--out", "said.png"),
+        (["detect", "RUN", "x.png"], "--out", "said.json"),
         (["play", "RUN"], "--render", "both.gif"),
         (["trace", "beam.jsonl"], "--plot", "beam.svg"),
         (["lab", "pondering"], "--plot", "map.png"),

@@ -14,9 +14,10 @@ import headway
 from headway.bench.memory import LiveBytes
 from headway.errors import AdviceWarning, ConfigError, DataError, KernelError
 from headway.inspection import Pass, taps
-from headway.models import MODELS, DecisionConfig, ModelConfig, PoseConfig, build_model
+from headway.models import MODELS, DecisionConfig, DetrConfig, ModelConfig, PoseConfig, build_model
 from headway.nn.attention import CrossAttention, SelfAttention
 from headway.nn.int8 import quantise, supported
+from headway.nn.patches import Patches
 from headway.nn.positions import Rotary
 from headway.ops import KERNELS
 from tests.models.test_text_classifier import CONFIGS, rows
@@ -39,10 +40,15 @@ from tests.models.tiny import (
 
 EVERYTHING = ("weights", "scores", "q", "k", "v", "heads")
 POSE = PoseConfig(image=(8, 12), patch=4, width=16, layers=2, heads=4, inner=24)
+OBJECTS = DetrConfig(
+    classes=3, queries=5, image=(8, 12), patch=4, patches=Patches(), width=16, encoder_layers=2, decoder_layers=2,
+    heads=4, inner=24,
+)  # fmt: skip
 LOGGED = DecisionConfig(observation=POLE.observation, actions=3, context=7, width=16, layers=2, heads=2)
 # Models that read neither plain tokens nor plain images, and what they read.
 OTHERS: dict[str, tuple[ModelConfig, Callable[[], tuple[Tensor, ...]]]] = {
     "pose": (POSE, lambda: (torch.randn(2, 3, 8, 12, generator=torch.Generator().manual_seed(3)),)),
+    "detr": (OBJECTS, lambda: (torch.randn(2, 3, 8, 12, generator=torch.Generator().manual_seed(3)),)),
     "text-classifier": (CONFIGS["global"], lambda: (rows(), torch.tensor([40, 33]))),
     "speech-ctc": (SPEECH_CTC, lambda: (sounds(2), torch.tensor([13, 8]))),
     "speech-transformer": (
@@ -69,7 +75,12 @@ def subject(name: str) -> tuple[nn.Module, Callable[[], tuple[Tensor, ...]]]:
     if name in OTHERS:
         config, read = OTHERS[name]
         model, inputs = build_model(config, seed=1).eval(), read()
-        return model, lambda: (model(*inputs),)
+
+        def call():
+            found = model(*inputs)
+            return found if isinstance(found, tuple) else (found,)
+
+        return model, call
     model, generator = build(name), torch.Generator().manual_seed(3)
     if name in VISION:
         pictures = torch.randn(2, 3, 8, 12, generator=generator)

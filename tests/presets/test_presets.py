@@ -74,7 +74,7 @@ def test_the_issue_s_presets_are_all_there():
     wanted += " gpt-char-large bert-base bert-large roformer rnn-lm rnn-seq2seq deck llama-tiny"
     wanted += " vit-b16 vit-b32 vit-l16 vit-h14 vit-s16 vit-ti16 vit-small-data sl-vit convnet audio-vit pose"
     wanted += " captioner-rnn captioner-vit longformer longformer-char longformer-needle bert-classifier gpt-classifier"
-    wanted += " speech-ctc speech-transformer"
+    wanted += " speech-ctc speech-transformer detr-shapes"
     wanted += " world-frozenlake world-cartpole world-minigrid decision-cartpole"
     assert set(wanted.split()) <= set(PRESETS)
 
@@ -98,6 +98,7 @@ def test_a_preset_says_where_it_comes_from_and_survives_plain_data(name):
         "transcription",
         "embedding",
         "pose",
+        "detection",
         "world",
         "deciding",
     ]

@@ -200,8 +200,8 @@ def test_an_imported_gpt2_is_trained_further(tmp_path, monkeypatch, capsys):
 
 
 OF_ITS_OWN = (
-    "language", "masked", "translation", "captioning", "classification", "pose", "chat", "text-classification",
-    "tagging", "question-answering", "multiple-choice", "embedding", "transcription", "vectors",
+    "language", "masked", "translation", "captioning", "classification", "pose", "detection", "chat",
+    "text-classification", "tagging", "question-answering", "multiple-choice", "embedding", "transcription", "vectors",
 )  # fmt: skip
 
 

@@ -89,6 +89,10 @@ KEYS: dict[str, tuple[str, ...]] = {
     "pose": (
         "oks_ap", "oks_ap50", "oks_ap75", "oks_ap_medium", "oks_ap_large", "oks_ar", "mean_oks", "people", "loss",
     ),
+    "detection": (
+        "ap", "ap50", "ap75", "ap_small", "ap_medium", "ap_large", "ar1", "ar10", "ar100", "ar_small", "ar_medium",
+        "ar_large", "images", "objects", "ap_by_class", "loss",
+    ),
     "world": (
         "loss", "mean_return", "return_error", "episodes", "imagined_return", "environment_steps",
         "end_calibration_error", "reward_calibration_error", "table_distance", "table_pairs", *HORIZON,
@@ -125,6 +129,7 @@ SECTIONS = {
     "transcription": ("transcripts",),
     "embedding": ("pairs of texts",),
     "pose": ("pose",),
+    "detection": ("objects",),
     "world": ("world",),
     "deciding": ("deciding",),
 }
@@ -365,6 +370,13 @@ CALLS: dict[str, Verb] = {
         lambda run, given: run.pose([given]),
         lambda given: [given, "--json"],
         lambda got, out, _: got[0].keypoints.tolist() == list(json.loads(out)["poses"][0]["keypoints"].values()),
+    ),
+    "detect": Verb(
+        lambda run, given: run.detect([given], threshold=0.0),
+        lambda given: [given, "--threshold", "0", "--json"],
+        lambda got, out, _: (
+            got[0].boxes.tolist() == [each["box"] for each in json.loads(out)["detections"][0]["objects"]] != []
+        ),
     ),
     "embed": Verb(
         lambda run, given: run.embed([given]),

@@ -240,6 +240,8 @@ def test_idx_sounds_captions_and_keypoints(tmp_path):
     assert settings(tmp_path / "flickr").preset == "captioner-vit"
     write(tmp_path / "coco" / "train.json", json.dumps({"images": [], "annotations": [{"keypoints": []}]}))
     assert settings(tmp_path / "coco").preset == "pose"
+    write(tmp_path / "boxes" / "train.json", json.dumps({"images": [], "annotations": [{"bbox": []}]}))
+    assert settings(tmp_path / "boxes").preset == "detr-shapes"
 
 
 @pytest.mark.parametrize(

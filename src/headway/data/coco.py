@@ -1,4 +1,7 @@
-"""COCO keypoints: a JSON file per split beside the images; each labelled person is cropped by its box."""
+"""COCO keypoints: a JSON file per split beside the images; each labelled person is cropped by its box.
+
+What all of COCO's annotations have in common is here too: entries whose fields are checked when they are read.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,7 @@ from headway.errors import DataError, shown
 SPLITS = ("train", "val", "test")
 MAX_COORDINATE = 1_000_000  # pixels
 BEGINNING = 1 << 23  # bytes of a file in which keypoints are looked for
+KIND = "keypoints"  # what the file is expected to have, in messages
 MARGIN = 1.25  # side of the crop over the longer side of a person's box
 
 
@@ -28,7 +32,7 @@ def load_coco(path: Path, size: int, progress: Progress) -> Poses:
 
     Without a val split, the last tenth of train is used. Raises DataError naming the file and the problem.
     """
-    files = _split_files(path)
+    files = split_files(path)
     if "train" not in files:
         raise DataError(f"{path}: no train.json with keypoints; there are: {names(listing(path))}")
     splits = {split: _read(file, split, size, progress) for split, file in files.items()}
@@ -44,10 +48,11 @@ def load_coco(path: Path, size: int, progress: Progress) -> Poses:
 
 def keypoint_files(folder: Path) -> dict[str, Path]:
     """The JSON files of a folder that have keypoints, as far as their beginning shows, by split."""
-    return {split: file for split, file in _split_files(folder).items() if "keypoints" in file.stem or _mentions(file)}
+    return {split: file for split, file in split_files(folder).items() if "keypoints" in file.stem or _mentions(file)}
 
 
-def _split_files(folder: Path) -> dict[str, Path]:
+def split_files(folder: Path) -> dict[str, Path]:
+    """The JSON files of a folder whose names tell their split."""
     return {
         split: file for file in listing(folder) for split in SPLITS if file.suffix == ".json" and split in file.stem
     }
@@ -63,9 +68,9 @@ def _mentions(file: Path) -> bool:
 
 def _read(file: Path, split: str, size: int, progress: Progress) -> PoseStore:
     tree = read_json(file, most="document-bytes", nonfinite=True)  # numbers are checked where they are used
-    images = _entries(file, tree, "images")
+    images = coco_entries(file, tree, "images")
     names_of = {image.key("id"): image.text("file_name") for image in images}
-    people = [each for each in _entries(file, tree, "annotations") if each.labelled()]
+    people = [each for each in coco_entries(file, tree, "annotations") if each.labelled()]
     if not people:
         raise DataError(f"{file}: no person with a labelled keypoint, expected at least 1")
     made = []
@@ -76,7 +81,7 @@ def _read(file: Path, split: str, size: int, progress: Progress) -> PoseStore:
     return PoseStore(pixels, keypoints, areas)
 
 
-class _Entry(JsonFields):
+class CocoEntry(JsonFields):
     """An image or a person of the file, whose fields are checked when they are read."""
 
     def __init__(self, values: dict[str, Any], where: str) -> None:
@@ -107,18 +112,19 @@ class _Entry(JsonFields):
         return not self.value("iscrowd", 0) and any(points[2::3])
 
 
-def _entries(file: Path, tree: Any, key: str) -> list[_Entry]:
+def coco_entries(file: Path, tree: Any, key: str, kind: str = KIND) -> list[CocoEntry]:
+    """The entries of a list of the file. Raises DataError where there is no list of objects."""
     entries = tree.get(key) if isinstance(tree, dict) else None
     if not isinstance(entries, list):
-        raise DataError(f"{file}: not COCO's keypoints: no list {key!r}")
+        raise DataError(f"{file}: not COCO's {kind}: no list {key!r}")
     for number, entry in enumerate(entries):
         if not isinstance(entry, dict):
             raise DataError(f"{file}: {key}[{number}] is {shown(entry)}, expected an object")
-    return [_Entry(entry, f"{file}: {key}[{number}]") for number, entry in enumerate(entries)]
+    return [CocoEntry(entry, f"{file}: {key}[{number}]") for number, entry in enumerate(entries)]
 
 
 def _crop(
-    file: Path, split: str, person: _Entry, names_of: dict[int | str, str], size: int
+    file: Path, split: str, person: CocoEntry, names_of: dict[int | str, str], size: int
 ) -> tuple[Pixels, Floats, np.float32]:
     """A square crop (3, size, size) of a person with keypoints (K, 3) and area in its pixels, padded with black."""
     points = np.array(person.pixels("keypoints", 3 * len(KEYPOINTS)), np.float32).reshape(-1, 3)
@@ -134,7 +140,7 @@ def _crop(
     box = (round(left), round(top), round(left + side), round(top + side))
     if box[2] - box[0] < 1 or box[3] - box[1] < 1:
         person.reject("bbox", [x, y, width, height], "a width and a height of at least a pixel")
-    path = _image(file.parent, split, names_of[image_id], person.where)
+    path = coco_image(file.parent, split, names_of[image_id], person.where)
     with warnings.catch_warnings():  # Pillow warns about what is checked here
         warnings.simplefilter("ignore")
         image = open_image(read_bytes(path), str(path))
@@ -149,7 +155,8 @@ def _crop(
     return pixels, points, np.float32(area * scale**2)
 
 
-def _image(folder: Path, split: str, name: str, where: str) -> Path:
+def coco_image(folder: Path, split: str, name: str, where: str) -> Path:
+    """The file of an image: in the folder, or in the one of its split. Raises DataError where it is in none."""
     inside(folder, name, where)
     places = [folder / below for below in ("", split, f"{split}2017", "images")]
     for place in places:

@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from headway.config import loaded, plugins
-from headway.data import captions, images, speech, text_files
+from headway.data import boxes, captions, images, speech, text_files
+from headway.data.boxes import BoxImages, BoxReading
 from headway.data.caption_files import find_captions
 from headway.data.captions import CaptionDataset, load_shape_captions
 from headway.data.chats import ChatDataset, load_chat_files
 from headway.data.coco import load_coco
+from headway.data.coco_boxes import load_coco_boxes
 from headway.data.files import Errors, read_bytes
 from headway.data.image_decoding import EncodedImage, Pixels, decode_images
 from headway.data.image_files import find_splits
@@ -58,6 +60,7 @@ Kind = Literal[
     "sounds",  # load(ImageReading, Progress) -> Images, spectrograms as `ImageReading.sound` says
     "sounds with texts",  # load(SpeechReading, Progress) -> SpeechDataset
     "people with keypoints",  # load(size, cache, Progress) -> Poses
+    "objects with boxes",  # load(BoxReading, Progress) -> BoxImages
     "texts with classes",  # load(DataConfig, Tokenizer | None, room) -> LabelledTexts
     "sentences with tags",  # load() -> TaggedText
     "questions with answers",  # load() -> QuestionSet
@@ -144,6 +147,15 @@ def load_poses(spec: str | Path, size: int, cache: Path, progress: Progress) -> 
     if dataset is None:
         return load_coco(Path(spec).expanduser(), size, progress)
     found: Poses = dataset.load(size, cache, progress)
+    return found
+
+
+def load_boxes(spec: str | Path, reading: BoxReading, progress: Progress) -> BoxImages:
+    """Images of objects with boxes by name or path. Raises DataError for what is neither, or of another kind."""
+    dataset = find_dataset(spec, "objects with boxes")
+    if dataset is None:
+        return load_coco_boxes(Path(spec).expanduser(), reading, progress)
+    found: BoxImages = dataset.load(reading, progress)
     return found
 
 
@@ -370,6 +382,8 @@ BUILT_IN: tuple[Dataset, ...] = (
     Dataset("tones", "sounds", _tones),
     Dataset("spoken-digits", "sounds with texts", load_spoken_digits),
     Dataset("figures", "people with keypoints", load_figures),
+    Dataset("shapes", "objects with boxes", boxes.load_scattered_shapes),
+    Dataset("figures", "objects with boxes", boxes.load_scattered_figures),
     Dataset("needle", "texts with classes", _needle),
     Dataset("coreference", "sentences with tags", coreference),
     Dataset("protein", "sentences with tags", protein),

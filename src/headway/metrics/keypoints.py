@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from headway.errors import DataError
+from headway.metrics.average_precision import THRESHOLDS, Compared, Flags, Floats, Matches
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 # Standard deviation of human annotations over the square root of a person's area: nose, eyes, ears, shoulders, elbows,
 # wrists, hips, knees, ankles.
 SIGMAS = np.repeat([0.026, 0.025, 0.035, 0.079, 0.072, 0.062, 0.107, 0.087, 0.089], [1, *[2] * 8])
-THRESHOLDS = np.linspace(0.5, 0.95, 10)
-RECALLS = np.linspace(0, 1, 101)
 DETECTIONS = 20  # of an image, those with the highest scores
 AREAS = {"all": (0.0, 1e10), "medium": (32.0**2, 96.0**2), "large": (96.0**2, 1e10)}  # square pixels
 
@@ -104,30 +100,28 @@ class KeypointReport:
         }
 
 
-@dataclass(slots=True)
-class _Matches:
-    """Detections of all images in one range of areas: scores, whether each is correct or ignored (thresholds, N)."""
-
-    scores: list[Floats] = field(default_factory=list)
-    right: list[Flags] = field(default_factory=list)
-    ignored: list[Flags] = field(default_factory=list)
-    wanted: int = 0  # people that count
-
-
 def keypoint_report(found: Sequence[Detections], people: Sequence[People]) -> KeypointReport:
     """Average precision of the detections of each image. Raises DataError unless there are as many as images."""
     if len(found) != len(people) or not people:
         raise DataError(f"detections of {len(found)} images for {len(people)}: expected the same, at least one")
-    matches = {name: _Matches() for name in AREAS}
+    matches = {name: Matches(bounds) for name, bounds in AREAS.items()}
     best: list[float] = []
     for each, there in zip(found, people, strict=True):
         order = np.argsort(-each.scores, kind="stable")[:DETECTIONS]
         kept = Detections(places=each.places[order], scores=each.scores[order])
         alike = oks(kept, there)
         best += [float(alike[:, g].max(initial=0.0)) for g in np.flatnonzero(~there.ignored)]
-        for name, bounds in AREAS.items():
-            _match(matches[name], kept, there, alike, bounds)
-    precision = {name: _precision(each) for name, each in matches.items()}
+        compared = Compared(
+            scores=kept.scores,
+            own_areas=kept.areas,
+            areas=there.areas,
+            ignored=there.ignored,
+            crowds=np.zeros(len(there.areas), bool) if there.crowds is None else there.crowds,
+            alike=alike,
+        )
+        for each_range in matches.values():
+            each_range.add(compared)
+    precision = {name: each.precision() for name, each in matches.items()}
     at, highest = precision["all"]
     return KeypointReport(
         ap={name: None if found is None else float(found.mean()) for name, (found, _) in precision.items()},
@@ -136,62 +130,3 @@ def keypoint_report(found: Sequence[Detections], people: Sequence[People]) -> Ke
         mean_oks=float(np.mean(best)) if best else 0.0,
         people=len(best),
     )
-
-
-def _match(into: _Matches, found: Detections, people: People, alike: Floats, bounds: tuple[float, float]) -> None:
-    """Match each detection, by descending score, to the most similar person; those out of range are ignored."""
-    low, high = bounds
-    ignored = people.ignored | (people.areas < low) | (people.areas > high)
-    order = np.argsort(ignored, kind="stable")  # people that are not ignored come first, and are preferred
-    shape = (len(THRESHOLDS), len(found.scores))
-    right, passed = np.zeros(shape, bool), np.zeros(shape, bool)
-    own = (found.areas < low) | (found.areas > high)
-    for row, threshold in enumerate(THRESHOLDS):
-        taken: set[int] = set()
-        for number in range(len(found.scores)):
-            person = _chosen(alike[number], threshold, order, ignored, taken, people.crowds)
-            if person is None:
-                passed[row, number] = own[number]
-                continue
-            taken.add(person)
-            right[row, number] = True
-            passed[row, number] = ignored[person]
-    into.scores.append(found.scores)
-    into.right.append(right)
-    into.ignored.append(passed)
-    into.wanted += int((~ignored).sum())
-
-
-def _chosen(
-    alike: Floats, threshold: float, order: NDArray[np.int64], ignored: Flags, taken: set[int], crowds: Flags | None
-) -> int | None:
-    """The most similar person above the threshold, preferring those not ignored; the last one among equals."""
-    least, person = min(threshold, 1 - 1e-10), None
-    for each in map(int, order):
-        if each in taken and not (crowds is not None and crowds[each]):
-            continue
-        if person is not None and not ignored[person] and ignored[each]:
-            break
-        if alike[each] >= least:
-            least, person = alike[each], each
-    return person
-
-
-def _precision(matches: _Matches) -> tuple[Floats | None, Floats | None]:
-    """Precision at each recall (thresholds, recalls) and the highest recall (thresholds,); None without people."""
-    if not matches.wanted:
-        return None, None
-    order = np.argsort(-np.concatenate(matches.scores), kind="stable")
-    right, ignored = (np.concatenate(each, 1)[:, order] for each in (matches.right, matches.ignored))
-    hits, misses = np.cumsum(right & ~ignored, 1), np.cumsum(~right & ~ignored, 1)
-    at, highest = np.zeros((len(THRESHOLDS), len(RECALLS))), np.zeros(len(THRESHOLDS))
-    for row in range(len(THRESHOLDS)):
-        recall, precision = hits[row] / matches.wanted, hits[row] / (hits[row] + misses[row] + np.spacing(1))
-        if not len(recall):
-            continue
-        highest[row] = recall[-1]
-        envelope = np.maximum.accumulate(precision[::-1])[::-1]
-        place = np.searchsorted(recall, RECALLS)
-        reached = place < len(recall)
-        at[row, reached] = envelope[place[reached]]
-    return at, highest

@@ -41,6 +41,8 @@ if TYPE_CHECKING:  # `X as X` exports a name to type checkers
     from headway.models.decision_transformer import DecisionConfig as DecisionConfig
     from headway.models.deck import Deck as Deck
     from headway.models.deck import DeckConfig as DeckConfig
+    from headway.models.detr import Detr as Detr
+    from headway.models.detr import DetrConfig as DetrConfig
     from headway.models.encoder_decoder import EncoderDecoder as EncoderDecoder
     from headway.models.encoder_decoder import EncoderDecoderConfig as EncoderDecoderConfig
     from headway.models.gpt import Gpt as Gpt

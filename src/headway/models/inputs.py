@@ -63,6 +63,8 @@ class ModelOutputs:
     next_sentence: Tensor | None = None  # (B, 2) logits: whether the second sentence follows the first
     classes: Tensor | None = None  # (B, classes) logits of an image, a text or a set, or (B, 1) a number
     heatmaps: Tensor | None = None  # (B, K, rows, columns): one for each keypoint
+    objects: Tensor | None = None  # (B, N, classes + 1) logits of each query, the last one of "no object"
+    boxes: Tensor | None = None  # (B, N, 4): centre x, centre y, width, height, as shares of the image's sides
     actions: Tensor | None = None  # (B, T, A) logits
     features: Tensor | None = None  # (B, T, D): what a world model's heads read
 

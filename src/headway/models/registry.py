@@ -31,6 +31,7 @@ MODELS = Choice(
         "convnet": "headway.models.convnet:ConvnetConfig",
         "decision": "headway.models.decision_transformer:DecisionConfig",
         "deck": "headway.models.deck:DeckConfig",
+        "detr": "headway.models.detr:DetrConfig",
         "encoder-decoder": "headway.models.encoder_decoder:EncoderDecoderConfig",
         "gpt": "headway.models.gpt:GptConfig",
         "longformer": "headway.models.longformer:LongformerConfig",

@@ -14,7 +14,7 @@ from headway.errors import ConfigError
 from headway.nn.beam_cache import BeamKVCache
 from headway.nn.block import Block, BlockConfig
 from headway.nn.cache import KVCache
-from headway.nn.context import AttentionContext, LayerContext
+from headway.nn.context import NO_POSITIONS, AttentionContext, LayerContext
 from headway.nn.dropout import Dropout, StochasticDepth
 from headway.nn.memory import Memory
 from headway.nn.norms import BatchNorm
@@ -180,6 +180,21 @@ class Stack(nn.Module):
             if self.mixes is not None:
                 seen.append(x_BTD)
         return self._normalised(x_BTD, real_BT)
+
+    def outputs(self, x_BTD: Tensor, *, memory: Memory | None = None) -> list[Tensor]:
+        """What `forward` would give after each block, (B, T, D) each: for losses on every layer.
+
+        Only for a stack without positions and dense residuals. Raises ConfigError for another.
+        """
+        if self.mixes is not None or self.input_positions is not None or self.attention_positions is not None:
+            raise ConfigError("outputs by layer are for a stack without positions and dense residuals")
+        x_BTD = self.dropout(x_BTD if self.input_norm is None else self.input_norm(x_BTD, None))
+        found: list[Tensor] = []
+        for k, block in enumerate(self.blocks):
+            layer = None if memory is None else memory.layer(k)
+            x_BTD = block(x_BTD, LayerContext(positions=NO_POSITIONS, memory=layer))
+            found.append(self._normalised(x_BTD, None))
+        return found
 
     def _normalised(self, x_BTD: Tensor, real_BT: Tensor | None) -> Tensor:
         return x_BTD if self.output_norm is None else self.output_norm(x_BTD, real_BT)

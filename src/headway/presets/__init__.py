@@ -15,6 +15,7 @@ from headway.errors import ConfigError, shown
 from headway.models import build_model
 from headway.presets.audio_and_pose import SENSES
 from headway.presets.classifiers import CLASSIFIERS
+from headway.presets.detection import DETECTORS
 from headway.presets.preset import Preset
 from headway.presets.registry import Presets
 from headway.presets.sentences import SENTENCES
@@ -27,7 +28,21 @@ from headway.presets.vision import VISION
 from headway.presets.worlds import WORLDS
 from headway.suggestions import did_you_mean
 
-PRESETS = Presets((*TEXT, *CLASSIFIERS, *TOKENS, *SENTENCES, *UNIVERSAL, *VISION, *SENSES, *SPEECH, *SETS, *WORLDS))
+PRESETS = Presets(
+    (
+        *TEXT,
+        *CLASSIFIERS,
+        *TOKENS,
+        *SENTENCES,
+        *UNIVERSAL,
+        *VISION,
+        *SENSES,
+        *DETECTORS,
+        *SPEECH,
+        *SETS,
+        *WORLDS,
+    )
+)
 
 
 def preset(name: str) -> Preset:

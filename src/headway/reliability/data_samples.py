@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from headway.data.synthetic import robots, shapes, spoken_digits, stick_figures
+from headway.data.synthetic import drawing, robots, scattered, shapes, spoken_digits, stick_figures
 from headway.reliability.binary_files import (
     damage_gzip,
     damage_idx,
@@ -192,6 +192,23 @@ def _keypoints(folder: Path) -> None:
     (folder / "train.json").write_text(json.dumps({"images": images, "annotations": people}))
 
 
+def _instances(folder: Path) -> None:
+    found = scattered.scattered_shapes(IMAGES, size=40, seed=4)
+    images, objects = [], []
+    for n, pixels in enumerate(found.pixels):
+        Image.fromarray(pixels.transpose(1, 2, 0)).save(folder / f"{n}.png")
+        images.append({"id": n, "file_name": f"{n}.png"})
+        for (left, top, right, bottom), label in zip(found.boxes[n].tolist(), found.classes[n].tolist(), strict=True):
+            if label >= 0:
+                box = [left, top, right - left, bottom - top]
+                objects.append(
+                    {"image_id": n, "category_id": label, "bbox": box, "area": box[2] * box[3], "iscrowd": 0}
+                )
+    categories = [{"id": number, "name": name} for number, name in enumerate(drawing.SHAPES)]
+    tree = {"images": images, "annotations": objects, "categories": categories}
+    (folder / "train.json").write_text(json.dumps(tree))
+
+
 def _vectors(folder: Path) -> None:
     made = robots.swarms(PAIRS, seed=7)
     np.savez(folder / "swarms.npz", x=made.vectors, lengths=made.lengths, y=made.labels)
@@ -319,5 +336,6 @@ SAMPLES: tuple[DataSample, ...] = (
         name="sounds with texts", write=_speech, damage={".csv": LINES, ".wav": or_bytes(damage_wav, share=0.4)},
         task="transcription",
     ),
+    DataSample(name="COCO instances", write=_instances, damage={".json": DOCUMENT, ".png": PNG}, task="detection"),
     DataSample(name="COCO keypoints", write=_keypoints, damage={".json": DOCUMENT, ".png": PNG}, task="pose"),
 )  # fmt: skip

@@ -273,6 +273,17 @@ _ALL = (
         file=_figure,
     ),
     TinyRun(
+        task="detection",
+        preset="detr-shapes",
+        data="shapes",
+        changes={
+            **_model(TWO_STACKS, image=32, queries=6), "model.patches.widths": "4,8,16", "task.size": 32,
+            "train.batch_tokens": 4,
+        },
+        shortened={"headway.data.boxes:COUNTS": FEW},
+        file=_picture,
+    ),
+    TinyRun(
         task="world",
         preset="world-frozenlake",
         data="FrozenLake-v1",
@@ -313,6 +324,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "caption": ("{}",),
     "transcribe": ("{}",),
     "pose": ("{}",),
+    "detect": ("{}",),
     "embed": ("{}",),
     "play": ("--episodes", "2", "--json"),
     "evaluate": ("--json",),
@@ -323,7 +335,9 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 }
 ON_THE_CPU = ("export", "info")  # commands without --device
 # Commands with --precision.
-PRECISION = ("translate", "generate", "chat", "classify", "tag", "answer", "caption", "transcribe", "pose", "evaluate")
+PRECISION = (
+    "translate", "generate", "chat", "classify", "tag", "answer", "caption", "transcribe", "pose", "detect", "evaluate",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

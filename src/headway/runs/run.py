@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from headway.tasks.capabilities import Capability, PlayResult
     from headway.tasks.captioning.pipeline import Caption
     from headway.tasks.classifier import Prediction
+    from headway.tasks.detection.pipeline import DetectedObjects
     from headway.tasks.pose.pipeline import EstimatedPose
     from headway.tasks.report import Report
     from headway.tasks.tagging.pipeline import TagPrediction
@@ -501,6 +502,15 @@ class Run:
         from headway.tasks.capabilities import EstimatesPose
 
         return self.require(EstimatesPose).pose(list(images))
+
+    def detect(self, images: Iterable[str | Path], *, threshold: float = 0.5) -> list[DetectedObjects]:
+        """The objects in each image file with a score of at least `threshold`: classes, scores and boxes, surest first.
+
+        Boxes are in pixels of the file's image. Raises DataError naming a file that cannot be read.
+        """
+        from headway.tasks.capabilities import Detects
+
+        return self.require(Detects).detect(list(images), threshold=threshold)
 
     @unknown_told(warn_unknown_tokens)
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

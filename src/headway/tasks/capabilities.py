@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headway.tasks.captioning.attention_maps import AttentionMap
     from headway.tasks.captioning.pipeline import Caption
     from headway.tasks.classifier import Prediction
+    from headway.tasks.detection.pipeline import DetectedObjects
     from headway.tasks.image_classification.patches import ImagePatches
     from headway.tasks.pose.pipeline import EstimatedPose
     from headway.tasks.tagging.pipeline import TagPrediction
@@ -213,6 +214,19 @@ class EstimatesPose(Capability):
         """The keypoints of the person in each image file. Raises DataError naming a file that cannot be read."""
 
 
+class Detects(Capability):
+    """Finds the objects in an image."""
+
+    verb = "detect"
+
+    @abstractmethod
+    def detect(self, images: Sequence[str | Path], *, threshold: float = 0.5) -> list[DetectedObjects]:
+        """The objects in each image file with a score of at least `threshold`, the surest first.
+
+        Raises DataError naming a file that cannot be read, ConfigError for a threshold outside 0 to 1.
+        """
+
+
 class Embeds(Capability):
     """Gives a vector for each text."""
 
@@ -260,6 +274,7 @@ CAPABILITIES: tuple[type[Capability], ...] = (
     Captions,
     Transcribes,
     EstimatesPose,
+    Detects,
     Embeds,
     Plays,
 )

@@ -20,6 +20,7 @@ TASKS = Choice(
         "transcription": "headway.tasks.transcription:Transcription",
         "embedding": "headway.tasks.sentence_embedding:Embedding",
         "pose": "headway.tasks.pose:PoseEstimation",
+        "detection": "headway.tasks.detection:Detection",
         "world": "headway.tasks.world_model:WorldModel",
         "deciding": "headway.tasks.decision_transformer:Deciding",
     },

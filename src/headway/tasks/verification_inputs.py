@@ -54,7 +54,9 @@ class Example:
 
     inputs: ModelInputs
     given: int = 0
-    places: int = 1  # outputs of an input without tokens: one for an image, one for each moment of a sound
+    places: int = (
+        1  # outputs of an input without tokens: one of an image, one a moment of a sound or query of a detector
+    )
 
     @property
     def tokens(self) -> Tensor:
@@ -93,7 +95,7 @@ def compared(outputs: ModelOutputs, inputs: ModelInputs) -> Tensor:
     """The output that is compared, (B, T, V): logits of tokens or moments, else vectors, else of the whole input.
 
     The logits of a text's class stand at every token, those of a set at every element; those of an image, and heat
-    maps, are one place.
+    maps, are one place. A detector's queries are a place each, with the logits of their classes and their box.
     """
     for per_token in (outputs.tokens, outputs.alignment, outputs.vectors):
         if per_token is not None:
@@ -101,8 +103,12 @@ def compared(outputs: ModelOutputs, inputs: ModelInputs) -> Tensor:
     if outputs.classes is not None:
         logits, places = outputs.classes.unsqueeze(1), inputs.tokens if inputs.vectors is None else inputs.vectors
         return logits if places is None else logits.expand(-1, places.shape[1], -1)
+    if outputs.objects is not None and outputs.boxes is not None:
+        return torch.cat([outputs.objects, outputs.boxes], -1)
     if outputs.heatmaps is None:
-        raise ConfigError(f"verify compares logits, vectors or heat maps; the model gives {', '.join(outputs.present)}")
+        raise ConfigError(
+            f"verify compares logits, vectors, boxes or heat maps; the model gives {', '.join(outputs.present)}"
+        )
     return outputs.heatmaps.flatten(1).unsqueeze(1)
 
 
@@ -340,9 +346,9 @@ def normalised_images(images: Sequence[Pixels], mean: Sequence[float], std: Sequ
     return [known.normalised(torch.tensor(image)[None])[0] for image in images[:MAX_GIVEN]]
 
 
-def image_examples(images: Sequence[Tensor], device: torch.device) -> list[Example]:
-    """An example for each image (C, height, width)."""
-    return [Example(ModelInputs(images=image[None])).to(device) for image in images]
+def image_examples(images: Sequence[Tensor], device: torch.device, *, places: int = 1) -> list[Example]:
+    """An example for each image (C, height, width), with this number of outputs."""
+    return [Example(ModelInputs(images=image[None]), places=places).to(device) for image in images]
 
 
 def caption_examples(images: Sequence[Tensor], captions: Sequence[Example]) -> list[Example]:

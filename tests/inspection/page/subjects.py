@@ -22,6 +22,7 @@ from headway.models import (
     CaptionerRnnConfig,
     CaptionerVitConfig,
     DeckConfig,
+    DetrConfig,
     EncoderDecoderConfig,
     GptConfig,
     LongformerConfig,
@@ -38,12 +39,13 @@ from headway.models import (
 )
 from headway.nn.adaptive_computation import Adaptive
 from headway.nn.longformer_attention import Windows
-from headway.nn.patches import Shifted
+from headway.nn.patches import Patches, Shifted
 from headway.nn.positions import T5, AlibiBias, Learned, Rotary, Shaw
 from headway.nn.recurrent import RecurrentConfig
 from headway.nn.rnn_attention import AlignmentConfig
 from headway.tasks.base import Pipeline
 from headway.tasks.captioning import Captioning
+from headway.tasks.detection import Detection
 from headway.tasks.encoder_explanation import explain_text
 from headway.tasks.image_classification import Classification
 from headway.tasks.language_modelling import Language
@@ -168,6 +170,15 @@ def pose() -> Payload:
     return photo_page(pipeline_of(PoseEstimation(size=32), spread(build_model(config))), 32)
 
 
+def detector() -> Payload:
+    config = DetrConfig(
+        classes=2, queries=5, image=32, patch=8, patches=Patches(), width=32, encoder_layers=1, decoder_layers=2,
+        heads=4, inner=32,
+    )  # fmt: skip
+    names = ("cat", "<b>none</b>")
+    return photo_page(pipeline_of(Detection(size=32), spread(build_model(config)), classes=names), 32)
+
+
 def captioned(config: Any) -> Payload:
     tokenizer = words()
     model = spread(build_model(replace(config, vocab=tokenizer.size)))
@@ -226,6 +237,7 @@ KINDS: dict[str, Callable[[], Payload]] = {
     "longformer": longformer,
     "text classifier": text_classifier,
     "pose": pose,
+    "objects": detector,
     "image": vit,
     "caption": captioner_vit,
     "caption, recurrent": captioner_rnn,

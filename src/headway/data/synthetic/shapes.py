@@ -84,6 +84,12 @@ def _kinds(random: np.random.Generator, count: int, unseen: bool) -> tuple[Numbe
     return drawn[:, 0], drawn[:, 1]
 
 
+def shape_colours(random: np.random.Generator, count: int, unseen: bool) -> tuple[Numbers, Floats]:
+    """Shapes (N,) and their colours (N, 3), of combinations that are held out (`unseen`) or not."""
+    shape, colour = _kinds(random, count, unseen)
+    return shape, _tints(random, colour)
+
+
 def _tints(random: np.random.Generator, colours: Numbers) -> Floats:
     """The colours of these indices (N, 3), with some variation."""
     tints = _PALETTE[colours] + random.uniform(-0.07, 0.07, (len(colours), 3))

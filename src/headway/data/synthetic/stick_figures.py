@@ -24,6 +24,7 @@ LIMBS = (
 _TINTS = {"left": (0.10, 0.45, 0.95), "right": (0.95, 0.35, 0.10), "middle": (0.15, 0.75, 0.30)}
 # Lengths as fractions of a figure's height.
 HEAD, TORSO, SHOULDERS, HIPS, ARM, LEG = 0.09, 0.28, 0.11, 0.07, 0.16, 0.21
+WIDTHS = (0.012, 0.022)  # half the width of a limb, as a share of the height
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +40,28 @@ def figures(count: int, *, size: int, seed: int) -> StickFigures:
     """One figure per image, a function of the seed; areas are those of the boxes around the keypoints, in pixels."""
     random = np.random.default_rng([seed, 17])
     height = random.uniform(0.55, 0.9, count)
-    points = _pose(random, count) * height[:, None, None]
+    points = figure_points(random, height)
     points += random.uniform(-0.06, 0.06, (count, 1, 2)) + 0.5 - _middle(points)
     pictures = backgrounds(random, count, size)
-    _draw(random, pictures, points, height)
+    draw_figures(random, pictures, points, height)
     seen = ((points >= 0) & (points < 1)).all(2, keepdims=True)
     keypoints = np.concatenate([np.where(seen, points * size, 0), 2.0 * seen], 2).astype(np.float32)
     sides = (points.max(1) - points.min(1)) * size
     return StickFigures(finished(random, pictures, 0.08), keypoints, sides.prod(1).astype(np.float32))
+
+
+def figure_points(random: np.random.Generator, height: Floats) -> Floats:
+    """The keypoints (N, 17, 2) of figures of these heights (N,) in random poses, the hips at the origin."""
+    return _pose(random, len(height)) * height[:, None, None]
+
+
+def extents(points: Floats, height: Floats) -> Floats:
+    """How far what is drawn of figures (…, 17, 2) of these heights (…) reaches: left, top, right, bottom (…, 4)."""
+    limb, head = WIDTHS[1] * height[..., None], HEAD * height[..., None]
+    nose = points[..., _AT["nose"], :]
+    low = np.minimum(points.min(-2) - limb, nose - head)
+    high = np.maximum(points.max(-2) + limb, nose + head)
+    return np.concatenate([low, high], -1)
 
 
 def _middle(points: Floats) -> Floats:
@@ -81,9 +96,10 @@ def _direction(angle: Floats) -> Floats:
     return np.stack([np.sin(angle), np.cos(angle)], -1)
 
 
-def _draw(random: np.random.Generator, pictures: Floats, points: Floats, height: Floats) -> None:
+def draw_figures(random: np.random.Generator, pictures: Floats, points: Floats, height: Floats) -> None:
+    """Draw a figure of keypoints (N, 17, 2) on each image (N, 3, S, S), in place."""
     count = len(points)
-    width = height * random.uniform(0.012, 0.022, count)
+    width = height * random.uniform(*WIDTHS, count)
 
     def tint(name: str) -> Floats:
         return np.clip(np.array(_TINTS[name]) + random.uniform(-0.08, 0.08, (count, 3)), 0, 1)

@@ -33,6 +33,9 @@ RUN_FILES: dict[str, Damage] = {
     "trainer.json": or_bytes(damage_json),
     "facts.json": or_bytes(damage_json),
 }
+READS_INPUT = (  # commands that are given a file or a text of the user's
+    "classify", "tag", "answer", "caption", "transcribe", "pose", "detect", "look", "translate", "score", "embed",
+)  # fmt: skip
 INPUT_FILES: dict[str, Damage] = {  # what commands are given, by its ending
     ".png": or_bytes(damage_png),
     ".wav": or_bytes(damage_wav),
@@ -136,12 +139,7 @@ class DamagedFiles(CampaignRow):
             more = [["--json"], ["--plot", "made.png"], []]
             return "beam.jsonl", ["trace", "beam.jsonl", *chance.choice(more)], b""
         made = chance.choice(list(self.place.runs.values()))
-        verbs = [
-            verb
-            for verb in made.can
-            if verb
-            in ("classify", "tag", "answer", "caption", "transcribe", "pose", "look", "translate", "score", "embed")
-        ]
+        verbs = [verb for verb in made.can if verb in READS_INPUT]
         verb = chance.choice(verbs or ["info"])
         words = made.command(verb, Path("out"))
         if made.file is not None:
