@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from headway.data.augment import constants
 from headway.data.batching import Indices, Shuffled
 from headway.data.boxes import BoxStore
-from headway.errors import DataError
 from headway.metrics.detection import DetectionReport, FoundBoxes, TrueBoxes, detection_report
 from headway.ops.boxes import to_corners
+from headway.tasks.base import named_split
 from headway.tasks.detection.config import Detection
 from headway.tasks.detection.set_loss import SetLoss, Weights, set_loss
 from headway.tasks.image_batches import model_dtype
@@ -122,9 +122,7 @@ class DetectionTraining:
     @torch.no_grad()
     def predictions(self, model: nn.Module, device: torch.device, split: str) -> DetectionPredictions:
         """The objects found in each image of a split, in pixels of the original. Raises DataError for its name."""
-        if split not in self.splits:
-            raise DataError(f"no split {split!r}, there are {', '.join(self.splits)}")
-        store, found, loss = self.splits[split], list[FoundBoxes](), 0.0
+        store, found, loss = named_split(self.splits, split), list[FoundBoxes](), 0.0
         for at in range(0, len(store), EVALUATED):
             rows = slice(at, at + EVALUATED)
             logits, boxes = outputs_of(model, device, torch.from_numpy(np.array(store.pixels[rows])))
