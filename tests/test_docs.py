@@ -29,7 +29,6 @@ import headway
 from headway.bench import BENCHES
 from headway.cli import main
 from headway.cli.commands.train import resolve
-from headway.cli.labs import LABS
 from headway.cli.options import overrides_of
 from headway.cli.parser import EPILOG, build_parser
 from headway.config import override
@@ -37,6 +36,7 @@ from headway.data.synthetic import robots
 from headway.data.synthetic.tones import tones
 from headway.errors import ConfigError
 from headway.extras import EXTRAS
+from headway.labs.registry import LABS
 from headway.presets import PRESETS
 from headway.training.config import TrainConfig
 from tests.captioned import write_pictures
@@ -282,14 +282,15 @@ RUN = {
     "headway embed runs/minilm --out vectors.npy < new.en": "--json",
     "headway export runs/minilm --out minilm --onnx": "",
     "headway evaluate runs/gpt-char --lengths 32,64,128,256": "--lengths 32,128",
-    "headway lab sentences": "--steps 5",
-    "headway lab positions --data book.txt --seeds 3": (
-        f"--seeds 1 --kinds learned,alibi --steps 2 {WRITER.replace('--train.steps 2', '')}"
-    ),
+    "headway lab": "",
+    "headway lab party --gamma 0.5 --guests 12": "--quick",
+    "headway lab sentences": "--quick",
+    "headway lab positions --data book.txt --seeds 3": "--data pydocs --seeds 1 --quick",
+    "headway lab all --out course": "--help",
     "headway train universal-tiny --data addition": (
         f"--model.width 16 --model.inner 32 --model.heads 2 --train.batch_tokens 256 {SHORT}"
     ),
-    "headway lab pondering --plot ponder.png": "--steps 5",
+    "headway lab pondering --plot ponder.png": "--help",  # training takes a minute; tests/labs has the quick version
     "headway train gpt-char --help": "",
     "headway info runs/en-de": "",
     "headway info runs/demo": "",
@@ -735,8 +736,11 @@ def parses(command: str) -> None:
     if arguments.command == "train":
         resolve(arguments)
         return
+    if arguments.command == "lab":
+        LABS[arguments.name].with_flags(overrides_of(rest))
+        return
     assert not rest, command
-    there = {"lab": LABS, "bench": BENCHES}.get(arguments.command)
+    there = {"bench": BENCHES}.get(arguments.command)
     assert there is None or arguments.name in there, command
 
 
