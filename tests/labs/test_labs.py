@@ -84,9 +84,14 @@ def test_the_quick_version_of_a_lab_passes_its_checks(name):
         width, _ = struct.unpack(">II", figure.png[16:24])
         assert width == WIDE
         assert len(figure.alt) > 60
-        assert b"<svg" in figure.svg[:1000]
         drawn = [axes for axes in figure.figure.axes if axes.axison and (axes.get_xlabel() or axes.get_ylabel())]
         assert drawn, "no axis has a label"
+        for axes in figure.figure.axes:
+            for text in (axes.title, axes._left_title, axes.xaxis.label, axes.yaxis.label):
+                box = text.get_window_extent()
+                cut = bool(text.get_text()) and (box.x0 < -1 or box.x1 > WIDE + 1)
+                assert not cut, f"{text.get_text()!r} is cut off"
+        assert b"<svg" in figure.svg[:1000]  # at last: it is laid out at another resolution
 
 
 @pytest.mark.parametrize("name", NAMES)

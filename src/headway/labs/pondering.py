@@ -202,7 +202,7 @@ def _map(model: Adder, chains: dict[int, tuple[float, int]]) -> LabFigure:
         label="steps", write=".0f",
     )  # fmt: skip
     draw.line(right, list(chains), [mean for mean, _ in chains.values()], "", 0)
-    draw.style(right, "Steps by what a digit needs", "columns to ask", "steps (mean)")
+    draw.style(right, "Steps by chain", "columns that a digit depends on", "steps (mean)")
     means = ", ".join(f"{mean:.1f}" for mean, _ in chains.values())
     alt = (
         "Left: steps that each column of six sums takes; most where a carry comes from far away, as in 99999 + 1."

@@ -55,7 +55,11 @@ LABS = Labs(
         # 1 Memory
         "party": "headway.labs.party:LAB",
         # 2 Depth
+        "approximator": "headway.labs.approximator:LAB",
+        "identity": "headway.labs.identity:LAB",
         "blow-up": "headway.labs.blow_up:LAB",
+        "norms": "headway.labs.norms:LAB",
+        "tricks": "headway.labs.tricks:LAB",
         # 3 Speaking
         "sentences": "headway.labs.sentences:LAB",
         # 4 Reading and writing
