@@ -61,7 +61,9 @@ LABS = Labs(
         "norms": "headway.labs.norms:LAB",
         "tricks": "headway.labs.tricks:LAB",
         # 3 Speaking
+        "tokens": "headway.labs.tokens:LAB",
         "sentences": "headway.labs.sentences:LAB",
+        "sampling": "headway.labs.sampling:LAB",
         # 4 Reading and writing
         # 5 Attention
         # 6 Order
