@@ -69,6 +69,7 @@ LABS = Labs(
         # 6 Order
         "positions": "headway.labs.positions:LAB",
         # 7 The transformer
+        "deck": "headway.labs.deck:LAB",
         # 8 Pretraining
         # 9 Pictures and anything
         # 10 Further
