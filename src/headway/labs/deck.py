@@ -282,7 +282,7 @@ def run(parameters: DeckParameters, seed: int, quick: bool) -> LabOutcome:
         ),
         LabTable(
             title="twenty errata",
-            header=("", "slide", "says", "right", "number", "as printed", "corrected"),
+            header=("error", "slide", "says", "right", "number", "as printed", "corrected"),
             rows=[
                 (n, each.slide, each.says, each.right, each.number, each.printed, each.correct)
                 for n, each in enumerate(found, 1)

@@ -98,8 +98,8 @@ def _article(record: LabRecord, folder: Path) -> str:
     else:
         parts += [_figure(name, alt, folder) for name, alt in values["figures"].items()]
         parts += [f"<p>{escape(note)}</p>" for note in values["notes"]]
-        parts += [_table(table) for table in values["tables"]]
-        parts.append(_checks(values["checks"]))
+        parts += [_table(lab.name, table) for table in values["tables"]]
+        parts.append(_checks(lab.name, values["checks"]))
         took = f"{values['seconds']:.1f} s ({values['cpu_seconds']:.1f} s of CPU)"
         parts.append(f'<p class="soft">Took {took}, seed {values["seed"]}.</p>')
     return "\n".join([*parts, "</article>"])
@@ -110,12 +110,13 @@ def _figure(name: str, alt: str, folder: Path) -> str:
     width, height = struct.unpack(">II", data[16:24])  # of the header, so that the page does not jump while it loads
     source = base64.b64encode(data).decode()
     return (
-        f'<figure><img src="data:image/png;base64,{source}" width="{width}" height="{height}" alt="{escape(alt)}">'
+        f'<figure><div class="wide" role="region" aria-label="Figure {escape(name)}" tabindex="0">'
+        f'<img src="data:image/png;base64,{source}" width="{width}" height="{height}" alt="{escape(alt)}"></div>'
         f"<figcaption>{escape(alt)}</figcaption></figure>"
     )
 
 
-def _table(table: Mapping[str, Any]) -> str:
+def _table(lab: str, table: Mapping[str, Any]) -> str:
     number = [
         bool(table["rows"]) and all(isinstance(row[at], int | float) for row in table["rows"])
         for at in range(len(table["header"]))
@@ -135,10 +136,11 @@ def _table(table: Mapping[str, Any]) -> str:
         for row in table["rows"]
     )
     note = f'<p class="soft">{escape(table["note"])}</p>' if table["note"] else ""
-    return f"<h4>{escape(table['title'])}</h4>\n{_wide(table['title'], head, rows)}{note}"
+    title = table["title"]
+    return f"<h4>{escape(title)}</h4>\n{_wide(f'{lab}: {title}', head, rows)}{note}"
 
 
-def _checks(checks: Sequence[Mapping[str, Any]]) -> str:
+def _checks(lab: str, checks: Sequence[Mapping[str, Any]]) -> str:
     head = '<th scope="col">check</th><th scope="col" class="number">measured</th><th scope="col">bound</th>'
     head += '<th scope="col">holds</th>'
     rows = "\n".join(
@@ -146,7 +148,7 @@ def _checks(checks: Sequence[Mapping[str, Any]]) -> str:
         f"<td>{escape(each['bound'])}</td><td>{_mark(each['passed'])}</td></tr>"
         for each in checks
     )
-    return f"<h4>Checks</h4>\n{_wide('Checks', head, rows)}"
+    return f"<h4>Checks</h4>\n{_wide(f'{lab}: checks', head, rows)}"
 
 
 def _wide(title: str, head: str, rows: str) -> str:

@@ -126,7 +126,7 @@ def run(parameters: TokensParameters, seed: int, quick: bool) -> LabOutcome:
     tables = [
         LabTable(
             title="the listing, first line",
-            header=("", "code", "what Python says"),
+            header=("form", "code", "what Python says"),
             rows=[("as printed", PRINTED_LINE, told), ("corrected", CORRECTED_LINE, ", ".join(found_types))],
             note="Further down it also reads xs before it is defined, goes through characters where it means words,"
             " swaps"
