@@ -284,6 +284,8 @@ RUN = {
     "headway export runs/minilm --out minilm --onnx": "",
     "headway evaluate runs/gpt-char --lengths 32,64,128,256": "--lengths 32,128",
     "headway lab": "",
+    "headway deck 004 13": "",
+    "headway deck": "",
     "headway lab party --gamma 0.5 --guests 12": "--quick",
     "headway lab sentences": "--quick",
     "headway lab positions --data book.txt --seeds 3": "--data pydocs --seeds 1 --quick",
