@@ -199,7 +199,7 @@ def _figure(found: dict[int, tuple[Tensor, Tensor]], means: list[float], grid: T
     draw.style(errors_at, "Error by width", "hidden units", "root mean square error")
     for number in range(3):
         shape = folded(grid, number + 1)
-        draw.line(folds_at, grid, shape, f"{number + 1} layers: {pieces(shape)} pieces", number, markers=False)
+        draw.line(folds_at, grid, shape, f"depth {number + 1}: {pieces(shape)} pieces", number, markers=False)
     folds_at.set_ylim(-0.75, 1.1)
     draw.style(folds_at, "Two units a layer", "x", "y", legend="lower left")
     alt = (

@@ -323,6 +323,7 @@ def _figure(found: list[Erratum]) -> LabFigure:
     }
     off.barh(range(len(factors)), [each - 1 for each in factors.values()], left=1, color=draw.ORANGE, height=0.6)
     off.set_xscale("log")
+    off.set_xlim(min(factors.values()) / 3, max(factors.values()) * 3)
     off.axvline(1.0, color=draw.INK, linewidth=1)
     off.set_yticks(
         range(len(factors)),
