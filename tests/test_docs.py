@@ -287,7 +287,9 @@ RUN = {
     "headway deck 004 13": "",
     "headway deck": "",
     "headway lab party --gamma 0.5 --guests 12": "--quick",
+    "headway lab party --help": "",
     "headway lab sentences": "--quick",
+    "headway lab sentences --seed 1 --out labs --plot sentences.svg": "--quick",
     "headway lab positions --data book.txt --seeds 3": "--data pydocs --seeds 1 --quick",
     "headway lab all --out course": "--help",
     "headway train universal-tiny --data addition": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -168,6 +169,8 @@ def test_a_lab_prints_claim_tables_figure_and_checks_and_exits_with_3_if_one_fai
 def test_help_of_a_lab_lists_its_flags(only_tiny, capsys):
     assert main(["lab", "tiny", "--help"]) == 0
     assert "--max-words int  of nothing (default: 3)" in capsys.readouterr().out
+    assert main(["lab", "all", "--out", "course", "--help"]) == 0
+    assert not Path("course").exists()
     assert main(["lab", "tiny", "--bund", "3"]) == 2
     assert main(["lab", "tiny", "--bound", "x"]) == 2
     assert main(["lab", "--bound", "3"]) == 2

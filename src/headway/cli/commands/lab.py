@@ -75,10 +75,11 @@ def execute(arguments: Namespace) -> None:
         if arguments.overrides:
             raise ConfigError(f"{arguments.overrides[0]}: name a lab; `headway lab` lists them")
         lab_report.list_labs()
+    elif arguments.help:  # that of the command is printed already
+        if arguments.name != ALL:
+            lab_report.list_flags(lab(arguments.name))
     elif arguments.name == ALL:
         _run_all(arguments)
-    elif arguments.help:
-        lab_report.list_flags(lab(arguments.name))
     else:
         _run_one(lab(arguments.name), arguments)
 
