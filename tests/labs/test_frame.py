@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 import torch
 
+from headway import config
 from headway.cli import main
 from headway.errors import ConfigError
 from headway.labs import course, frame, registry
@@ -215,6 +217,20 @@ def test_a_record_depends_on_code_seed_and_parameters():
     }
     assert len(keys) == 5
     assert course.record_key(TINY, 0, False, TinyParameters()) in keys
+
+
+def test_another_package_adds_a_lab(monkeypatch, capsys, tmp_path):
+    points = {
+        "tiny": EntryPoint("tiny", "tests.labs.test_frame:TINY", registry.GROUP),
+        "broken": EntryPoint("broken", "tests.labs.test_frame:TINY", registry.GROUP),  # of another name
+    }
+    monkeypatch.setattr(config, "plugins", lambda group: points if group == registry.GROUP else {})
+    assert main(["lab", "tiny", "--bound", "4", "--out", str(tmp_path)]) == 0
+    assert main(["lab"]) == 0
+    said = capsys.readouterr()
+    assert "One and a half" in said.out
+    assert "plugin 'broken' of group headway.labs: expected a Lab of that name" in said.err
+    assert main(["lab", "broken"]) == 2
 
 
 def test_the_list_has_chapters_and_claims(capsys):

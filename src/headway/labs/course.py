@@ -18,7 +18,7 @@ from typing import Any
 
 import headway
 from headway.documents import read_json
-from headway.errors import DataError, one_line
+from headway.errors import DataError, advise, one_line
 from headway.labs.frame import Lab, LabResult, run_lab
 from headway.labs.registry import LABS
 from headway.storage.commit import commit_file
@@ -55,13 +55,12 @@ def run_course(
     """
     from headway.labs.page import course_page  # of no use to a single lab
 
-    names = [*(LABS if labs is None else labs)]
+    chosen = LABS.loadable(advise) if labs is None else [LABS[name] for name in labs]
     records: list[LabRecord] = []
-    for name in names:
-        found = LABS[name]
+    for found in chosen:
         told(found, None)
         records.append(_kept(folder, found, seed, quick) or _run(folder, found, seed, quick))
-        commit_file(folder / PAGE, course_page(records, folder, seed=seed, quick=quick, total=len(names)))
+        commit_file(folder / PAGE, course_page(records, folder, seed=seed, quick=quick, total=len(chosen)))
         told(found, records[-1])
     return records
 

@@ -6,7 +6,7 @@ chapter. Another package registers its `Lab` as an entry point of the group `hea
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,16 @@ class Labs(Mapping[str, "Lab[Any]"]):
             found = loaded(self.group, name)
         if not isinstance(found, Lab) or found.name != name:
             raise ConfigError(f"plugin {name!r} of group {self.group}: expected a Lab of that name, got {shown(found)}")
+        return found
+
+    def loadable(self, told: Callable[[str], None]) -> list[Lab[Any]]:
+        """All labs; `told` is called with what is wrong with a plugin that cannot be loaded, which is left out."""
+        found = []
+        for name in self:
+            try:
+                found.append(self[name])
+            except ConfigError as error:
+                told(str(error))
         return found
 
     def __iter__(self) -> Iterator[str]:

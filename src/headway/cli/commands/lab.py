@@ -59,7 +59,7 @@ def flags(arguments: Namespace) -> list[str]:
     """The flags that only the lab of this name has: `--gamma`."""
     from headway.labs.registry import LABS
 
-    if arguments.name not in LABS.homes:
+    if arguments.name is None or arguments.name not in LABS:
         return []
     from headway.labs.frame import flag
 
