@@ -9,7 +9,7 @@ BUILDER := build/venv/.installed
 EPOCH = $(shell git log -1 --format=%ct)
 WORKERS ?= 2
 
-.PHONY: help venv demo test test-slow check format bench reliability phrases config-docs api-docs task-table limit-table map site docs film lock wheel \
+.PHONY: help venv demo test test-slow check format bench reliability phrases config-docs api-docs task-table limit-table deck-index map site docs film lock wheel \
   release sbom clean
 .DEFAULT_GOAL := help
 
@@ -70,6 +70,9 @@ api-docs: $(INSTALLED)  ## write docs/api.md, the Python API, from signatures an
 limit-table: $(INSTALLED)  ## write the table of limits in docs/commands.md
 	$(BIN)/python -m tools.limit_table
 
+deck-index: $(INSTALLED)  ## write docs/decks.md, the index of the decks' slides
+	$(BIN)/python -m tools.deck_index
+
 task-table: $(INSTALLED)  ## write the table of tasks and commands in docs/commands.md
 	$(BIN)/python -m tools.task_table
 
@@ -79,7 +82,7 @@ map: $(INSTALLED)  ## draw docs/map.svg and the table of packages in docs/archit
 site: $(INSTALLED)  ## build the documentation site into build/site; a warning is an error
 	$(BIN)/python -m tools.site
 
-docs: config-docs api-docs task-table limit-table map site  ## write every document that is generated, and build the site
+docs: config-docs api-docs task-table limit-table deck-index map site  ## write every document that is generated, and build the site
 
 film: $(INSTALLED)  ## record docs/film.cast, a first contact in a terminal, and draw docs/film.svg from it
 	$(BIN)/python -m tools.film

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from headway.cli.parser import build_parser
+from headway.labs.frame import flag
+from headway.labs.registry import LABS
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
@@ -46,6 +48,11 @@ def subparsers() -> dict[str, ArgumentParser]:
 
 def flags_of(parser: ArgumentParser) -> set[str]:
     return {flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
+
+
+def flags_of_labs() -> set[str]:
+    """The flags that single labs have: fields of their parameters."""
+    return {f"--{flag(key.path)}" for name in LABS for key in LABS[name].flags()}
 
 
 def flags_in(text: str) -> set[str]:

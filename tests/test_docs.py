@@ -29,7 +29,18 @@ from headway.data.synthetic import robots
 from headway.data.synthetic.tones import tones
 from tests.boxed import write_scenes
 from tests.captioned import write_pictures
-from tests.documents import DOCUMENTS, RESULTS, fences, flags_in, flags_of, read, spans, subparsers, would_do
+from tests.documents import (
+    DOCUMENTS,
+    RESULTS,
+    fences,
+    flags_in,
+    flags_of,
+    flags_of_labs,
+    read,
+    spans,
+    subparsers,
+    would_do,
+)
 from tests.interop.folders import write_gpt2
 from tests.sounds import write_wav
 from tests.spoken import write_speech
@@ -285,14 +296,19 @@ RUN = {
     "headway embed runs/minilm --out vectors.npy < new.en": "--json",
     "headway export runs/minilm --out minilm --onnx": "",
     "headway evaluate runs/gpt-char --lengths 32,64,128,256": "--lengths 32,128",
-    "headway lab sentences": "--steps 5",
-    "headway lab positions --data book.txt --seeds 3": (
-        f"--seeds 1 --kinds learned,alibi --steps 2 {WRITER.replace('--train.steps 2', '')}"
-    ),
+    "headway lab": "",
+    "headway deck 004 13": "",
+    "headway deck": "",
+    "headway lab party --gamma 0.5 --guests 12": "--quick",
+    "headway lab party --help": "",
+    "headway lab sentences": "--quick",
+    "headway lab sentences --seed 1 --out labs --plot sentences.svg": "--quick",
+    "headway lab positions --data book.txt --seeds 3": "--data pydocs --seeds 1 --quick",
+    "headway lab all --out course": "--help",
     "headway train universal-tiny --data addition": (
         f"--model.width 16 --model.inner 32 --model.heads 2 --train.batch_tokens 256 {SHORT}"
     ),
-    "headway lab pondering --plot ponder.png": "--steps 5",
+    "headway lab pondering --plot ponder.png": "--help",  # training takes a minute; tests/labs has the quick version
     "headway train gpt-char --help": "",
     "headway info runs/en-de": "",
     "headway info runs/demo": "",
@@ -632,7 +648,8 @@ def test_every_flag_a_pattern_names_is_there():
         if words[0] != "headway" or words[1].startswith("-"):
             continue
         assert words[1] in known, pattern
-        assert flags_in(pattern) <= flags_of(known[words[1]]), pattern
+        own = flags_of_labs() if words[1] == "lab" else set()
+        assert flags_in(pattern) <= flags_of(known[words[1]]) | own, pattern
 
 
 def test_a_line_among_commands_that_is_no_command_is_noticed():

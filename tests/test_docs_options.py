@@ -11,15 +11,26 @@ import pytest
 
 from headway.bench import BENCHES
 from headway.cli.commands.train import resolve
-from headway.cli.labs import LABS
 from headway.cli.options import overrides_of
 from headway.cli.parser import build_parser
 from headway.config import override
 from headway.errors import ConfigError
 from headway.extras import EXTRAS
+from headway.labs.registry import LABS
 from headway.presets import PRESETS
 from headway.training.config import TrainConfig
-from tests.documents import DOCUMENTS, RESULTS, ROOT, flags_in, flags_of, read, spans, subparsers, would_do
+from tests.documents import (
+    DOCUMENTS,
+    RESULTS,
+    ROOT,
+    flags_in,
+    flags_of,
+    flags_of_labs,
+    read,
+    spans,
+    subparsers,
+    would_do,
+)
 
 
 def synopses(text: str) -> dict[str, str]:
@@ -60,7 +71,7 @@ def parses_somewhere(words: list[str], *, first: str | None = None) -> bool:
 
 @pytest.mark.parametrize("document", [*DOCUMENTS, RESULTS])
 def test_every_setting_and_flag_within_a_line_is_one(document):
-    known = set().union(*map(flags_of, [build_parser(), *subparsers().values()]))
+    known = flags_of_labs().union(*map(flags_of, [build_parser(), *subparsers().values()]))
     for span in spans(read(document)):
         if not span.startswith("--") or re.search(r"\b[A-Z]{2,}\b", span):
             continue
@@ -77,8 +88,11 @@ def parses(command: str) -> None:
     if arguments.command == "train":
         resolve(arguments)
         return
+    if arguments.command == "lab":
+        LABS[arguments.name].with_flags(overrides_of(rest))
+        return
     assert not rest, command
-    there = {"lab": LABS, "bench": BENCHES}.get(arguments.command)
+    there = {"bench": BENCHES}.get(arguments.command)
     assert there is None or arguments.name in there, command
 
 

@@ -147,6 +147,7 @@ OTHER_COMMANDS: dict[str, str] = {
     "`headway.plots.beam.plot_beam`",
     "presets": "`headway.presets.PRESETS`, a mapping; `headway.presets.preset` and `headway.build` take a name",
     "lab": "the modules of `headway.labs`",
+    "deck": "`headway.labs.slide_index`",
     "bench": "`headway.bench.BENCHES`",
     "seal": "`headway.runs.seal.seal_run`, since a run with damaged files cannot be loaded",
     "reliability": "`headway.reliability.campaign.run_campaign`",

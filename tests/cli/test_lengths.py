@@ -176,22 +176,21 @@ def test_what_a_text_classifier_does_not_do_is_told(finder, capsys, command, tol
 
 
 def test_the_lab_compares_positions_and_goes_on_where_it_stopped(home, cache, capsys):
-    arguments = ["lab", "positions", "--data", home / "book.txt", "--out", home / "positions", "--steps", "4"]
+    arguments = ["lab", "positions", "--data", home / "book.txt", "--runs", home / "positions", "--steps", "4"]
     arguments += ["--kinds", "learned,alibi", "--model.context", "16", "--task.context", "16", *SMALL, *cache]
-    arguments += ["--train.evaluate_every", "2", "--train.save_every", "2", "--train.device", "cpu"]
-    assert main([*map(str, arguments)]) == 0
-    out = capsys.readouterr().out
-    assert max(map(len, out.splitlines())) <= 80 + len(str(home))
-    assert out.count("refused") == 6
-    first = json.loads((home / "positions" / "positions.json").read_text())
-    assert first["trained_length"] == 16
-    assert first["kinds"]["alibi"][0]["lengths"] == [8, 16, 32, 64, 128]
-    assert list(first["kinds"]["learned"][0]["validation"]) == ["2", "4"]
-    assert main([*map(str, arguments), "--seeds", "2"]) == 0
-    second = json.loads((home / "positions" / "positions.json").read_text())
-    assert second["kinds"]["alibi"][0] == first["kinds"]["alibi"][0]
-    assert len(second["kinds"]["alibi"]) == 2
-    assert "±" in capsys.readouterr().out
+    arguments += ["--train.evaluate_every", "2", "--train.save_every", "2", "--train.device", "cpu", "--json"]
+    arguments += ["--out", home / "labs"]
+    main([*map(str, arguments)])
+    first = json.loads(capsys.readouterr().out)["tables"]
+    assert first[0]["title"].endswith("trained at 16: blocks that do not overlap")
+    assert first[0]["header"] == ["positions", "8", "16", "32", "64", "128"]
+    assert [row.count("not supported") for row in first[0]["rows"]] == [3, 0]
+    assert first[2]["header"] == ["positions", "2", "4"]
+    written = (home / "positions/alibi-0/config.yaml").stat().st_mtime_ns
+    main([*map(str, arguments), "--seeds", "2"])
+    second = json.loads(capsys.readouterr().out)["tables"]
+    assert (home / "positions/alibi-0/config.yaml").stat().st_mtime_ns == written
+    assert "±" in second[0]["rows"][1][1]
 
 
 @pytest.mark.parametrize(
@@ -199,14 +198,13 @@ def test_the_lab_compares_positions_and_goes_on_where_it_stopped(home, cache, ca
     [
         (["--kinds", "learned,sideways"], "sideways"),
         (["--train.seed", "3"], "--train.seed 3: use --seed for it in this lab"),
-        (["--task.context", "32"], "task.context=32, model.context=64: expected the same"),
+        (["--task.context", "64"], "task.context=64, model.context=32: expected the same"),
     ],
 )
 def test_what_the_lab_refuses(home, capsys, more, told):
-    arguments = ["lab", "positions", "--data", home / "book.txt", "--out", home / "refused", *more]
+    arguments = ["lab", "positions", "--data", home / "book.txt", "--runs", home / "refused", *more]
     assert told in refused(arguments, capsys, 2)
     assert not (home / "refused").exists()
-    assert "lab sentences has no settings" in refused(["lab", "sentences", "--model.width", "8"], capsys, 2)
 
 
 def test_a_text_shorter_than_the_context_is_evaluated_at_the_lengths_asked_for(writer, home, capsys):

@@ -97,7 +97,7 @@ def test_every_command_has_the_common_options(name):
     assert build_parser([name]).parse_args(["--debug", name, *given]).debug
 
 
-NO_RUN = ("demo", "lab", "presets", "cache", "bench")
+NO_RUN = ("demo", "lab", "deck", "presets", "cache", "bench")
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headway.cli import main
 from headway.labs import pondering
 
 
@@ -37,14 +36,6 @@ def test_an_untrained_adder_ponders_all_columns():
     assert right.shape == taken.shape == (20, pondering.COLUMNS)
     assert 1 <= int(taken.min()) <= int(taken.max()) <= pondering.CAP
     assert sum(count for _, count in pondering.steps_by_chain(taken, data).values()) == taken.numel()
-
-
-def test_the_lab_draws_a_map(tmp_path, capsys):
-    assert main(["lab", "pondering", "--steps", "2", "--plot", str(tmp_path / "map.png")]) == 0
-    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
-    assert "columns with a carry" in capsys.readouterr().out
-    assert main(["lab", "sentences", "--plot", "map.png"]) == 2
-    assert main(["lab", "pondering", "--plot", "map.gif"]) == 2
 
 
 @pytest.mark.slow  # trains for a minute

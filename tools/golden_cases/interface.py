@@ -37,14 +37,14 @@ def labs(rec: Recorder) -> None:
     rec.command("sentences-seed", "lab sentences --steps 3 --seed 2", kind="report")
     rec.command("pondering", "lab pondering --steps 3 --plot ponder.png", kind="report")
     rec.file("ponder.png", "ponder.png")
+    rec.command("party", "lab party --quick", kind="report")
     sizes = f"{GPT} --train.evaluate_every 2 --train.save_every 2 --train.device cpu --data.cache cache"
     rec.command(
         "positions", f"lab positions --data book.txt --kinds learned,alibi --steps 2 --seeds 2 {sizes}", kind="report"
     )
-    rec.file("positions.json", "runs/positions/positions.json")
-    rec.file("positions.png", "runs/positions/positions.png")
+    rec.file("positions.png", "runs/labs/positions.png")
     for name, words in {
-        "unknown": "lab nonsense", "plot": "lab sentences --plot a.png", "setting": "lab sentences --model.width 3",
+        "unknown": "lab nonsense", "plot": "lab sentences --plot a.gif", "setting": "lab sentences --model.width 3",
         "own-setting": "lab positions --train.steps 4",
         "kind": "lab positions --kinds learned,nonsense --data book.txt",
     }.items():  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import Action, ArgumentError, ArgumentParser, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NoReturn, cast
 
 from headway import __version__
@@ -75,7 +75,8 @@ def parse(words: Sequence[str]) -> Namespace:
     arguments, rest = parser.parse_known_args(words)
     own = _own_parser(parser, called)
     rest = _given_behind_options(own, arguments, rest)
-    mistyped, hint = _mistyped(own, rest)
+    further = getattr(command(called), "flags", None) if called in COMMANDS else None
+    mistyped, hint = _mistyped(own, rest, further(arguments) if further is not None and rest else ())
     if rest and arguments.command not in TAKE_OVERRIDES:
         own.error(f"unknown arguments: {' '.join(rest)}{f'; {hint}' if hint else ''}")
     if mistyped:
@@ -142,14 +143,17 @@ def _unknown_command(parser: ArgumentParser, word: str) -> NoReturn:
     parser.error(f"no command {shown(word)}: {hint}")
 
 
-def _mistyped(parser: ArgumentParser, words: Sequence[str]) -> tuple[str, str]:
+def _mistyped(parser: ArgumentParser, words: Sequence[str], further: Collection[str] = ()) -> tuple[str, str]:
     """The first unknown option that is near a known one, and the hint: `--bem`, `did you mean --beam?`; or nothing.
 
-    Options without a dot only: `--train.steps` is a config key.
+    Options without a dot only: `--train.steps` is a config key. `further` are options that the parser does not declare:
+    the flags of one lab.
     """
     known = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
     for word in words:
         name = word.partition("=")[0]
+        if name in further:
+            continue
         if name.startswith("--") and "." not in name and (hint := did_you_mean(name, known)):
             return name, hint.strip()
     return "", ""

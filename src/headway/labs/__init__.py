@@ -1,1 +1,4 @@
-"""Small experiments on one question each, run by the command `lab`."""
+"""The course: one lab for each claim of the lecture decks, which checks itself, run by the command `lab`.
+
+`frame` says what a lab is, `registry` lists them, `course` runs all of them and writes one page.
+"""

@@ -8,25 +8,31 @@ are enough for every sum, so that there is nothing to observe.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway.config import positive
 from headway.data.datasets import load_parallel
+from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, progress
 from headway.nn.adaptive_computation import Adaptive
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.feedforward import FeedForwardConfig
 from headway.nn.universal_stack import LoopConfig, record_steps
 from headway.ops import Window
+from headway.plots import lab_figures as draw
 
 COLUMNS = 6  # sums of five digits
 WIDTH, HEADS, INNER, CAP = 32, 4, 64, 8
 PONDER = 0.01
 NINES = 0.4  # share of columns of random sums that add up to nine: otherwise carries rarely travel
+SHOWN = ("12345+54321", "1+9", "12399+1", "19999+1", "99999+1", "45454+54546")  # of the ponder map
+QUICK_STEPS = 700
+RANDOM = 2000  # random sums that are tested
+FEW = 20  # columns with a chain of some length, below which their mean is not compared
 ROWS = 96  # of a batch, half of them from the set `addition`
 
 
@@ -93,9 +99,7 @@ class Adder(nn.Module):
         return logits
 
 
-def train(
-    *, steps: int = 1300, seed: int = 0, progress: Callable[[int, float], None] = lambda step, nats: None
-) -> Adder:
+def train(*, steps: int = 1300, seed: int = 0) -> Adder:
     """Train on `addition` and on random sums, with cross-entropy and ponder cost."""
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -114,7 +118,7 @@ def train(
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         schedule.step()
-        progress(step + 1, nats.item())
+        progress("training", step + 1, steps)
     return model.eval()
 
 
@@ -137,3 +141,84 @@ def steps_by_chain(steps_NC: Tensor, data: Sums) -> dict[int, tuple[float, int]]
 def correlation(steps_NC: Tensor, what_NC: Tensor) -> float:
     """Pearson's correlation over all columns."""
     return float(torch.corrcoef(torch.stack([steps_NC.flatten().float(), what_NC.flatten().float()]))[0, 1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PonderingParameters:
+    """How long is trained."""
+
+    steps: int = 1300  # of training
+
+    def __post_init__(self) -> None:
+        positive("--steps", self.steps)
+
+
+def run(parameters: PonderingParameters, seed: int, quick: bool) -> LabOutcome:
+    """Train the adder, count the steps that its columns take, draw a few sums."""
+    model = train(steps=min(QUICK_STEPS, parameters.steps) if quick else parameters.steps, seed=seed)
+    tables, checks = [], []
+    chains: dict[str, dict[int, tuple[float, int]]] = {}
+    random = random_sums(RANDOM, torch.Generator().manual_seed(seed + 2))
+    for title, data in (("held-out sums of the set addition", load_sums("test")), ("carries that travel", random)):
+        right, taken = predict(model, data)
+        share = float(right.float().mean())
+        chains[title] = steps_by_chain(taken, data)
+        with_carry, without = (float(taken[data.carries == given].float().mean()) for given in (1, 0))
+        related = correlation(taken, data.chains)
+        rows = [(chain, mean, count) for chain, (mean, count) in chains[title].items()]
+        tables.append(
+            LabTable(
+                title=f"{title}: {share:.2%} of the digits are right",
+                header=("columns to ask", "steps (mean)", "columns"),
+                rows=rows,
+                note=f"Columns with a carry take {with_carry:.2f} steps, those without {without:.2f};"
+                f" correlation of steps and columns to ask {related:.2f}.",
+            )
+        )
+        checks.append(at_least(f"{title}: share of right digits", share, 0.95 if quick else 0.99))
+        if title == "carries that travel":
+            means = [mean for mean, count in chains[title].values() if count >= FEW]
+            checks += [
+                at_least(
+                    "correlation of steps and columns to ask, where carries travel", related, 0.2 if quick else 0.5
+                ),
+                at_least("steps with a carry less steps without", with_carry - without, 0.05 if quick else 0.2),
+                at_least(
+                    "steps of the longest chain less those of the shortest", means[-1] - means[0], 0.3 if quick else 1.0
+                ),
+            ]
+    return LabOutcome(tables=tables, figures=[_map(model, chains["carries that travel"])], checks=checks)
+
+
+def _map(model: Adder, chains: dict[int, tuple[float, int]]) -> LabFigure:
+    """The steps of each column of a few sums, and the mean by the columns that a digit depends on."""
+    numbers = [[part.zfill(COLUMNS) for part in line.split("+")] for line in SHOWN]
+    a, b = (torch.tensor([[int(digit) for digit in pair[side]] for pair in numbers]) for side in (0, 1))
+    taken = predict(model, sums(a, b))[1]
+    figure, (left, right) = draw.panels(2, height=3.4, widths=(3, 2))
+    draw.heatmap(
+        figure, left, taken, title="Steps of each column", xlabel="column (the last one has the units)",
+        rows=[line.replace("+", " + ") for line in SHOWN], columns=[str(n + 1) for n in range(COLUMNS)],
+        label="steps", write=".0f",
+    )  # fmt: skip
+    draw.line(right, list(chains), [mean for mean, _ in chains.values()], "", 0)
+    draw.style(right, "Steps by chain", "columns that a digit depends on", "steps (mean)")
+    means = ", ".join(f"{mean:.1f}" for mean, _ in chains.values())
+    alt = (
+        "Left: steps that each column of six sums takes; most where a carry comes from far away, as in 99999 + 1."
+        f" Right: mean steps by the number of columns that a digit depends on, 0 to {max(chains)}: {means}."
+    )
+    return LabFigure(alt=alt, figure=figure)
+
+
+LAB = Lab(
+    name="pondering",
+    chapter=10,
+    title="a Universal Transformer that adds",
+    claim="A Universal Transformer with adaptive computation time takes more steps at columns whose carry comes from"
+    " further away.",
+    slides=(Slide("004", "p. 61"),),
+    parameters=PonderingParameters,
+    run=run,
+    mechanism=("predict", "sums"),
+)

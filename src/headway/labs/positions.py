@@ -7,25 +7,50 @@ there; sinusoidal (Vaswani et al. 2017), rotary (Su et al. 2021), ALiBi and no p
 from __future__ import annotations
 
 import statistics
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from headway.config import override
+from headway.config import override, positive
 from headway.errors import ConfigError
+from headway.labs.frame import (
+    Lab,
+    LabCheck,
+    LabFigure,
+    LabOutcome,
+    LabTable,
+    Slide,
+    at_least,
+    at_most,
+    equals,
+    progress,
+)
+from headway.limits import expect_within
 from headway.metrics.loss_by_length import LengthReport
-from headway.plots.curves import plot_by_length
+from headway.plots import lab_figures as draw
 from headway.presets import preset
-from headway.runs import load
+from headway.runs import load, train_run
 from headway.runs.config import RunConfig
+from headway.runs.folder import CONFIG
 from headway.tasks.base import split_of
 from headway.tasks.language_modelling import Language
 from headway.tasks.language_modelling.pipeline import LanguagePipeline
 from headway.tasks.language_modelling.training import LanguageTraining
+from headway.training.callbacks import Callback
 from headway.training.log import LOG, read_log
 
 KINDS = ("learned", "sinusoidal", "rotary", "alibi", "none")
+# For minutes; `scaled` because beside sinusoids of size 1, words of 0.02 take thousands of steps to matter.
+SMALL = {
+    "model.layers": "1", "model.width": "64", "model.heads": "4", "model.context": "32", "task.context": "32",
+    "model.dropout": "0", "model.scaled": "true", "train.batch_tokens": "2048", "train.evaluate_every": "300",
+    "train.save_every": "300",
+}  # fmt: skip
+OWN = {"data.spec": "data", "train.steps": "steps", "train.seed": "seed", "model.position": "kinds"}  # have flags
+QUICK_KINDS, QUICK_STEPS = ("learned", "sinusoidal", "alibi"), 120
 TIMES = (0.5, 1, 2, 4, 8)  # tested lengths, relative to the training length
 
 
@@ -112,15 +137,6 @@ class PositionComparison:
         """The validation loss at a step."""
         return SeedMean.of(each.validation[step] for each in self.runs[kind])
 
-    def picture(self, title: str) -> bytes:
-        """A plot of the loss against length, one line per kind."""
-        series: dict[str, dict[int, float]] = {}
-        for kind in self.runs:
-            losses = {length: self.loss(kind, length) for length in self.lengths}
-            known = {length: loss.value for length, loss in losses.items() if loss is not None}
-            series[kind if len(known) == len(losses) else f"{kind} (refuses more)"] = known
-        return plot_by_length(series, title, "loss (nats per character)", trained=self.trained)
-
     def to_json(self) -> dict[str, Any]:
         """All values of all runs by kind; lists are by seed."""
         return {
@@ -133,3 +149,152 @@ class PositionComparison:
                 for kind, runs in self.runs.items()
             },
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionsParameters:
+    """What is compared, on what, and where the runs go."""
+
+    data: str = "pydocs"  # a text: a built-in name, a file or a folder
+    kinds: tuple[str, ...] = KINDS  # which to compare
+    steps: int = 600  # of training, for each model
+    seeds: int = 1  # models of each kind, from --seed on
+    runs: str = ""  # a folder that keeps the trained runs, and continues those there; "": none is kept
+    settings: tuple[str, ...] = ()  # config keys of gpt-char, on top of the small sizes of this lab
+
+    def __post_init__(self) -> None:
+        positive("--steps", self.steps)
+        positive("--seeds", self.seeds)
+        expect_within("lab-runs", self.seeds, "--seeds")
+
+    def changes(self) -> dict[str, object]:
+        """The config keys that are changed. Raises ConfigError for one that has a flag of its own."""
+        given = dict(each.split("=", 1) for each in self.settings)
+        for own, flag in OWN.items():
+            if own in given:
+                raise ConfigError(f"--{own} {given[own]}: use --{flag} for it in this lab")
+        return {**SMALL, **given}
+
+
+def train_kinds(parameters: PositionsParameters, kinds: Sequence[str], steps: int, seed: int, out: Path) -> None:
+    """Train what is not trained yet, one folder for each kind and seed."""
+    recipes = {  # all of them first: an unknown kind is reported before minutes of training
+        (kind, each): run_config(kind, data=parameters.data, steps=steps, seed=each, changes=parameters.changes())
+        for kind in kinds
+        for each in range(seed, seed + parameters.seeds)
+    }
+    for number, ((kind, each), config) in enumerate(recipes.items()):
+        folder = out / f"{kind}-{each}"
+        watcher = _Told(f"{kind}, seed {each}", number * steps, len(recipes) * steps)
+        train_run(config, folder, watcher, resume=(folder / CONFIG).exists())
+
+
+class _Told(Callback):
+    """Tells each step as progress of all runs together."""
+
+    def __init__(self, what: str, before: int, total: int) -> None:
+        self.what, self.before, self.total = what, before, total
+
+    def step(self, entry: dict[str, Any]) -> None:
+        progress(self.what, self.before + int(entry["step"]), self.total)
+
+    def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+    def preparing(self, what: str, done: int, total: int) -> None:
+        """Nothing."""
+
+
+def run(parameters: PositionsParameters, seed: int, quick: bool) -> LabOutcome:
+    """Train a model of each kind, and measure its loss at lengths up to eight times that of training."""
+    kinds = tuple(kind for kind in parameters.kinds if not quick or kind in QUICK_KINDS)
+    steps = min(QUICK_STEPS, parameters.steps) if quick else parameters.steps
+    with ExitStack() as stack:
+        out = Path(parameters.runs or stack.enter_context(tempfile.TemporaryDirectory()))
+        train_kinds(parameters, kinds, steps, seed, out)
+        found = PositionComparison(
+            {kind: [measure(out / f"{kind}-{each}") for each in range(seed, seed + parameters.seeds)] for kind in kinds}
+        )
+    many = f"mean ± standard deviation of {parameters.seeds} seeds" if parameters.seeds > 1 else "one seed"
+    header = ["positions", *(f"{length:,}" for length in found.lengths)]
+    tables = [
+        LabTable(
+            title=f"loss by length (nats per character), trained at {found.trained}: {what}",
+            header=header,
+            rows=[
+                [kind, *(str(found.loss(kind, n, sliding=sliding) or "not supported") for n in found.lengths)]
+                for kind in found.runs
+            ],
+            note=many,
+        )
+        for what, sliding in (("blocks that do not overlap", False), ("windows sliding by half", True))
+    ]
+    if at := found.steps():
+        rows = [[kind, *(str(found.validation(kind, step)) for step in at)] for kind in found.runs]
+        table = LabTable(title="validation loss by step", header=["positions", *(f"{n:,}" for n in at)], rows=rows)
+        tables.append(table)
+    return LabOutcome(tables=tables, figures=[_figure(found)], checks=_checks(found, quick))
+
+
+def _checks(found: PositionComparison, quick: bool) -> list[LabCheck]:
+    """What is known of each kind that was trained; a kind that was not is not checked."""
+    length = found.trained
+    rise = {
+        (kind, times): after.value - before.value
+        for kind in found.runs
+        for times in (2, 4)
+        if (after := found.loss(kind, times * length)) and (before := found.loss(kind, length))
+    }
+    checks = []
+    if "learned" in found.runs:
+        last = max(n for n in found.lengths if found.loss("learned", n) is not None)
+        checks.append(equals("learned: longest text that it can read, in characters", last, length))
+    if "alibi" in found.runs:
+        checks += [
+            at_most(f"ALiBi: rise of the loss at {times} times the length, nats", rise["alibi", times], 0.01)
+            for times in (2, 4)
+        ]
+    if "sinusoidal" in found.runs:
+        name = "sinusoidal: rise of the loss at 4 times the length, nats"
+        checks.append(at_least(name, rise["sinusoidal", 4], 0.03 if quick else 0.1))
+    if "rotary" in found.runs:
+        checks.append(at_least("rotary: rise of the loss at 4 times the length, nats", rise["rotary", 4], 0.03))
+    losses = [loss.value for kind in found.runs if (loss := found.loss(kind, length))]
+    name = "largest difference of all kinds at the trained length, nats"
+    return [*checks, at_most(name, max(losses) - min(losses), 1.0)]
+
+
+def _figure(found: PositionComparison) -> LabFigure:
+    figure, (axes,) = draw.panels(height=3.8)
+    told = []
+    for number, kind in enumerate(found.runs):
+        losses = {length: loss for length in found.lengths if (loss := found.loss(kind, length)) is not None}
+        ends = "" if len(losses) == len(found.lengths) else " (ends here)"
+        spread = [(loss.value, loss.spread or 0.0) for loss in losses.values()]
+        draw.line(
+            axes, list(losses), [value for value, _ in spread], f"{kind}{ends}", number,
+            low=[value - around for value, around in spread], high=[value + around for value, around in spread],
+        )  # fmt: skip
+        told.append(f"{kind} {spread[0][0]:.2f} to {spread[-1][0]:.2f} at {max(losses)}")
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(found.lengths, [f"{length:,}" for length in found.lengths])
+    draw.reference(axes, found.trained, "trained length", vertical=True)
+    draw.style(axes, "Loss by length", "length of the text (characters)", "loss (nats per character)", legend=True)
+    alt = f"Loss against length, trained at {found.trained} characters: {'; '.join(told)} characters."
+    return LabFigure(alt=alt, figure=figure)
+
+
+LAB = Lab(
+    name="positions",
+    chapter=6,
+    title="positions beyond the trained length",
+    claim="Beyond the length of training learned positions end, sinusoidal and rotary ones get worse although they are"
+    " defined, and ALiBi stays as good as it was.",
+    slides=(Slide("001", "Positional Encoding 47", 1535), Slide("004", "p. 22, 30, 61"), Slide("003", "line 319")),
+    parameters=PositionsParameters,
+    run=run,
+    mechanism=("run_config", "measure"),
+)

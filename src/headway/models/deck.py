@@ -7,10 +7,12 @@ mask on the slide, and none here.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
 
+from headway.errors import ConfigError
 from headway.models.inputs import Model, ModelInputs, ModelOutputs, TextSizes
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
@@ -49,6 +51,11 @@ class DeckConfig:
     def build(self) -> Deck:
         return Deck(self)
 
+    def check_rows(self, rows: str) -> None:
+        """Raise ConfigError for rows of a masked task that the model cannot be trained on: it has no segments."""
+        if rows != "running":
+            raise ConfigError(f"task.rows={rows} with this model, allowed: running")
+
     @property
     def text(self) -> TextSizes:
         return TextSizes(vocab=self.vocab, context=self.context)
@@ -64,11 +71,31 @@ class Deck(Model):
         self.stack = Stack(config.stack)
         self.head = nn.Linear(config.width, config.vocab)
 
-    def forward(self, tokens_BT: Tensor, lengths_B: Tensor | None = None) -> Tensor:
+    def forward(
+        self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
+    ) -> Tensor:
         """(B, T) -> logits (B, T, V)."""
+        return self.read(self.features(tokens_BT, lengths_B, segments_BT=segments_BT))
+
+    def features(
+        self, tokens_BT: Tensor, lengths_B: Tensor | None = None, *, segments_BT: Tensor | None = None
+    ) -> Tensor:
+        """(B, T) -> what the output layer reads (B, T, D). Raises ConfigError for segments, which it does not have."""
+        if segments_BT is not None:
+            raise ConfigError("the model of the deck has no segments: pass one text, without segments_BT")
         check_lengths(lengths_B, tokens_BT)
         mask = None if lengths_B is None else Lengths(lengths_B)
-        return self.read(self.stack(self.embedding(tokens_BT), mask=mask, lengths_B=lengths_B))
+        hidden_BTD: Tensor = self.stack(self.embedding(tokens_BT), mask=mask, lengths_B=lengths_B)
+        return hidden_BTD
+
+    @property
+    def encoder(self) -> Callable[[Tensor, Tensor | None], Tensor]:
+        """The model without its output layer, for vectors of texts."""
+        return self.features
+
+    def output(self) -> tuple[Tensor, Tensor | None]:
+        """The output layer's matrix (V, D) and bias."""
+        return self.head.weight, self.head.bias
 
     def read(self, hidden_BTD: Tensor) -> Tensor:
         """The stack's output (B, T, D) -> logits (B, T, V)."""

@@ -10,6 +10,7 @@ from headway.data.tokenizers import Bpe, ByteBpe, Characters, Word
 from headway.models import (
     BertConfig,
     BertPretrainingConfig,
+    DeckConfig,
     EncoderDecoderConfig,
     LongformerConfig,
     LongformerMaskedConfig,
@@ -119,6 +120,25 @@ def masked(model: ModelConfig) -> RunConfig:
             schedule=Linear(warmup=10_000),
             evaluate_every=1000,
             save_every=1000,
+        ),
+    )
+
+
+def deck(model: ModelConfig) -> RunConfig:
+    """A minute or two on a CPU: hidden tokens of the built-in documentation, since the deck's model is not causal."""
+    model = cast(DeckConfig, model)
+    return RunConfig(
+        task=Masked(length=model.context, rows="running"),
+        data=DataConfig(spec="pydocs", tokenizer=Bpe(vocab=model.vocab, fit=True)),
+        model=model,
+        train=TrainConfig(
+            steps=2000,
+            batch_tokens=32 * model.context,
+            learning_rate=1e-3,
+            optimiser=AdamW(),
+            schedule=Linear(warmup=100),
+            evaluate_every=500,
+            save_every=500,
         ),
     )
 

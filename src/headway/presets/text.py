@@ -387,7 +387,9 @@ TEXT = (
             "LayerNorm in its corrected form: the printed one multiplies by d where it should divide",
             "the printed position table has no length, and tokens no embedding: both are added, with a linear readout",
             "sizes are ours: the slides leave them open",
+            "it is trained to guess hidden tokens: the slides have no loss",
         ),
         config=lambda: DeckConfig(vocab=1000),
+        run=recipes.deck,
     ),
 )

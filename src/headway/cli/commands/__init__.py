@@ -22,7 +22,7 @@ from typing import Protocol, cast
 COMMANDS = (  # in the order of `headway --help`
     "demo", "train", "runs", "info", "evaluate", "translate", "trace", "generate", "chat", "score", "classify", "tag",
     "answer", "caption", "transcribe", "pose", "detect", "play", "embed", "search", "import", "export", "verify",
-    "look", "seal", "lab", "presets", "cache", "bench", "reliability", "completion",
+    "look", "seal", "lab", "deck", "presets", "cache", "bench", "reliability", "completion",
 )  # fmt: skip
 
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from headway.bench import BENCHES
 from headway.cli.commands import COMMANDS, command
-from headway.cli.labs import LABS
 from headway.cli.parser import build_parser
 from headway.config_help import keys_of
 from headway.errors import ConfigError
+from headway.labs.registry import LABS
 from headway.limits import LIMITS
 from headway.presets import PRESETS
 from headway.reliability.rows import ROWS
@@ -66,7 +66,7 @@ def read_grammar() -> Grammar:
     parsers = next(action.choices for action in parser._actions if isinstance(action.choices, dict))
     presets = _presets()
     first = {
-        "train": _words(presets), "presets": _words(PRESETS), "lab": _words(LABS), "bench": _words(BENCHES),
+        "train": _words(presets), "presets": _words(PRESETS), "lab": _words([*LABS, "all"]), "bench": _words(BENCHES),
         "reliability": _words(ROWS),
     }  # fmt: skip
     keys = [key for found in presets.values() for key in found]

@@ -116,7 +116,7 @@ class Commands(CampaignRow):
             keys={"train": self.keys[made.tiny.task]},
             last={
                 "train": [f"--data={made.tiny.data}", *(f"--{key}={value}" for key, value in settings.items())],
-                "lab": ["--steps=1"],
+                "lab": ["--quick", "--steps=1"],
                 "demo": ["--steps=0"],  # a demo trains for minutes: it is refused at last
                 "reliability": ["--list"],
             },

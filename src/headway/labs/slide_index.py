@@ -1,0 +1,89 @@
+"""Every slide of the decks: what it says, which lab and command show it, where it is in the source, and its errors.
+
+The table is `slides.tsv`, a row for each statement; slides that only unfold line by line are one row. Decks have
+numbers: 000 and 001 (Macau; 001 is the longer draft), 002 (IIT Kharagpur), 003 (Philippines), 004 (NLP course).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from headway.errors import ConfigError, shown
+from headway.labs.registry import LABS
+
+DECKS = {
+    "000": "Macau",
+    "001": "Macau, the longer draft",
+    "002": "IIT Kharagpur",
+    "003": "Philippines",
+    "004": "NLP course",
+}
+TABLE = Path(__file__).parent / "slides.tsv"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlideRow:
+    """One statement of a deck."""
+
+    deck: str
+    slide: str  # as the deck counts, with lines of its text: "Review 5 (line 49, 61)", "p. 13 (line 135)"
+    says: str
+    planned: tuple[str, ...]  # labs that are for it, registered or not
+    command: str  # that shows it, beside labs; "" for none
+    source: str  # a file of the package; "" for that of its lab
+    erratum: str  # the numbers of its errors, as lab `deck` counts them
+    reason: str  # why nothing shows it, where nothing does
+
+    @property
+    def labs(self) -> tuple[str, ...]:
+        """The labs that show it."""
+        return tuple(name for name in self.planned if name in LABS.homes)
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """Every command that shows it, labs first."""
+        return (*(f"headway lab {name}" for name in self.labs), *filter(None, (self.command,)))
+
+    @property
+    def file(self) -> str:
+        """The source file, below src/headway; "" for none."""
+        if self.source or not self.labs:
+            return self.source
+        return LABS.homes[self.labs[0]].partition(":")[0].replace("headway.", "", 1).replace(".", "/") + ".py"
+
+    def has(self, number: int) -> bool:
+        """Whether a page, a slide of a section or a line of the text with this number is in this row."""
+        ranges = re.findall(r"(\d+)(?:–(\d+))?", self.slide)
+        return any(int(first) <= number <= int(last or first) for first, last in ranges)
+
+
+@cache
+def slide_rows() -> tuple[SlideRow, ...]:
+    """All rows, in the order of the decks."""
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        rows = [*csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
+    return tuple(
+        SlideRow(
+            deck=deck, slide=slide, says=says, planned=tuple(filter(None, labs.split(","))), command=command,
+            source=source, erratum=erratum, reason=reason,
+        )
+        for deck, slide, says, labs, command, source, erratum, reason in rows
+    )  # fmt: skip
+
+
+def find_slides(deck: str, number: int | None = None) -> Sequence[SlideRow]:
+    """The rows of a deck, or those with this page or line. Raises ConfigError for an unknown deck or number."""
+    if deck not in DECKS:
+        raise ConfigError(f"no deck {shown(deck)}, there are: {', '.join(DECKS)}")
+    rows = [row for row in slide_rows() if row.deck == deck]
+    if number is None:
+        return rows
+    found = [row for row in rows if row.has(number)]
+    if not found:
+        raise ConfigError(f"deck {deck} has no row for page or line {number}; `headway deck {deck}` lists them")
+    return found

@@ -1,0 +1,63 @@
+"""Writes docs/decks.md, the index of the decks' slides, from headway.labs.slide_index; `--check` only compares."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from headway.labs.registry import LABS
+from headway.labs.slide_index import DECKS, SlideRow, slide_rows
+
+PAGE = Path(__file__).parents[1] / "docs" / "decks.md"
+HEAD = """# The decks, slide by slide
+
+<!-- written by `make deck-index` -->
+
+Which command shows what a slide of the five lecture decks says. `headway deck 004 13` prints a row, `headway lab` lists
+the labs, and the numbers of the errors are those of `headway lab deck`. Slides that unfold line by line are one row.
+"""
+
+
+def page() -> str:
+    """The document."""
+    rows = slide_rows()
+    shown = sum(bool(row.commands) for row in rows)
+    parts = [
+        HEAD,
+        f"{shown} of {len(rows)} rows are shown by a command, {sum(bool(row.labs) for row in rows)} by a lab.\n",
+    ]
+    for deck, name in DECKS.items():
+        parts.append(f"## Deck {deck} ({name})\n")
+        parts.append("| slide | says | shown by | source | error |\n| --- | --- | --- | --- | --- |")
+        parts += [_row(row) for row in rows if row.deck == deck]
+        parts.append("")
+    parts.append("## Labs\n\n| lab | claim |\n| --- | --- |")
+    parts += [f"| `{name}` | {_cell(LABS[name].claim)} |" for name in LABS.homes]
+    return "\n".join(parts) + "\n"
+
+
+def _row(row: SlideRow) -> str:
+    shown = ", ".join(f"`{command}`" for command in row.commands) or row.reason or "not yet"
+    source = f"`{row.file}`" if row.file else ""
+    return f"| {_cell(row.slide)} | {_cell(row.says)} | {shown} | {source} | {row.erratum} |"
+
+
+def _cell(text: str) -> str:
+    """A text of a table's cell in Markdown."""
+    return re.sub(r"([|_*<])", r"\\\1", text)
+
+
+def main() -> int:
+    """Write the page, or check it."""
+    if "--check" not in sys.argv[1:]:
+        PAGE.write_text(page())
+        return 0
+    if PAGE.exists() and PAGE.read_text() == page():
+        return 0
+    print(f"docs/{PAGE.name} is not current: run `make deck-index`")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
