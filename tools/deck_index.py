@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
-from pathlib import Path
 
 from headway.labs.registry import LABS
 from headway.labs.slide_index import DECKS, SlideRow, slide_rows
+from tools.generated import DOCS, write_or_check
 
-PAGE = Path(__file__).parents[1] / "docs" / "decks.md"
+PAGE = DOCS / "decks.md"
 HEAD = """# The decks, slide by slide
 
 <!-- written by `make deck-index` -->
@@ -50,13 +50,7 @@ def _cell(text: str) -> str:
 
 def main() -> int:
     """Write the page, or check it."""
-    if "--check" not in sys.argv[1:]:
-        PAGE.write_text(page())
-        return 0
-    if PAGE.exists() and PAGE.read_text() == page():
-        return 0
-    print(f"docs/{PAGE.name} is not current: run `make deck-index`")
-    return 1
+    return write_or_check({PAGE: page()}, "make deck-index")
 
 
 if __name__ == "__main__":
