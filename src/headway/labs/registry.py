@@ -63,6 +63,8 @@ LABS = Labs(
         # 6 Order
         "positions": "headway.labs.positions:LAB",
         # 7 The transformer
+        "search": "headway.labs.search:LAB",
+        "table": "headway.labs.table:LAB",
         # 8 Pretraining
         # 9 Pictures and anything
         # 10 Further
