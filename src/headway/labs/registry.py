@@ -64,10 +64,13 @@ LABS = Labs(
         "positions": "headway.labs.positions:LAB",
         # 7 The transformer
         "search": "headway.labs.search:LAB",
+        "cache": "headway.labs.cache:LAB",
         "table": "headway.labs.table:LAB",
         # 8 Pretraining
         # 9 Pictures and anything
         # 10 Further
+        "flash": "headway.labs.flash:LAB",
+        "window": "headway.labs.window:LAB",
         "pondering": "headway.labs.pondering:LAB",
     }
 )

@@ -204,10 +204,13 @@ def _figure(by_width: dict[int, Tensor], same: dict[int, float], best: float) ->
             on_trap, on_way = said == trap[: len(said)], said == right_way[: len(said)]
             colour = draw.ORANGE if on_trap else draw.GREEN if on_way else draw.SOFT
             left.plot([x0, x], [y0, y], color=colour, linewidth=2.4 if on_trap or on_way else 1.0, zorder=1)
-            left.text((x0 + 2 * x) / 3 - (0 if y > y0 else -0.12) - 0.05, (y0 + 2 * y) / 3 + 0.16, f"{TREE[said[:-1]][said[-1]]:.2f}".lstrip("0"),
-                      ha="center", fontsize=8.5, color=colour)  # fmt: skip
+            beside = -0.05 if y > y0 else 0.07
+            chance = f"{TREE[said[:-1]][said[-1]]:.2f}".lstrip("0")
+            at = (x0 + 2 * x) / 3 + beside, (y0 + 2 * y) / 3 + 0.16
+            left.text(*at, chance, ha="center", fontsize=8.5, color=colour)
         left.text(x, y, said[-1] if said else "START", ha="center", va="center", fontsize=9.5, color=draw.INK,
-                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5}, zorder=2)  # fmt: skip
+                  bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5},
+                  zorder=2)  # fmt: skip
     left.text(3.0, 5.85, "greedy: .144", ha="center", fontsize=9, color=draw.ORANGE)
     left.text(2.45, 1.2, "best: .36", va="center", fontsize=9, color=draw.GREEN)
     left.set_xlim(-0.25, 3.35)
