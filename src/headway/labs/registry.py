@@ -67,6 +67,8 @@ LABS = Labs(
         "cache": "headway.labs.cache:LAB",
         "table": "headway.labs.table:LAB",
         # 8 Pretraining
+        "ladder": "headway.labs.ladder:LAB",
+        "company": "headway.labs.company:LAB",
         # 9 Pictures and anything
         # 10 Further
         "flash": "headway.labs.flash:LAB",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,7 +21,6 @@ from headway.decoding.limits import SequenceLimits
 from headway.errors import ConfigError
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals, progress
 from headway.models import EncoderInput, GptConfig, Model, build_model
-from headway.models.stepper import Stepper
 from headway.plots import lab_figures as draw
 
 WORDS = ("EOS", "a", "the", "cute", "small", "puppy", "dog", "START")
@@ -72,8 +72,8 @@ def _tree_logits(said: list[int]) -> Tensor:
     return torch.tensor([following.get(word, 0.0) + 1e-9 for word in WORDS]).log()
 
 
-def find(model: Stepper[object], prompts_BT: Tensor, width: int, alpha: float, tokens: int) -> list[Hypothesis]:
-    """The best hypothesis for each prompt."""
+def find(model: Any, prompts_BT: Tensor, width: int, alpha: float, tokens: int) -> list[Hypothesis]:
+    """The best hypothesis for each prompt, of a model that is a `Stepper`."""
     settings = BeamSettings(width=width, alpha=alpha, stop_rule="best")
     limits = SequenceLimits(start=prompts_BT, stop=STOP, max_tokens=tokens)
     return [found[0] for found in beam_search(model, None, settings, limits)]

@@ -207,7 +207,7 @@ def _figure(
 ) -> LabFigure:
     figure, (left, middle, right) = draw.panels(3, height=3.3, widths=(1, 1.15, 1))
     small = min(radius, 3)
-    left.imshow(pattern(24, small).dense(24, 24)[0, 0].float(), cmap=draw.HEATMAP, vmin=0, vmax=1.3)
+    left.imshow(pattern(24, small).dense(24, 24)[0, 0].float().numpy(), cmap=draw.HEATMAP, vmin=0, vmax=1.3)
     draw.style(left, f"Mask, radius {small}", "key (word)", "query (word)")
     left.grid(visible=False)
     at = [*counted]
