@@ -70,6 +70,8 @@ LABS = Labs(
         "ladder": "headway.labs.ladder:LAB",
         "company": "headway.labs.company:LAB",
         # 9 Pictures and anything
+        "patches": "headway.labs.patches:LAB",
+        "bias": "headway.labs.bias:LAB",
         # 10 Further
         "flash": "headway.labs.flash:LAB",
         "window": "headway.labs.window:LAB",
