@@ -26,7 +26,7 @@ def fit(
             group["lr"] = rate * min((step + 1) / warm_up, (steps - step) / max(1, steps - warm_up), 1.0)
         value = loss(step)
         optimiser.zero_grad()
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         losses.append(value.item())

@@ -63,6 +63,7 @@ LABS = Labs(
         # 6 Order
         "positions": "headway.labs.positions:LAB",
         # 7 The transformer
+        "forcing": "headway.labs.forcing:LAB",
         "search": "headway.labs.search:LAB",
         "cache": "headway.labs.cache:LAB",
         "table": "headway.labs.table:LAB",

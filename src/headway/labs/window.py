@@ -67,7 +67,7 @@ def operations(length: int, mask: Mask | None, kernel: str) -> int:
     q, k, v = torch.randn(3, 1, HEADS, length, FEATURES)
     with FlopCounterMode(display=False) as counter:
         attend(q, k, v, mask=mask, kernel=kernel)
-    return counter.get_total_flops()
+    return int(counter.get_total_flops())
 
 
 def reach(radius: int, seed: int, *, global_first: bool) -> list[int]:
