@@ -70,6 +70,7 @@ LABS = Labs(
         # 8 Pretraining
         "ladder": "headway.labs.ladder:LAB",
         "company": "headway.labs.company:LAB",
+        "masked": "headway.labs.masked:LAB",
         # 9 Pictures and anything
         "patches": "headway.labs.patches:LAB",
         "bias": "headway.labs.bias:LAB",
