@@ -71,6 +71,7 @@ LABS = Labs(
         "ladder": "headway.labs.ladder:LAB",
         "company": "headway.labs.company:LAB",
         "masked": "headway.labs.masked:LAB",
+        "tuning": "headway.labs.tuning:LAB",
         # 9 Pictures and anything
         "patches": "headway.labs.patches:LAB",
         "bias": "headway.labs.bias:LAB",
