@@ -75,6 +75,7 @@ LABS = Labs(
         # 9 Pictures and anything
         "patches": "headway.labs.patches:LAB",
         "bias": "headway.labs.bias:LAB",
+        "anything": "headway.labs.anything:LAB",
         # 10 Further
         "flash": "headway.labs.flash:LAB",
         "window": "headway.labs.window:LAB",
