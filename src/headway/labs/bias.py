@@ -144,7 +144,7 @@ def _figure(changes: dict[int, tuple[float, float]], right: dict[int, tuple[floa
     rest.set_ylim(0, 104)
     draw.style(left, "Do features move with the image?", "image moved by (pixels)", "difference (0 drawn at 1e-9)",
                legend="center right")  # fmt: skip
-    draw.style(rest, "Learning from few images", "images to learn from", "digits right (%)", legend="center right")
+    draw.style(rest, "Learning from few images", "images to learn from", "digits right (%)", legend="lower right")
     alt = (
         "Left: how far features are from having moved with the image: about"
         f" {changes[2][0]:.0e} for the CNN, {changes[2][1]:.2f} for the ViT when moved by 2 pixels. Right: digits right"
