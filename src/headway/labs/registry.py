@@ -80,9 +80,22 @@ LABS = Labs(
         "positions": "headway.labs.positions:LAB",
         # 7 The transformer
         "deck": "headway.labs.deck:LAB",
+        "forcing": "headway.labs.forcing:LAB",
+        "search": "headway.labs.search:LAB",
+        "cache": "headway.labs.cache:LAB",
+        "table": "headway.labs.table:LAB",
         # 8 Pretraining
+        "ladder": "headway.labs.ladder:LAB",
+        "company": "headway.labs.company:LAB",
+        "masked": "headway.labs.masked:LAB",
+        "tuning": "headway.labs.tuning:LAB",
         # 9 Pictures and anything
+        "patches": "headway.labs.patches:LAB",
+        "bias": "headway.labs.bias:LAB",
+        "anything": "headway.labs.anything:LAB",
         # 10 Further
+        "flash": "headway.labs.flash:LAB",
+        "window": "headway.labs.window:LAB",
         "pondering": "headway.labs.pondering:LAB",
     }
 )
