@@ -60,6 +60,8 @@ LABS = Labs(
         "sentences": "headway.labs.sentences:LAB",
         # 4 Reading and writing
         # 5 Attention
+        "lookup": "headway.labs.lookup:LAB",
+        "scaling": "headway.labs.scaling:LAB",
         # 6 Order
         "positions": "headway.labs.positions:LAB",
         # 7 The transformer
