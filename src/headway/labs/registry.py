@@ -63,6 +63,9 @@ LABS = Labs(
         "lookup": "headway.labs.lookup:LAB",
         "scaling": "headway.labs.scaling:LAB",
         # 6 Order
+        "permutation": "headway.labs.permutation:LAB",
+        "gallery": "headway.labs.gallery:LAB",
+        "dials": "headway.labs.dials:LAB",
         "positions": "headway.labs.positions:LAB",
         # 7 The transformer
         # 8 Pretraining
