@@ -59,6 +59,8 @@ LABS = Labs(
         # 3 Speaking
         "sentences": "headway.labs.sentences:LAB",
         # 4 Reading and writing
+        "distance": "headway.labs.distance:LAB",
+        "parallel": "headway.labs.parallel:LAB",
         # 5 Attention
         "lookup": "headway.labs.lookup:LAB",
         "scaling": "headway.labs.scaling:LAB",
