@@ -64,8 +64,11 @@ LABS = Labs(
         # 5 Attention
         "lookup": "headway.labs.lookup:LAB",
         "scaling": "headway.labs.scaling:LAB",
+        "heads": "headway.labs.heads:LAB",
+        "linear": "headway.labs.linear:LAB",
         # 6 Order
         "permutation": "headway.labs.permutation:LAB",
+        "robots": "headway.labs.robots:LAB",
         "gallery": "headway.labs.gallery:LAB",
         "dials": "headway.labs.dials:LAB",
         "positions": "headway.labs.positions:LAB",
