@@ -60,12 +60,14 @@ LABS = Labs(
         "sentences": "headway.labs.sentences:LAB",
         # 4 Reading and writing
         "distance": "headway.labs.distance:LAB",
+        "john": "headway.labs.john:LAB",
         "parallel": "headway.labs.parallel:LAB",
         # 5 Attention
         "lookup": "headway.labs.lookup:LAB",
         "scaling": "headway.labs.scaling:LAB",
         "heads": "headway.labs.heads:LAB",
         "linear": "headway.labs.linear:LAB",
+        "future": "headway.labs.future:LAB",
         # 6 Order
         "permutation": "headway.labs.permutation:LAB",
         "robots": "headway.labs.robots:LAB",
