@@ -59,6 +59,8 @@ LABS = Labs(
         # 3 Speaking
         "sentences": "headway.labs.sentences:LAB",
         # 4 Reading and writing
+        "bottleneck": "headway.labs.bottleneck:LAB",
+        "scores": "headway.labs.scores:LAB",
         "distance": "headway.labs.distance:LAB",
         "john": "headway.labs.john:LAB",
         "parallel": "headway.labs.parallel:LAB",
