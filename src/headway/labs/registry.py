@@ -59,6 +59,7 @@ LABS = Labs(
         # 3 Speaking
         "sentences": "headway.labs.sentences:LAB",
         # 4 Reading and writing
+        "captions": "headway.labs.captions:LAB",
         "bottleneck": "headway.labs.bottleneck:LAB",
         "scores": "headway.labs.scores:LAB",
         "distance": "headway.labs.distance:LAB",
