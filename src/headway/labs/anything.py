@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.data.synthetic.protein import emissions
-from headway.labs.fitting import fit, share_right
+from headway.labs.fitting import fit_model, share_right
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.labs.small_digits import HEIGHT, digits
 from headway.nn.attention import AttentionConfig
@@ -138,7 +138,7 @@ def accuracy(name: str, steps: int, seed: int) -> tuple[float, Reader]:
         inputs, labels = make(BATCH, generator)
         return F.cross_entropy(model(inputs), labels)
 
-    fit(model, loss, steps=steps, what=f"training, {name}")
+    fit_model(model, loss, steps=steps, what=f"training, {name}")
     return share_right(model, *make(TESTED, torch.Generator().manual_seed(seed + 1000))), model
 
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.config import positive
-from headway.labs.fitting import fit, share_right
+from headway.labs.fitting import fit_model, share_right
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.labs.small_digits import digits
 from headway.models import Convnet, ConvnetConfig, Vit, VitConfig, build_model
@@ -83,7 +83,7 @@ def accuracy(model: nn.Module, count: int, steps: int, seed: int, what: str) -> 
         rows = torch.randint(count, (BATCH,), generator=generator)
         return F.cross_entropy(model(images[rows]), labels[rows])
 
-    fit(model, loss, steps=steps, rate=4e-3, what=f"{what}, {count} images")
+    fit_model(model, loss, steps=steps, rate=4e-3, what=f"{what}, {count} images")
     return share_right(model, *digits(TESTED, SIDE, torch.Generator().manual_seed(seed + 1000)))
 
 

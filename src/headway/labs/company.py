@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.config import positive
-from headway.labs.fitting import fit
+from headway.labs.fitting import fit_model
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.models import Gpt, GptConfig, build_model
 from headway.plots import lab_figures as draw
@@ -85,7 +85,7 @@ def run(parameters: CompanyParameters, seed: int, quick: bool) -> LabOutcome:
         lines = sentences(BATCH, generator)
         return F.cross_entropy(model(lines[:, :-1]).flatten(0, 1), lines[:, 1:].flatten())
 
-    losses = fit(model, loss, steps=steps, rate=5e-3)
+    losses = fit_model(model, loss, steps=steps, rate=5e-3)
     path[steps] = table = cosines(model)
     same, other = of_kind(table, same=True), of_kind(table, same=False)
     first = of_kind(path[0], same=True)

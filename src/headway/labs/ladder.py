@@ -16,7 +16,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.data.synthetic.phrases import phrases
-from headway.labs.fitting import fit
+from headway.labs.fitting import fit_model
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.models import GptConfig, Model, RnnLmConfig, build_model
 from headway.nn.recurrent import RecurrentConfig
@@ -105,7 +105,7 @@ def train(model: Model, rows: Tensor, steps: int, seed: int, what: str) -> None:
         some = rows[torch.randint(len(rows), (BATCH,), generator=generator)]
         return F.cross_entropy(model(some[:, :-1].clamp(min=0)).flatten(0, 1), some[:, 1:].flatten(), ignore_index=-100)
 
-    fit(model, loss, steps=steps, rate=4e-3, what=f"training, {what}")
+    fit_model(model, loss, steps=steps, rate=4e-3, what=f"training, {what}")
 
 
 def run(parameters: LadderParameters, seed: int, quick: bool) -> LabOutcome:

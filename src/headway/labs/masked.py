@@ -17,7 +17,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.data.tokenizers import MASK, Tokenizer
-from headway.labs.fitting import fit
+from headway.labs.fitting import fit_model
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, equals
 from headway.labs.subjects import SUBJECTS, corpus
 from headway.models import BertConfig, BertPretraining, BertPretrainingConfig, build_model
@@ -71,7 +71,7 @@ def train(model: BertPretraining, data: MaskedTraining, steps: int) -> list[floa
         terms = data.loss(model, batch)
         return cast(Tensor, sum(term.weight * term.total for term in terms.values()) / batch.count)
 
-    return fit(model, loss, steps=steps, rate=4e-3)
+    return fit_model(model, loss, steps=steps, rate=4e-3)
 
 
 @torch.no_grad()

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.config import positive
-from headway.labs.fitting import fit, share_right
+from headway.labs.fitting import fit_model, share_right
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals
 from headway.labs.small_digits import digits
 from headway.models import Vit, VitConfig, build_model
@@ -62,7 +62,7 @@ def trained(shifted: bool, local: bool, steps: int, seed: int) -> tuple[Vit, flo
         return F.cross_entropy(model(images), labels)
 
     what = "training, SPT and LSA" if local else "training, plain patches"
-    fit(model, loss, steps=steps, what=what)
+    fit_model(model, loss, steps=steps, what=what)
     images, labels = digits(TESTED, SIDE, torch.Generator().manual_seed(seed + 1000))
     return model, share_right(model, images, labels)
 

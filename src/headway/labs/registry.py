@@ -75,8 +75,23 @@ LABS = Labs(
         "sentences": "headway.labs.sentences:LAB",
         "sampling": "headway.labs.sampling:LAB",
         # 4 Reading and writing
+        "captions": "headway.labs.captions:LAB",
+        "bottleneck": "headway.labs.bottleneck:LAB",
+        "scores": "headway.labs.scores:LAB",
+        "distance": "headway.labs.distance:LAB",
+        "john": "headway.labs.john:LAB",
+        "parallel": "headway.labs.parallel:LAB",
         # 5 Attention
+        "lookup": "headway.labs.lookup:LAB",
+        "scaling": "headway.labs.scaling:LAB",
+        "heads": "headway.labs.heads:LAB",
+        "linear": "headway.labs.linear:LAB",
+        "future": "headway.labs.future:LAB",
         # 6 Order
+        "permutation": "headway.labs.permutation:LAB",
+        "robots": "headway.labs.robots:LAB",
+        "gallery": "headway.labs.gallery:LAB",
+        "dials": "headway.labs.dials:LAB",
         "positions": "headway.labs.positions:LAB",
         # 7 The transformer
         "deck": "headway.labs.deck:LAB",

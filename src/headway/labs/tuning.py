@@ -19,7 +19,7 @@ from torch import Tensor
 from headway.config import positive
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Tokenizer
-from headway.labs.fitting import fit, share_right
+from headway.labs.fitting import fit_model, share_right
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.labs.subjects import SUBJECTS, corpus
 from headway.models import BertConfig, BertPretrainingConfig, TextClassifierConfig, build_model
@@ -64,7 +64,7 @@ def pretrained(seed: int, steps: int) -> tuple[Tokenizer, FinetuneSource]:
         batch = data.batch(next(batches))
         return cast(Tensor, sum(term.total for term in data.loss(model, batch).values()) / batch.count)
 
-    fit(model, loss, steps=steps, rate=4e-3, what="pretraining")
+    fit_model(model, loss, steps=steps, rate=4e-3, what="pretraining")
     source = FinetuneSource(
         folder=Path("pretrained"), task=task, model=config, data=DataConfig(), weights=model.state_dict()
     )
@@ -106,7 +106,7 @@ def accuracy(source: FinetuneSource | None, tokenizer: Tokenizer, labelled: int,
     def loss(step: int) -> Tensor:
         return F.cross_entropy(model(rows[known]), subjects[known])
 
-    fit(model, loss, steps=TUNING_STEPS, rate=1e-3, what="fine-tuning")
+    fit_model(model, loss, steps=TUNING_STEPS, rate=1e-3, what="fine-tuning")
     return share_right(model, rows[~known], subjects[~known])
 
 
