@@ -107,7 +107,7 @@ def test_an_unknown_option_is_an_error(capsys):
         (["pondering", "--seeds", "2"], "--seeds is an option of lab positions, not of lab pondering; allowed: --seed"),
         (["pondering", "--plot", "x.gif"], "--plot x.gif, allowed: a name that ends in .png"),
         (["sentences", "--model.width", "3"], "--model.width: lab sentences has no settings; allowed: --seed, --steps"),
-        (["none"], "no lab 'none', there are: sentences, positions, pondering"),
+        (["none"], "no lab 'none', there are: sentences, positions, pondering, worlds"),
     ],
 )
 def test_an_option_belongs_to_its_lab(words, message, capsys):

@@ -9,7 +9,7 @@ from argparse import Namespace, _ActionsContainer
 from importlib import import_module
 from typing import Protocol, cast
 
-LABS = ("sentences", "positions", "pondering")
+LABS = ("sentences", "positions", "pondering", "worlds")
 
 
 class Lab(Protocol):

@@ -36,6 +36,8 @@ LABEL = "Steps of the episode: state (s) or time (t), action (a)"
 class WorldPipeline(Pipeline, Plays):
     """Acts in an environment by a policy that was learned in imagination."""
 
+    has_baseline = True
+
     @cached_property
     def training(self) -> WorldTraining:
         """The episodes it was learned from, read once. Raises DataError if a round of them is missing."""

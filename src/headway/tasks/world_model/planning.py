@@ -80,7 +80,7 @@ class MarkovTable:
     def reachable(self) -> NDArray[np.bool_]:
         """The states (S,) in which an action may have to be chosen: those that follow a start before an end."""
         found = self.starts > 0
-        step = (self.goes_on > 0).any(1)
+        step = np.asarray((self.goes_on > 0).any(1))
         for _ in range(len(found)):
             found = found | step[found].any(0)
         return np.asarray(found, bool)
@@ -154,8 +154,8 @@ def learned_table(model: World, device: torch.device, starts: Floats | None = No
     after = torch.arange(states, device=device).view(1, -1, 1).expand(len(h), -1, -1)
     rewards, ends = model.rewarded(h.unsqueeze(1).expand(-1, states, -1), after)
     shape = (states, actions, states)
-    parts = (x.double().view(shape).cpu().numpy() for x in (chances, rewards, ends.sigmoid()))
-    return MarkovTable(*parts, np.full(states, 1 / states) if starts is None else starts)
+    said, given, over = (x.double().view(shape).cpu().numpy() for x in (chances, rewards, ends.sigmoid()))
+    return MarkovTable(said, given, over, np.full(states, 1 / states) if starts is None else starts)
 
 
 @dataclass(frozen=True, slots=True)

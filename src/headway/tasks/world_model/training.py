@@ -222,7 +222,7 @@ class WorldTraining:
             nats, reward, end = world_loss(model, batch, rare=self.config.rare)
             return {name: Term(x, batch.count) for name, x in (("observation", nats), ("reward", reward), ("end", end))}
         if isinstance(self.config.learner, ValueIteration):
-            self._plan = self._plan or plan(model, batch.inputs[0].device, self.config.discount)
+            self._plan = self._plan or plan(model, model.scale.device, self.config.discount)
             policy, value = imitate(model, self._plan)
             return {"policy": Term(policy, len(self._plan.states)), "value": Term(value, len(self._plan.states))}
         config, (states, actions, ages) = self.config, batch.inputs

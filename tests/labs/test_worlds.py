@@ -1,0 +1,63 @@
+"""One world model with several seeds: runs side by side, and their scores as one figure."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("gymnasium")
+
+from headway.cli import main
+from headway.labs.worlds import WorldComparison
+
+SMALL = (
+    "--task.collect 60 --task.round.world 2 --task.round.act 1 --train.batch_tokens 32 --train.device cpu "
+    "--model.width 16 --model.layers 1"
+)
+
+
+def played(*scores: tuple[float, float]) -> WorldComparison:
+    return WorldComparison(
+        {seed: {"mean_return": ours, "model_free_return": theirs} for seed, (ours, theirs) in enumerate(scores)}
+    )
+
+
+def test_scores_over_seeds():
+    found = played((0.7, 0.1), (0.8, 0.2), (0.9, 0.95), (0.0, 0.3))
+    assert found.mean.value == pytest.approx(0.75)  # without the lowest and the highest
+    assert found.without_model.value == pytest.approx(0.25)
+    assert found.improvement.value == pytest.approx((3 + 3 + 3 + 0) / 16)
+    values = found.to_json()
+    assert values["lowest"] == 0
+    assert values["interquartile_mean_low"] <= values["interquartile_mean"] <= values["interquartile_mean_high"]
+    assert played((0.5, 0.5)).improvement.value == 0.5
+
+
+def test_runs_of_several_seeds(tmp_path, capsys):
+    folder = tmp_path / "runs"
+    words = ["lab", "worlds", "--repeats", "2", "--seed", "4", "--steps", "3", "--played", "3", "--folder", str(folder)]
+    assert main([*words, *SMALL.split()]) == 0
+    shown = capsys.readouterr().out
+    assert "interquartile mean" in shown
+    assert {place.name for place in folder.glob("seed-*")} == {"seed-4", "seed-5"}
+    values = json.loads((folder / "worlds.json").read_text())
+    assert set(values["runs"]) == {"4", "5"}
+    assert values["runs"]["4"]["episodes"] == 3
+    weights = folder / "seed-4" / "checkpoints" / "step-00000003" / "model.safetensors"
+    before = weights.stat().st_mtime_ns
+    assert main([*words, *SMALL.split()]) == 0  # what is trained is not trained again
+    assert weights.stat().st_mtime_ns == before
+    assert json.loads((folder / "worlds.json").read_text()) == values
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--preset", "gpt-char"], "--preset gpt-char is a language model, allowed: world models"),
+        (["--train.seed", "3"], "use --seed for it in this lab"),
+    ],
+)
+def test_what_the_lab_does_not_take(words, told, tmp_path, capsys):
+    assert main(["lab", "worlds", "--folder", str(tmp_path / "runs"), *words]) == 2
+    assert told in capsys.readouterr().err
