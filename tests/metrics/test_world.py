@@ -74,6 +74,8 @@ def test_the_part_that_loses_most_is_named():
     assert limited_by(real, gap, 1.0, best, 0.75) is None
     real = ReturnStatistics(100, 200.0, 5.0)
     assert limited_by(real, ReturnGap(90.0, 20.0), 1.0, None, 500.0) == "model"
+    assert limited_by(real, ReturnGap(-90.0, 20.0), 1.0, None, 500.0) == "model"  # too pessimistic is wrong as well
+    assert limited_by(real, ReturnGap(90.0, 20.0), 0.5, None, 500.0) == "exploration"  # it cannot know better
     assert limited_by(real, ReturnGap(10.0, 20.0), 0.5, None, 500.0) == "exploration"
     assert limited_by(real, ReturnGap(10.0, 20.0), 1.0, None, 500.0) == "policy"
     assert limited_by(ReturnStatistics(100, 499.0, 0.0), gap, 1.0, None, 500.0) is None

@@ -137,9 +137,9 @@ def limited_by(
 ) -> str | None:
     """The part that costs the policy most return: exploration, model or policy; None if hardly any is missing.
 
-    With a known table it is the largest part of the regret. Otherwise: the model, if imagination promises more than
-    the world gives; exploration, if the policy often does what was never collected; else the policy, which earns too
-    little in imagination as well. None also where the optimum is unknown.
+    With a known table it is the largest part of the regret. Otherwise: exploration, if the policy often does what was
+    never collected; the model, if what it imagines differs from what the world gives; else the policy, which earns as
+    little in imagination. None also where the optimum is unknown.
     """
     if regret is not None:
         parts = {name: lost for name, lost in regret.lost.items() if name != "time"}
@@ -147,9 +147,9 @@ def limited_by(
         return worst if parts[worst] > NEAR * abs(regret.optimum) else None
     if optimum is None or optimum - real.mean <= NEAR * abs(optimum):
         return None
-    if gap.difference > gap.within:
-        return "model"
-    return "exploration" if familiar < FAMILIAR else "policy"
+    if familiar < FAMILIAR:
+        return "exploration"
+    return "policy" if gap.covers_zero else "model"
 
 
 def errors_by_horizon(errors: Floats, repeated: Floats, counted: NDArray[np.bool_]) -> list[HorizonError]:
