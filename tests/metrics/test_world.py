@@ -8,11 +8,15 @@ import pytest
 from PIL import Image
 
 from headway.metrics.world import (
+    Regret,
+    ReturnGap,
     ReturnStatistics,
     calibration_bins,
     calibration_error,
     errors_by_horizon,
+    limited_by,
     rank_correlation,
+    returns_by_step,
     total_variation,
 )
 from headway.plots.worlds import bars_frame, comparison_gif, comparison_strip, table_frame
@@ -45,6 +49,37 @@ def test_total_variation_and_returns():
     assert total_variation(np.array([0.5, 0.5, 0]), np.array([0, 0.5, 0.5])) == pytest.approx(0.5)
     found = ReturnStatistics.of(np.array([1.0, 3.0]))
     assert (found.episodes, found.mean, found.error) == (2, 2.0, 1.0)
+
+
+def test_the_gap_between_imagination_and_the_world():
+    imagined, real = ReturnStatistics(100, 10.0, 0.3), ReturnStatistics(100, 9.0, 0.4)
+    gap = ReturnGap.of(imagined, real)
+    assert (gap.difference, gap.within) == (1.0, pytest.approx(1.96 * 0.5))
+    assert not gap.covers_zero
+    assert ReturnGap(-0.98, 0.98).covers_zero
+
+
+def test_returns_up_to_a_step():
+    found = returns_by_step(np.array([[1.0, 0], [2, 4]]), np.array([[0.0, 0], [1, 1]]), [1, 2])
+    assert [(each.step, each.imagined, each.real) for each in found] == [(1, 0.5, 0.0), (2, 3.5, 1.0)]
+
+
+def test_the_part_that_loses_most_is_named():
+    parts = {"optimum": 0.75, "stationary": 0.74, "by_counts": 0.70, "by_model": 0.60, "policy": 0.59}
+    rest = {"imagined": 0.7, "imagined_optimum": 0.71, "pairs": 4, "visited": 4, "fewest": 3}
+    regret, real, gap = Regret(**parts, **rest), ReturnStatistics(9, 0.59, 0.1), ReturnGap(0.0, 0.1)
+    assert regret.lost == pytest.approx({"time": 0.01, "exploration": 0.04, "model": 0.1, "policy": 0.01})
+    assert limited_by(real, gap, 1.0, regret, 0.75) == "model"
+    best = Regret(**{**parts, "by_counts": 0.74, "by_model": 0.74, "policy": 0.74}, **rest)
+    assert limited_by(real, gap, 1.0, best, 0.75) is None
+    real = ReturnStatistics(100, 200.0, 5.0)
+    assert limited_by(real, ReturnGap(90.0, 20.0), 1.0, None, 500.0) == "model"
+    assert limited_by(real, ReturnGap(-90.0, 20.0), 1.0, None, 500.0) == "model"  # too pessimistic is wrong as well
+    assert limited_by(real, ReturnGap(90.0, 20.0), 0.5, None, 500.0) == "exploration"  # it cannot know better
+    assert limited_by(real, ReturnGap(10.0, 20.0), 0.5, None, 500.0) == "exploration"
+    assert limited_by(real, ReturnGap(10.0, 20.0), 1.0, None, 500.0) == "policy"
+    assert limited_by(ReturnStatistics(100, 499.0, 0.0), gap, 1.0, None, 500.0) is None
+    assert limited_by(real, gap, 0.5, None, None) is None
 
 
 def test_frames_are_drawn_side_by_side():

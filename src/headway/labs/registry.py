@@ -112,6 +112,7 @@ LABS = Labs(
         "flash": "headway.labs.flash:LAB",
         "window": "headway.labs.window:LAB",
         "pondering": "headway.labs.pondering:LAB",
+        "world": "headway.labs.world:LAB",
     }
 )
 

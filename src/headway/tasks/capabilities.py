@@ -241,6 +241,7 @@ class Plays(Capability):
     """Acts in an environment."""
 
     verb = "play"
+    has_baseline: ClassVar[bool] = False  # whether what it plays is compared with a policy learned without a model
 
     @abstractmethod
     def play(self, *, episodes: int = 100, seed: int = 0) -> PlayResult:

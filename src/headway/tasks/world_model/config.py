@@ -9,6 +9,7 @@ from headway.config import not_negative, positive, probability
 from headway.data.environments import Plain, View
 from headway.errors import ConfigError, shown
 from headway.tasks.base import DataRequest, Pipeline, Prepared, Task
+from headway.tasks.world_model.learners import ActorCritic, Learner
 from headway.tasks.world_model.schedule import Round
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ class WorldModel(Task):
     view: View = Plain()  # how the environment is observed
     collect: tuple[int, ...] = (5000, 5000)  # environment steps of each round, at random in the first
     round: Round = Round()  # training steps of each phase of a round
+    learner: Learner = ActorCritic()  # how the policy is learned from the model
+    explore: float = 0.0  # share of actions at random when the policy collects
     length: int = 16  # steps of a training window
     dreams: int = 512  # imagined rollouts in parallel
     horizon: int = 15  # steps of an imagined rollout
@@ -47,7 +50,7 @@ class WorldModel(Task):
             positive(f"task.{name}", getattr(self, name))
         if not self.collect or min(self.collect) < 1:
             raise ConfigError(f"task.collect={shown(self.collect)}, allowed: one or more whole numbers from 1")
-        for name in ("discount", "trace"):
+        for name in ("discount", "trace", "explore"):
             probability(f"task.{name}", getattr(self, name))
         for name in ("entropy", "rare", "act_rate"):
             not_negative(f"task.{name}", getattr(self, name))

@@ -7,26 +7,39 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headway.data.episodes import Episodes, fresh_seeds, play
+from headway.data.environments import OPTIMUM
+from headway.data.episodes import Episodes, concatenate, fresh_seeds, play
 from headway.decoding.non_finite import expect_finite
 from headway.metrics.world import (
     CalibrationBin,
     HorizonError,
+    Regret,
+    ReturnByStep,
     ReturnStatistics,
     WorldReport,
     calibration_bins,
     errors_by_horizon,
+    returns_by_step,
     total_variation,
 )
-from headway.models.observation import TokenReader
 from headway.models.world import World
 from headway.tasks.world_model.imagination import ImaginedRollout, Start, acting, greedy, imagine
+from headway.tasks.world_model.planning import (
+    counted_table,
+    is_tabular,
+    last_rows,
+    learned_table,
+    regret,
+    true_table,
+)
 from headway.tasks.world_model.policy import learned
 from headway.tasks.world_model.training import WorldTraining
 
 FARTHEST = 10  # steps of an open-loop rollout
 STARTS = 512  # of them
 DRAWS = 16  # next states drawn to learn how likely an end is
+STEPS = (1, 2, 5, 10, 20, 50, 100, 200)  # of an episode at which imagined and real returns are compared
+CHUNK = 4096  # states compared at once
 OFTEN = 1000  # visits from which on a pair of state and action must be known well
 
 
@@ -36,16 +49,68 @@ def report(
     """Everything `headway evaluate` reports of a world model; the real episodes have fresh seeds."""
     real = play(task.make, learned(model, device), fresh_seeds(episodes, seed))
     ends, rewards = calibrations(model, task, split, device)
+    limit = task.make().limit
+    rollout = imagined(model, real, device, limit)
     return WorldReport(
         loss=task.validate(model, device),
         by_horizon=open_loop(model, task, split, device),
         ends=ends,
         rewards=rewards,
         real=ReturnStatistics.of(real.returns),
-        imagined=ReturnStatistics.of(imagined(model, real, device, task.make().limit).returns.cpu().numpy()),
+        imagined=ReturnStatistics.of(rollout.returns.cpu().numpy()),
         taken=task.taken,
         tables=table_distances(model, task, device),
+        by_step=_by_step(rollout, real, limit),
+        familiar=familiar(model, task, real, device),
+        regret=policy_regret(model, task, device),
+        optimum=OPTIMUM.get(task.name),
     )
+
+
+def _by_step(rollout: ImaginedRollout, real: Episodes, limit: int) -> list[ReturnByStep]:
+    rewards = np.zeros((limit, len(real)))
+    for n in range(len(real)):
+        rows = real.rows(n)
+        rewards[: rows.stop - rows.start - 1, n] = real.rewards[rows.start : rows.stop - 1]
+    steps = [at for at in STEPS if at < limit]
+    return returns_by_step((rollout.rewards * rollout.alive).double().cpu().numpy(), rewards, [*steps, limit])
+
+
+def familiar(model: World, task: WorldTraining, played: Episodes, device: torch.device) -> float:
+    """The share of steps whose state and action are among the collected ones; numbers in cells of a deviation each."""
+    met: set[bytes] = set()
+    for part in task.collected:
+        met.update(_keys(model, part, device))
+    keys = _keys(model, played, device)
+    return sum(key in met for key in keys) / len(keys)
+
+
+@torch.no_grad()
+def _keys(model: World, episodes: Episodes, device: torch.device) -> list[bytes]:
+    """What was observed and done at each step, as bytes that can be compared."""
+    rows = np.flatnonzero(~last_rows(episodes))
+    keys: list[bytes] = []
+    for some in np.array_split(rows, max(len(rows) // CHUNK, 1)):
+        states = model.reader.normal(model.reader.state(torch.from_numpy(episodes.observations[some]).to(device)))
+        cells = states.round().to(torch.int16).cpu().numpy().reshape(len(some), -1)
+        marked = np.concatenate([cells, episodes.actions[some, None].astype(np.int16)], 1)
+        keys.extend(row.tobytes() for row in marked)
+    return keys
+
+
+@torch.no_grad()
+def policy_regret(model: World, task: WorldTraining, device: torch.device) -> Regret | None:
+    """What the greedy policy loses against the optimum, and in which part; None where the true table is unknown."""
+    environment = task.make()
+    true = true_table(environment)
+    environment.close()
+    if true is None or not is_tabular(model):
+        return None
+    counts, visits = counted_table(concatenate(task.collected), *true.gains.shape)
+    states = torch.arange(len(true.starts), device=device).unsqueeze(-1)
+    policy = greedy(model.actor(model.reader.normal(states))).cpu().numpy()
+    table = learned_table(model, device, true.starts)
+    return regret(true, counts, visits, table, policy, discount=task.config.discount, limit=environment.limit)
 
 
 def open_loop(model: World, task: WorldTraining, split: str, device: torch.device) -> list[HorizonError]:
@@ -130,31 +195,13 @@ def table_distances(model: World, task: WorldTraining, device: torch.device) -> 
 
     As the mean weighted by visits, and at worst over pairs of state and action that were often met.
     """
-    true = _true_table(task)
-    if true is None or not isinstance(model.reader, TokenReader) or model.reader.parts != 1:
+    environment = task.make()
+    true = true_table(environment)
+    environment.close()
+    if true is None or not is_tabular(model):
         return {}
-    states, actions, _ = true.shape
-    grid = torch.arange(states, device=device).repeat_interleave(actions).view(-1, 1, 1)
-    logits = model.reader.logits(model(grid, torch.arange(actions, device=device).repeat(states).view(-1, 1)))
-    said = logits[:, 0, 0].double().softmax(-1).view(true.shape).cpu().numpy()
-    visits = np.zeros(true.shape[:2])
-    for part in task.splits.values():
-        np.add.at(visits, (part.episodes.observations[part.rows, 0], part.episodes.actions[part.rows]), 1)
-    away, often = total_variation(said, true), visits >= OFTEN
+    _, visits = counted_table(concatenate(task.collected), *true.gains.shape)
+    said, true_chances = learned_table(model, device).chances, true.chances
+    away, often = total_variation(said, true_chances), visits >= OFTEN
     found = {"table_distance": float((away * visits).sum() / visits.sum()), "table_pairs": float(often.sum())}
     return {**found, "table_distance_worst": float(away[often].max())} if often.any() else found
-
-
-def _true_table(task: WorldTraining) -> NDArray[np.float64] | None:
-    """P(next | state, action) as gymnasium's toy worlds keep it: (S, A, S)."""
-    environment = task.make()
-    chances = getattr(environment.env.unwrapped, "P", None)
-    environment.close()
-    if not isinstance(chances, dict):
-        return None
-    table = np.zeros((len(chances), environment.actions, len(chances)))
-    for state, actions in chances.items():
-        for action, outcomes in actions.items():
-            for chance, after, _, _ in outcomes:
-                table[state, action, after] += chance
-    return table

@@ -24,11 +24,19 @@ if TYPE_CHECKING:
 EPISODES = 100  # that the policy plays for an evaluation
 SHOWN = 24  # steps of an episode on the page
 STEPS = "steps"
+WHY = {  # of each part of the regret
+    "time": "a policy that does not know the time",
+    "exploration": "planned with the frequencies of the collected steps",
+    "model": "planned with the learned model instead",
+    "policy": "the learned policy instead",
+}
 LABEL = "Steps of the episode: state (s) or time (t), action (a)"
 
 
 class WorldPipeline(Pipeline, Plays):
     """Acts in an environment by a policy that was learned in imagination."""
+
+    has_baseline = True
 
     @cached_property
     def training(self) -> WorldTraining:
@@ -119,11 +127,28 @@ def _sections(report: WorldReport) -> list[Section]:
         "mean_return": f"{report.real}  of {counted(report.real.episodes, 'fresh episode')}, "
         f"{counted(report.taken, 'environment step')}",
         "imagined_return": f"{report.imagined}  what the model says the same policy earns",
+        "imagined_less_real": f"{report.gap}  95 % interval, "
+        + ("which covers 0" if report.gap.covers_zero else "which does not cover 0"),
+        "familiar_steps": f"{report.familiar:.4f}  of the policy's steps, state and action, are among the collected",
+        "limited_by": f"{report.limited_by or 'none of its parts'}  which costs most return",
         **{name: f"{value:.4f}" for name, value in report.tables.items()},
     }
     header = ["steps ahead", "error", "repeating the last", "rollouts"]
     ahead = [[str(x.k), f"{x.error:.5f}", f"{x.repeated:.5f}", f"{x.count:,}"] for x in report.by_horizon]
     sections: list[Section] = [Facts(rows), Figures(header, ahead, title="open-loop error")]
+    steps = [[str(x.step), f"{x.imagined:.3f}", f"{x.real:.3f}"] for x in report.by_step]
+    sections.append(Figures(["step", "imagined", "real"], steps, title="return up to a step of the episode"))
+    if report.regret is not None:
+        found = report.regret
+        lost = {name: f"{value:.4f}" for name, value in found.lost.items()}
+        told = {
+            "regret": f"{found.optimum - found.policy:.4f}  expected {found.policy:.4f}, optimum {found.optimum:.4f}",
+            **{f"regret_of_{name}": f"{value}  {WHY[name]}" for name, value in lost.items()},
+            "regret_in_model": f"{found.imagined_optimum - found.imagined:.4f}  against the model's own best policy",
+            "pairs_visited": f"{found.visited} of {found.pairs} reachable pairs of state and action, "
+            f"the rarest {counted(found.fewest, 'time')}",
+        }
+        sections.append(Facts(told, title="what the policy loses, by the true table"))
     for name, bins in (("ends", report.ends), ("rewards", report.rewards)):
         lines = [[f"{x.predicted:.4f}", f"{x.happened:.4f}", f"{x.count:,}"] for x in bins]
         title = f"{name}: calibration error {calibration_error(bins):.4f}"

@@ -21,13 +21,17 @@ def learned(model: World, device: torch.device) -> Policy:
     return act
 
 
-def exploring(model: World, device: torch.device, *stream: int) -> Policy:
-    """Actions as likely as the actor says, drawn from a stream of their own."""
+def exploring(model: World, device: torch.device, *stream: int, share: float = 0.0) -> Policy:
+    """Actions as likely as the actor says, drawn from a stream of their own; a share of them at random."""
     random = np.random.default_rng(stream)
 
     def act(observations: Observation) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         logits = _logits(model, device, observations).double().numpy()
-        return np.asarray((logits + random.gumbel(size=logits.shape)).argmax(-1), np.int64)
+        chosen = np.asarray((logits + random.gumbel(size=logits.shape)).argmax(-1), np.int64)
+        if share:
+            anything = random.random(len(chosen)) < share
+            chosen = np.where(anything, random.integers(logits.shape[-1], size=len(chosen)), chosen)
+        return chosen
 
     return act
 

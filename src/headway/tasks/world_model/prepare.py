@@ -7,11 +7,12 @@ from typing import cast
 
 from headway.data.environments import Environment
 from headway.errors import ConfigError, DataError
-from headway.models.observation import Codes
+from headway.models.observation import Codes, Tokens
 from headway.models.world import WorldConfig
 from headway.tasks.base import DataRequest, Prepared
 from headway.tasks.observation import fit_observation
 from headway.tasks.world_model.config import WorldModel
+from headway.tasks.world_model.learners import ValueIteration
 from headway.tasks.world_model.training import WorldTraining
 
 
@@ -25,6 +26,10 @@ def prepare(config: WorldModel, request: DataRequest) -> Prepared:
     if isinstance(observation, Codes) != bool(config.round.code):
         allowed = "from 1: pictures need a code" if isinstance(observation, Codes) else "0: there are no pictures"
         raise ConfigError(f"task.round.code={config.round.code}, allowed for {name}: {allowed}")
+    if isinstance(config.learner, ValueIteration) and not (isinstance(observation, Tokens) and observation.parts == 1):
+        raise ConfigError(
+            f"task.learner=value-iteration, allowed for {name}: actor-critic; its states are no one symbol"
+        )
     training = _training(config, request)
     sizes: dict[str, object] = {"observation": observation, "actions": environment.actions}
     environment.close()

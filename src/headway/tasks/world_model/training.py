@@ -32,6 +32,8 @@ from headway.models.world import World
 from headway.tasks.training_task import Batch, Phase, Term
 from headway.tasks.world_model.config import WorldModel
 from headway.tasks.world_model.imagination import Start, acting, actor_critic, drawn, imagine
+from headway.tasks.world_model.learners import ValueIteration
+from headway.tasks.world_model.planning import Plan, imitate, plan
 from headway.tasks.world_model.policy import exploring
 from headway.tasks.world_model.schedule import PhaseName, Rounds, cooling
 
@@ -66,6 +68,7 @@ class WorldTraining:
         }  # fmt: skip
         self.order = Rounds(config.round, rows, self._total, seed)
         self.now: PhaseName = "world"
+        self._plan: Plan | None = None  # of the act phase at hand, while which the model does not change
         while len(self.collected) < len(config.collect) and self._place(len(self.collected)).exists():
             self.collected.append(read_episodes(self._place(len(self.collected))))
         if self.collected:
@@ -86,6 +89,8 @@ class WorldTraining:
         if name == "code" and number == 0 and at % REVIVED == 0 and at < steps // 2:
             self._revive(model, at, device)
         self.now = name
+        if name != "act" or not at:
+            self._plan = None
         share = self.config.act_rate if name == "act" else 1.0
         return Phase(name, share * cooling(at, steps))
 
@@ -121,7 +126,8 @@ class WorldTraining:
     def _collect(self, model: World, number: int, device: torch.device) -> Episodes:
         stream = (self.seed, number)
         actions = self.make().actions
-        policy = at_random(actions, *stream) if not number else exploring(model, device, *stream)
+        share = self.config.explore
+        policy = exploring(model, device, *stream, share=share) if number else at_random(actions, *stream)
         found = play(self.make, policy, seeds_to_learn(*stream), budget=self.config.collect[number])
         write_episodes(self._place(number), found, {"environment": self.name, "round": number, "seed": self.seed})
         lost = f", {found.dropped:,} broke and were dropped" if found.dropped else ""
@@ -217,6 +223,10 @@ class WorldTraining:
         if self.now == "world":
             nats, reward, end = world_loss(model, batch, rare=self.config.rare)
             return {name: Term(x, batch.count) for name, x in (("observation", nats), ("reward", reward), ("end", end))}
+        if isinstance(self.config.learner, ValueIteration):
+            self._plan = self._plan or plan(model, model.scale.device, self.config.discount)
+            policy, value = imitate(model, self._plan)
+            return {"policy": Term(policy, len(self._plan.states)), "value": Term(value, len(self._plan.states))}
         config, (states, actions, ages) = self.config, batch.inputs
         assert states is not None
         assert actions is not None
