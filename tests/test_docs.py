@@ -75,7 +75,7 @@ PICTURES = f"{FEW_STEPS}--train.batch_tokens 4 --train.device cpu --train.compil
 
 ACTING = (
     "world-frozenlake", "world-cartpole", "world-minigrid", "world-minigrid-pixels", "decision-cartpole",
-    "world-cartpole --data Acrobot-v1 --out runs/acrobot",
+    "world-cartpole --data Acrobot-v1 --out runs/acrobot", "world-cartpole --train.seed 3",
     "decision-cartpole --data runs/world-cartpole --out runs/asked",
 )  # fmt: skip
 PLAYED = (
