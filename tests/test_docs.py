@@ -385,7 +385,7 @@ NOT_RUN = {
     "headway evaluate runs/universal-digits --json": "tests/cli/test_universal.py does, on a smaller run",
     **{f"headway train {name}": "minutes; tests/cli/test_play.py trains a small one" for name in ACTING},
     **dict.fromkeys(PLAYED, "tests/cli/test_play.py does, on small runs"),
-    "headway lab world --repeats 10 --episodes 1000 --runs runs/lakes": "minutes; tests/labs/test_world_seeds.py runs a small one",
+    "headway lab world --repeats 10 --episodes 1000 --runs runs/lakes": "minutes; tests/labs has a small one",
     "headway bench imagine": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway demo": "tests/cli/test_demo.py does",
     "headway runs clean runs/en-de --yes": "other commands need the run; tests/cli/test_runs.py cleans one",

@@ -13,7 +13,7 @@ pytest.importorskip("gymnasium")
 
 from headway.data.config import DataConfig
 from headway.data.environments import Environment, Plain
-from headway.data.episodes import play
+from headway.data.episodes import at_random, play, seeds_to_learn
 from headway.errors import ConfigError
 from headway.models import build_model
 from headway.tasks.world_model.evaluation import familiar, policy_regret, report
@@ -27,7 +27,7 @@ from headway.tasks.world_model.planning import (
     regret,
     true_table,
 )
-from headway.tasks.world_model.policy import at_random, exploring, seeds_to_learn
+from headway.tasks.world_model.policy import exploring
 from headway.tasks.world_model.schedule import Round
 from tests.pipelines import prepared
 from tests.training.small import state_hash
