@@ -120,8 +120,10 @@ def _figure(found: WorldComparison, bound: float) -> LabFigure:
     )
     axes.scatter(seeds, dreamt, color=draw.INK, marker="_", s=220, label="what the model says", zorder=3)
     axes.set_xticks(seeds)
+    axes.set_xlim(seeds[0] - 1, seeds[-1] + 1)
+    axes.set_ylim(0, 1.5 * max(*ours, *theirs, 0.0 if math.isnan(bound) else bound))  # room for the legend
     draw.reference(axes, bound, "bound")
-    draw.style(axes, "Return by seed", "seed", "mean return of fresh episodes", legend="lower right")
+    draw.style(axes, "Return by seed", "seed", "mean return of fresh episodes", legend="upper right")
     return LabFigure(
         alt=f"Bars of the return of each seed: {', '.join(f'{each:.3g}' for each in ours)}; of Q-learning on the same "
         f"environment steps: {', '.join(f'{each:.3g}' for each in theirs)}.",
