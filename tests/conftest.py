@@ -1,7 +1,11 @@
 """Every test starts from the same random state, so that a failure is a failure again on the next run."""
 
 import contextlib
+import os
+import shutil
 import signal
+from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -17,6 +21,9 @@ if not torch.cuda.is_available():  # what Triton brings along is made for its in
     with contextlib.suppress(ImportError), pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_INTERPRET", "1")
         import triton.experimental.gluon  # noqa: F401
+
+CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-extensions", "--mute-audio"]
 
 hypothesis.settings.register_profile("headway", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("headway")
@@ -34,3 +41,15 @@ def _interpreter(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr("headway.ops.kernels.triton_flash.launch.interpreted", lambda: False)
     elif not torch.cuda.is_available():
         monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Debian's chromium by playwright; one for all tests of a process, as playwright has one event loop."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="the page is tried in a browser: headway[browser]")
+    if not os.access(CHROMIUM, os.X_OK):
+        pytest.skip("no chromium on this machine: the page is not tried in a browser")
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield opened
+        opened.close()

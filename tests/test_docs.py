@@ -353,6 +353,7 @@ COPIES = {
 }  # fmt: skip  # runs a document has from elsewhere
 
 NOT_RUN = {
+    "headway train detr-shapes --train.seed 0 --train.device cpu --train.evaluate_every 1000": "minutes; a slow test",
     "source .venv/bin/activate": "changes a shell",
     "headway import vit-base-patch16-224 --out runs/vit": "344 MB; tests/interop imports small ones",
     "headway train sl-vit-tiny --out runs/shapes": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",

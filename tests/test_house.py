@@ -104,7 +104,11 @@ def test_no_table_is_keyed_by_tasks():
     """A dict literal with two or more task classes or task names as keys; the registry is the one list there is."""
     wrong = []
     for path in FILES:
-        if area(path) in ("tasks/registry.py", "models/registry.py"):
+        if area(path) in (
+            "tasks/registry.py",
+            "models/registry.py",
+            "labs/registry.py",
+        ):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Dict):

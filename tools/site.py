@@ -30,7 +30,7 @@ CHAPTERS = {
         "parts", "extending",
     ),
     "Reference": ("commands", "config", "api", "attention", "glossary"),
-    "Explanation": ("architecture", "reliability", "variants", "universal", "flash", "results"),
+    "Explanation": ("decks", "architecture", "reliability", "variants", "universal", "flash", "results"),
     "Project": ("CHANGELOG", "CONTRIBUTING", "SECURITY", "release"),
 }  # fmt: skip
 

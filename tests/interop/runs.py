@@ -17,6 +17,8 @@ from headway.models import (
     CaptionerRnnConfig,
     CaptionerVitConfig,
     ConvnetConfig,
+    DeckConfig,
+    DetrConfig,
     EncoderDecoderConfig,
     GptConfig,
     LongformerConfig,
@@ -42,6 +44,7 @@ from headway.runs.folder import write_run_files
 from headway.runs.verify import verification_subject
 from headway.tasks.base import ONE_TOKENIZER
 from headway.tasks.captioning import Captioning
+from headway.tasks.detection import Detection
 from headway.tasks.image_classification import Classification
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
@@ -96,6 +99,11 @@ def shrunk(model: ModelConfig, vocab: int) -> ModelConfig:
         return replace(model, classes=5, image=16, patch=4, width=16, layers=2, heads=4, inner=32)
     if isinstance(model, PoseConfig):
         return replace(model, keypoints=5, image=16, patch=4, width=16, layers=2, heads=4, inner=32)
+    if isinstance(model, DetrConfig):
+        small = {"image": 16, "width": 16, "encoder_layers": 2, "decoder_layers": 2, "heads": 4, "inner": 32}
+        return replace(model, classes=5, queries=6, **small)
+    if isinstance(model, DeckConfig):
+        return replace(model, vocab=vocab, context=24, width=16)
     if isinstance(model, ConvnetConfig):
         return replace(model, classes=5, widths=(6, 8), blocks=2)
     if isinstance(model, VectorTransformerConfig):
@@ -121,6 +129,8 @@ def task_of(model: ModelConfig) -> TaskConfig:
         return Captioning(size=16, max_length=24)
     if isinstance(model, PoseConfig):
         return PoseEstimation(size=16)
+    if isinstance(model, DetrConfig):
+        return Detection(size=16)
     if isinstance(model, SpeechCtcConfig | SpeechTransformerConfig):
         return Transcription(sound=LogMel(rate=8000, window=256, hop=128, bands=12), max_length=24)
     if isinstance(model, VectorTransformerConfig):
@@ -135,7 +145,7 @@ def task_of(model: ModelConfig) -> TaskConfig:
         return QuestionAnswering(length=24, question=8, stride=8) if model.classes == 2 else Tagging(length=24)
     if isinstance(model, BertConfig):
         return Embedding(max_length=24)
-    masked = isinstance(model, BertPretrainingConfig | UniversalBertPretrainingConfig)
+    masked = isinstance(model, BertPretrainingConfig | UniversalBertPretrainingConfig | DeckConfig)
     return Masked(length=24) if masked else Translation(max_length=24)
 
 
@@ -144,7 +154,7 @@ def write_run(folder: Path, model: ModelConfig, *, stir: float = 0.1, spec: str 
     specials = (*SPECIALS, MASK)
     tokenizer = Tokenizer.train(Word(), [WORDS], specials=specials)
     model = shrunk(model, tokenizer.size)
-    wordless = isinstance(model, VitConfig | ConvnetConfig | PoseConfig | VectorTransformerConfig)
+    wordless = isinstance(model, VitConfig | ConvnetConfig | PoseConfig | DetrConfig | VectorTransformerConfig)
     data = DataConfig(spec=spec, classes=tuple("abcde") if wordless else ())
     config = RunConfig(task=task_of(model), data=data, model=model, train=TrainConfig(average=0))
     write_run_files(folder, config, {} if wordless else {ONE_TOKENIZER: tokenizer.to_json()})

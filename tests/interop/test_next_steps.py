@@ -89,9 +89,9 @@ def test_a_pickle_that_nothing_names_gets_no_command_that_would_fail(tmp_path: P
 
 
 def test_a_classifier_is_imported_without_its_head(tmp_path: Path) -> None:
-    folder = bert_folder(tmp_path / "a", "BertForMultipleChoice")
+    folder = bert_folder(tmp_path / "a", "BertForNextSentencePrediction")
     advice = refusal(folder)
-    assert "architectures ['BertForMultipleChoice'], there are BertModel" in advice
+    assert "architectures ['BertForNextSentencePrediction'], there are BertModel" in advice
     follow(advice.partition("without its head: ")[2], tmp_path)
     assert (tmp_path / "runs/a/config.yaml").is_file()
 

@@ -7,7 +7,6 @@ from itertools import pairwise
 import pytest
 
 from headway.labs.course import run_course
-from tests.inspection.page.conftest import browser  # noqa: F401
 
 LABS = ("party", "tokens", "deck")  # the last has the widest tables
 
@@ -20,7 +19,7 @@ def page(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1440, "light"), (390, "dark")])
-def test_the_page_is_accessible_fits_and_asks_for_nothing(browser, page, width, scheme):  # noqa: F811
+def test_the_page_is_accessible_fits_and_asks_for_nothing(browser, page, width, scheme):
     axe = pytest.importorskip("axe_core_python.sync_playwright").Axe()
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True)
     opened, asked = context.new_page(), []

@@ -20,12 +20,17 @@ EXEMPT = {
 }
 ALLOWED = {
     ("cli/commands/embed.py", "save"): MEMORY,
+    ("cli/commands/lab.py", "save"): "the files of a lab, which `labs.course.save` commits",
     ("cli/trackers/tensorboard.py", "SummaryWriter"): "TensorBoard writes them itself, into a folder that is no link",
     ("cli/terminal.py", "write_bytes"): "stdout",
     ("cli/terminal.py", "open"): "the null device",
     ("documents.py", "os.open"): "opens to read",
     ("interop/exporter.py", "TemporaryDirectory"): "a private folder, for a model that is exported and loaded again",
     ("interop/onnx_export.py", "save"): DRAFTS,
+    ("labs/course.py", "save"): "the files of a lab, which it commits",
+    ("labs/frame.py", "savefig"): MEMORY,
+    ("labs/positions.py", "TemporaryDirectory"): "a private folder, for runs that are not kept",
+    ("labs/world.py", "TemporaryDirectory"): "a private folder, for runs that are not kept",
     ("plots/beam.py", "savefig"): MEMORY,
     ("plots/curves.py", "savefig"): MEMORY,
     ("plots/worlds.py", "save"): MEMORY,

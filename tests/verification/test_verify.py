@@ -51,7 +51,7 @@ def test_every_preset_with_a_recipe_is_sound(name, tmp_path):
     findings = found_in(write_run(tmp_path / "run", PRESETS[name].recipe().model))
     wrong = {key: (x.difference, x.bound, x.note) for key, x in findings.items() if x.verdict == "bug"}
     assert not wrong
-    images = PRESETS[name].task in ("classification", "pose")
+    images = PRESETS[name].task in ("classification", "pose", "detection")
     assert findings["batch"].verdict == findings["other rows"].verdict == "rounding"
     assert findings["batch, right padding"].verdict == ("not applicable" if images else "rounding")
     assert findings["precision int8"].verdict == findings["precision bf16"].verdict == "rounding"

@@ -26,6 +26,7 @@ KINDS = {
     "shapes": "generated images of shapes",
     "shape-captions": "generated images of shapes with captions",
     "figures": "generated stick figures",
+    "boxes": "images with the boxes of their objects",
     "tones": "generated sounds as spectrograms",
     "index": "vectors of passages that are searched",
     "part": "vectors of an index that is being built",

@@ -38,7 +38,7 @@ MAX_NAMED = 10  # tensors an error names; the rest are counted
 MAX_CONTEXT = 2**24  # positions
 PROBE = 4  # tokens of the self-check
 # How the names of architectures end whose heads cannot be imported.
-HEADS = ("Classification", "ForQuestionAnswering", "ForMultipleChoice")
+HEADS = ("Classification", "ForQuestionAnswering", "ForMultipleChoice", "ForNextSentencePrediction")
 T = TypeVar("T")
 
 

@@ -113,7 +113,7 @@ def stack() -> StackConfig:
     )
 
 
-class Reader(nn.Module):
+class PooledReader(nn.Module):
     """An input layer, the encoder, the mean over tokens, a linear layer."""
 
     def __init__(self, vocab: int, features: int, classes: int) -> None:
@@ -128,11 +128,11 @@ class Reader(nn.Module):
         return logits
 
 
-def accuracy(name: str, steps: int, seed: int) -> tuple[float, Reader]:
+def accuracy(name: str, steps: int, seed: int) -> tuple[float, PooledReader]:
     """The share of new examples that are right, and the trained model."""
     make, vocab, features, classes = KINDS[name]
     torch.default_generator.manual_seed(seed)
-    model, generator = Reader(vocab, features, classes), torch.Generator().manual_seed(seed)
+    model, generator = PooledReader(vocab, features, classes), torch.Generator().manual_seed(seed)
 
     def loss(step: int) -> Tensor:
         inputs, labels = make(BATCH, generator)
@@ -143,7 +143,7 @@ def accuracy(name: str, steps: int, seed: int) -> tuple[float, Reader]:
 
 
 @torch.no_grad()
-def order_matters(model: Reader, name: str, seed: int) -> float:
+def order_matters(model: PooledReader, name: str, seed: int) -> float:
     """The share of examples whose class changes when their tokens are reversed."""
     inputs, _ = KINDS[name][0](TESTED, torch.Generator().manual_seed(seed + 2000))
     return float((model(inputs).argmax(-1) != model(inputs.flip(1)).argmax(-1)).float().mean())
@@ -183,7 +183,7 @@ def run(parameters: AnythingParameters, seed: int, quick: bool) -> LabOutcome:
     return LabOutcome(tables=tables, figures=[_figure(found, turned)], checks=checks, notes=notes)
 
 
-def _figure(found: dict[str, tuple[float, Reader]], turned: dict[str, float]) -> LabFigure:
+def _figure(found: dict[str, tuple[float, PooledReader]], turned: dict[str, float]) -> LabFigure:
     figure, (left, right) = draw.panels(2, height=3.0)
     places = range(len(found))
     left.barh(places, [100 * each[0] for each in found.values()], color=draw.BLUE, height=0.6)

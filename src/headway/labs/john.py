@@ -57,7 +57,7 @@ def questions(count: int, clauses: int, generator: torch.Generator) -> tuple[Ten
     return torch.cat([torch.stack(parts, 2).flatten(1), question], 1), cities.gather(1, asked)[:, 0], asked[:, 0]
 
 
-class Reader(nn.Module):
+class ClauseReader(nn.Module):
     """A GRU that reads a text and answers from its last state; or also from what that state attends to."""
 
     def __init__(self, *, attends: bool) -> None:
@@ -79,12 +79,12 @@ class Reader(nn.Module):
         return self.answer(last)  # type: ignore[no-any-return]
 
 
-def build(*, attends: bool) -> Reader:
+def build(*, attends: bool) -> ClauseReader:
     """A model."""
-    return Reader(attends=attends)
+    return ClauseReader(attends=attends)
 
 
-def train(model: Reader, clauses: int, steps: int, seed: int, what: str) -> None:
+def train(model: ClauseReader, clauses: int, steps: int, seed: int, what: str) -> None:
     """Cross-entropy of the answer on new sentences of 1 to `clauses` clauses."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -98,7 +98,7 @@ def train(model: Reader, clauses: int, steps: int, seed: int, what: str) -> None
 
 
 @torch.no_grad()
-def right(model: Reader, clauses: int, generator: torch.Generator) -> tuple[float, float]:
+def right(model: ClauseReader, clauses: int, generator: torch.Generator) -> tuple[float, float]:
     """The share of answers that are right; and of those about the first clause, the farthest from the question."""
     words, cities, asked = questions(TESTED, clauses, generator)
     found = (model(words).argmax(-1) == cities).float()
@@ -106,7 +106,7 @@ def right(model: Reader, clauses: int, generator: torch.Generator) -> tuple[floa
 
 
 @torch.no_grad()
-def weights(model: Reader, clauses: int, generator: torch.Generator) -> tuple[Tensor, list[str]]:
+def weights(model: ClauseReader, clauses: int, generator: torch.Generator) -> tuple[Tensor, list[str]]:
     """What the last state of one sentence attends to (T,), and its words."""
     words, _, _ = questions(1, clauses, generator)
     assert model.attention is not None

@@ -128,7 +128,7 @@ def run(parameters: LookupParameters, seed: int, quick: bool) -> LabOutcome:
     ]  # fmt: skip
     tables = [
         LabTable(
-            title=f"a dictionary of {entries} entries, asked for each of its keys",
+            title=f"a dictionary of size {entries}, asked for each of its keys",
             header=("β", "largest difference from the dictionary"),
             rows=[*zip(BETAS, errors, strict=True)],
         ),

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -48,6 +49,8 @@ LONGEST, SHORTEST = 2.0, 0.1  # waves of the positions, in sides of the image
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DetrConfig:
     """Sizes and parts of a detector; the defaults are DETR's (section 4) but for the backbone."""
+
+    size_limits: ClassVar[dict[str, str]] = {"queries": "width"}
 
     classes: int  # how many classes, without "no object"; the data sets it
     queries: int = 100  # objects that can be found in an image
