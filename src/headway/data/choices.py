@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from headway.counts import counted
 from headway.data.datasets import find_dataset
-from headway.data.files import Errors, listed, listing, names, without_gz
-from headway.data.image_files import ALIASES
+from headway.data.files import Errors, listed, without_gz
+from headway.data.split_files import files_by_split
 from headway.data.tables import checked_text, read_objects, read_separated
 from headway.data.token_store import fingerprint
 from headway.errors import DataError, shown
@@ -25,7 +25,6 @@ ANSWERS = ("answer", "label", "answerKey", "correct", "gold")
 CHOICE_COLUMN = re.compile(r"(?:choice|option|ending|answer)[ _-]?([0-9]{1,2}|[A-Za-z])", re.IGNORECASE)
 MOST_CHOICES = 26
 AROUND = 40  # characters of a text in a message
-_SPLIT = re.compile(r"(train|val|valid|validation|dev|test)(?![a-z])", re.IGNORECASE)
 
 
 class ChoiceQuestion(NamedTuple):
@@ -79,21 +78,7 @@ def load_choices(spec: str, *, errors: Errors = "strict", whole: bool = False, s
 
 def choice_files(path: Path) -> dict[str, Path]:
     """The file of each split; a file alone is train. Raises DataError for a folder without a train file."""
-    if not path.is_dir():
-        return {"train": path}
-    found: dict[str, Path] = {}
-    for file in listing(path):
-        if not without_gz(file).lower().endswith(ENDINGS):
-            continue
-        begins = _SPLIT.match(file.name)
-        stem = without_gz(file).rpartition(".")[0]
-        split = stem if begins is None else ALIASES.get(begins[1].lower(), begins[1].lower())
-        if split in found:
-            raise DataError(f"{path}: {found[split].name} and {file.name} are the same split, expected one of them")
-        found[split] = file
-    if "train" not in found:
-        raise DataError(f"{path}: no train.jsonl, train.csv or train.tsv; there are: {names(listing(path))}")
-    return found
+    return files_by_split(path, ENDINGS, "train.jsonl, train.csv or train.tsv")
 
 
 def _read(path: Path, errors: Errors, skip_bad: bool, notes: list[str]) -> list[ChoiceQuestion]:

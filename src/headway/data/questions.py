@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from headway.data.datasets import find_dataset
-from headway.data.files import Errors, listing, names, read_bytes, without_gz
-from headway.data.image_files import ALIASES
+from headway.data.files import Errors, read_bytes, without_gz
+from headway.data.split_files import files_by_split
 from headway.data.tables import read_objects
 from headway.data.token_store import fingerprint
 from headway.documents import parse_json
 from headway.errors import DataError, shown
 
 ENDINGS = (".json", ".jsonl")
-_SPLIT = re.compile(r"(train|val|valid|validation|dev|test)(?![a-z])", re.IGNORECASE)
 AROUND = 40  # characters of a text in a message
 
 
@@ -73,21 +71,7 @@ def load_questions(spec: str, *, errors: Errors = "strict", whole: bool = False)
 
 def question_files(path: Path) -> dict[str, Path]:
     """The file of each split; a file alone is train. Raises DataError for a folder without a train file."""
-    if not path.is_dir():
-        return {"train": path}
-    found: dict[str, Path] = {}
-    for file in listing(path):
-        if not without_gz(file).lower().endswith(ENDINGS):
-            continue
-        begins = _SPLIT.match(file.name)
-        stem = without_gz(file).rpartition(".")[0]
-        split = stem if begins is None else ALIASES.get(begins[1].lower(), begins[1].lower())
-        if split in found:
-            raise DataError(f"{path}: {found[split].name} and {file.name} are the same split, expected one of them")
-        found[split] = file
-    if "train" not in found:
-        raise DataError(f"{path}: no train.json or train.jsonl; there are: {names(listing(path))}")
-    return found
+    return files_by_split(path, ENDINGS, "train.json or train.jsonl")
 
 
 def read_questions(path: Path, *, errors: Errors = "strict") -> Iterator[Question]:
