@@ -76,7 +76,7 @@ class BoxStore:
         return np.repeat(np.arange(len(self)), np.diff(self.starts))
 
     def targets(self, most: int) -> Floats:
-        """The objects of each image (N, most, 5), without crowds: a box and its class, -1 where there is none.
+        """The objects of each image (N, most, 5), without crowds: a box and its class; rows of padding have class -1.
 
         A box is its centre x and y, width and height as shares of the stored image's side.
         """

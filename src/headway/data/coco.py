@@ -113,7 +113,7 @@ class CocoEntry(JsonFields):
 
 
 def coco_entries(file: Path, tree: Any, key: str, kind: str = KIND) -> list[CocoEntry]:
-    """The entries of a list of the file. Raises DataError where there is no list of objects."""
+    """The entries of a list of the file. Raises DataError if it is not a list of objects."""
     entries = tree.get(key) if isinstance(tree, dict) else None
     if not isinstance(entries, list):
         raise DataError(f"{file}: not COCO's {kind}: no list {key!r}")

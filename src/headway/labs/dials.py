@@ -163,9 +163,9 @@ LAB = Lab(
     name="dials",
     chapter=6,
     title="RoPE turns, ALiBi forgets",
-    claim="RoPE makes the product of two words depend on their distance alone and is no forgetting; ALiBi with equal"
-    " scores"
-    " is the forgetting γ^(T−i) of the first chapter, exactly, with γ = e^−m and a slope m for each head.",
+    claim="RoPE makes the product of two words depend on their distance alone, but does not make it decay steadily;"
+    " ALiBi with equal scores is the forgetting γ^(T−i) of the first chapter, exactly, with γ = e^−m and a slope m"
+    " for each head.",
     slides=(
         Slide("001", "Positional Encoding 47", 1535),
         Slide("003", "RoPE", 319),

@@ -225,7 +225,7 @@ LAB = Lab(
     chapter=6,
     title="what a transformer knows of order: nothing",
     claim="Attention is equivariant, f(PX) = P f(X), so that without positions dog and owner have the same vectors"
-    " whoever licks; its mean is invariant, and every positional encoding, causal mask or window breaks it.",
+    " in both sentences; its mean is invariant, and every positional encoding, causal mask or window breaks it.",
     slides=(
         Slide("000", "Positional Encoding 37–45", 1194),
         Slide("001", "Positional Encoding 37–45"),

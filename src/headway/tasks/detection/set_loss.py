@@ -49,9 +49,9 @@ class SetLoss:
 
 @torch.no_grad()
 def match(logits: Tensor, boxes: Tensor, targets: Tensor, weights: Weights) -> Tensor:
-    """The query of each object (P, M), -1 where there is none: of the least total cost in each row.
+    """The query of each object (P, M), -1 for padding: of the least total cost in each row.
 
-    Logits (P, N, classes + 1), boxes (P, N, 4), targets (P, M, 5): a box and its class, negative where there is none.
+    Logits (P, N, classes + 1), boxes (P, N, 4), targets (P, M, 5): a box and its class, negative for padding.
     """
     wanted = targets[..., 4].long()
     there = wanted >= 0

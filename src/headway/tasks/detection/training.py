@@ -83,7 +83,7 @@ class DetectionTraining:
         self.targets = {name: store.targets(most) for name, store in self.splits.items()}
 
     def batch(self, indices: Indices) -> Batch:
-        """Images (B, 3, S, S) as bytes and objects (B, M, 5): a box and its class, -1 where there is none."""
+        """Images (B, 3, S, S) as bytes and objects (B, M, 5): a box and its class, -1 for padding."""
         pixels = torch.from_numpy(self.splits["train"].pixels[indices])
         return Batch((pixels,), torch.from_numpy(self.targets["train"][indices]), len(indices))
 
