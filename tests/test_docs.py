@@ -42,6 +42,7 @@ from tests.documents import (
     would_do,
 )
 from tests.interop.folders import write_gpt2
+from tests.labs.solved import solved
 from tests.sounds import write_wav
 from tests.spoken import write_speech
 
@@ -74,13 +75,21 @@ FEW_STEPS = "--train.steps 2 --train.evaluate_every 2 --train.save_every 2 "
 PICTURES = f"{FEW_STEPS}--train.batch_tokens 4 --train.device cpu --train.compile false --task.augment.policy none"
 
 ACTING = (
-    "world-frozenlake", "world-cartpole", "world-minigrid", "world-minigrid-pixels", "decision-cartpole",
+    "world-frozenlake", "world-cartpole", "world-minigrid", "world-minigrid-pixels", "world-tmaze", "decision-cartpole",
     "world-cartpole --data Acrobot-v1 --out runs/acrobot", "world-cartpole --train.seed 3",
-    "decision-cartpole --data runs/world-cartpole --out runs/asked",
+    "world-tmaze --model.actor_reads observation --out runs/forgetful",
+    "decision-cartpole --data runs/world-cartpole --out runs/of-world",
+    "decision-cartpole --data runs/decision-cartpole --task.imitate best-episodes --out runs/best-tenth",
+    "decision-cartpole --train.seed 3 --out runs/asked/seed-3",
+    "decision-cartpole --train.seed 3 --data runs/asked/seed-3 --task.imitate best-episodes --out runs/best/seed-3",
 )  # fmt: skip
 PLAYED = (
     "headway play runs/world-cartpole --episodes 100", "headway play runs/world-cartpole --render both.gif",
-    "headway play runs/decision-cartpole", "headway evaluate runs/world-cartpole",
+    "headway play runs/decision-cartpole", "headway evaluate runs/world-cartpole", "headway play runs/world-tmaze",
+    "headway play runs/decision-cartpole runs/best-tenth --plot asked.png",
+    "headway play runs/asked/seed-* runs/best/seed-* --plot decision-cartpole.png",
+    "headway play runs/asked/seed-* --plot asked.svg",
+    "headway play runs/lakes/seed-*",
 )  # fmt: skip
 
 LINE_SECONDS = 300  # of one command
@@ -305,6 +314,16 @@ RUN = {
     "headway lab sentences --seed 1 --out labs --plot sentences.svg": "--quick",
     "headway lab positions --data book.txt --seeds 3": "--data pydocs --seeds 1 --quick",
     "headway lab all --out course": "--help",
+    "headway lab party --exercise": "to_write.py",  # the desk has a solved party_exercise.py, which is not replaced
+    "headway lab party --bug --seed 1": "--bug to_find.py",
+    "headway lab lookup --exercise": "look_up.py",
+    "headway lab flash --bug --seed 1": "--bug flash_to_find.py",
+    "headway lab check party_exercise.py": "",  # these are solved: others exit with 3 (tests/labs/test_exercises.py)
+    "headway lab check party_bug.py --hint 2": "",
+    "headway lab check lookup_exercise.py": "",
+    "headway lab check flash_bug.py --hint 1": "",
+    "headway lab party --notebook party.ipynb": "",
+    "headway lab dials --notebook dials.ipynb": "",
     "headway train universal-tiny --data addition": (
         f"--model.width 16 --model.inner 32 --model.heads 2 --train.batch_tokens 256 {SHORT}"
     ),
@@ -318,6 +337,7 @@ RUN = {
     "headway classify runs/films 'a film to see twice'": "",
     "headway evaluate runs/films": "",
     "headway look runs/films 'a film to see twice' -o film.html": "",
+    "headway export runs/films --out films-hf": "",
     'headway generate runs/novel "It was "': "--max-tokens 5",
     "headway evaluate runs/novel": "",
     "headway look runs/novel 'It was late' -o novel.html": "",
@@ -341,8 +361,9 @@ RUN = {
     "headway --version": "",
     "headway --help": "",
     "headway look runs/demo 'a cute puppy' -o page.html": "",
-    "headway look runs/minilm 'the animal did not cross the street because it was too tired' -o it.html": "",
-    "headway look runs/minilm 'that was a special meal in an extraordinary place' -o special.html": "",
+    "headway look runs/minilm 'the animal did not cross the street because it was too tired' --open it:animal": "",
+    "headway look runs/minilm 'the animal was too tired because it ran' --open it:animal -o it.html": "",
+    "headway look runs/minilm 'that was a special meal in an extraordinary place' --open special:extraordinary": "",
     "headway look runs/gpt-char 'to be or not to be' -o text.html": "",
     "headway look runs/captioner-rnn photo.png -o scene.html": "",
 }
@@ -353,6 +374,16 @@ COPIES = {
 }  # fmt: skip  # runs a document has from elsewhere
 
 NOT_RUN = {
+    **dict.fromkeys(
+        (
+            "headway serve runs/gpt-char",
+            "headway serve runs/gpt-char --port 0",
+            "headway serve runs/gpt-char --port 0 --precision int8",
+            "headway serve chat=runs/chat fr=runs/en-fr",
+            "headway serve runs/chat --host 0.0.0.0 --key-file keys.txt --host-name chat.example.org",
+        ),
+        "answers until it is stopped; tests/serving/test_server.py asks one",
+    ),
     "headway train detr-shapes --train.seed 0 --train.device cpu --train.evaluate_every 1000": "minutes; a slow test",
     "source .venv/bin/activate": "changes a shell",
     "headway import vit-base-patch16-224 --out runs/vit": "344 MB; tests/interop imports small ones",
@@ -367,8 +398,11 @@ NOT_RUN = {
     "headway presets | head": "a pipe; tests/cli/test_commands.py closes one early",
     "headway train captioner-rnn": "draws 26,000 images; tests/cli/test_caption.py trains on fewer",
     "headway classify runs/sl-vit-tiny photo.png --patches patches.png": "tests/cli/test_classify.py does",
+    "headway classify runs/pets photo.png --patches patches.png": "tests/cli/test_classify.py does",
     "headway train sl-vit-tiny": "draws 26,000 images; tests/cli/test_classify.py trains on fewer",
-    "headway train sl-vit --data cifar10 --data.val test --train.compile true --train.device cuda": "needs a GPU",
+    "headway train sl-vit --data cifar-10-batches-bin --data.val test --train.compile true --train.device cuda": (
+        "needs a GPU"
+    ),
     "headway train speech-ctc": "makes 7,500 sounds; runs/recordings is trained, and tests/tasks/test_transcription.py",
     "headway train speech-transformer": "makes 7,500 sounds; tests/tasks/test_transcription.py trains on fewer",
     "headway train detr-shapes": "draws 15,000 images; runs/scenes is trained, and tests/cli/test_detect.py on figures",
@@ -386,6 +420,7 @@ NOT_RUN = {
     "headway evaluate runs/universal-digits --json": "tests/cli/test_universal.py does, on a smaller run",
     **{f"headway train {name}": "minutes; tests/cli/test_play.py trains a small one" for name in ACTING},
     **dict.fromkeys(PLAYED, "tests/cli/test_play.py does, on small runs"),
+    "headway lab world --preset world-cartpole --repeats 10 --episodes 100": "minutes; tests/labs has a small one",
     "headway lab world --repeats 10 --episodes 1000 --runs runs/lakes": "minutes; tests/labs has a small one",
     "headway bench imagine": "reads a clock; tests/bench/test_benches.py does at a small size",
     "headway demo": "tests/cli/test_demo.py does",
@@ -512,6 +547,8 @@ def write_data(folder: Path) -> None:
     (folder / "quiz.jsonl").write_text("".join(json.dumps({**row, "answer": "Austria"}) + "\n" for row in quiz))
     scored = [f"couch number {n}\tsofa nummer {n % 5}\t{n % 5}.5\n" for n in range(12)]
     (folder / "similar.tsv").write_text("sentence1\tsentence2\tscore\n" + "".join(scored))
+    for file in ("party_exercise", "party_bug", "lookup_exercise", "flash_bug"):
+        (folder / f"{file}.py").write_text(solved(file.partition("_")[0]))
     (folder / "letters.txt").write_text("ROMEO: It was a cute puppy.\n" * 40)
     (folder / "reviews.txt").write_text("a fine film\na poor film\n")
     pairs = "a dog runs,an animal runs,follows\na dog runs,a dog sleeps,contradicts\n" * 20

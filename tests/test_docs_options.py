@@ -42,7 +42,7 @@ def synopses(text: str) -> dict[str, str]:
 def test_every_flag_and_argument_there_is_stands_in_its_commands_section():
     text = read("docs/commands.md")
     found = synopses(text)
-    common = {"--help", "--device", "--limit", "--debug"}
+    common = {"--help", "--device", "--average", "--limit", "--debug"}
     assert common <= flags_in(text)
     assert flags_of(build_parser()) <= flags_in(text)
     assert found.keys() == subparsers().keys()

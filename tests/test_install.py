@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -82,7 +81,7 @@ def test_pip_is_named_as_it_is_called_for_this_environment(environment, monkeypa
     record(environment, monkeypatch, None)
     monkeypatch.setattr(sys, "executable", "/else where/bin/python")
     assert extras.install_command(["wandb"]) == "'/else where/bin/python' -m pip install wandb"
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr("headway.extras.PathFinder.find_spec", lambda name: None)
     assert extras.install_command(["wandb"]) == "uv pip install --python '/else where/bin/python' wandb"
 
 

@@ -124,7 +124,15 @@ RUN_COMMANDS: dict[str, RunCommand] = {
             "json": "the fields of `DetectedObjects`",
         },
     ),
-    "play": RunCommand(method="play", outputs={"render": '`result.render(".gif")`', "json": "`result.to_json()`"}),
+    "play": RunCommand(
+        method="play",
+        outputs={
+            "more": "`result.over_runs({name: result, …})`, with the results of all runs",
+            "render": '`result.render(".gif")`',
+            "plot": '`result.plot("png", title)`',
+            "json": "`result.to_json()`",
+        },
+    ),
     "embed": RunCommand(
         method="embed", renamed={"text": "texts"}, outputs={"out": "`numpy.save`", "json": "the array it returns"}
     ),
@@ -151,6 +159,7 @@ OTHER_COMMANDS: dict[str, str] = {
     "bench": "`headway.bench.BENCHES`",
     "seal": "`headway.runs.seal.seal_run`, since a run with damaged files cannot be loaded",
     "reliability": "`headway.reliability.campaign.run_campaign`",
+    "serve": "`headway.serving.server.serve` with a `headway.serving.server.ServerSettings`",
     "runs": "`headway.runs.listing.find_runs` and `run_row`, `headway.runs.compare.compare_runs`, "
     "`headway.runs.clean.clean_run`",
     "cache": "`headway.data.cache.cache_entries` and `clean_cache`",
@@ -301,12 +310,18 @@ def _commands() -> Iterator[str]:
     yield from (COMMANDS_HEAD, _row(RUN_TABLE), _row(["---"] * len(RUN_TABLE)))
     for name, command in RUN_COMMANDS.items():
         parameters = ", ".join(_with_option(name, command, each) for each in _parameters(command.method))
-        drawn = "; ".join(f"`--{option.replace('_', '-')}`: {how}" for option, how in command.outputs.items())
+        known = actions(name)
+        drawn = "; ".join(f"`{_written(known[option])}`: {how}" for option, how in command.outputs.items())
         yield _row([f"`headway {name}`", f"`Run.{command.method}`", parameters, drawn])
     yield from ("", OTHER_HEAD, "", _row(["command", "in Python"]), _row(["---", "---"]))
     for name, how in OTHER_COMMANDS.items():
         yield _row([f"`headway {name}`", how])
     yield ""
+
+
+def _written(action: Action) -> str:
+    """An option as it is typed, an argument by its placeholder."""
+    return action.option_strings[-1] if action.option_strings else str(action.metavar)
 
 
 def actions(command: str) -> dict[str, Action]:

@@ -37,9 +37,10 @@ USE, RUN, WORK, MODEL, DATA, BASE = "#fde8d7", "#fbe3ea", "#e6e2f7", "#dcebfa", 
 COLUMNS = 12
 PLAN = {
     "cli": Place((0, 1), (0, 12), USE),
-    "labs": Place((1, 2), (0, 4), USE),
-    "bench": Place((1, 2), (4, 8), USE),
-    "reliability": Place((1, 2), (8, 12), USE),
+    "serving": Place((1, 2), (0, 3), USE),
+    "labs": Place((1, 2), (3, 6), USE),
+    "bench": Place((1, 2), (6, 9), USE),
+    "reliability": Place((1, 2), (9, 12), USE),
     "presets": Place((2, 3), (0, 12), RUN),
     "runs": Place((3, 4), (0, 12), RUN),
     "training": Place((4, 6), (0, 3), WORK),

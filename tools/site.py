@@ -26,11 +26,11 @@ CHAPTERS = {
         "tutorials/look-inside", "tutorials/teaching",
     ),
     "How to": (
-        "training", "finetuning", "tasks", "decoding", "vision", "world", "interop", "verify", "look", "capture",
-        "parts", "extending",
+        "training", "finetuning", "tasks", "decoding", "vision", "world", "serving", "interop", "verify", "look",
+        "capture", "parts", "extending",
     ),
     "Reference": ("commands", "config", "api", "attention", "glossary"),
-    "Explanation": ("decks", "architecture", "reliability", "variants", "universal", "flash", "results"),
+    "Explanation": ("decks", "architecture", "reliability", "variants", "universal", "flash", "results", "experiments"),
     "Project": ("CHANGELOG", "CONTRIBUTING", "SECURITY", "release"),
 }  # fmt: skip
 

@@ -37,6 +37,10 @@ class DataError(HeadwayError):
     exit_code = 3
 
 
+class NoColumnError(DataError):
+    """A table without a column that was to be read."""
+
+
 class InputError(DataError):
     """One of several inputs cannot be used: `row` is its index, `what` it is called, and the reason."""
 
@@ -107,6 +111,12 @@ class BadModelError(HeadwayError):
     """A model folder that cannot be imported: what is wrong, in which file, field or tensor."""
 
     exit_code = 7
+
+
+class ServeError(HeadwayError):
+    """The server cannot start, or cannot go on."""
+
+    exit_code = 8
 
 
 class AdviceWarning(UserWarning):

@@ -30,7 +30,9 @@ def test_the_demo_trains_scores_translates_and_goes_on_when_asked_again(tmp_path
     assert json.loads((out / "latest.json").read_text()) == {"step": 8}
 
     # Decoding both splits again would take as long again: that the run goes on is what is tested here.
-    monkeypatch.setattr(TranslationSearch, "search", lambda task, model, device, sources, *_: [[] for _ in sources])
+    monkeypatch.setattr(
+        TranslationSearch, "search", lambda task, model, device, sources, *_, **__: [[] for _ in sources]
+    )
     monkeypatch.setattr(Run, "look", lambda *_: "")  # there is no translation to show
     assert main(["demo", "--steps", "10", "--out", str(out)]) == 0
     second = capsys.readouterr()

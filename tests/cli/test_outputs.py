@@ -155,6 +155,7 @@ def test_a_folder_does_not_go_to_stdout(words, capsys, tmp_path, monkeypatch):
         (["pose", "RUN", "x.png"], "--out", "said.png"),
         (["detect", "RUN", "x.png"], "--out", "said.json"),
         (["play", "RUN"], "--render", "both.gif"),
+        (["play", "RUN"], "--plot", "asked.svg"),
         (["trace", "beam.jsonl"], "--plot", "beam.svg"),
         (["lab", "pondering"], "--plot", "map.png"),
         (["reliability", "kills"], "--out", "report.html"),

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import yaml
 
 from headway.cli import main, progress
@@ -16,6 +17,7 @@ from headway.cli.progress import TrainingBar
 from headway.errors import ConfigError
 from headway.presets import preset
 from headway.runs import plan_run, read_config, train_run, with_settings
+from headway.training import devices
 from headway.training.log import LOG, read_log
 from tests.cli.test_commands import TINY, parallel
 
@@ -70,11 +72,50 @@ def test_without_a_terminal_a_line_tells_the_time_left(tmp_path, book, capsys, m
     """TRIALS B friction 2: silence until the first evaluation."""
     monkeypatch.setattr(progress, "SOON", 0.0)
     monkeypatch.setattr(progress, "EVERY", 1e-6)
-    assert main(words(book, tmp_path / "run", "--train.steps", "6", "--train.evaluate_every", "6")) == 0
-    lines = [line for line in capsys.readouterr().err.splitlines() if re.match(r"step \d/6: loss", line)]
-    assert len(lines) == 6
-    assert re.fullmatch(r"step \d/6: loss \d\.\d+, [\d,]+ tokens/s, [\d.]+ s a step, about [\d.]+ s left.*", lines[2])
+    assert main(words(book, tmp_path / "run", "--train.steps", "8", "--train.evaluate_every", "8")) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if re.match(r"step \d/8: loss", line)]
+    assert len(lines) == 8
+    assert not [line for line in lines[: progress.FIRST_STEPS - 1] if "left" in line], "not measured yet"
+    first = lines[progress.FIRST_STEPS - 1]
+    assert re.fullmatch(r"step \d/8: loss \d\.\d+, [\d,]+ tokens/s, [\d.]+ s a step, about [\d.]+ s left.*", first)
     assert sum("; memory used " in line for line in lines) == 1
+
+
+def test_the_time_left_is_by_the_median_of_the_steps(capsys, monkeypatch):
+    """The first step and a pause made 47 minutes of a run of six."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
+    with TrainingBar("run", 100) as bar:
+        bar.planned(100, {"data": "a book"})
+        for step, seconds in enumerate((30.0, 1.0, 1.0, 40.0, 1.0, 1.0, 1.0, 1.0, 1.0, 30.0), start=1):
+            now[0] += seconds
+            bar.step({"step": step, "loss": 1.0, "tokens": 10})
+        now[0] += 20.0
+        bar.evaluated({"step": 10, "val_loss": 1.0}, [])
+        for step in range(11, 22):
+            now[0] += 3.0
+            bar.step({"step": step, "loss": 1.0, "tokens": 10})
+    lines = [line for line in capsys.readouterr().err.splitlines() if "/100" in line]
+    assert [line for line in lines if "left" in line]
+    assert not [line for line in lines if "left" in line and int(re.search(r"step (\d+)", line)[1]) < 6]
+    assert " 1 s a step, about 94 s left; memory used " in next(line for line in lines if "left" in line)
+    # A validation of 20 s in 14 steps, each of 1 s by the median.
+    assert "step 14/100: loss 1.0000, 1 tokens/s, 2.4 s a step, about 3 min 29 s left" in lines
+
+
+def test_other_processes_are_told_where_threads_wait_for_each_other(monkeypatch):
+    cpu = torch.device("cpu")
+    monkeypatch.setattr(devices, "_cores", lambda: 2)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (14.6, 3.0, 1.0))
+    assert devices.load_hint(cpu).startswith("14.6 on 2 cores: others use this machine too, and threads wait")
+    assert "OMP_NUM_THREADS=1" in devices.load_hint(cpu)
+    assert devices.load_hint(torch.device("cuda")) == ""
+    monkeypatch.setattr(os, "getloadavg", lambda: (2.0, 14.0, 14.0))
+    assert devices.load_hint(cpu) == ""
+    monkeypatch.setattr(os, "getloadavg", lambda: (14.6, 3.0, 1.0))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
+    assert devices.load_hint(cpu) == ""
 
 
 def test_a_log_has_few_lines(tmp_path, book, capsys):
@@ -118,9 +159,10 @@ def test_the_end_of_training_names_the_run_and_what_to_do_next(tmp_path, book, c
     said = capsys.readouterr()
     assert said.out == f"{out}\n"
     named = f"'{out}'"
+    loss = json.loads((out / "best.json").read_text())["loss"]
     assert said.err.splitlines()[-1] == (
-        f"headway: trained {out}; next: headway evaluate {named}, or headway generate {named} TEXT, "
-        f"or headway look {named} INPUT"
+        f"headway: trained {out}; step 1 is the best: validation loss {loss:.4f}; next: headway evaluate {named}, "
+        f"or headway generate {named} TEXT, or headway look {named} INPUT"
     )
     assert "every 1 step, keeping" in said.err
 
@@ -231,8 +273,10 @@ def test_a_dry_run_reads_the_data_and_writes_nothing(tmp_path, book, capsys, mon
     assert yaml.safe_load(capsys.readouterr().out)["model"]["vocab"] == 16
     assert main(words(book, tmp_path / "run", "--train.steps", "2")) == 0
     capsys.readouterr()
-    assert main(words(book, tmp_path / "run", "--dry-run")) == 2
+    before = tree(tmp_path)
+    assert main(words(book, tmp_path / "run", "--dry-run")) == 0
     assert "holds a run already" in capsys.readouterr().err
+    assert tree(tmp_path) == before
 
 
 def test_the_same_in_python(tmp_path, book):
@@ -259,3 +303,15 @@ def test_telling_changes_no_weight(tmp_path, book, capsys):
     assert weights(tmp_path / "silent") == weights(tmp_path / "run")
     assert json.loads((tmp_path / "silent" / "latest.json").read_text()) == {"step": 8}
     assert os.path.lexists(tmp_path / "run" / "curves.png")
+
+
+def test_a_folder_with_a_run_does_not_refuse_a_dry_run(tmp_path, book, capsys):
+    out = tmp_path / "run"
+    assert main(words(book, out, "--train.steps", "1")) == 0
+    capsys.readouterr()
+    assert main(words(book, out, "--train.steps", "7", "--dry-run")) == 0
+    told = capsys.readouterr()
+    assert f"{out} holds a run already (step 1); pass --resume" in told.err
+    assert "7 steps of up to" in told.out
+    assert "are done" not in told.out
+    assert main(words(book, out, "--train.steps", "7")) == 2

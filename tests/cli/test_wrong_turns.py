@@ -7,6 +7,7 @@ import pytest
 from headway.cli import main, options
 from headway.cli.commands import COMMANDS
 from headway.cli.intents import INTENTS, meant
+from headway.cli.lines import note_files
 from headway.cli.parser import build_parser, parse
 from headway.presets import PRESETS, preset
 from headway.runs import with_settings
@@ -129,6 +130,42 @@ def test_the_version_has_a_short_option(capsys):
 def test_a_mistyped_option_gets_the_one_that_was_meant(words, message, capsys):
     """TRIALS B, habits: `--dry-run needs a value`, and no hint for `--epochs`."""
     assert message in refused(*words, capsys=capsys)
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (("--batch-size", "32"), "train.batch_tokens"),
+        (("--lr", "1e-3"), "train.learning_rate"),
+        (("--label", "sentiment"), "data.label"),
+        (("--seed=3",), "train.seed"),
+    ],
+)
+@pytest.mark.parametrize("preset_first", [True, False])
+def test_an_option_of_other_programs_gets_the_config_key(words, key, preset_first, tmp_path, capsys):
+    """Without a preset, 32 of `--batch-size 32` was taken for one."""
+    book = tmp_path / "book.txt"
+    book.write_text("to be or not to be, that is the question.\n" * 9)
+    given = ["gpt-char"] if preset_first else []
+    assert main(["train", *given, "--data", str(book), *words, "--dry-run"]) == 2
+    assert f"did you mean {key}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [(("train", "--data", "reverse", "--epoch", "3"), "--epochs"), (("translate", "RUN", "x", "--bea", "3"), "--beam")],
+)
+def test_the_beginning_of_an_option_is_not_taken_for_it(words, meant, capsys):
+    assert f"did you mean {meant}?" in refused(*words, capsys=capsys)
+
+
+def test_a_text_that_is_the_name_of_a_file_is_told(tmp_path, capsys):
+    file = tmp_path / "train.en"
+    file.write_text("a cat\n")
+    note_files(["a cat", str(file), "x" * 5000], "translate")
+    assert capsys.readouterr().err == (
+        f"headway: note: {file} is a file, and its name is taken for the text; pass < {file} to translate its lines\n"
+    )
 
 
 def test_a_name_of_the_hub_gets_the_commands_that_fetch_and_read_it(tmp_path, monkeypatch, capsys):

@@ -41,6 +41,7 @@ from headway.tasks.export_request import ExportRequest, ImageScaling
 from headway.tasks.language_modelling.training import Language
 from headway.tasks.masked_lm.training import Masked
 from headway.tasks.translation.training import Translation
+from tests.interop.runs import write_run
 from tests.pipelines import pipeline_of
 
 hf = pytest.importorskip("transformers")
@@ -290,3 +291,13 @@ def test_what_went_out_comes_back_and_goes_out_again_to_the_byte(name: str, tmp_
     assert export(back.pipeline.export_request(), tmp_path / "again").holds
     for file in ("model.safetensors", "config.json"):
         assert (tmp_path / "out" / file).read_bytes() == (tmp_path / "again" / file).read_bytes()
+
+
+def test_a_decoder_of_few_positions_says_its_limit_and_generates_up_to_it(tmp_path, capsys):
+    run = write_run(tmp_path / "run", GPT)
+    assert main(["export", str(run), "--out", str(tmp_path / "folder")]) == 0
+    assert "generates at most 24 tokens with it, prompt included" in capsys.readouterr().err
+    assert "24 learned positions" in (tmp_path / "folder" / "README.md").read_text()
+    assert json.loads((tmp_path / "folder" / "PROOF.json").read_text())["max_tokens"] == 24
+    model = hf.AutoModelForCausalLM.from_pretrained(tmp_path / "folder")
+    assert model.generate(torch.tensor([[1, 2, 3]]), eos_token_id=None, do_sample=False).shape == (1, 24)

@@ -91,7 +91,7 @@ class Compared(float):
 
 def test_a_long_run_is_drawn_in_time_that_grows_with_its_length():
     losses = [Compared(2 + math.sin(step)) for step in range(3000)]
-    _draw_losses(new_figure(4, 3).subplots(), (list(range(3000)), losses), ([], []))
+    _draw_losses(new_figure(4, 3).subplots(), (list(range(3000)), losses), ([], []), None)
     assert 3000 < Compared.times < 30 * 3000  # sorting takes some twelve each
 
 

@@ -10,6 +10,7 @@ import headway
 from headway.interop.hf_reference import REFERENCE
 from headway.models import GptConfig
 from headway.storage.run_manifest import commit_run_files, read_run_manifest
+from headway.training.best import BestCheckpoint
 from headway.training.checkpoints import Checkpoints
 from headway.training.log import LOG, log_line
 from tests.interop.runs import write_run
@@ -29,7 +30,7 @@ def write_messy(folder: Path, *, spec: str = "nowhere") -> Path:
         facts = {"step": step, "best_step": min(step, BEST), "best": 0.5, "stale": max(step - BEST, 0)}
         checkpoints.save(step, moved, {"random.cpu": torch.get_rng_state()}, facts)
     checkpoints.path(1).rename(checkpoints.path(1).with_name("damaged-step-00000001"))
-    checkpoints.mark_best(BEST, 0.5)
+    checkpoints.mark_best(BestCheckpoint(BEST, 0.5))
     known = read_run_manifest(run)
     files = {name: (run / name).read_bytes() for name in known.files} | {REFERENCE: b"logits"}
     commit_run_files(run, files, run=known.run, adopted=known.adopted)

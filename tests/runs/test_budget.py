@@ -11,6 +11,7 @@ import pytest
 
 from headway.cli import main
 from headway.config import override, plain
+from headway.counts import counted
 from headway.errors import ConfigError
 from headway.presets import preset
 from headway.reliability.runs import TINY
@@ -29,6 +30,7 @@ class Clock:
 
     rate = 1e-6
     validated: float | None = 1.0
+    busy = 1.0
 
     def __init__(self, config, task, folder, patience) -> None:
         self.parameters = budgets.parameter_count(config)
@@ -152,6 +154,17 @@ def test_a_budget_is_met(tmp_path):
     assert plain(read_config(tmp_path / "run").model) == {**plain(config.model), "vocab": 16}
 
 
+def test_a_budget_of_a_run_that_is_resumed_is_told_to_be_ignored(tmp_path, capsys):
+    book = tmp_path / "book.txt"
+    book.write_text("to be or not to be, that is the question.\n" * 60)
+    assert main(words(book, tmp_path / "run", "--train.steps", "2")) == 0
+    assert main(["train", "--out", str(tmp_path / "run"), "--resume", "--budget", "3s"]) == 0
+    assert (
+        "--budget 3 s is for a new run and changes nothing here: the run keeps its 2 steps" in capsys.readouterr().err
+    )
+    assert read_config(tmp_path / "run").train.steps == 2
+
+
 def test_the_same_command_resumes_a_run_with_a_budget(tmp_path, capsys):
     book = tmp_path / "book.txt"
     book.write_text("to be or not to be, that is the question.\n" * 60)
@@ -261,3 +274,53 @@ def test_the_first_steps_decide_and_a_run_that_ends_in_time_goes_on(tmp_path):
     time.sleep(0.02)
     with pytest.raises(TooSlowError):  # the same without an evaluation
         slow.step({"step": 4})
+
+
+def test_a_run_that_is_too_short_ends_with_a_warning_of_its_own(clock, monkeypatch):
+    monkeypatch.setattr(Clock, "rate", 1e-3)
+    _, found = fitted("gpt-char", 30)
+    steps = found.config.train.steps
+    assert steps < budgets.LEAST_STEPS
+    (warning,) = found.afterwards(30, 30)
+    assert warning.startswith(f"warning: only {counted(steps, 'step')} of up to ")
+    assert "hardly learns in fewer than 100; allow about " in warning
+    late, _ = found.afterwards(30, 60)
+    assert late.startswith("the run took 60 s, its budget was 30 s: ")
+    monkeypatch.setattr(Clock, "rate", 1e-9)
+    assert not list(fitted("gpt-char", 30)[1].afterwards(30, 30))
+
+
+def test_a_busy_machine_changes_the_steps_but_not_the_model(clock, monkeypatch):
+    """A noisy minute at the start made a model eight times smaller."""
+    _, idle = fitted("transformer-tiny", 3000)
+    monkeypatch.setattr(Clock, "busy", 3.0)
+    _, busy = fitted("transformer-tiny", 3000)
+    assert busy.config.model == idle.config.model
+    assert busy.config.train.batch_tokens == idle.config.train.batch_tokens
+    assert busy.config.train.steps == pytest.approx(idle.config.train.steps / 3, rel=0.02)
+    assert "the machine is busy" in busy.facts["budget"]
+    assert "busy" not in idle.facts["budget"]
+
+
+def test_a_few_slow_steps_do_not_start_a_run_again(monkeypatch):
+    """By the mean of all first steps, one pause of another process's making cut runs to a third."""
+    now = [0.0]
+    monkeypatch.setattr(budgets.time, "perf_counter", lambda: now[0])
+    config = override(preset("gpt-char").recipe(), {"train.steps": 1000})
+    fit = FittedRun(config=config, facts={}, step=0.09, aside=0.0, replanned=lambda step, gone: pytest.fail("again"))
+    watch = SlowStartWatch(Notes(), fit, seconds=100.0, started=0.0)
+    for step in range(1, 201):
+        now[0] += 5.0 if step in (3, 7) else 0.09
+        watch.step({"step": step})
+    assert watch.decided
+    slow = SlowStartWatch(Notes(), fit, seconds=100.0, started=now[0])
+
+    def steps() -> None:
+        for step in range(1, 201):
+            now[0] += 0.2
+            slow.step({"step": step})
+
+    with pytest.raises(TooSlowError) as caught:
+        steps()
+    assert caught.value.step == pytest.approx(0.2)
+    assert len(slow.taken) * 0.2 >= 14.9, "decided by less than 15 % of the budget"

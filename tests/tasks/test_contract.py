@@ -28,12 +28,15 @@ from headway.reliability.runs import TINY, TinyRun, make
 from headway.runs import Run
 from headway.runs import run as runs
 from headway.runs.folder import read_config
-from headway.runs.info import run_info
+from headway.runs.info import can_of, run_info
 from headway.runs.seal import seal_run
 from headway.tasks.base import DataRequest, Pipeline, Task, article
 from headway.tasks.capabilities import CAPABILITIES
 from headway.tasks.registry import TASKS
+from headway.tasks.training_task import LOWEST_LOSS
+from headway.training.best import criterion_of
 from headway.training.checkpoints import Checkpoints
+from headway.training.log import LOG, read_log
 from tests.interop.runs import write_run
 from tests.models import tiny as tiny_models
 from tests.pages import payload_of
@@ -100,7 +103,10 @@ KEYS: dict[str, tuple[str, ...]] = {
         "regret_of_exploration", "regret_of_model", "regret_of_policy", "regret_in_model", "exact_return",
         "exact_optimum", "pairs", "pairs_visited", "fewest_visits",
     ),
-    "deciding": ("loss", "perplexity", "environment_steps"),
+    "deciding": (
+        "loss", "perplexity", "environment_steps", "mean_return", "return_error", "episodes", "logged_return",
+        "rank_correlation", "asked", "got", "got_low", "got_high",
+    ),
 }  # fmt: skip
 # Keys that only some runs of a task have: the tiny one may lack them, the documentation has them.
 SOMETIMES = {
@@ -245,6 +251,28 @@ def test_its_data_is_prepared_and_read_again(made):
     assert set(training.splits) >= {"train", "val"}
     batch = training.batch(training.order.epoch(0)[0])
     assert batch.count > 0
+
+
+def test_its_best_checkpoint_is_chosen_by_a_figure_of_its_validation(made):
+    if made.tiny.preset is None:
+        pytest.skip("such runs are not trained")
+    criterion, facts = criterion_of(made.run.data()), run_info(made.folder)
+    validated = [entry for entry in read_log(made.folder / LOG) if "val_loss" in entry]
+    sign = -1 if criterion.higher else 1
+    best = min(validated, key=lambda entry: (sign * entry[criterion.figure], entry["val_loss"]))
+    assert (facts["best_by"], facts["best_step"]) == (criterion.figure, best["step"])
+    assert (facts["best_value"], facts["best_loss"]) == (best[criterion.figure], best["val_loss"])
+    chosen = {} if criterion == LOWEST_LOSS else {criterion.figure: best[criterion.figure]}
+    told = json.loads((made.folder / "best.json").read_text())
+    assert told == {"step": best["step"], "loss": best["val_loss"], **chosen}
+
+
+def test_classifiers_go_by_their_accuracy_or_f1(made):
+    wanted = {
+        "classification": "val_accuracy", "text-classification": "val_accuracy", "vectors": "val_accuracy",
+        "multiple-choice": "val_accuracy", "tagging": "val_f1", "question-answering": "val_f1",
+    }  # fmt: skip
+    assert run_info(made.folder)["best_by"] in (wanted.get(made.task.name, "val_loss"), None)
 
 
 def test_two_sittings_are_one(made, desk):
@@ -487,7 +515,17 @@ def test_a_model_that_does_not_fit_a_command_of_its_task_says_why(tmp_path, caps
     shifted = write_run(tmp_path / "shifted", tiny_models.VISION["vit-shifted"])
     code, out, err = say(["export", str(shifted), "--out", str(tmp_path / "folder")], capsys, monkeypatch)
     assert (code, out) == (2, "")
-    assert err == "headway: ViT has no equivalent of patches=Shifted(), only of Patches()\n"
+    assert err == (
+        "headway: ViT has no equivalent of patches=Shifted(), only of Patches(); "
+        "train with --model.patches patches to export\n"
+    )
+    assert "export" not in can_of(read_config(shifted))
+    assert headway.load(shifted, device="cpu").can() == can_of(read_config(shifted))
+    assert {"export", "look"}.isdisjoint(can_of(read_config(convnet)))
+    code, out, err = say(["export", str(convnet), "--out", str(tmp_path / "folder")], capsys, monkeypatch)
+    assert (code, out) == (2, "")
+    assert "has no equivalent in Hugging Face's transformers" in err
+    assert len(err) < 220
 
 
 # --- NaN in the weights ---------------------------------------------------------------------------------------------

@@ -6,13 +6,18 @@ import gzip
 import json
 import random
 import re
+import shutil
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from headway.data.config import DataConfig
+from headway.data.labelled_text import load_labelled_texts
+from headway.data.text_files import load_text
 from headway.errors import ConfigError, DataError
 from headway.presets import preset
 from headway.presets.propose import fitted_recipe
@@ -259,7 +264,7 @@ def test_what_is_not_recognised_is_shown_with_the_forms_there_are(tmp_path):
     (tmp_path / "one" / "inner").mkdir(parents=True)
     (tmp_path / "one" / "paper.pdf").write_bytes(b"%PDF\0\xff")
     told = line(recognise, str(tmp_path / "one"))
-    assert "holds inner/, paper.pdf: not recognised as data to train on; docs/training.md" in told
+    assert "holds inner/, paper.pdf: not recognised as data to train on; `headway help train` names the forms" in told
     assert "is a file: not recognised" in line(recognise, str(tmp_path / "one" / "paper.pdf"))
     assert "no such file, folder or built-in set" in line(recognise, str(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
@@ -368,3 +373,67 @@ def test_a_poem_and_other_json_are_neither_tags_nor_questions(tmp_path):
     assert recognise(str(poem)).preset == "gpt-char"
     with pytest.raises(DataError, match="JSON is not read as plain text"):
         recognise(str(write(tmp_path / "other.json", '{"data": [1]}')))
+
+
+def test_unseen_words_of_reviews_are_known_by_their_subwords(tmp_path):
+    """Split at spaces, 12.5 % of the tokens of a validation were unknown, "hated" and "mundane." among them."""
+    found = settings(reviews(tmp_path / "x.csv"))
+    assert (type(found.config.data.tokenizer).__name__, found.config.data.tokenizer.fit) == ("Bpe", True)
+    data = replace(found.config.data, cache=str(tmp_path / "cache"))
+    tokenizer = load_labelled_texts(data, None, room=32).tokenizer
+    assert tokenizer.decode(tokenizer.encode("numbers,")) == "numbers,"
+
+
+def test_the_class_is_asked_for_where_several_columns_could_be_it(tmp_path):
+    """It became plain text, by the column commentaire."""
+    said = ("très bon produit et bien fait", "une grande déception pour moi", "à refaire sans hésiter bientôt")
+    rows = [f"{n},{said[n % 3]} {n},{('bon', 'mauvais')[n % 2]},2026-0{1 + n % 3}-01" for n in range(40)]
+    path = write(tmp_path / "ids.csv", "\n".join(["id,commentaire,avis,date", *rows]) + "\n")
+    told = line(recognise, str(path))
+    assert "which column is the class? avis, date could be; name it with --data.label" in told
+    assert recognise(str(path), {"data.label": "avis"}).preset == "bert-classifier"
+
+
+def test_one_class_is_one_message_whatever_the_form(tmp_path):
+    """A table became a language model, its preset trained on one class, and a folder was not recognised."""
+    rows = [f"a good film number {n} to see,good" for n in range(30)]
+    path = write(tmp_path / "one.csv", "\n".join(["text,label", *rows]) + "\n")
+    assert recognise(str(path)).preset == "bert-classifier"  # the rest of a table that is sorted may have others
+    data = DataConfig(spec=str(path), text="text", label="label", cache=str(tmp_path / "cache"))
+    with pytest.raises(DataError, match=r"one\.csv: 1 class \(good\), expected at least 2"):
+        load_labelled_texts(data, None, room=32)
+    folder = photos(tmp_path / "photos")
+    for other in sorted(each for each in folder.iterdir() if each.is_dir())[1:]:
+        shutil.rmtree(other)
+    (left,) = [each.name for each in folder.iterdir() if each.is_dir()]
+    assert line(recognise, str(folder)).endswith(f"photos: 1 class ({left}), expected at least 2")
+
+
+def test_columns_named_text_and_label_are_classes_however_few_the_rows(tmp_path):
+    """Four rows became a translation from text to label."""
+    path = write(tmp_path / "four.csv", "text;label\na fine film;good\nnot a fine film;bad\nwell made;great\nso so;\n")
+    found = recognise(str(path))
+    assert (found.preset, found.found) == ("bert-classifier", "texts with classes")
+
+
+def test_a_text_that_cannot_be_read_says_why(tmp_path):
+    """A file in Latin-1 and an empty one were "a file: not recognised"."""
+    latin = tmp_path / "latin.txt"
+    latin.write_bytes("a plain line\nun café\n".encode("latin-1"))
+    told = line(recognise, str(latin))
+    assert told.endswith("latin.txt: line 2, byte 7: invalid UTF-8 (0xE9); pass --errors replace to continue")
+    assert recognise(str(latin), {"data.errors": "replace"}).found == "plain text"
+    assert "no text, expected at least 1 character: it is empty" in line(recognise, str(write(tmp_path / "e.txt", "")))
+
+
+def test_languages_of_a_plain_text_are_refused(tmp_path):
+    book = write(tmp_path / "book.txt", "It was the best of times.\n" * 50)
+    with pytest.raises(DataError, match=r"--source 'en': .*book.txt is plain text, which has no source and target"):
+        recognise(str(book), {"data.source": "en"})
+
+
+def test_folders_are_named_where_files_are_missing(tmp_path):
+    folder = photos(tmp_path / "photos")
+    inside = ", ".join(sorted(f"{each.name}/" for each in folder.iterdir() if each.is_dir()))
+    with pytest.raises(DataError, match=rf"no .txt or .txt.gz file; there are: {inside}"):
+        load_text(folder)

@@ -62,6 +62,18 @@ def test_a_table_becomes_batches_with_marks_around_each_text(tmp_path):
         assert task.classes[batch.targets[n]] == ("good" if row < 12 else "bad")
 
 
+def test_a_sample_shows_unknown_words(tmp_path):
+    """They were dropped: "funny look at the of a"."""
+    folder = reviews(tmp_path / "reviews")
+    table(folder / "val.tsv", [("good", "a splendid film"), ("bad", "poor and dull")])
+    task, _ = prepared(folder, tmp_path)
+    encoder = BertConfig(vocab=task.tokenizer.size, context=16, width=8, layers=1, heads=2, inner=8)
+    model = build_model(TextClassifierConfig(encoder=encoder, classes=2)).eval()
+    first, second = task.samples(model, CPU)
+    assert first.startswith("a <unk> film … ")
+    assert second.startswith("poor and <unk> … ")
+
+
 def test_what_is_too_long_is_cut(tmp_path):
     task, _ = prepared(reviews(tmp_path / "reviews"), tmp_path, length=4)
     tokens, lengths = task.batch(np.asarray([12])).inputs

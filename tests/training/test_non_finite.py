@@ -13,6 +13,7 @@ import torch
 
 from headway.errors import ConfigError, NonFiniteError, NonFiniteOutputError
 from headway.storage.finite import first_non_finite
+from headway.training.best import BestCheckpoint
 from headway.training.checkpoints import Checkpoints
 from headway.training.config import TrainConfig
 from headway.training.optimisers import Adam, AdamW, Muon, Sgd
@@ -246,7 +247,7 @@ def test_a_bad_validation_loss_is_never_the_best_and_is_told_once(tmp_path, valu
     task.validate = lambda model, device: next(found)
     made = trainer(tmp_path, replace(TRAIN, steps=10, evaluate_every=2, save_every=2, keep=9), task)
     made.train()
-    assert made.checkpoints.best() == (8, 1.5)
+    assert made.checkpoints.best() == BestCheckpoint(8, 1.5)
     assert [note for note in made.callback.notes if "validation loss" in note] == [
         f"step 4: validation loss {value}; such a checkpoint is never the best one"
     ]

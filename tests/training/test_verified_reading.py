@@ -26,6 +26,7 @@ from headway.storage.disk import Disk
 from headway.storage.manifest import BLOCK, MANIFEST, StreamFingerprint, check_file, fingerprint, problems
 from headway.storage.run_manifest import commit_run_files, read_run_manifest
 from headway.training import checkpoints as reading
+from headway.training.best import BestCheckpoint
 from headway.training.checkpoints import Checkpoints
 from headway.training.log import LOG, log_line
 from tests.interop.runs import write_run
@@ -54,7 +55,7 @@ def gpt(tmp_path_factory) -> Path:
     for step in (1, 2, 3):
         moved = {name: tensor + 0.01 * step for name, tensor in weights.items()}
         checkpoints.save(step, moved, {}, {"step": step, "best_step": min(step, 2), "best": 0.5})
-    checkpoints.mark_best(2, 0.5)
+    checkpoints.mark_best(BestCheckpoint(2, 0.5))
     (run / LOG).write_text(log_line({"step": 3, "loss": 1.0}, read_run_manifest(run).run) + "\n")
     return run
 

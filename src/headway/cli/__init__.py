@@ -54,7 +54,8 @@ def _run(words: Sequence[str]) -> None:
     with limits.raised(dict(arguments.limit)):
         check_limits(arguments)
         with _checked_ahead(arguments):
-            _import_torch()
+            if getattr(command(arguments.command), "NEEDS_TORCH", True):
+                _import_torch()
             with _unknown_tokens_told(arguments):
                 command(arguments.command).execute(arguments)
 

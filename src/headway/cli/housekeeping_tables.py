@@ -14,7 +14,7 @@ from headway.cli.console import SafeConsole
 from headway.cli.render import NONE, note, section
 from headway.cli.terminal import tell
 from headway.cli.units import age_text, bytes_text, count_text
-from headway.counts import counted
+from headway.counts import counted, figure_name
 from headway.data.cache import CacheEntry
 from headway.runs.clean import KINDS, Removal
 from headway.runs.compare import Comparison
@@ -43,7 +43,7 @@ def show_runs(rows: Sequence[RunRow]) -> None:
             *(Text(_or_none(each)) for each in (row.task, row.model)),
             NONE if row.parameters is None else count_text(row.parameters),
             steps,
-            NONE if row.best is None else f"{row.best:.4g}",
+            NONE if row.best is None else _best_text(row),
             bytes_text(row.bytes),
             NONE if row.age is None else age_text(row.age),
             Text(row.state, style=STYLES.get(row.state, "")),
@@ -57,10 +57,17 @@ def show_runs(rows: Sequence[RunRow]) -> None:
             tell(f"note: {row.problem}")
 
 
+def _best_text(row: RunRow) -> str:
+    """The loss of the best checkpoint, or the figure that it was chosen by, with its name."""
+    if row.best_value is None or row.best_by in (None, "val_loss"):
+        return f"{row.best:.4g}"
+    return f"{figure_name(str(row.best_by))} {row.best_value:.4g}"
+
+
 def show_comparison(found: Comparison, names: Sequence[str]) -> None:
     """The settings that differ and the scores, a column for each run."""
     console = wide_console()
-    shown: list[RenderableType] = []
+    shown: list[RenderableType] = [note(text, "yellow") for text in found.notes]
     if found.differences:
         rows = ((key, *map(_setting, values)) for key, values in found.differences.items())
         shown.append(section("settings that differ", _columns(("", *names), rows)))
@@ -68,7 +75,6 @@ def show_comparison(found: Comparison, names: Sequence[str]) -> None:
         shown.append(note("the runs have the same settings"))
     rows = ((key.replace("_", " "), *(_score(key, value) for value in values)) for key, values in found.scores.items())
     shown.append(section("scores", _columns(("", *names), rows)))
-    shown += [note(text, "yellow") for text in found.notes]
     console.print(*shown, sep="\n")
 
 
@@ -127,4 +133,6 @@ def _score(key: str, value: Any) -> str:
         return NONE
     if key == "bytes":
         return bytes_text(value)
+    if key == "best_by":
+        return figure_name(value)
     return f"{value:.4g}" if isinstance(value, float) else f"{value:,}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -48,6 +49,13 @@ def stdin_lines() -> Iterator[str]:
         text = text.rstrip("\r\n")
         expect_within("line", len(text), f"stdin: line {number}", DataError)
         yield text
+
+
+def note_files(texts: Iterable[str], verb: str) -> None:
+    """Say on stderr that a text which is the name of a file is taken as it stands."""
+    for text in texts:
+        if os.path.isfile(text):
+            tell(f"note: {text} is a file, and its name is taken for the text; pass < {text} to {verb} its lines")
 
 
 def blocks(lines: Iterable[str], size: int) -> Iterator[list[str]]:

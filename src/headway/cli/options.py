@@ -46,12 +46,13 @@ def check_limits(arguments: Namespace) -> None:
 
 
 def add_run(parser: ArgumentParser, *, device: bool = True) -> None:
-    """RUN and, unless the command is for the CPU only, `--device`."""
+    """RUN and, for a command that computes with the run, `--device` and `--average`."""
     parser.add_argument("run", metavar="RUN", help="a run folder, as `headway train` writes it")
     if device:
         parser.add_argument(
             "--device", choices=("auto", "cpu", "cuda"), default="auto", help="where to compute (default: %(default)s)"
         )
+        add_average(parser)
 
 
 def add_precision(parser: ArgumentParser) -> None:
@@ -111,7 +112,10 @@ def add_sampling(parser: ArgumentParser) -> None:
 def add_average(parser: ArgumentParser) -> None:
     """`--average`."""
     parser.add_argument(
-        "--average", type=count, metavar="N", help="use the mean of the last N checkpoints; 0: the best checkpoint"
+        "--average",
+        type=count,
+        metavar="N",
+        help="use the mean of the last N checkpoints; 1: the last one, 0: the best",
     )
 
 

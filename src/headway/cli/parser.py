@@ -33,6 +33,7 @@ Sizes and lengths have limits; --limit NAME=N after a command sets one, and docs
 
 HELP = "help"  # `headway help CMD`; no command of its own, so that it takes what a command takes
 TAKE_OVERRIDES = ("train", "lab")  # commands with --KEY.SUB VALUE
+TAKE_UNKNOWN = ("train",)  # of these, those whose every unknown option has a value: a config key without its section
 
 
 class OneLineParser(ArgumentParser):
@@ -71,12 +72,14 @@ def parse(words: Sequence[str]) -> Namespace:
     called = _called(words)
     if called is not None and called not in COMMANDS:
         _unknown_command(parser, called)
-    words, overrides = _split(words) if called in TAKE_OVERRIDES else (words, [])
-    arguments, rest = parser.parse_known_args(words)
     own = _own_parser(parser, called)
+    words, overrides = (
+        _split(words, _flags(own) if called in TAKE_UNKNOWN else None) if called in TAKE_OVERRIDES else (words, [])
+    )
+    arguments, rest = parser.parse_known_args(words)
     rest = _given_behind_options(own, arguments, rest)
     further = getattr(command(called), "flags", None) if called in COMMANDS else None
-    mistyped, hint = _mistyped(own, rest, further(arguments) if further is not None and rest else ())
+    mistyped, hint = _mistyped(own, [*overrides, *rest], further(arguments) if further is not None and rest else ())
     if rest and arguments.command not in TAKE_OVERRIDES:
         own.error(f"unknown arguments: {' '.join(rest)}{f'; {hint}' if hint else ''}")
     if mistyped:
@@ -97,6 +100,7 @@ def build_parser(names: Iterable[str] = COMMANDS) -> ArgumentParser:
     """A parser that knows these commands; only their modules are imported."""
     parser = OneLineParser(
         prog="headway",
+        allow_abbrev=False,
         description="Train, use and inspect transformers.",
         epilog=EPILOG,
         formatter_class=RawDescriptionHelpFormatter,
@@ -109,6 +113,7 @@ def build_parser(names: Iterable[str] = COMMANDS) -> ArgumentParser:
         title = "examples" if len(module.EXAMPLES) > 1 else "example"
         own = commands.add_parser(
             name,
+            allow_abbrev=False,
             help=module.HELP,
             description=module.HELP,
             epilog="\n  ".join([f"{title}:", *module.EXAMPLES]) if module.EXAMPLES else None,
@@ -149,7 +154,7 @@ def _mistyped(parser: ArgumentParser, words: Sequence[str], further: Collection[
     Options without a dot only: `--train.steps` is a config key. `further` are options that the parser does not declare:
     the flags of one lab.
     """
-    known = [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
+    known = _flags(parser)
     for word in words:
         name = word.partition("=")[0]
         if name in further:
@@ -159,13 +164,22 @@ def _mistyped(parser: ArgumentParser, words: Sequence[str], further: Collection[
     return "", ""
 
 
-def _split(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Words for argparse, and config keys with their values, which it would take for arguments: `--train.steps 9`."""
+def _flags(parser: ArgumentParser) -> list[str]:
+    """The long options that a parser knows."""
+    return [flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")]
+
+
+def _split(words: Sequence[str], known: Collection[str] | None) -> tuple[list[str], list[str]]:
+    """Words for argparse, and config keys with their values, which it would take for arguments: `--train.steps 9`.
+
+    With the options that are `known`, also any other option, such as `--lr 0.1`.
+    """
     rest, overrides, left = [], [], list(words)
     while left:
         word = left.pop(0)
         name, equals, _ = word.partition("=")
-        if not (name.startswith("--") and "." in name):
+        unknown = known is not None and len(name) > 2 and name not in known
+        if not (name.startswith("--") and ("." in name or unknown)):
             rest.append(word)
             continue
         overrides.append(word)

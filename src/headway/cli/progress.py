@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import statistics
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -12,14 +14,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from headway.cli.console import SafeConsole
-from headway.cli.terminal import one_line
+from headway.cli.terminal import one_line, tell
 from headway.training.callbacks import Callback, PlanCallback
 from headway.training.devices import peak_memory
 from headway.training.quantities import duration, size
 
 EVERY = 30.0  # seconds between the lines of a log
 SOON = 3.0  # seconds, and FIRST_STEPS steps, after which the time is estimated
-FIRST_STEPS = 3
+FIRST_STEPS = 6  # the first one is slower and does not count
+RECENT = 50  # steps by whose median the time is estimated
 SAMPLE = 100  # characters of a sample on a line of a log
 
 
@@ -41,7 +44,9 @@ class TrainingBar:
         self.task = self.bar.add_task(title, total=steps, loss="", speed="")
         self.loss: float | None = None
         self.tokens = self.taken = 0
-        self.started = self.told = time.perf_counter()
+        self.started = self.told = self.moved = time.perf_counter()
+        self.recent: deque[float] = deque(maxlen=RECENT)  # seconds of steps, without validations
+        self.validating = 0.0  # seconds
         self.estimated = False
 
     def __enter__(self) -> TrainingBar:
@@ -54,12 +59,14 @@ class TrainingBar:
     def planned(self, steps: int, facts: Mapping[str, str]) -> None:
         """The block of facts before the first step."""
         self.steps, self.loss, self.tokens, self.taken, self.estimated = steps, None, 0, 0, False
+        self.recent.clear()
+        self.validating = 0.0
         room = max(map(len, facts))
         for name, value in facts.items():
             self.note(f"{name:{room}}  {value}")
         for note in self.notes:
             self.note(note)
-        self.started = self.told = time.perf_counter()
+        self.started = self.told = self.moved = time.perf_counter()
 
     def step(self, entry: dict[str, Any]) -> None:
         """Move on; the loss shown is smoothed over about twenty steps."""
@@ -67,6 +74,9 @@ class TrainingBar:
         self.tokens += entry["tokens"]
         self.taken += 1
         now = time.perf_counter()
+        if self.taken > 1:
+            self.recent.append(now - self.moved)
+        self.moved = now
         speed = f"{self.tokens / max(now - self.started, 1e-9):,.0f} {self.unit}/s"
         self.bar.update(
             self.task,
@@ -78,17 +88,21 @@ class TrainingBar:
         )
         due = not self.console.is_interactive and now - self.told >= EVERY
         if due or (not self.estimated and self.taken >= FIRST_STEPS and now - self.started >= SOON):
-            self._tell_progress(entry["step"], speed, now)
+            self._tell_progress(entry["step"], speed)
 
-    def _tell_progress(self, step: int, speed: str, now: float) -> None:
-        """Step, loss, speed and the time left by all steps so far, validations included; first also the memory."""
-        each = (now - self.started) / self.taken
-        text = f"step {step:,}/{self.steps:,}: loss {self.loss:.4f}, {speed}, {duration(each)} a step, "
-        text += f"about {duration((self.steps - step) * each)} left"
-        if not self.estimated:
-            device = torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
-            text += f"; memory used {size(peak_memory(device))}"
-        self.estimated = True
+    def _tell_progress(self, step: int, speed: str) -> None:
+        """Step, loss and speed; after a few steps their time, the time left, and once the memory.
+
+        A step takes the median of the recent ones, and validations go on as often and as long as they did so far.
+        """
+        text = f"step {step:,}/{self.steps:,}: loss {self.loss:.4f}, {speed}"
+        if self.taken >= FIRST_STEPS:
+            each = statistics.median(self.recent) + self.validating / self.taken
+            text += f", {duration(each)} a step, about {duration((self.steps - step) * each)} left"
+            if not self.estimated:
+                device = torch.device("cuda" if torch.cuda.is_initialized() else "cpu")
+                text += f"; memory used {size(peak_memory(device))}"
+            self.estimated = True
         self._line(text)
 
     def _line(self, text: str) -> None:
@@ -97,6 +111,8 @@ class TrainingBar:
 
     def evaluated(self, entry: dict[str, Any], samples: list[str]) -> None:
         """One line, and at a terminal, or if asked for, three samples; a log has the beginning of one on that line."""
+        now = time.perf_counter()
+        self.validating, self.moved = self.validating + now - self.moved, now
         beside = {name.removeprefix("val_"): value for name, value in entry.items() if name not in ("step", "val_loss")}
         more = "".join(f", {name} {value:.2%}" for name, value in beside.items())
         told = f"step {entry['step']}: validation loss {entry['val_loss']:.4f}{more}"
@@ -118,6 +134,20 @@ class TrainingBar:
         self.started = time.perf_counter()
         if not self.console.is_interactive and self.started - self.told >= EVERY:
             self._line(f"{what}: {done:,} of {total:,}")
+
+
+def progress_lines(now: Callable[[], float] = time.perf_counter) -> Callable[[str, int, int], None]:
+    """A line on stderr every EVERY seconds; call what it gives with what is done, and how many of how many."""
+    started = told = now()
+
+    def progress(what: str, done: int, total: int) -> None:
+        nonlocal told
+        at = now()
+        if at - told >= EVERY and done < total:
+            told = at
+            tell(f"{what}: {done:,} of {total:,} after {duration(at - started)}")
+
+    return progress
 
 
 class CallbackList:

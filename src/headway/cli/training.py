@@ -12,10 +12,11 @@ from headway.cli.progress import CallbackList, TrainingBar
 from headway.cli.trackers import tracker
 from headway.errors import StorageError
 from headway.plots.curves import plot_curves
-from headway.runs import plan_run, train_run
+from headway.runs import plan_run, read_config, train_run
 from headway.runs.config import RunConfig
 from headway.runs.plan import TrainingPlan
 from headway.storage.commit import commit_file
+from headway.training.checkpoints import Checkpoints
 from headway.training.log import LOG, read_log
 
 
@@ -90,6 +91,14 @@ def train_and_draw(
         _draw(folder, label, config.task.main_phase)
 
 
+def best_line(folder: Path) -> str:
+    """Which checkpoint of a finished run is used: "step 1,262 is the best: validation accuracy 0.7333, loss 0.8480"."""
+    best = Checkpoints(folder).best()
+    if best is None or read_config(folder).train.average:
+        return ""
+    return f"step {best.step:,} is the best: {best.described}; "
+
+
 def next_commands(folder: Path) -> list[str]:
     """What to do with a finished run: evaluate it, use it, look at it; the first two as far as its task has them."""
     from headway.cli.parser import usage
@@ -105,4 +114,10 @@ def _draw(folder: Path, label: str, phase: str | None) -> None:
     """The curves of the run's log; of a task with phases, those of its main phase: losses of one kind."""
     entries = [entry for entry in read_log(folder / LOG) if entry.get("phase", phase) == phase]
     if entries:
-        commit_file(folder / "curves.png", plot_curves(entries, ylabel=label))
+        best = Checkpoints(folder).best()
+        chosen = (
+            None
+            if best is None or best.value is None
+            else (best.step, f"best: {best.criterion.title} {best.value:.3f}")
+        )
+        commit_file(folder / "curves.png", plot_curves(entries, ylabel=label, best=chosen))

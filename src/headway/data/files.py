@@ -93,6 +93,16 @@ def names(paths: Iterable[Path], *, most: int = 20) -> str:
     return listed([path.name for path in paths], most=most) or "nothing"
 
 
+def contents(folder: Path, *, most: int = 20) -> str:
+    """The names of what a folder holds, of folders with a slash, for an error message."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        return f"what cannot be read ({error.strerror})"
+    there = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if not entry.name.startswith(".")]
+    return listed(there, most=most) or "nothing"
+
+
 def listed(found: Sequence[str], *, most: int = 20) -> str:
     """Names from a file or folder for an error message: printable, short, and not too many."""
     more = f" and {len(found) - most:,} more" if len(found) > most else ""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headway.data.config import DataConfig
 from headway.data.datasets import find_dataset
+from headway.data.files import listed
 from headway.data.labelled_rows import (
     CheckedRows,
     LabelKind,
@@ -150,6 +151,8 @@ def tokenise_rows(rows: LabelledRows, data: DataConfig, tokenizer: Tokenizer | N
         counts = Counter(name for each in labels["train"] for name in each)
         if kind == "single" and not data.classes:
             expect_classes(rows.name, list(counts))
+            if len(counts) < 2:
+                raise DataError(f"{rows.name}: 1 class ({listed(tuple(counts))}), expected at least 2")
         classes = data.classes or tuple(sorted(counts))
         _expect_known(rows.name, labels, classes)
         if data.classes == () and (alone := [name for name in classes if counts[name] == 1]):

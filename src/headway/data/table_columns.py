@@ -21,6 +21,11 @@ LANGUAGE = re.compile(r"[A-Za-z]{2,3}([-_][A-Za-z]{2,4})?")
 SEPARATORS = ("|", ";", ",")  # between the labels in a cell
 LONGEST_LABEL = 3  # words of one of several labels
 FLAGS = frozenset({"0", "1"})
+FEW_ROWS = 20  # below, classes that do not repeat are told by the names of the columns alone
+
+
+class UnclearLabelError(DataError):
+    """Several columns could be the class."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +199,7 @@ def labelled_columns(table: TableSurvey, *, text: str | None = None, label: str 
     if not labels or not texts:
         return None
     if len(labels) > 1:
-        raise _unclear(table, "class", "--data.label", labels)
+        raise UnclearLabelError(_which(table, "class", "--data.label", labels))
     if text is None:
         texts = [name for name in texts if name != labels[0]]
         if len(texts) > 1:
@@ -251,12 +256,26 @@ def _class_columns(table: TableSurvey) -> list[str]:
 
 
 def _is_class(table: TableSurvey, name: str) -> bool:
-    """Whether cells repeat, are short and few: whole numbers or names of classes."""
+    """Whether cells repeat, are short and few: whole numbers or names of classes.
+
+    A column that has the name of a label, beside one with the name of a text, may also have a single class, as in a
+    table that is sorted by class, some empty cells, and in a few rows as many classes as rows: training names what is
+    wrong with them.
+    """
     cells = table.cells(name)
     distinct = set(cells)
-    repeated = 2 <= len(distinct) <= max(len(cells) // 2, 2) and len(distinct) <= MAX_CLASSES
+    named = _has_label_name(table, name)
+    most = len(cells) if named and len(cells) < FEW_ROWS and not _is_numeric(table, name) else len(cells) // 2
+    repeated = (1 if named else 2) <= len(distinct - {""}) and len(distinct) <= min(max(most, 2), MAX_CLASSES)
     brief = all(len(cell) <= LONGEST_NAME for cell in distinct) and table.words(name) < SENTENCE
-    return repeated and brief and "" not in distinct and not any(re.search(r"\d[.,]\d", cell) for cell in distinct)
+    filled = "" not in distinct or (named and cells.count("") <= len(cells) // 2)
+    return repeated and brief and filled and not any(re.search(r"\d[.,]\d", cell) for cell in distinct)
+
+
+def _has_label_name(table: TableSurvey, name: str) -> bool:
+    """Whether a column has the name of a label, and another the name of a text."""
+    texts = [other for other in _ordered(table, TEXTS) if other != name]
+    return name.casefold() in LABELS and bool(texts)
 
 
 def _is_numeric(table: TableSurvey, name: str) -> bool:
@@ -278,7 +297,11 @@ def _partner(table: TableSurvey, name: str | None) -> str | None:
 
 
 def _unclear(table: TableSurvey, what: str, option: str, several: Sequence[str]) -> DataError:
-    return DataError(
+    return DataError(_which(table, what, option, several))
+
+
+def _which(table: TableSurvey, what: str, option: str, several: Sequence[str]) -> str:
+    return (
         f"{table.path}: which column is the {what}? {listed(several)} could be; name it with {option} "
         f"(all columns: {listed(table.columns)})"
     )

@@ -12,7 +12,7 @@ from headway.data.csv_files import read_csv
 from headway.data.files import Errors, listed, read_lines, without_gz
 from headway.data.parquet_files import column_names, missing_column, open_parquet, read_columns
 from headway.documents import parse_json
-from headway.errors import DataError, one_line, shown
+from headway.errors import DataError, NoColumnError, one_line, shown
 from headway.suggestions import did_you_mean
 
 Pair = tuple[str, str]
@@ -85,7 +85,7 @@ def _places(path: Path, names: Sequence[str], columns: Sequence[str]) -> list[in
         )
     missing = next(name for name in columns if name not in names)
     hint = did_you_mean(missing, names).rstrip() or "a table without a header has columns by number, from 1"
-    raise DataError(f"{missing_column(path, shown(missing), names)}; {hint}")
+    raise NoColumnError(f"{missing_column(path, shown(missing), names)}; {hint}")
 
 
 def _jsonl(

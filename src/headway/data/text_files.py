@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from headway.counts import counted
-from headway.data.files import Errors, in_lines, listed, listing, names, read_chunks, read_lines, without_gz
+from headway.data.files import Errors, contents, in_lines, listed, listing, names, read_chunks, read_lines, without_gz
 from headway.data.tables import SUFFIXES, Pair, read_rows, suffix
 from headway.errors import DataError, shown
 
@@ -209,7 +209,7 @@ def load_parallel(
         raise DataError(f"{path}: source and target are both {source!r}, expected two")
     if path.is_dir():
         files = _pair_files(path, source, target, errors) or _tables(path, source, target, errors, numbers)
-        found = names(listing(path))
+        found = contents(path)
         if not files:
             wanted = f"train.{source} and train.{target}, or train{{{','.join(SUFFIXES)}}}"
             raise DataError(f"{path}: no {wanted}; there are: {found}")
@@ -258,7 +258,7 @@ def _table_folder(folder: Path, errors: Errors, column: str) -> PlainText:
     tables = table_splits(folder)
     if not tables:
         hint = "--source and --target read parallel text"
-        raise DataError(f"{folder}: no .txt or .txt.gz file; there are: {names(listing(folder))}; {hint}")
+        raise DataError(f"{folder}: no .txt or .txt.gz file; there are: {contents(folder)}; {hint}")
     if "train" not in tables:
         raise DataError(f"{folder}: no train split; splits: {listed(tuple(tables))}")
     texts = {split: TableTexts(path=file, column=column, errors=errors) for split, file in tables.items()}

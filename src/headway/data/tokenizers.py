@@ -35,8 +35,11 @@ from headway.limits import expect_within, limit
 
 MASK = "<mask>"
 NAMES = {"pad": PAD, "unk": UNK, "start": START, "stop": STOP, "mask": MASK}  # by the fields of `SpecialTokens`
+WORD_MARKS = (" ", "Ġ", "▁")  # in front of a token that begins a word: headway's, GPT-2's and SentencePiece's
+JOINED = "·"  # for a reader, in front of a token that continues the word before it
 
 __all__ = [
+    "JOINED",
     "MASK",
     "SPECIALS",
     "Bpe",
@@ -224,6 +227,34 @@ class Tokenizer:
     def token(self, index: int) -> str:
         """The token of an id, as the vocabulary spells it."""
         return self._library.id_to_token(self._checked(index))  # type: ignore[return-value]
+
+    def display(self, index: int) -> str:
+        """The token of an id for a reader: a space in front of one that begins a word, JOINED before one that does not.
+
+        Vocabularies spell this differently (a space, `Ġ`, `▁`, `##`). A special token, and a token of a vocabulary of
+        whole words or single characters, is as the vocabulary spells it.
+        """
+        token = self.token(index)
+        if index in self._shown_as_is:
+            return token
+        if self._kind == "WordPiece":
+            return JOINED + token.removeprefix("##") if token.startswith("##") else token
+        if self._word_mark is None:
+            return token
+        if self._word_mark != " ":
+            token = token.replace(self._word_mark, " ").replace("Ċ", "\n")
+        return token if token[:1].isspace() else JOINED + token
+
+    @cached_property
+    def _shown_as_is(self) -> frozenset[int]:
+        return frozenset(self.specials)
+
+    @cached_property
+    def _word_mark(self) -> str | None:
+        """What stands in front of a token that begins a word; None where nothing does."""
+        vocabulary = self._library.get_vocab()
+        marks = (mark for mark in WORD_MARKS if any(len(token) > 1 and token.startswith(mark) for token in vocabulary))
+        return next(marks, None)
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without special tokens. Raises DataError for text that cannot be encoded."""

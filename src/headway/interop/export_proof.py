@@ -46,6 +46,7 @@ class ExportProof:
     texts_identical: bool | None  # None: transformers is not installed
     left_out: list[str] = field(default_factory=list)  # tensors that the family has no place for
     zeros: int = 0  # biases that the family has and the model lacks
+    max_tokens: int | None = None  # that a decoder with learned positions has room for, prompt included
     onnx: OnnxProof | None = None  # None: no graph was requested
 
     @property

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from headway.counts import counted
+from headway.decoding.limits import positions_end
 from headway.errors import DIVERGED, ConfigError, NonFiniteError, VerificationError
 from headway.interop.compare import HeadwayModel, Probe, probe
 from headway.interop.export_proof import ExportProof, compare, reload, texts_agree, versions, with_transformers
@@ -78,6 +79,11 @@ class ExportPlan:
     config: dict[str, Any]
     weights: dict[str, Tensor]
 
+    def limit(self, request: ExportRequest) -> int | None:
+        """How many tokens, prompt included, a decoder's learned positions have room for; None without such a limit."""
+        decodes = self.family.generates and request.text is not None and request.text.beam is None
+        return positions_end(request.model) if decodes else None
+
     def probe(self, request: ExportRequest) -> Probe:
         """Inputs to compare with."""
         return probe(self.family, request.config, request.model.reads, self.template.tokens)
@@ -119,7 +125,7 @@ def _write(draft: StagedFolder, request: ExportRequest, plan: ExportPlan) -> Non
     text = request.text
     if text is None:
         return
-    draft.json("generation_config.json", generation_config(request, plan.template.tokens))
+    draft.json("generation_config.json", generation_config(request, plan.template.tokens, plan.limit(request)))
     sizes = request.config.text
     segments = sizes.segments if sizes is not None and "segments" in request.model.reads else 0
     files = tokenizer_files(
@@ -131,8 +137,24 @@ def _write(draft: StagedFolder, request: ExportRequest, plan: ExportPlan) -> Non
         width = int(plan.config.get("hidden_size") or plan.config["dim"])  # DistilBERT's name for it
         for name, value in sentence_files(text.sentence, width).items():
             draft.json(name, value)
+    if (limit := plan.limit(request)) is not None:
+        draft.text("README.md", _readme(plan.family.name, limit))
     if text.target is not None:
         draft.text("tokenizer-target.json", text.target.to_json())
+
+
+def _readme(family: str, limit: int) -> str:
+    """The model card: how long texts may be."""
+    return f"""---
+library_name: transformers
+---
+A language model in the format of {family}, written by `headway export`. PROOF.json says how it was compared.
+
+It has {limit} learned positions: a prompt and what is generated after it are at most {limit} tokens together.
+`generation_config.json` has `max_length` {limit}; with a larger `max_length`, or `max_new_tokens` beyond it, the
+method `generate` of transformers fails with an IndexError.
+`headway generate` of the run goes on beyond {limit} tokens, since it moves the window of what the model reads.
+"""
 
 
 def _write_weights(draft: StagedFolder, weights: Mapping[str, Tensor]) -> None:
@@ -147,8 +169,12 @@ def _context(request: ExportRequest) -> int:
     return 1 if sizes is None or sizes.context is None else sizes.context
 
 
-def generation_config(request: ExportRequest, tokens: GenerationTokens) -> dict[str, Any]:
-    """The defaults of transformers' generate; GNMT's length penalty has no equivalent there and is left out."""
+def generation_config(request: ExportRequest, tokens: GenerationTokens, limit: int | None = None) -> dict[str, Any]:
+    """The defaults of transformers' generate; GNMT's length penalty has no equivalent there and is left out.
+
+    `limit`: how many tokens, prompt included, a decoder has positions for. Beyond them transformers' generate fails
+    with an IndexError, where headway moves its window on.
+    """
     found: dict[str, Any] = {"bos_token_id": None, "eos_token_id": tokens.eos_token_id, "pad_token_id": tokens.pad}
     text = request.text
     if text is not None and text.beam is not None:
@@ -158,6 +184,8 @@ def generation_config(request: ExportRequest, tokens: GenerationTokens) -> dict[
             found["length_penalty"] = text.beam.length_penalty
     elif text is not None and text.starts:
         found["bos_token_id"] = tokens.start
+    if text is not None and text.beam is None and limit is not None:
+        found["max_length"] = limit
     if tokens.banned:
         found["bad_words_ids"] = [[index] for index in tokens.banned]
     return found
@@ -181,6 +209,7 @@ def prove(request: ExportRequest, plan: ExportPlan, folder: Path) -> ExportProof
         texts_compared=texts,
         texts_identical=identical,
         left_out=left_out,
+        max_tokens=plan.limit(request),
         zeros=len(plan.weights.keys() - family.constants(request.config).keys() - own),
         **figures,
     )

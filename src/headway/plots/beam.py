@@ -6,14 +6,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headway.errors import AdviceWarning
-from headway.plots.curves import COLOURS, DPI, INK
+from headway.plots.curves import COLOURS, DPI, INK, to_png, to_svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +71,8 @@ def plot_beam(picture: BeamPicture, *, kind: Literal["png", "svg"] = "png") -> b
     """The tree, the best hypothesis bold, pruned ones faint, log-probabilities on the edges; the alignment below."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        data = _bytes(_composed(picture), kind)
+        figure = _composed(picture)
+        data = to_svg(figure) if kind == "svg" else to_png(figure)
     if any("missing from" in str(each.message) for each in caught):  # matplotlib warns for each letter, many times
         warnings.warn(
             "the font of the drawing lacks some characters, which are drawn as boxes", AdviceWarning, stacklevel=2
@@ -175,17 +175,6 @@ def _draw_alignment(axes: Axes, picture: BeamPicture, weights: NDArray[np.float3
 
 def _signed(value: float, digits: int) -> str:
     return f"{value:.{digits}f}".replace("-", "−")
-
-
-def _bytes(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
-    """The encoded figure, without version and date: equal searches give equal files."""
-    from matplotlib import rc_context
-
-    buffer = BytesIO()
-    metadata = {"Software": None} if kind == "png" else {"Date": None, "Creator": None}
-    with rc_context({"svg.hashsalt": "headway"}):
-        figure.savefig(buffer, format=kind, metadata=metadata)
-    return buffer.getvalue()
 
 
 # --- layout: a column for each step, each node close to its parent, without overlaps -------------------------------

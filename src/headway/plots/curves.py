@@ -38,8 +38,12 @@ def plot_curves(
     path_or_buffer: str | os.PathLike[str] | BinaryIO | None = None,
     *,
     ylabel: str = "loss (nats per token)",
+    best: tuple[int, str] | None = None,
 ) -> bytes:
-    """Training curves from log entries with `step` and any of `loss`, `val_loss`, `learning_rate`."""
+    """Training curves from log entries with `step` and any of `loss`, `val_loss`, `learning_rate`.
+
+    `best` is the step of the best checkpoint and what to write there; without it the lowest validation loss is marked.
+    """
     entries = list(log)
     train, val, rate = (_points(entries, key) for key in ("loss", "val_loss", "learning_rate"))
     figure = new_figure(8, 5.4 if rate[0] else 4.2)
@@ -53,7 +57,7 @@ def plot_curves(
     else:
         top = figure.subplots()
         _style(top, "step", ylabel)
-    _draw_losses(top, train, val)
+    _draw_losses(top, train, val, best)
     return to_png(figure, path_or_buffer)
 
 
@@ -159,7 +163,7 @@ def _draw_gap(axes: Axes, report: PositionReport) -> None:
 _LINE: dict[str, Any] = {"linewidth": 1.8, "markeredgecolor": "white", "markeredgewidth": 0.8, "clip_on": False}
 
 
-def _draw_losses(axes: Axes, train: Points, val: Points) -> None:
+def _draw_losses(axes: Axes, train: Points, val: Points, best: tuple[int, str] | None) -> None:
     steps, losses = train
     # A few spikes must not flatten the rest of the curve: they may leave the axes, and the smoothed line is clipped to
     # the top of the axes there.
@@ -172,7 +176,7 @@ def _draw_losses(axes: Axes, train: Points, val: Points) -> None:
         axes.plot(steps, smooth, color=COLOURS[0], linewidth=1.8, label="train, smoothed")
     if val[0]:
         axes.plot(*val, color=COLOURS[1], marker="o", markersize=5, label="validation", zorder=3, **_LINE)
-        _mark_best(axes, val, last=max(val[0] + steps))
+        _mark_best(axes, val, best, last=max(val[0] + steps))
     if shown and (spread := max(shown) - min(shown)) > 0:
         axes.set_ylim(min(shown) - 0.05 * spread, max(shown) + 0.08 * spread)
     if shown:
@@ -182,11 +186,13 @@ def _draw_losses(axes: Axes, train: Points, val: Points) -> None:
         axes.text(0.5, 0.5, "nothing logged yet", transform=axes.transAxes, ha="center", color=INK)
 
 
-def _mark_best(axes: Axes, val: Points, last: int) -> None:
-    step, loss = min(zip(*val, strict=True), key=lambda point: point[1])
+def _mark_best(axes: Axes, val: Points, best: tuple[int, str] | None, last: int) -> None:
+    losses = dict(zip(*val, strict=True))
+    step, text = best if best is not None and best[0] in losses else (min(losses, key=losses.__getitem__), "")
+    loss = losses[step]
     side = "right" if step > 0.9 * last else "center"  # at the edge a centred text would be cut off
     axes.annotate(
-        f"best {loss:.3f}",
+        text or f"best {loss:.3f}",
         (step, loss),
         xytext=(0, 9),
         textcoords="offset points",
@@ -250,3 +256,13 @@ def to_png(figure: Figure, target: str | os.PathLike[str] | BinaryIO | None = No
     elif target is not None:
         target.write(data)
     return data
+
+
+def to_svg(figure: Figure) -> bytes:
+    """A figure as SVG bytes, without version and date and with fixed identifiers: equal figures give equal files."""
+    from matplotlib import rc_context
+
+    buffer = BytesIO()
+    with rc_context({"svg.hashsalt": "headway", "svg.fonttype": "path"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    return buffer.getvalue()

@@ -55,7 +55,8 @@ def fitted_recipe(name: str | None, changes: Mapping[str, Any]) -> FittedRecipe:
     spec = str(changes.get("data.spec") or "")
     proposal: Proposal | None = None
     if name is None:
-        proposal = recognise(spec, _given(changes))
+        errors = {key: str(changes[key]) for key in ("data.errors",) if key in changes}
+        proposal = recognise(spec, _given(changes) | errors)
         name = proposal.preset
     recipe = preset(name).recipe()
     reading = _reading(recipe, spec, changes)

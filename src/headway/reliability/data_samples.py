@@ -142,6 +142,13 @@ def _idx(folder: Path) -> None:
     (folder / "classes.txt").write_text("circle\nsquare\n")
 
 
+def _cifar(folder: Path) -> None:
+    pictures = (np.asarray(image.convert("RGB").resize((32, 32))) for image in _pictures(2 * IMAGES))
+    records = (bytes([n % 2]) + pixels.transpose(2, 0, 1).tobytes() for n, pixels in enumerate(pictures))
+    (folder / "data_batch_1.bin").write_bytes(b"".join(records))
+    (folder / "batches.meta.txt").write_text("circle\nsquare\n")
+
+
 def _sounds(folder: Path) -> None:
     time = np.arange(4000) / 8000
     for n in range(2 * IMAGES):
@@ -319,6 +326,10 @@ SAMPLES: tuple[DataSample, ...] = (
     ),
     DataSample(
         name="IDX", write=_idx, damage={"classes.txt": LINES, "": or_bytes(damage_idx, share=0.4)},
+        task="classification",
+    ),
+    DataSample(
+        name="CIFAR", write=_cifar, damage={".txt": LINES, ".bin": or_bytes(share=1.0)},
         task="classification",
     ),
     DataSample(

@@ -306,6 +306,7 @@ _ALL = (
         changes={
             **_model(SIZES, layers=1), "task.log": 120, "task.targets": "5,20", "train.batch_tokens": 60,
         },
+        shortened={"headway.tasks.decision_transformer.pipeline:EPISODES": 3},
         inputs={"look": "20"},
         needs="gymnasium",
     ),

@@ -1,16 +1,18 @@
 """A run that fits a time: steps, warm-up, batch and, if need be, the model's size, for this machine and this data.
 
 The largest model, and for it the largest batch, is taken that makes enough steps in the time. How fast candidates are
-is measured (headway.runs.probe). The steps are then fixed: the run ends by its schedule, never by the clock, and the
-config it writes gives the same weights again without a budget.
+is measured (headway.runs.probe): model and batch are chosen by what a step computes, so that a minute in which others
+use the machine does not make a model small; the number of steps is chosen by the clock. The steps are then fixed: the
+run ends by its schedule, never by the clock, and the config it writes gives the same weights again without a budget.
 
-A machine may be busier than when it was measured. If the first steps are so slow that the run would end far beyond its
-time (`SlowStartWatch`), it begins again, once, with as many steps as fit, and the same model and batch.
+A machine may be busier than when it was measured. If the run would then end far beyond its time (`SlowStartWatch`), it
+begins again, once, with as many steps as fit, and the same model and batch.
 """
 
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
@@ -24,7 +26,7 @@ from headway.errors import ConfigError
 from headway.models.registry import ModelConfig, smaller_model
 from headway.runs.config import RunConfig
 from headway.runs.plan import parameter_count
-from headway.runs.probe import StepTimes
+from headway.runs.probe import BUSY, StepTimes
 from headway.tasks.base import Prepared, article
 from headway.training.callbacks import Callback
 from headway.training.config import TrainConfig
@@ -52,10 +54,11 @@ STATES = 16  # bytes of a parameter: weight, gradient and two running means
 MEMORY = 0.6  # of the device's, for these
 SAVE_SPEED = 100e6  # bytes a second: checkpoints are synced to the disk
 SAVE_LATENCY = 0.2  # seconds
-TRIAL = 0.05  # of the budget, and TRIAL_STEPS steps: when the speed of a run is compared with what was measured
+TRIAL = 0.15  # of the budget, and TRIAL_STEPS steps: when the speed of a run is compared with what was measured
 TRIAL_STEPS = 3
 LEAST_TRIAL = 2.0  # seconds, in a budget of at least five times as many
-TOO_LATE = 1.2  # times the budget: a run that would end later begins again
+LATE = 1.25  # times the budget: a run that ended later says so
+TOO_LATE = 1.3  # times the budget: a run that would end later begins again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,23 @@ class FittedRun:
     step: float  # seconds of a step, as measured
     aside: float  # seconds of validations and checkpoints
     replanned: Callable[[float, float], FittedRun]  # for another time of a step, and the seconds that are gone
+
+    def afterwards(self, seconds: float, took: float) -> Iterator[str]:
+        """What to tell when a run of this budget has ended: that it took longer, that it was too short to learn."""
+        train = self.config.train
+        if took > LATE * seconds:
+            yield (
+                f"the run took {duration(took)}, its budget was {duration(seconds)}: the machine became busier than it "
+                "was during the first steps"
+            )
+        if train.steps >= LEAST_STEPS:
+            return
+        batch = f"{train.batch_tokens * train.accumulate:,} {self.config.task.batch_unit}"
+        more = seconds + (LEAST_STEPS - train.steps) * self.step
+        yield (
+            f"warning: only {counted(train.steps, 'step')} of up to {batch} fitted {duration(seconds)}: a model hardly "
+            f"learns in fewer than {LEAST_STEPS}; allow about {duration(more)} at least, or choose a smaller preset"
+        )
 
 
 def fit_budget(
@@ -104,7 +124,8 @@ class _Choice:
     model: ModelConfig
     batch_tokens: int
     accumulate: int
-    step: float
+    step: float  # seconds by the clock
+    computed: float  # seconds, without those spent waiting for other processes
     validation: float
 
 
@@ -145,7 +166,8 @@ class _Fit:
                 f"--budget {duration(self.seconds)}: one validation takes more than {limit} on this machine; "
                 "allow more time, or give a smaller validation split"
             )
-        return _Choice(model, *wanted[0][:3], validation)
+        tokens, parts, computed, _ = wanted[0]
+        return _Choice(model, tokens, parts, computed * times.busy, computed, validation)
 
     def result(self, chosen: _Choice, elapsed: float) -> FittedRun:
         """Steps, and what follows from them."""
@@ -193,6 +215,8 @@ class _Fit:
         train, unit = config.train, self.config.task.batch_unit
         batch = f"{train.batch_tokens * train.accumulate:,} {unit}"
         why = [f"a step of {batch} takes {duration(chosen.step)}, a validation {duration(chosen.validation)}"]
+        if chosen.step >= BUSY * chosen.computed:
+            why.append(f"the machine is busy: {duration(chosen.computed)} of a step are computed, the rest is waiting")
         why += self.tried[:1]
         if ends_early:
             why.append(f"the recipe, or {counted(MOST_EPOCHS, 'epoch')}, end earlier")
@@ -217,26 +241,30 @@ class TooSlowError(Exception):
 class SlowStartWatch:
     """Passes the progress of a run on, and raises TooSlowError once it is clear from the first steps.
 
-    `seconds` is the budget, `started` when it began. It decides once, after TRIAL of the budget and a few steps.
+    `seconds` is the budget, `started` when it began. It decides once, after TRIAL of the budget and a few steps, by
+    their median: a few steps during which another process took the machine do not count.
     """
 
     def __init__(self, watcher: Callback, fitted: FittedRun, seconds: float, started: float) -> None:
         self.watcher, self.fitted, self.seconds, self.started = watcher, fitted, seconds, started
         self.first: float | None = None  # when the first step ended: it also allocates
-        self.taken, self.decided = 0, False
+        self.last = 0.0  # when the last one did
+        self.taken: list[float] = []  # seconds of each step after the first
+        self.decided = False
 
     def step(self, entry: dict[str, Any]) -> None:
         """After every step."""
         self.watcher.step(entry)
         now = time.perf_counter()
         if self.decided or self.first is None:
-            self.first = now if self.first is None else self.first
+            self.first, self.last = now if self.first is None else self.first, now
             return
-        self.taken += 1
+        self.taken.append(now - self.last)
+        self.last = now
         trial = max(TRIAL * self.seconds, min(LEAST_TRIAL, 0.2 * self.seconds))
-        if self.taken >= TRIAL_STEPS and now - self.first >= trial:
+        if len(self.taken) >= TRIAL_STEPS and now - self.first >= trial:
             self.decided = True
-            each = (now - self.first) / self.taken
+            each = statistics.median(self.taken)
             left = (self.fitted.config.train.steps - entry["step"]) * each + self.fitted.aside
             if now - self.started + left > TOO_LATE * self.seconds:
                 raise TooSlowError(each)

@@ -14,7 +14,7 @@ from headway.runs.folder import read_config
 from headway.runs.info import run_info
 from headway.training.log import LOG, read_log
 
-SCORES = ("parameters", "step", "best_step", "best_loss", "seconds", "bytes")
+SCORES = ("parameters", "step", "best_step", "best_loss", "best_by", "best_value", "seconds", "bytes")
 MISSING = None  # of a setting that a run does not have
 
 
@@ -76,7 +76,7 @@ def _notes(infos: Sequence[dict[str, Any]]) -> list[str]:
     notes = []
     for key, what in (("task", "tasks"), ("digest_val", "validation data"), ("vocabulary", "vocabularies")):
         if len({info.get(key) for info in infos}) > 1:
-            notes.append(f"the runs have different {what}: their losses are not comparable")
+            notes.append(f"not comparable by their losses: the runs have different {what}")
             break
     return notes
 

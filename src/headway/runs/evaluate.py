@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.errors import DIVERGED, ConfigError, NonFiniteError
-from headway.tasks.base import EvaluateRequest, Metric, Pipeline, Task, article
+from headway.runs.evaluation_notes import notes
+from headway.tasks.base import EvaluateRequest, Metric, Pipeline, Progress, Task, article, ignore
 from headway.tasks.registry import TASKS
 
 if TYPE_CHECKING:
@@ -27,12 +29,21 @@ def evaluate(
     lengths: Sequence[int] | None = None,
     metric: Metric | None = None,
     compare: str | Path | Run | None = None,
+    columns: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """The metrics of a split. Raises ConfigError for an option that the run's task does not have.
 
     Raises NonFiniteError for a loss that is NaN or infinite: no figure of such a model means anything.
     """
-    given = {"beam": beam, "stride": stride, "lengths": lengths, "metric": metric, "compare": compare}
+    given = {
+        **(columns or {}),
+        "beam": beam,
+        "stride": stride,
+        "lengths": lengths,
+        "metric": metric,
+        "compare": compare,
+    }
     check_options(run.pipeline, [name for name, value in given.items() if value is not None])
     rival = None if compare is None else _rival(run, compare)
     report = run.pipeline.evaluate(
@@ -43,6 +54,8 @@ def evaluate(
             stride=stride,
             lengths=None if lengths is None else tuple(lengths),
             metric=metric,
+            columns=columns or {},
+            progress=progress or ignore,
             rival=None if rival is None else rival.pipeline,
             names=(str(run.folder), "" if rival is None else str(rival.folder)),
         )
@@ -50,7 +63,7 @@ def evaluate(
     for loss in _losses(report.values):
         if loss is None or not math.isfinite(loss):
             raise NonFiniteError(f"{run.folder}: the loss on split {report.split!r} is NaN or infinite; {DIVERGED}")
-    return report
+    return replace(report, sections=[*report.sections, *notes(report, None if data else run.config.data.spec)])
 
 
 def _losses(values: Mapping[str, Any]) -> list[float | None]:

@@ -11,7 +11,7 @@ from headway import config as configs
 from headway.documents import parse_json, parse_yaml
 from headway.errors import DataError, NoRunError
 from headway.storage.manifest import MANIFEST
-from headway.storage.run_manifest import RunFiles, commit_run_files, run_id
+from headway.storage.run_manifest import RunFiles, commit_run_files, is_model_folder, model_folder_advice, run_id
 from headway.suggestions import did_you_mean_path
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ TOKENIZERS = "tokenizer*.json"
 
 def no_such_run(folder: Path) -> str:
     """The message for a folder that is not a run, with the run that may be meant."""
+    if is_model_folder(folder):
+        return model_folder_advice(folder)
     hint = "" if folder.is_dir() else did_you_mean_path(folder)
     return f"{folder}: no such run (it has no {CONFIG}){f'; {hint}`headway runs` lists them' if hint else ''}"
 

@@ -31,8 +31,16 @@ def run_info(folder: Path) -> dict[str, Any]:
         **_data(folder, config),
         **_progress(folder, config),
         **_files(folder),
-        "can": list(config.task.pipeline_class().can(config.model)),
+        "can": list(can_of(config)),
     }
+
+
+def can_of(config: RunConfig) -> tuple[str, ...]:
+    """The commands that work on a run: those of its task, without those that its model lacks."""
+    from headway.interop.families import can_export
+
+    verbs = config.task.pipeline_class().can(config.model)
+    return verbs if "export" not in verbs or can_export(config.model) else tuple(v for v in verbs if v != "export")
 
 
 def _config(folder: Path) -> RunConfig:
@@ -65,7 +73,7 @@ def _data(folder: Path, config: RunConfig) -> dict[str, Any]:
 
 
 def _progress(folder: Path, config: RunConfig) -> dict[str, Any]:
-    """The steps done and planned, the best validation loss, and the last entries of the log."""
+    """The steps done and planned, the best checkpoint, and the last entries of the log."""
     checkpoints = Checkpoints(folder)
     steps = checkpoints.listed()
     trained, validated, damaged = last_entries(folder / LOG)
@@ -81,10 +89,13 @@ def _progress(folder: Path, config: RunConfig) -> dict[str, Any]:
         "steps_planned": config.train.steps if config.data.spec else 0,
         "best_step": None,
         "best_loss": None,
+        "best_by": None,
+        "best_value": None,
     }
     found = checkpoints.best()
     if found is not None:
-        facts |= {"best_step": found[0], "best_loss": found[1]}
+        facts |= {"best_step": found.step, "best_loss": found.loss}
+        facts |= {"best_by": found.criterion.figure, "best_value": found.figure}
     tuned = checkpoints.tuned(checkpoints.key(average=config.train.average)[0])
     facts |= {f"tuned_{name}": value for name, value in tuned.items()}
     facts |= {f"last_{name}": value for name, value in trained.items()}

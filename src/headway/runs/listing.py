@@ -36,8 +36,10 @@ class RunRow:
     data: str | None = None
     step: int | None = None
     steps: int | None = None  # planned; None for an imported run
-    best: float | None = None  # the best validation loss
+    best: float | None = None  # the validation loss of the best checkpoint
     best_step: int | None = None
+    best_by: str | None = None  # the figure that it was chosen by
+    best_value: float | None = None
     bytes: int = 0
     age: float | None = None  # seconds since training last wrote
     state: str = DAMAGED
@@ -119,8 +121,10 @@ def _progress(folder: Path, config: RunConfig, problem: Callable[[str], None]) -
     saved, best = checkpoints.listed(), checkpoints.best()
     trained, _, _ = last_entries(folder / LOG)
     step = max([0, *saved[-1:], trained.get("step", 0)])
-    facts: dict[str, Any] = {"step": step, "best": None if best is None else best[1]}
-    facts["best_step"] = None if best is None else best[0]
+    facts: dict[str, Any] = {"step": step}
+    if best is not None:
+        facts |= {"best": best.loss, "best_step": best.step}
+        facts |= {"best_by": best.criterion.figure, "best_value": best.figure}
     if not config.data.spec:
         return facts | {"state": IMPORTED}
     patience = config.train.patience

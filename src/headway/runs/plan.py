@@ -13,8 +13,10 @@ from headway.counts import counted
 from headway.models import build_model
 from headway.runs.config import RunConfig
 from headway.tasks.base import Prepared
+from headway.tasks.training_task import LOWEST_LOSS
+from headway.training.best import criterion_of
 from headway.training.callbacks import Callback, PlanCallback
-from headway.training.devices import described, pick_device
+from headway.training.devices import described, load_hint, pick_device
 from headway.training.optimisers import state_bytes
 from headway.training.parameters import adapted_layers, choose_parameters, trained_count
 from headway.training.quantities import size
@@ -46,6 +48,8 @@ def plan_of(
 ) -> TrainingPlan:
     """The plan of a run whose data is prepared; `at` is the step it goes on from, `more` are further facts."""
     train, sketch = config.train, build_model(config.model, device="meta")
+    device = pick_device(train.device)
+    load = load_hint(device)
     parameters = sum(parameter.numel() for parameter in sketch.parameters())
     choose_parameters(sketch, train)
     whole, trained = sum(parameter.numel() for parameter in sketch.parameters()), trained_count(sketch)
@@ -58,7 +62,8 @@ def plan_of(
         "model": f"{kind(type(config.model))}, {parameters:,} parameters ({size(4 * parameters)})",
         **({} if trained == whole else {"trains": _trained(sketch, trained, whole)}),
         "training": _training(config, prepared, at),
-        "device": f"{described(pick_device(train.device))}, {train.precision}",
+        "device": f"{described(device)}, {train.precision}",
+        **({"load": load} if load else {}),
         "memory": f"{size(states)} for weights, gradients and optimiser, and what a batch needs on top",
         "writes to": f"{folder}, a checkpoint of {size(saved)} every {often}, keeping {train.keep}",
         "to stop": "Ctrl-C saves and stops; the same command with --resume goes on",
@@ -82,9 +87,11 @@ def _training(config: RunConfig, prepared: Prepared, at: int) -> str:
     epoch = batches / train.accumulate
     batch = f"{train.batch_tokens * train.accumulate:,} {config.task.batch_unit}"
     parts = f" in {train.accumulate} parts" if train.accumulate > 1 else ""
+    criterion = criterion_of(prepared.training)
+    chosen = "" if criterion == LOWEST_LOSS else f"; the best checkpoint has {criterion.described}"
     going_on = f", of which {at:,} are done" if at else ""
     return (
         f"{counted(train.steps, 'step')} of up to {batch}{parts}{going_on} = "
         f"{counted(train.steps / epoch, 'epoch')} of {counted(epoch, 'step')}; "
-        f"validation every {counted(train.evaluate_every, 'step')}"
+        f"validation every {counted(train.evaluate_every, 'step')}{chosen}"
     )

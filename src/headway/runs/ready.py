@@ -9,6 +9,7 @@ from pathlib import Path
 
 from headway import config as configs
 from headway._compile import compiler_missing
+from headway.counts import counted
 from headway.data.vocabularies import fitted_vocabulary
 from headway.errors import ConfigError, DataError, UnknownCharacterError
 from headway.runs.budget import FittedRun, fit_budget
@@ -20,12 +21,13 @@ from headway.tasks.base import DataRequest, Prepared, ignore
 from headway.training.callbacks import Callback
 from headway.training.checkpoints import Checkpoints
 from headway.training.devices import pick_device
+from headway.training.quantities import duration
 from headway.training.scaling import differences, is_set, like_before, shortened
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingRequest:
-    """What was asked for beside the config, and the steps of the checkpoints that are there."""
+    """What was asked for beside the config, and the steps of the checkpoints that are continued."""
 
     folder: Path
     watcher: Callback
@@ -37,14 +39,17 @@ class TrainingRequest:
     before: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "before", Checkpoints(self.folder).steps())
-        if self.before and not self.resume:
-            raise ConfigError(
-                f"{self.folder} holds a run already (step {self.before[-1]}); "
-                "pass --resume to continue it or --out for another folder"
-            )
+        object.__setattr__(self, "before", Checkpoints(self.folder).steps() if self.resume else [])
         if self.epochs is not None and self.budget is not None:
             raise ConfigError("epochs and a budget both decide the steps; give one of them")
+
+
+def run_there(folder: Path) -> str:
+    """What to tell if a folder holds a run already, or nothing."""
+    steps = Checkpoints(folder).steps()
+    if not steps:
+        return ""
+    return f"{folder} holds a run already (step {steps[-1]}); pass --resume to continue it or --out for another folder"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,11 @@ def make_ready(config: RunConfig, given: TrainingRequest, started: float, scratc
             config = begun_like(config, before)
         expect_same(given.folder, before, config)
         expected = read_digests(given.folder, given.watcher.note)
+        if given.budget is not None:
+            given.watcher.note(
+                f"--budget {duration(given.budget)} is for a new run and changes nothing here: the run keeps its "
+                f"{counted(config.train.steps, 'step')}; --train.steps makes it longer"
+            )
     config.task.check_model(config.model)
     tokenizers = read_tokenizers(given.folder, config.data.marks) if given.resume else {}
     if given.init is not None and not resumed:

@@ -246,7 +246,9 @@ class Run:
 
     def can(self) -> tuple[str, ...]:
         """The commands that work on this run."""
-        return self.pipeline.can(self.config.model)
+        from headway.runs.info import can_of
+
+        return can_of(self.config)
 
     def info(self) -> dict[str, Any]:
         """What the run is, from what data, how far and how well it is trained, its files, and what it can do."""
@@ -596,30 +598,55 @@ class Run:
         lengths: Sequence[int] | None = None,
         metric: Metric | None = None,
         compare: str | Path | Run | None = None,
+        text: str | None = None,
+        label: str | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
     ) -> Report:
         """The metrics of the run's task on a split: test if there is one, else val. `report.values` has the JSON keys.
 
-        Raises ConfigError for an option that the task does not have.
+        `text` and `label` are columns of other data, a table, where they have other names than in the run's own.
+        `progress` is called now and then with what is done and how many of how many. Raises ConfigError for an option
+        that the task does not have.
         """
         from headway.runs.evaluate import evaluate
 
         return evaluate(
-            self, data=data, split=split, beam=beam, stride=stride, lengths=lengths, metric=metric, compare=compare
+            self,
+            data=data,
+            split=split,
+            beam=beam,
+            stride=stride,
+            lengths=lengths,
+            metric=metric,
+            compare=compare,
+            columns={name: column for name, column in (("text", text), ("label", label)) if column is not None},
+            progress=progress,
         )
 
     @unknown_told(warn_unknown_tokens)
-    def look(self, given: str, out: str | Path | None = None) -> str:
-        """One offline HTML page: what the model did with this input; written to `out` if given."""
-        from headway.inspection.page.payload import page
+    def look(self, given: str, out: str | Path | None = None, *, open: str | None = None, ablate: bool = False) -> str:
+        """One offline HTML page: what the model did with this input; written to `out` if given.
+
+        `open` are two tokens, QUERY:KEY: the page opens at the head that attends most from one to the other. With
+        `ablate` every head is switched off once even if that takes long.
+        """
+        from headway.inspection.page.payload import PageOptions, page
         from headway.storage.commit import commit_output
         from headway.storage.targets import expect_output
 
         if out is not None:
             expect_output(Path(out))
-        html = page(self.pipeline, given)
+        html = page(self.pipeline, given, PageOptions(open=open, ablate=ablate), self._score())
         if out is not None:
             commit_output(Path(out), html)
         return html
+
+    def _score(self) -> str:
+        """The figure that the checkpoint was chosen by, for a reader; empty if there is none."""
+        from headway.training.checkpoints import Checkpoints
+
+        found = Checkpoints(self.folder).best()
+        return "" if found is None else f"best {found.described}"
 
     @uncounted()
     def verify(self, given: Sequence[str] = (), *, compiled: bool = False) -> VerificationReport:

@@ -12,15 +12,15 @@ from tempfile import TemporaryDirectory
 
 from headway.counts import counted
 from headway.data.digests import TRAINED_ON
-from headway.errors import StorageError
+from headway.errors import ConfigError, StorageError
 from headway.models import build_model
 from headway.runs.budget import SlowStartWatch, TooSlowError
 from headway.runs.config import RunConfig
 from headway.runs.finetune import start, start_from, with_new_trained
 from headway.runs.folder import CONFIG, DATA, TOKENIZERS, run_files
 from headway.runs.plan import TrainingPlan, parameter_count, plan_of
-from headway.runs.probe import StepTimes
-from headway.runs.ready import ReadyRun, TrainingRequest, make_ready
+from headway.runs.probe import BUSY, StepTimes
+from headway.runs.ready import ReadyRun, TrainingRequest, make_ready, run_there
 from headway.storage.commit import discard
 from headway.storage.locks import LOCK, FolderBefore, locked
 from headway.storage.manifest import MANIFEST
@@ -59,11 +59,13 @@ def train_run(
     before = FolderBefore(folder)
     with locked(folder), _removed_unless_started(before, watcher):
         given = TrainingRequest(folder, watcher, resume, init, epochs, budget, tuple(fixed))
+        if not resume and (there := run_there(folder)):
+            raise ConfigError(there)
         ready = make_ready(config, given, started)
         if ready.fitted is None or budget is None:
             return _train(ready, given, watcher)
         try:
-            return _train(ready, given, SlowStartWatch(watcher, ready.fitted, budget, started))
+            trainer = _train(ready, given, SlowStartWatch(watcher, ready.fitted, budget, started))
         except TooSlowError as error:
             again = ready.replanned(error.step, time.perf_counter() - started)
             watcher.note(
@@ -74,7 +76,11 @@ def train_run(
             discard(folder / LOG)  # of a run with another config, as are its checkpoints
             for step in Checkpoints(folder).steps():
                 discard(Checkpoints(folder).path(step))
-            return _train(again, given, watcher)
+            trainer, ready = _train(again, given, watcher), again
+        assert ready.fitted is not None
+        for line in ready.fitted.afterwards(budget, time.perf_counter() - started):
+            watcher.note(line)
+        return trainer
 
 
 def _train(ready: ReadyRun, given: TrainingRequest, watcher: Callback) -> Trainer:
@@ -141,6 +147,8 @@ def plan_run(
             facts = {**facts, **begun.facts(str(init))}
             ready = replace(ready, config=with_new_trained(ready.config, begun))
         at = given.before[-1] if given.before else 0
+        if not resume and (there := run_there(folder)):
+            watcher.note(there)
         planned = replace(ready.config, data=replace(ready.config.data, cache=config.data.cache))
         return plan_of(planned, ready.prepared, folder, at=at, more=facts)
 
@@ -150,8 +158,15 @@ def _estimate(ready: ReadyRun, scratch: Path) -> str:
     config = ready.config
     if not config.task.takes_budget or parameter_count(config) > MEASURED_PARAMETERS:
         return "not measured for this model; the first steps of training tell"
-    step = config.train.accumulate * StepTimes(config, ready.prepared.training, scratch, PATIENCE).seconds(1.0)
-    return f"about {duration(config.train.steps * step)} on this machine at {duration(step)} a step, and validations"
+    times = StepTimes(config, ready.prepared.training, scratch, PATIENCE)
+    step = config.train.accumulate * times.seconds(1.0)
+    whole = config.train.steps * step
+    if times.busy < BUSY:
+        return f"about {duration(whole)} on this machine at {duration(step)} a step, and validations"
+    return (
+        f"about {duration(whole)} at {duration(step)} a step, by the CPU time of one thread, and validations; the "
+        f"machine is busy: at its load of now {duration(times.busy * whole)} at {duration(times.busy * step)} a step"
+    )
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -88,6 +89,19 @@ def _read(path: Path, most: str) -> bytes:
     return read_within(path, most, NoRunError)
 
 
+def is_model_folder(folder: Path) -> bool:
+    """Whether this is a Hugging Face model folder, such as `headway export` writes, and not a run."""
+    return (folder / "config.json").is_file() and not (folder / "config.yaml").exists()
+
+
+def model_folder_advice(folder: Path) -> str:
+    """What a Hugging Face model folder is, and how a run is made of it."""
+    return (
+        f"{folder}: a Hugging Face model folder, as `headway export` writes it, not a run; "
+        f"`headway import {shlex.quote(str(folder))}` makes a run of it"
+    )
+
+
 def read_run_manifest(folder: Path) -> RunManifest | None:
     """The manifest of a run; None for a run without one. Raises NoRunError for a damaged one."""
     if not os.path.lexists(folder / MANIFEST):
@@ -99,6 +113,8 @@ def read_run_manifest(folder: Path) -> RunManifest | None:
         if facts or not isinstance(made.run, str):
             raise DamagedError(f"{MANIFEST} is not the manifest of a run")
     except (DamagedError, KeyError) as error:
+        if is_model_folder(folder):
+            raise NoRunError(model_folder_advice(folder)) from error
         reason = error if isinstance(error, DamagedError) else f"{MANIFEST} is not the manifest of a run"
         remedy = f"restore it from a copy, or `headway seal {folder}` writes a new one for the files as they are"
         raise NoRunError(f"{folder}: {reason}; {remedy}") from error

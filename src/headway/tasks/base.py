@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
 
 from headway.config import kind
-from headway.errors import ConfigError, DataError
+from headway.errors import ConfigError, DataError, NoColumnError
 
 if TYPE_CHECKING:
     import torch
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from headway.tasks.verification_inputs import InputSizes, VerificationInputs
 
 Metric = Literal["rouge"]  # metrics of `evaluate --metric`, beside those that a task always has
+Progress = Callable[[str, int, int], None]  # what is done, and how many of how many
 S = TypeVar("S")
 ONE_TOKENIZER = "tokenizer.json"  # its file, where source and target share a vocabulary or there is one text
 
@@ -117,6 +118,8 @@ class EvaluateRequest:
     metric: Metric | None = None  # a further metric
     rival: Pipeline | None = None  # another run, to be compared with
     names: tuple[str, str] = ("", "")  # of the run and its rival, as they were given
+    columns: Mapping[str, str] = field(default_factory=dict)  # of other data: "text" and "label", by their names there
+    progress: Progress = ignore
 
 
 class Task(ABC):
@@ -273,12 +276,30 @@ class Pipeline:
         tokenizers = self.parts.tokenizers
         return tokenizers.get("tokenizer-target.json") or tokenizers[ONE_TOKENIZER]
 
-    def read(self, data: str | None = None) -> TrainingTask:
-        """The run's own data (None), or other data. Raises ConfigError for an imported run without data."""
+    def read(self, data: str | None = None, columns: Mapping[str, str] | None = None) -> TrainingTask:
+        """The run's own data (None), or other data, whose `columns` may have other names ("text", "label").
+
+        Raises ConfigError for an imported run without data.
+        """
         from headway.data.unknown_tokens import uncounted
 
+        request = self.parts.request(data)
+        if columns:
+            own = request.data
+            named = replace(own, text=columns.get("text", own.text), label=columns.get("label", own.label))
+            request = replace(request, data=named)
         with uncounted():  # all splits are encoded, or none where they are kept: `evaluate` counts those of its own
-            return self.task.read(self.parts.request(data))
+            return self.task.read(request)
+
+    def read_table(self, request: EvaluateRequest) -> TrainingTask:
+        """The data to evaluate on, a table. Raises NoColumnError naming the options that name its columns."""
+        try:
+            return self.read(request.data, request.columns)
+        except NoColumnError as error:
+            named = " ".join(f"--{name} COLUMN" for name in ("text", "label") if name in self.evaluate_options)
+            if request.data is None or not named:
+                raise
+            raise NoColumnError(f"{error}; {named} of `headway evaluate` name the columns of other data") from error
 
 
 def unsupported(folder: Path, task: type[Task], verb: str, can: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from headway.errors import ConfigError
 from headway.tasks.base import ignore
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from torch import Tensor
 
+    from headway.data.chat_template import ChatTemplate
     from headway.data.chats import Conversation
     from headway.data.image_decoding import Pixels
     from headway.decoding.constraints import Constraints
@@ -28,10 +29,13 @@ if TYPE_CHECKING:
     from headway.tasks.detection.pipeline import DetectedObjects
     from headway.tasks.image_classification.patches import ImagePatches
     from headway.tasks.pose.pipeline import EstimatedPose
+    from headway.tasks.report import Section
     from headway.tasks.tagging.pipeline import TagPrediction
     from headway.tasks.transcription.pipeline import Transcript
     from headway.tasks.translation.config import Decoding
     from headway.tasks.translation.translator import Translator
+
+PictureKind = Literal["png", "svg"]
 
 
 class Capability(ABC):
@@ -90,6 +94,11 @@ class Chats(Capability):
     """Answers the messages of a conversation."""
 
     verb = "chat"
+
+    @property
+    @abstractmethod
+    def template(self) -> ChatTemplate:
+        """How a conversation becomes one text."""
 
     @abstractmethod
     def chat(
@@ -259,9 +268,22 @@ class PlayResult(ABC):
     def facts(self) -> Mapping[str, str]:
         """The same for people, by name."""
 
+    def tables(self) -> Sequence[Section]:
+        """What is shown below the facts."""
+        return ()
+
     def render(self, suffix: str) -> bytes:
         """A film (".gif") or a strip (".png") of the first episode. Raises ConfigError if there is nothing to show."""
         raise ConfigError("--render is not supported by this run: it has no episode to show")
+
+    def plot(self, kind: PictureKind, title: str) -> bytes:
+        """Asked against achieved returns. Raises ConfigError if no returns were asked for."""
+        raise ConfigError("--plot is not supported by this run: it is not asked for returns")
+
+    @classmethod
+    def over_runs(cls, played: Mapping[str, PlayResult]) -> PlayResult:
+        """The results of several runs by name, all of this class, as one. Raises ConfigError if they cannot be."""
+        raise ConfigError("several runs cannot be played together, allowed: one run")
 
 
 CAPABILITIES: tuple[type[Capability], ...] = (

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from headway.decoding.non_finite import expect_finite
 from headway.metrics.classification import ClassificationReport, confusion_matrix
-from headway.tasks.training_task import Validated
+from headway.tasks.training_task import HIGHEST_ACCURACY, Criterion, Validated
 
 if TYPE_CHECKING:
     from headway.data.image_decoding import Pixels
@@ -92,6 +92,7 @@ class ClassifierTraining:
     """The part of a training task that all classifiers share."""
 
     unit: ClassVar[str] = "images"  # what is classified, as reports call it
+    criterion: ClassVar[Criterion] = HIGHEST_ACCURACY
     classes: tuple[str, ...]
 
     def predictions(self, model: nn.Module, device: torch.device, split: str) -> Predictions:

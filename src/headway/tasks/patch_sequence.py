@@ -35,5 +35,6 @@ def patch_sequence(grid: Grid, *, own: bool, label: str) -> dict[str, Any]:
         "tokens": [*(["class"] if own else []), *named],
         "grid": [rows, columns],
         "before": int(own),
+        "unit": "patch",
         "start": 0,
     }

@@ -11,12 +11,14 @@ from enum import IntEnum
 from pathlib import Path
 
 from headway.data.datasets import kinds_of
-from headway.data.files import listed
-from headway.errors import ConfigError, DataError
+from headway.data.files import contents
+from headway.data.table_columns import UnclearLabelError
+from headway.errors import ConfigError, DataError, shown
 from headway.tasks.registry import TASKS
 
-FORMS = "docs/training.md, “Which data forms are recognised”, lists the forms"
+FORMS = "`headway help train` names the forms of data (all: docs, “Which data forms are recognised”)"
 SHOWN = 8  # names of what a folder holds
+LANGUAGES = {"data.source": "--source", "data.target": "--target"}  # options of parallel text
 
 
 class Confidence(IntEnum):
@@ -37,6 +39,7 @@ class Proposal:
     sign: str  # what shows it: "the columns review and sentiment"
     confidence: Confidence
     settings: Mapping[str, object] = field(default_factory=dict)  # config keys that fit the preset to the data
+    pairs: bool = False  # of source and target, which `data.source` and `data.target` name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,23 +69,20 @@ def recognise(spec: str, given: Mapping[str, str] | None = None) -> Proposal:
             unclear.append(error)
         else:
             proposals += [] if found is None else [found]
-    if proposals:
-        return max(proposals, key=lambda each: each.confidence)
-    raise unclear[0] if unclear else _unrecognised(Path(spec).expanduser())
+    if not proposals:
+        raise unclear[0] if unclear else _unrecognised(Path(spec).expanduser())
+    surest = max(proposals, key=lambda each: each.confidence)
+    labels = [error for error in unclear if isinstance(error, UnclearLabelError)]
+    if surest.confidence == Confidence.POSSIBLE and labels:  # texts with a class, rather than any text
+        raise labels[0]
+    useless = [f"{option} {shown(given[key])}" for key, option in LANGUAGES.items() if given and key in given]
+    if useless and not surest.pairs:
+        raise DataError(f"{' and '.join(useless)}: {spec} is {surest.found}, which has no source and target")
+    return surest
 
 
 def _unrecognised(path: Path) -> DataError:
-    what = f"{path} is a file" if path.is_file() else f"{path} holds {_contents(path)}"
+    what = f"{path} is a file" if path.is_file() else f"{path} holds {contents(path, most=SHOWN)}"
     return DataError(
         f"{what}: not recognised as data to train on; {FORMS}, and PRESET before --data says what to train"
     )
-
-
-def _contents(folder: Path) -> str:
-    """What is in a folder, in a few words."""
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        return f"what cannot be read ({error.strerror})"
-    shown = [f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries if not entry.name.startswith(".")]
-    return listed(shown, most=SHOWN) or "nothing"

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from headway.counts import figure_name
 from headway.data.batching import Indices, Order
 from headway.ops import linear_cross_entropy
 
@@ -41,7 +42,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Validated:
-    """A validation: nats per target, by which the best checkpoint is chosen, and other figures by their log name.
+    """A validation: nats per target, and other figures by their log name, one of which may choose the best checkpoint.
 
     `tuned` has settings of the finished run that were chosen on the validation split for these weights, by name; they
     are kept in the checkpoint.
@@ -50,6 +51,29 @@ class Validated:
     loss: float
     beside: dict[str, float]
     tuned: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Criterion:
+    """The validation figure that chooses the best checkpoint; of checkpoints with the same one, the lower loss does."""
+
+    figure: str  # its name in the log
+    higher: bool  # whether the highest is the best
+
+    @property
+    def title(self) -> str:
+        """Its name for people: "accuracy", "F1"."""
+        return figure_name(self.figure)
+
+    @property
+    def described(self) -> str:
+        """For people: "the highest validation accuracy"."""
+        return f"the {'highest' if self.higher else 'lowest'} validation {self.title}"
+
+
+LOWEST_LOSS = Criterion("val_loss", higher=False)
+HIGHEST_ACCURACY = Criterion("val_accuracy", higher=True)
+HIGHEST_F1 = Criterion("val_f1", higher=True)
 
 
 class TrainingTask(Protocol):
@@ -101,6 +125,19 @@ class Capturable(Protocol):
         ...
 
 
+@runtime_checkable
+class Selective(Protocol):
+    """A task whose best checkpoint is chosen by another figure of its validation than the loss.
+
+    The loss of a classifier rises with its confidence while it still makes fewer mistakes.
+    """
+
+    @property
+    def criterion(self) -> Criterion:
+        """The figure."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Phase:
     """What a step of training is for, and its share of the learning rate."""
@@ -115,6 +152,19 @@ class Phased(Protocol):
 
     def phase(self, model: nn.Module, step: int, device: torch.device) -> Phase:
         """The phase of the next step, after `step` steps; prepares its data."""
+        ...
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """A task that keeps tensors between steps, without which a resumed run would not repeat bit by bit."""
+
+    def state(self) -> dict[str, Tensor]:
+        """The tensors, by name, for a checkpoint."""
+        ...
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Continue with the tensors of a checkpoint; none if it has none."""
         ...
 
 

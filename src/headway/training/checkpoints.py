@@ -32,6 +32,7 @@ from headway.storage.manifest import MANIFEST, DamagedError, Manifest, check_fil
 from headway.storage.run_manifest import RunManifest, read_run_manifest
 from headway.storage.targets import expect_no_links, expect_regular
 from headway.storage.tensors import file_size, read_tensors
+from headway.training.best import BestCheckpoint, best_in
 
 MODEL, TRAINER, FACTS = "model.safetensors", "trainer.safetensors", "trainer.json"
 TUNED = "tuned"  # in trainer.json: settings that validation chose for these weights, by name
@@ -87,9 +88,10 @@ class Checkpoints:
         """Write latest.json."""
         self._point(LATEST, {"step": step})
 
-    def mark_best(self, step: int, score: float) -> None:
-        """Write best.json."""
-        self._point(BEST, {"step": step, "loss": score})
+    def mark_best(self, best: BestCheckpoint) -> None:
+        """Write best.json: the step, its loss, and the figure it was chosen by where that is another one."""
+        chosen = {} if best.value is None else {best.criterion.figure: best.value}
+        self._point(BEST, {"step": best.step, "loss": best.loss, **chosen})
 
     def _point(self, name: str, value: dict[str, Any]) -> None:
         text = json.dumps(value) + "\n"
@@ -128,13 +130,11 @@ class Checkpoints:
 
     # --- reading, with or without the lock ---------------------------------------------------------------------------
 
-    def best(self) -> tuple[int, float] | None:
-        """The best step and its score, as the newest intact checkpoint has them; None before the first evaluation."""
+    def best(self) -> BestCheckpoint | None:
+        """The best checkpoint, as the newest intact one has it; None before the first evaluation."""
         for step in reversed(self.steps()):
             with self._telling(step):
-                facts = self._facts(step)
-                best, score = facts.get("best_step"), facts.get("best")
-                return (best, score) if type(best) is int and best > 0 and isinstance(score, float) else None
+                return best_in(self._facts(step))
         return None
 
     def stale(self) -> int:
@@ -162,7 +162,7 @@ class Checkpoints:
     def best_step(self) -> int | None:
         """The best step."""
         best = self.best()
-        return None if best is None else best[0]
+        return None if best is None else best.step
 
     def listed(self) -> list[int]:
         """The steps whose checkpoints are listed by sound manifests of this run, in order; others are reported."""

@@ -21,13 +21,14 @@ from headway.storage.commit import AppendLog, commit_file, remove_stale_drafts
 from headway.storage.finite import first_non_finite
 from headway.storage.targets import expect_regular
 from headway.storage.tensors import set_weights
-from headway.tasks.training_task import Batch, Capturable, Phase, Phased, TrainingTask, Validated
+from headway.tasks.training_task import Batch, Capturable, Phase, Phased, Stateful, TrainingTask, Validated
+from headway.training.best import BestCheckpoint, best_in, criterion_of, resumed_best
 from headway.training.callbacks import Callback
 from headway.training.checkpoints import FACTS, RESUMABLE, TUNED, Checkpoints, tuned_settings
 from headway.training.config import TrainConfig
 from headway.training.cuda_graph import MAX_STEPS, CudaGraphSteps, unsupported_reason
 from headway.training.devices import compile_features, pick_device, seed_dropout
-from headway.training.log import LOG, log_bytes, log_line, parse_log, run_of_log
+from headway.training.log import LOG, log_bytes, log_line, parse_log, read_log, run_of_log
 from headway.training.optimisers import build_optimisers
 from headway.training.parameters import choose_parameters, layer_shares
 from headway.training.signals import Interrupted, StopRequest
@@ -49,7 +50,7 @@ class Trainer:
         self.checkpoints.expect_writable()
         expect_regular(run / LOG)
         self.step, self.cursor = 0, Cursor()
-        self.best, self.best_step, self.stale = math.inf, 0, 0
+        self.best, self.stale = BestCheckpoint(criterion=criterion_of(task)), 0
         self.tuned: dict[str, float] = {}  # what the last validation chose for the finished run, by name
         self.validation_noted = False  # whether a NaN validation loss was reported
         self.ema = {name: p.detach().clone() for name, p in self.model.named_parameters()} if config.ema else {}
@@ -85,7 +86,7 @@ class Trainer:
                 if self.step % self.config.evaluate_every == 0 or ends:
                     self._expect_finite()
                     log.line(log_line(self._evaluate(), run))
-                    ends = ends or self._out_of_patience() or self.best_step == self.step
+                    ends = ends or self._out_of_patience() or self.best.step == self.step
                 # Checked after the evaluation, which may take long; a signal that comes later waits for the next step.
                 saves = self.step % self.config.save_every == 0 or ends or self.stop_request.number is not None
                 if saves:
@@ -249,10 +250,8 @@ class Trainer:
         value, beside = (found.loss, found.beside) if isinstance(found, Validated) else (found, {})
         self.tuned = found.tuned if isinstance(found, Validated) else {}
         entry = {"step": self.step, "val_loss": value, **beside}
-        better = math.isfinite(value) and value < self.best
-        self.stale = 0 if better else self.stale + 1
-        if better:
-            self.best, self.best_step = value, self.step
+        self.best = self.best.after(entry)
+        self.stale = 0 if self.best.step == self.step else self.stale + 1
         if not math.isfinite(value) and not self.validation_noted:
             self.validation_noted = True
             self.callback.note(f"step {self.step}: validation loss {value}; such a checkpoint is never the best one")
@@ -295,12 +294,14 @@ class Trainer:
         tensors = {f"model.{name}": t.detach() for name, t in self.model.state_dict().items()} if self.ema else {}
         tensors |= {f"ema.{name}": tensor for name, tensor in self.ema.items()}
         tensors |= self._optimiser_state()
+        if isinstance(self.task, Stateful):
+            tensors |= {f"task.{name}": tensor for name, tensor in self.task.state().items()}
         tensors["random.cpu"] = torch.get_rng_state()
         if self.device.type == "cuda":
             tensors["random.cuda"] = torch.cuda.get_rng_state(self.device)
         facts = {
-            "step": self.step, "epoch": self.cursor.epoch, "batch": self.cursor.batch, "best": self.best,
-            "best_step": self.best_step, "stale": self.stale, **({TUNED: self.tuned} if self.tuned else {}),
+            "step": self.step, "epoch": self.cursor.epoch, "batch": self.cursor.batch,
+            **self.best.to_json(), "stale": self.stale, **({TUNED: self.tuned} if self.tuned else {}),
         }  # fmt: skip
         self.checkpoints.save(self.step, model, tensors, facts)
         self._finish_save()
@@ -308,8 +309,8 @@ class Trainer:
     def _finish_save(self) -> None:
         """Write latest.json and best.json, and remove what is not kept, once the new checkpoint is on disk."""
         self.checkpoints.mark_latest(self.step)
-        if self.best_step:
-            self.checkpoints.mark_best(self.best_step, self.best)
+        if self.best.step:
+            self.checkpoints.mark_best(self.best)
         self.checkpoints.prune(self.config.keep)
         if not self.config.keep_optimiser:
             self.checkpoints.drop_training_state(self.checkpoints.steps()[:-RESUMABLE])
@@ -346,12 +347,15 @@ class Trainer:
                 if kind == "optimiser" and int(path[0]) == n:
                     held.setdefault(int(path[1]), {})[path[2]] = tensor
             optimiser.load_state_dict({"state": held, "param_groups": optimiser.state_dict()["param_groups"]})
+        if isinstance(self.task, Stateful):
+            kept = {name.removeprefix("task."): t for name, t in tensors.items() if name.startswith("task.")}
+            self.task.restore({name: tensor.to(self.device) for name, tensor in kept.items()})
         torch.set_rng_state(tensors["random.cpu"])
         if self.device.type == "cuda" and "random.cuda" in tensors:
             torch.cuda.set_rng_state(tensors["random.cuda"], self.device)
         known = JsonFields(facts, where=str(self.checkpoints.path(step) / FACTS))
         self.step, self.cursor = step, Cursor(known.integer("epoch"), known.integer("batch"))
-        self.best, self.best_step = float(known.value("best")), known.integer("best_step")
+        self.best = resumed_best(best_in(facts), criterion_of(self.task), read_log(self.run / LOG))
         self.stale = known.integer("stale")
         self.tuned = tuned_settings(facts, where=str(self.checkpoints.path(step) / FACTS))
         self.batches = self.task.order.after(self.cursor)

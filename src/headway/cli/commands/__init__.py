@@ -4,7 +4,8 @@ A module has
 - `HELP`, one line, and `EXAMPLES`, lines for the end of its help;
 - `add_arguments(parser)`, its arguments. Options of several commands are in headway.cli.options. A default is written
   once, as `default=`; the help text shows it by `%(default)s`;
-- `execute(arguments)`, which does the work.
+- `execute(arguments)`, which does the work;
+- `NEEDS_TORCH = False` if it runs without torch, which is then not imported for it.
 
 At its top a module imports only the standard library, headway.errors and the light modules of headway.cli (options,
 lines): `headway CMD --help` must not wait for torch. `execute` and its helpers import what they need where they begin.
@@ -22,7 +23,7 @@ from typing import Protocol, cast
 COMMANDS = (  # in the order of `headway --help`
     "demo", "train", "runs", "info", "evaluate", "translate", "trace", "generate", "chat", "score", "classify", "tag",
     "answer", "caption", "transcribe", "pose", "detect", "play", "embed", "search", "import", "export", "verify",
-    "look", "seal", "lab", "deck", "presets", "cache", "bench", "reliability", "completion",
+    "look", "serve", "seal", "lab", "deck", "presets", "cache", "bench", "reliability", "completion",
 )  # fmt: skip
 
 

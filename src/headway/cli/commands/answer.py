@@ -64,14 +64,12 @@ def execute(arguments: Namespace) -> None:
     The place is the characters of the context, or the number among the choices. A multiple-choice answerer has this
     command, too: choices belong to a question, as a context does, and not to the run, as the classes of `classify` do.
     """
+    from headway.cli.loading import load_run
     from headway.decoding.non_finite import numbered
-    from headway.runs import load
     from headway.tasks.capabilities import Answers
 
     given = _given(arguments.context, arguments.question, arguments.choice)
-    pipeline = load(
-        arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision
-    ).require(Answers)
+    pipeline = load_run(arguments).require(Answers)
     questions = given(pipeline)
     done, ended = 0, False
     with LineCounter() as counter:

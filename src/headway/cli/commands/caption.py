@@ -25,14 +25,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """A line for each image: its file and its caption, a tab between."""
+    from headway.cli.loading import load_run
     from headway.cli.outputs import PNG, expect_outputs, write_picture
     from headway.plots.attention import DRAWN, plot_attention
     from headway.plots.images import SHEET, plot_captions
-    from headway.runs import load
     from headway.tasks.capabilities import Captions
 
     expect_outputs(arguments, out=PNG, attention=PNG, stdout_has="the captions")
-    found = load(arguments.run, device=arguments.device, precision=arguments.precision)
+    found = load_run(arguments)
     pipeline = found.require(Captions)
     captions = pipeline.caption(arguments.image, beam=arguments.beam)
     if arguments.json:

@@ -40,10 +40,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(arguments: Namespace) -> None:
     """One answer, an answer to each conversation of stdin, or a session."""
     from headway.cli.chat_session import ChatOptions, talk
-    from headway.runs import load
+    from headway.cli.loading import load_run
     from headway.tasks.capabilities import Chats
 
-    found = load(arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision)
+    found = load_run(arguments)
     pipeline = found.require(Chats)  # before anything is read
     chosen = ChatOptions.of(arguments)
     if arguments.text is not None:

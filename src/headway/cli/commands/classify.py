@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.cli import options
-from headway.cli.lines import LineCounter, blocks, stdin_lines, write_lines
+from headway.cli.lines import LineCounter, blocks, note_files, stdin_lines, write_lines
 from headway.errors import ConfigError
 
 LINES_AT_ONCE = 512  # a stdin of any size streams through
@@ -55,16 +55,16 @@ def execute(arguments: Namespace) -> None:
 
     Of a classifier of several labels those above the threshold come first; of numbers there is the number alone.
     """
+    from headway.cli.loading import load_run
     from headway.cli.outputs import PNG, expect_outputs, write_output
     from headway.decoding.non_finite import numbered
-    from headway.runs import load
     from headway.tasks.capabilities import Classifies
 
     expect_outputs(arguments, out=(*PNG, *LINES), patches=PNG, stdout_has="the classes")
-    pipeline = load(
-        arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision
-    ).require(Classifies)
+    pipeline = load_run(arguments).require(Classifies)
     _check(pipeline, arguments)
+    if pipeline.reads == "text":
+        note_files(arguments.input, "classify")
     wanted = {} if arguments.top is None else {"top": arguments.top}
     keeps = _writes_lines(arguments.out)
     predictions: list[Prediction] = []

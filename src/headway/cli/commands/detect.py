@@ -45,13 +45,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """A line for each image: its file, then each object's class, score, x, y, width and height, tabs between."""
+    from headway.cli.loading import load_run
     from headway.cli.outputs import write_output
-    from headway.runs import load
     from headway.tasks.capabilities import Detects
     from headway.tasks.detection.pipeline import described
 
     _expect_out(arguments)
-    found = load(arguments.run, device=arguments.device, precision=arguments.precision).require(Detects)
+    found = load_run(arguments).require(Detects)
     detected = found.detect(arguments.image, threshold=arguments.threshold)
     values = json.dumps(_values(detected))
     if arguments.json:

@@ -28,13 +28,13 @@ def execute(arguments: Namespace) -> None:
     """A vector a text: a line of numbers each, or all of them as one JSON object or one .npy file."""
     import numpy as np
 
+    from headway.cli.loading import load_run
     from headway.cli.outputs import expect_outputs, write_output
     from headway.decoding.non_finite import numbered
-    from headway.runs import load
 
     out = arguments.out
     expect_outputs(arguments, out=(".npy",))
-    found = load(arguments.run, adapter=arguments.adapter, device=arguments.device)
+    found = load_run(arguments)
     lines: Iterable[str] = arguments.text or stdin_lines()
     kept, done = [], 0
     for block in blocks(lines, LINES_AT_ONCE):

@@ -31,12 +31,13 @@ def add_arguments(parser: ArgumentParser) -> None:
     options.add_run(parser)
     options.add_adapter(parser)
     parser.add_argument("--data", metavar="SPEC", help="other data than the run's own")
+    parser.add_argument("--text", metavar="COLUMN", help="of --data, a table: the column with the texts")
+    parser.add_argument("--label", metavar="COLUMN", help="of --data, a table: the column with the labels")
     parser.add_argument("--split", metavar="NAME", help="default: test if there is one, else val")
     parser.add_argument(
         "--beam", type=options.positive, help="of translations, captions or transcripts (default: the recipe's)"
     )
     options.add_precision(parser)
-    options.add_average(parser)
     parser.add_argument(
         "--lengths", metavar="A,B,…", help="loss in windows of these lengths in tokens, beyond the training length too"
     )
@@ -64,20 +65,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(arguments: Namespace) -> None:
     """Print the metrics of a split."""
     from headway.cli import render
+    from headway.cli.loading import load_run
     from headway.cli.outputs import PNG, TEXT, expect_outputs, report_console
+    from headway.cli.progress import progress_lines
     from headway.metrics.loss_by_length import parse_lengths
-    from headway.runs import load
     from headway.runs.evaluate import check_options
 
     lengths = None if arguments.lengths is None else parse_lengths(arguments.lengths)
     expect_outputs(arguments, out=TEXT, plot=PNG)
-    found = load(
-        arguments.run,
-        adapter=arguments.adapter,
-        device=arguments.device,
-        average=arguments.average,
-        precision=arguments.precision,
-    )
+    found = load_run(arguments)
     files = [name for name in ("out", "plot") if getattr(arguments, name) is not None]
     if lengths is not None:  # loss by length can be drawn whatever the task
         files = [name for name in files if name != "plot"]
@@ -90,6 +86,9 @@ def execute(arguments: Namespace) -> None:
         lengths=lengths,
         metric=arguments.metric,
         compare=arguments.compare,
+        text=arguments.text,
+        label=arguments.label,
+        progress=progress_lines(),
     )
     _write(report, arguments, title=f"{Path(arguments.run).name}, {report.split}")
     steps = ",".join(map(str, found.steps))

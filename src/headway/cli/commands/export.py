@@ -51,6 +51,11 @@ def execute(arguments: Namespace) -> None:
         f"{proof.largest_difference:.2g} of logits up to {proof.largest_logit:.3g} (allowed: {proof.bound:.2g})"
         f"{_texts(proof)}"
     )
+    if proof.max_tokens is not None:
+        tell(
+            f"note: transformers generates at most {counted(proof.max_tokens, 'token')} with it, prompt included: "
+            "it has no positions beyond; generation_config.json sets max_length"
+        )
     if proof.onnx is not None:
         tell(
             f"{GRAPH} ({', '.join(proof.onnx.inputs)} -> {', '.join(proof.onnx.outputs)}); run by "

@@ -44,11 +44,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """Continue each prompt, token by token as they come; several texts one after the other."""
-    from headway.runs import load
+    from headway.cli.loading import load_run
     from headway.tasks.capabilities import Generates
 
     given = _prompts(arguments)
-    found = load(arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision)
+    found = load_run(arguments)
     found.require(Generates)  # before anything is read
     count = 0
     for prompt in given:

@@ -10,7 +10,7 @@ from typing import Any
 
 from headway.cli import options
 from headway.cli.units import bytes_text, sizes_text
-from headway.counts import counted
+from headway.counts import counted, figure_name
 
 HELP = "what a run is, from what data, how far and how well it is trained, and what it can do"
 EXAMPLES = (
@@ -57,7 +57,7 @@ def _rows(facts: dict[str, Any], unit: str) -> dict[str, str]:
     if facts["origin"] == "trained":
         rows["trained"] = f"{facts['step']:,} of {counted(facts['steps_planned'], 'step')}"
     if facts["best_step"] is not None:
-        rows["best"] = f"step {facts['best_step']:,}, validation loss {facts['best_loss']:.4f}"
+        rows["best"] = f"step {facts['best_step']:,}, {_best(facts)}"
     for name, prefix in (("tuned on val", "tuned_"), ("last step", "last_"), ("last validation", "val")):
         entry = {key: value for key, value in facts.items() if key.startswith(prefix)}
         if entry:
@@ -75,6 +75,14 @@ def _rows(facts: dict[str, Any], unit: str) -> dict[str, str]:
     if facts["can"]:
         rows["can"] = ", ".join(facts["can"])
     return rows
+
+
+def _best(facts: dict[str, Any]) -> str:
+    """The loss of the best checkpoint, after the figure that it was chosen by where that is another one."""
+    loss = f"loss {facts['best_loss']:.4f}"
+    if facts["best_by"] == "val_loss":
+        return f"validation {loss}"
+    return f"validation {figure_name(facts['best_by'])} {facts['best_value']:.4f}, by which it was chosen, {loss}"
 
 
 def _sizes(facts: dict[str, Any]) -> dict[str, int]:

@@ -23,14 +23,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """A line for each image: its file, then each keypoint's name and place in pixels, tabs between."""
+    from headway.cli.loading import load_run
     from headway.cli.outputs import PNG, expect_outputs, write_picture
     from headway.plots.images import SHEET
     from headway.plots.poses import plot_poses
-    from headway.runs import load
     from headway.tasks.capabilities import EstimatesPose
 
     expect_outputs(arguments, out=PNG, stdout_has="the keypoints")
-    found = load(arguments.run, device=arguments.device, precision=arguments.precision)
+    found = load_run(arguments)
     pipeline = found.require(EstimatesPose)
     names, poses = pipeline.keypoint_names, pipeline.pose(arguments.image)
     if arguments.json:

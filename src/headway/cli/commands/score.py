@@ -22,11 +22,11 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """A line for each text: its log-probability in nats, its number of tokens, and the text."""
+    from headway.cli.loading import load_run
     from headway.decoding.non_finite import numbered
-    from headway.runs import load
     from headway.tasks.capabilities import Scores
 
-    pipeline = load(arguments.run, adapter=arguments.adapter, device=arguments.device).require(Scores)
+    pipeline = load_run(arguments).require(Scores)
     lines: Iterable[str] = arguments.text or stdin_lines()
     for number, line in enumerate(lines):
         with numbered([number], "line"):

@@ -69,11 +69,12 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """A line for each passage: score, place and text, tabs between; with several queries each has a heading."""
+    from headway.cli.loading import load_run
     from headway.cli.progress import TrainingBar
     from headway.runs import load
     from headway.runs.search import Reranker
 
-    run = load(arguments.run, adapter=arguments.adapter, device=arguments.device)
+    run = load_run(arguments)
     judge = None
     if arguments.rerank is not None:
         judge = Reranker(load(arguments.rerank, device=arguments.device), arguments.relevant)

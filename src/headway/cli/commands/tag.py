@@ -37,15 +37,13 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """A line a text, entities in brackets after their type, or each word with its tag; or columns, or JSON."""
+    from headway.cli.loading import load_run
     from headway.decoding.non_finite import numbered
-    from headway.runs import load
     from headway.tasks.capabilities import Tags
 
     if arguments.columns and arguments.json:
         raise ConfigError("--columns and --json are two forms of output, choose one")
-    pipeline = load(
-        arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision
-    ).require(Tags)
+    pipeline = load_run(arguments).require(Tags)
     done = 0
     with LineCounter() as counter:
         for block in blocks(arguments.text or stdin_lines(), LINES_AT_ONCE):

@@ -60,7 +60,11 @@ def add_arguments(parser: ArgumentParser) -> None:
         default=False,
         help="show this help; after PRESET, also its config keys with type, value and meaning",
     )
-    parser.add_argument("--data", metavar="SPEC", help="a built-in name, a file or a folder")
+    parser.add_argument(
+        "--data",
+        metavar="SPEC",
+        help="a built-in name, a file or a folder: text, a table, train.en and train.de, a folder for each class, …",
+    )
     parser.add_argument("--source", metavar="LANG", help="parallel text: the source files' ending, or column")
     parser.add_argument("--target", metavar="LANG", help="parallel text: the target files' ending, or column")
     parser.add_argument("--errors", choices=("strict", "replace"), help="what to do with bytes that are not UTF-8")
@@ -106,7 +110,7 @@ def execute(arguments: Namespace) -> None:
         raise ConfigError("no data: --data takes a built-in name (phrases, pydocs, reverse, …), a file or a folder")
     from headway.cli.outputs import expect_folder
     from headway.cli.terminal import tell
-    from headway.cli.training import Length, next_commands, plan_only, train_and_draw
+    from headway.cli.training import Length, best_line, next_commands, plan_only, train_and_draw
 
     folder = _folder(arguments)
     expect_folder(str(folder))
@@ -131,7 +135,7 @@ def execute(arguments: Namespace) -> None:
         length=length,
         samples=arguments.samples,
     )
-    tell(f"trained {folder}; next: {', or '.join(next_commands(folder))}")
+    tell(f"trained {folder}; {best_line(folder)}next: {', or '.join(next_commands(folder))}")
     print(folder)
 
 

@@ -27,9 +27,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """A line for each sound: its file and its text, a tab between."""
-    from headway.runs import load
+    from headway.cli.loading import load_run
 
-    found = load(arguments.run, device=arguments.device, precision=arguments.precision)
+    found = load_run(arguments)
     transcripts = found.transcribe(arguments.sound, beam=arguments.beam)
     if arguments.json:
         rows = [

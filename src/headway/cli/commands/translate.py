@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headway.cli import options
-from headway.cli.lines import LineCounter, blocks, stdin_lines, write_lines
+from headway.cli.lines import LineCounter, blocks, note_files, stdin_lines, write_lines
 from headway.cli.terminal import is_terminal
 
 if TYPE_CHECKING:
@@ -65,18 +65,20 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def execute(arguments: Namespace) -> None:
     """One output line for each input line, in their order."""
+    from headway.cli.loading import load_run
     from headway.cli.outputs import TEXT, expect_outputs
     from headway.runs import load
     from headway.tasks.capabilities import Translates
 
     expect_outputs(arguments, trace=TEXT, stdout_has="the translations")
-    found = load(arguments.run, adapter=arguments.adapter, device=arguments.device, precision=arguments.precision)
+    found = load_run(arguments)
     pipeline = found.require(Translates)
     others = [
         load(name, device=arguments.device, precision=arguments.precision).require(Translates)
         for name in (arguments.ensemble or "").split(",")
         if name
     ]
+    note_files(arguments.text, "translate")
     typed = not arguments.text and is_terminal(sys.stdin)
     lines: Iterable[str] = arguments.text or stdin_lines()
     with LineCounter() as counter, _trace(arguments) as on_trace:

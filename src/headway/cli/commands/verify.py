@@ -39,10 +39,10 @@ def add_arguments(parser: ArgumentParser) -> None:
 def execute(arguments: Namespace) -> None:
     """Print a verdict for each pair; raises VerificationError if one of them is a bug."""
     from headway.cli.console import SafeConsole
+    from headway.cli.loading import load_run
     from headway.cli.verify_report import verify_parts
-    from headway.runs import load
 
-    run = load(arguments.run, device=arguments.device)
+    run = load_run(arguments)
     report = _report(run, _given(arguments), compiled=arguments.compiled)
     for note in report.subject.inputs.notes:
         tell(f"note: {note}")

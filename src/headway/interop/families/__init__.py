@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from headway.errors import ConfigError
@@ -57,7 +58,10 @@ def export_families(config: ModelConfig, *, head: Head | None = None) -> list[Fa
     found = [family for family in (*FAMILIES.values(), *headed) if family.matches(config)]
     if not found:
         kind = type(config).__name__.removesuffix("Config")
-        raise ConfigError(f"a model of kind {kind} has no equivalent among {', '.join(FAMILIES)}")
+        raise ConfigError(
+            f"a model of kind {kind} has no equivalent in Hugging Face's transformers and cannot be exported, nor as "
+            "ONNX; the run itself works in Python: headway.load(RUN)"
+        )
     return found
 
 
@@ -74,4 +78,15 @@ def export_config(
     raise refused[0]
 
 
-__all__ = ["FAMILIES", "architectures_of", "export_config", "export_families", "family_of"]
+def can_export(config: ModelConfig) -> bool:
+    """Whether some family can write a model of this config, whatever its head and its special tokens are."""
+    tokens = GenerationTokens(start=0, stop=(0,), pad=0)
+    heads: tuple[Head | None, ...] = (None, "span", "choice")
+    for head in heads:
+        with suppress(ConfigError):
+            export_config(config, tokens, head=head)
+            return True
+    return False
+
+
+__all__ = ["FAMILIES", "architectures_of", "can_export", "export_config", "export_families", "family_of"]

@@ -91,7 +91,7 @@ def write(model: VitConfig, tokens: GenerationTokens) -> dict[str, Any]:
     """ViT's config.json for a vision transformer with the paper's parts."""
     if not isinstance(model.norm, LayerNorm):
         raise ConfigError(f"ViT has no equivalent of norm={model.norm!r}, only of LayerNorm")
-    expect("ViT", pool=(model.pool, "class"), patches=(model.patches, Patches()), local=(model.local, False))
+    _expect_plain(model)
     return {
         "architectures": ["ViTForImageClassification"],
         "image_size": model.image if isinstance(model.image, int) else list(model.image),
@@ -108,6 +108,17 @@ def write(model: VitConfig, tokens: GenerationTokens) -> dict[str, Any]:
         "id2label": {str(n): f"LABEL_{n}" for n in range(model.classes)},
         "label2id": {f"LABEL_{n}": n for n in range(model.classes)},
     }
+
+
+def _expect_plain(model: VitConfig) -> None:
+    """Raise ConfigError, with the options to train with instead, for settings that only headway has."""
+    settings = {"pool": (model.pool, "class"), "patches": (model.patches, Patches()), "local": (model.local, False)}
+    written = {"pool": "class", "patches": "patches", "local": "false"}  # on the command line
+    other = [f"--model.{name} {written[name]}" for name, (got, wanted) in settings.items() if got != wanted]
+    try:
+        expect("ViT", **settings)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; train with {' '.join(other)} to export") from None
 
 
 def mappings(model: VitConfig) -> list[WeightMapping]:

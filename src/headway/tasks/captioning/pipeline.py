@@ -164,7 +164,7 @@ class CaptioningPipeline(Pipeline, Captions):
         from headway.decoding.beam import BeamSettings
         from headway.decoding.trace import lines
         from headway.models.stepper import EncoderInput
-        from headway.tasks.explanation import Explanation, ImageView, Output, StackDescription
+        from headway.tasks.explanation import Explanation, ImageView, Output, StackDescription, token_sequence
         from headway.tasks.patch_sequence import PATCHES, patch_sequence
         from headway.tasks.search_trace import search_trace
 
@@ -186,12 +186,7 @@ class CaptioningPipeline(Pipeline, Captions):
             logits: Tensor = model(image, torch.tensor([read], device=self.device))
             return logits[0]
 
-        words = {
-            "label": "Caption",
-            "tokens": [tokenizer.token(index) for index in read],
-            "writes": [tokenizer.token(index) for index in written],
-            "start": min(1, len(read) - 1),
-        }
+        words = token_sequence(tokenizer, read, label="Caption", start=min(1, len(read) - 1), written=written)
         encoder = StackDescription(label="Encoder", sequence=PATCHES, positions=model.patch_positions)
         decoder = StackDescription(label="Decoder", sequence=WORDS, memory=PATCHES)
         return Explanation(
@@ -201,7 +196,7 @@ class CaptioningPipeline(Pipeline, Captions):
             forward=forward,
             reads={"encoder": encoder, "decoder": decoder, "attention": decoder},
             sequences={PATCHES: patches, WORDS: words},
-            output=Output(name=tokenizer.token, label="What is written next", sequence=WORDS, targets=written),
+            output=Output(name=tokenizer.display, label="What is written next", sequence=WORDS, targets=written),
             image=ImageView(pixels=pixels, sequence=PATCHES, mean=config.mean),
             trace=trace,
         )

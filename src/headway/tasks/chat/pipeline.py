@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from headway.data.chat_template import ChatEncoder
+from headway.data.chat_template import ChatEncoder, ChatTemplate
 from headway.data.chats import ASSISTANT, USER, Conversation, Message, question
 from headway.data.unknown_tokens import uncounted
 from headway.tasks.base import EvaluateRequest, RunParts, Task, ignore, split_of
@@ -35,6 +35,11 @@ class ChatPipeline(LanguagePipeline, Chats):
         super().__init__(task, parts)
         assert isinstance(task, Chat)
         self.chat_task = task
+
+    @property
+    def template(self) -> ChatTemplate:
+        """The run's template."""
+        return self.chat_task.template
 
     @cached_property
     def encoder(self) -> ChatEncoder:

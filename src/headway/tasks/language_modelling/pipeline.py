@@ -228,7 +228,7 @@ class LanguagePipeline(Pipeline, Generates, Scores):
         from headway.decoding.beam import BeamSettings
         from headway.decoding.limits import positions_end
         from headway.decoding.trace import lines
-        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription
+        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription, token_sequence
         from headway.tasks.search_trace import search_trace
 
         tokens_1T = self.page_prompt(given)
@@ -245,8 +245,8 @@ class LanguagePipeline(Pipeline, Generates, Scores):
             said="" if trace is None else next((line.text for line in lines(trace)), ""),
             forward=lambda: self.model(tokens_1T)[0],
             reads={"": StackDescription(label="Decoder", sequence=TEXT)},
-            sequences={TEXT: {"label": "Text", "tokens": [tokenizer.token(index) for index in ids]}},
-            output=Output(name=tokenizer.token, label="What comes next", sequence=TEXT, targets=[*ids[1:], None]),
+            sequences={TEXT: token_sequence(tokenizer, ids)},
+            output=Output(name=tokenizer.display, label="What comes next", sequence=TEXT, targets=[*ids[1:], None]),
             tables={} if vectors is None else {TEXT: EmbeddingTable(ids=ids, vectors=vectors, tokenizer=tokenizer)},
             trace=trace,
         )

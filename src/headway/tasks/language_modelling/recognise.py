@@ -15,11 +15,15 @@ from headway.tasks.proposal import Confidence, Proposal, Reading
 
 PRESET = "gpt-char"
 SMALL = 2 << 20  # bytes up to which a text is modelled by its characters
+ENDINGS = (".txt", ".text", ".md")  # of files that are text and nothing else
 ALPHABET = 500  # characters up to which they are a vocabulary
 
 
 def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
-    """What to train on plain text: characters of a small text, byte pairs of a larger one."""
+    """What to train on plain text: characters of a small text, byte pairs of a larger one.
+
+    Raises DataError for a file with the ending of a text that is empty or not UTF-8.
+    """
     kinds = kinds_of(spec)
     if kinds:
         sign = f"the built-in set {spec}"
@@ -34,7 +38,7 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
         sign = f"the column {column} of {table.path.name}"
         return _proposal(sign, Confidence.POSSIBLE, _settings(spec, [table.path], column))
     files = [file for file in listing(path) if without_gz(file).endswith(".txt")] if path.is_dir() else [path]
-    if not files or not _is_text(files[0]):
+    if not files or not _is_text(files[0], given.get("data.errors") == "replace"):
         return None
     sign = f"{len(files):,} files of text" if len(files) > 1 else f"the file of text {files[0].name}"
     return _proposal(sign, Confidence.POSSIBLE, _settings(spec, files, "text"))
@@ -53,10 +57,15 @@ def reading(spec: str, given: Mapping[str, str]) -> Reading:
     )
 
 
-def _is_text(path: Path) -> bool:
+def _is_text(path: Path, replace: bool) -> bool:
+    """Whether a file can be read as text. Raises DataError if only its ending says so."""
     try:
-        return bool(next(read_chunks(path), "").strip())
+        if next(read_chunks(path, errors="replace" if replace else "strict"), "").strip():
+            return True
+        raise DataError(f"{path}: no text, expected at least 1 character: it is empty")
     except DataError:
+        if without_gz(path).lower().endswith(ENDINGS):
+            raise
         return False
 
 

@@ -130,8 +130,8 @@ class MultipleChoicePipeline(Pipeline, Answers):
 
     def explain(self, given: str) -> Explanation:
         """A context, a question and choices, tabs between them: how the likeliest choice is read."""
-        from headway.tasks.encoder_explanation import embedding_table, text_sequence
-        from headway.tasks.explanation import Explanation, StackDescription
+        from headway.tasks.encoder_explanation import embedding_table
+        from headway.tasks.explanation import Explanation, StackDescription, token_sequence
 
         asked = self._question(self.asked(given))
         (scores,) = self._scores([asked])
@@ -152,7 +152,7 @@ class MultipleChoicePipeline(Pipeline, Answers):
             said=f"{asked.choices[best]} ({said})",
             forward=forward,
             reads={"encoder": StackDescription(label="Encoder", sequence=TEXT)},
-            sequences={TEXT: text_sequence(self.tokenizer, row.ids, start=0)},
+            sequences={TEXT: token_sequence(self.tokenizer, row.ids, start=0)},
             output=None,
             tables={TEXT: embedding_table(self.model, self.tokenizer, row.ids)},
         )

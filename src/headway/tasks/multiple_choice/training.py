@@ -16,7 +16,7 @@ from headway.data.choices import ChoiceQuestion
 from headway.decoding.non_finite import expect_finite, numbered
 from headway.metrics.classification import wilson_interval
 from headway.tasks.multiple_choice.inputs import ChoiceReader, ChoiceRow, by_question
-from headway.tasks.training_task import Batch, Term, Validated
+from headway.tasks.training_task import HIGHEST_ACCURACY, Batch, Term, Validated
 
 EVALUATED = 16_384  # tokens in one forward pass of an evaluation, padding included
 SHOWN = 3  # samples of a validation
@@ -62,6 +62,7 @@ class MultipleChoiceTraining:
     """Batches of questions of like length; the rows of a question's choices are never parted."""
 
     fixed_shapes = False
+    criterion = HIGHEST_ACCURACY
 
     def __init__(
         self, reader: ChoiceReader, splits: Mapping[str, Sequence[ChoiceQuestion]], *, batch_tokens: int, seed: int

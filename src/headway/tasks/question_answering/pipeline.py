@@ -116,8 +116,8 @@ class QuestionAnsweringPipeline(Pipeline, Answers):
 
     def explain(self, given: str) -> Explanation:
         """A context and a question, a tab between them, and where the answer may begin and end."""
-        from headway.tasks.encoder_explanation import embedding_table, text_sequence
-        from headway.tasks.explanation import Explanation, Output, StackDescription
+        from headway.tasks.encoder_explanation import embedding_table
+        from headway.tasks.explanation import Explanation, Output, StackDescription, token_sequence
 
         context, question = context_and_question(given)
         window = next(self.reader.windows(0, Question("", question, context)))
@@ -140,11 +140,11 @@ class QuestionAnsweringPipeline(Pipeline, Answers):
             forward=forward,
             reads={"encoder": StackDescription(label="Encoder", sequence=TEXT)},
             sequences={
-                TEXT: text_sequence(self.tokenizer, ids, start=window.first),
+                TEXT: token_sequence(self.tokenizer, ids, start=window.first),
                 PLACES: {"label": "Answer", "tokens": list(SIDES), "start": 0},
             },
             output=Output(
-                name=lambda place: f"{self.tokenizer.token(ids[place])} ({place})",
+                name=lambda place: f"{self.tokenizer.display(ids[place])} ({place})",
                 label="Where the answer is",
                 sequence=PLACES,
                 targets=[None, None],

@@ -18,7 +18,7 @@ from headway.metrics.answers import AnswerReport, answer_report, best_threshold
 from headway.tasks.question_answering.config import QuestionAnswering
 from headway.tasks.question_answering.spans import RankedSpans, rank_spans
 from headway.tasks.question_answering.windows import ContextWindow, WindowReader
-from headway.tasks.training_task import Batch, Term, Validated
+from headway.tasks.training_task import HIGHEST_F1, Batch, Term, Validated
 
 EVALUATED = 16_384  # tokens in one forward pass of an evaluation, padding included
 SHOWN = 3  # samples of a validation
@@ -59,6 +59,7 @@ class QuestionAnsweringTraining:
     """Batches of windows, those of like length together; their targets are the answer's first and last token."""
 
     fixed_shapes = False
+    criterion = HIGHEST_F1
 
     def __init__(
         self,

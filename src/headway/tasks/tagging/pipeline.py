@@ -139,8 +139,8 @@ class TaggingPipeline(Pipeline, Tags):
 
     def explain(self, given: str) -> Explanation:
         """A text, and the tags of its tokens, of which the first of each word counts."""
-        from headway.tasks.encoder_explanation import embedding_table, text_sequence
-        from headway.tasks.explanation import Explanation, Output, StackDescription
+        from headway.tasks.encoder_explanation import embedding_table
+        from headway.tasks.explanation import Explanation, Output, StackDescription, token_sequence
 
         words = self.words_of(given)
         row = next(self.aligner.rows([words]))
@@ -164,7 +164,7 @@ class TaggingPipeline(Pipeline, Tags):
             said=said,
             forward=forward,
             reads={"encoder": StackDescription(label="Encoder", sequence=TEXT)},
-            sequences={TEXT: text_sequence(self.tokenizer, ids, start=begins[0])},
+            sequences={TEXT: token_sequence(self.tokenizer, ids, start=begins[0])},
             output=Output(
                 name=lambda index: self.classes[index], label="Its tag", sequence=TEXT, targets=[None] * len(ids)
             ),

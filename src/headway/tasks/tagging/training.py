@@ -18,7 +18,16 @@ from headway.decoding.non_finite import expect_finite, numbered
 from headway.metrics.classification import wilson_interval
 from headway.metrics.entities import EntityReport, entity_report
 from headway.tasks.tagging.alignment import WordAligner, WordRow
-from headway.tasks.training_task import IGNORED, Batch, Term, Validated, cross_entropy
+from headway.tasks.training_task import (
+    HIGHEST_ACCURACY,
+    HIGHEST_F1,
+    IGNORED,
+    Batch,
+    Criterion,
+    Term,
+    Validated,
+    cross_entropy,
+)
 
 EVALUATED = 32_768  # tokens in one forward pass of an evaluation, padding included
 SHOWN = 3  # samples of a validation
@@ -137,6 +146,11 @@ class TaggingTraining:
         self.classes, self.tokenizer, self.splits = classes, tokenizer, dict(splits)
         self.entities, self.ceiling = entities, ceiling
         self.order = Bucketed(_lengths(splits["train"].rows), batch_tokens, seed)
+
+    @property
+    def criterion(self) -> Criterion:
+        """The highest F1 of entities, or accuracy of tags that mark none."""
+        return HIGHEST_F1 if self.entities else HIGHEST_ACCURACY
 
     def batch(self, indices: Indices) -> Batch:
         """These rows side by side (B, T), their lengths (B,) and the classes of their words' first tokens (B, T)."""

@@ -20,6 +20,7 @@ from torch import Tensor
 from headway.decoding.non_finite import expect_finite
 from headway.errors import ConfigError
 from headway.tasks.classifier import Prediction, Predictions, likeliest
+from headway.tasks.training_task import HIGHEST_ACCURACY, LOWEST_LOSS, Criterion
 
 if TYPE_CHECKING:
     from headway.tasks.text_classification.config import TextClassification
@@ -35,6 +36,7 @@ class Objective(ABC):
 
     names: Named = "class"  # what an output of the model stands for, for `verify`
     problem_type = "single_label_classification"  # as transformers calls it
+    criterion: Criterion  # what the best checkpoint is chosen by
     shows_classes = False  # whether the outputs are one distribution, which the page of `look` can show
 
     def __init__(self, classes: tuple[str, ...], size: int) -> None:
@@ -72,6 +74,7 @@ class Objective(ABC):
 class SingleLabel(Objective):
     """One class a text."""
 
+    criterion = HIGHEST_ACCURACY
     shows_classes = True
 
     def __init__(self, classes: tuple[str, ...], weights: Tensor | None = None) -> None:
@@ -107,6 +110,7 @@ class SingleLabel(Objective):
 class MultiLabel(Objective):
     """Any number of classes a text, each by itself."""
 
+    criterion = Criterion("val_micro_f1", higher=True)
     problem_type = "multi_label_classification"
 
     def __init__(self, classes: tuple[str, ...], threshold: float, weights: Tensor | None = None) -> None:
@@ -152,6 +156,7 @@ class MultiLabel(Objective):
 class Number(Objective):
     """A number a text; the model answers in the labels' own unit."""
 
+    criterion = LOWEST_LOSS  # the squared error
     problem_type = "regression"
 
     names: Named = None

@@ -36,7 +36,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
     """Texts in, classes or numbers out."""
 
     reads = "text"
-    evaluate_options = frozenset({"out", "plot"})
+    evaluate_options = frozenset({"text", "label", "out", "plot"})
 
     def __init__(self, task: Task, parts: RunParts) -> None:
         super().__init__(task, parts)
@@ -103,7 +103,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
         from headway.tasks.report import Report
         from headway.tasks.text_classification.evaluation import with_newest
 
-        training: TextClassificationTraining = self.read(request.data)  # type: ignore[assignment]
+        training: TextClassificationTraining = self.read_table(request)  # type: ignore[assignment]
         split = split_of(training.splits, request.split)
         if isinstance(texts := training.splits[split], StoredTexts):
             for store in (texts.store, texts.second_store):
@@ -159,8 +159,8 @@ class TextClassificationPipeline(Pipeline, Classifies):
 
     def explain(self, given: str) -> Explanation:
         """A text or a pair, and the label its tokens amount to."""
-        from headway.tasks.encoder_explanation import embedding_table, text_sequence
-        from headway.tasks.explanation import Explanation, StackDescription
+        from headway.tasks.encoder_explanation import embedding_table
+        from headway.tasks.explanation import Explanation, StackDescription, token_sequence
 
         tokens, _, *segments = self.inputs([given])  # one text: no padding, and so no lengths
         ids = tokens[0].tolist()
@@ -176,7 +176,7 @@ class TextClassificationPipeline(Pipeline, Classifies):
             said=self._said,
             forward=forward,
             reads={"encoder": StackDescription(label="Encoder", sequence=TEXT)},
-            sequences={TEXT: text_sequence(self.tokenizer, ids, start=0)},
+            sequences={TEXT: token_sequence(self.tokenizer, ids, start=0)},
             output=self._output(),
             tables={TEXT: embedding_table(self.model, self.tokenizer, ids)},
         )

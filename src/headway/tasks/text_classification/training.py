@@ -16,7 +16,7 @@ from headway.tasks.base import named_split
 from headway.tasks.classifier import Predictions
 from headway.tasks.text_classification.layout import InputLayout
 from headway.tasks.text_classification.objectives import Objective
-from headway.tasks.training_task import Batch, Term, Validated
+from headway.tasks.training_task import Batch, Criterion, Term, Validated
 
 if TYPE_CHECKING:
     from headway.tasks.text_classification.evaluation import Evaluated
@@ -51,6 +51,11 @@ class TextClassificationTraining:
     def classes(self) -> tuple[str, ...]:
         """The classes, in the order of their numbers; none of numbers."""
         return self.objective.classes
+
+    @property
+    def criterion(self) -> Criterion:
+        """The highest accuracy of one class a text, micro F1 of several, and of numbers the lowest squared error."""
+        return self.objective.criterion
 
     def batch(self, indices: Indices) -> Batch:
         """These texts side by side (B, T), their lengths (B,), segments (B, T) of pairs, and labels."""
@@ -96,8 +101,11 @@ class TextClassificationTraining:
         ]
 
     def _beginning(self, texts: TextSplit, number: int) -> str:
+        """The first tokens as the model reads them, also the unknown ones."""
         parts = (texts.tokens(number), texts.second(number))
-        return " | ".join(self.tokenizer.decode(ids[:SHOWN_WORDS].tolist()) for ids in parts if ids is not None)
+        return " | ".join(
+            self.tokenizer.decode(ids[:SHOWN_WORDS].tolist(), specials=True) for ids in parts if ids is not None
+        )
 
     def _batch(self, texts: TextSplit, rows: Indices) -> Batch:
         made = [self.layout.arrange(*_pair(texts, int(n))) for n in rows]

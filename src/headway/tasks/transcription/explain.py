@@ -13,7 +13,7 @@ from headway.data.image_decoding import Pixels
 from headway.data.log_mel import Frames
 from headway.data.tokenizers import Tokenizer
 from headway.decoding.ctc import collapsed
-from headway.tasks.explanation import Explanation, ImageView, Output, StackDescription
+from headway.tasks.explanation import Explanation, ImageView, Output, StackDescription, token_sequence
 from headway.tasks.transcription.objectives import beam_settings
 from headway.tasks.transcription.search import TranscriptSearch
 
@@ -71,12 +71,7 @@ def _written(
         logits: Tensor = model(sound, torch.tensor([read], device=sound.device))
         return logits[0]
 
-    words = {
-        "label": "Text",
-        "tokens": [tokenizer.token(index) for index in read],
-        "writes": [tokenizer.token(index) for index in written],
-        "start": min(1, len(read) - 1),
-    }
+    words = token_sequence(tokenizer, read, start=min(1, len(read) - 1), written=written)
     return Explanation(
         kind="transcript",
         given=name,
@@ -87,7 +82,7 @@ def _written(
             "decoder": StackDescription(label="Decoder", sequence=TEXT, memory=MOMENTS),
         },
         sequences={MOMENTS: sequence, TEXT: words},
-        output=Output(name=tokenizer.token, label="What is written next", sequence=TEXT, targets=written),
+        output=Output(name=tokenizer.display, label="What is written next", sequence=TEXT, targets=written),
         image=image,
         trace=trace,
     )
@@ -126,4 +121,4 @@ def _aligned(
 
 
 def _named(tokenizer: Tokenizer, blank: int) -> Any:
-    return lambda index: BLANK if index == blank else tokenizer.token(index)
+    return lambda index: BLANK if index == blank else tokenizer.display(index)

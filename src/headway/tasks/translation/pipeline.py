@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from headway.data.unknown_tokens import uncounted
 from headway.decoding.limits import positions_end
 from headway.decoding.non_finite import expect_log_probabilities
 from headway.errors import ConfigError, DataError, TooLongError
-from headway.tasks.base import EvaluateRequest, Pipeline, RunParts, Task, article, ignore, split_of
+from headway.tasks.base import EvaluateRequest, Pipeline, Progress, RunParts, Task, article, ignore, split_of
 from headway.tasks.capabilities import Scores, Translates
 from headway.tasks.translation.config import PLAIN, Decoding, Translation
 from headway.tasks.translation.search import TranslationSearch, before_source
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from headway.tasks.translation.translator import Translator
     from headway.tasks.verification_inputs import VerificationInputs
 
+USUAL_LENGTHS = 0.8, 1.25  # of outputs as a share of the references, without advice
 LOOKS_TOKENIZED = (
     "references look tokenised: bleu is not comparable to sacreBLEU of plain text; compare bleu_tokenized_lower"
 )
@@ -151,12 +152,14 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         pairs = list(load_parallel(read.spec, read.source, read.target, errors=read.errors).pairs(split))
         return [source for source, _ in pairs], [target for _, target in pairs]
 
-    def translate_split(self, split: str, *, data: str | None = None, beam: int | None = None) -> TranslatedSplit:
+    def translate_split(
+        self, split: str, *, data: str | None = None, beam: int | None = None, progress: Progress = ignore
+    ) -> TranslatedSplit:
         """Translate a split of the run's data, or of other data, and compare it with its references."""
         from headway.metrics.translation import translation_report
 
         sources, references = self.pairs(split, data)
-        tokens = self.search.outputs(self.model, self.device, sources, beam=beam)
+        tokens = self.search.outputs(self.model, self.device, sources, beam=beam, progress=progress)
         outputs = [self.tokenizer.decode(line) for line in tokens]
         report = translation_report(outputs, references, sources)
         return TranslatedSplit(sources=sources, references=references, outputs=outputs, tokens=tokens, report=report)
@@ -170,12 +173,12 @@ class TranslationPipeline(Pipeline, Translates, Scores):
         split = split_of(training.splits, request.split)
         long = self._expect_positions(training, split)
         rival = None if request.rival is None else self._rival(request.rival, split, request)
-        done = self.translate_split(split, data=request.data, beam=request.beam)
+        done = self.translate_split(split, data=request.data, beam=request.beam, progress=request.progress)
         forced = training.forced(self.model, self.device, split)
         greedy = done.tokens
         if (request.beam or self.config.beam) > 1:
             with uncounted():
-                greedy = self.search.outputs(self.model, self.device, done.sources, beam=1)
+                greedy = self.search.outputs(self.model, self.device, done.sources, beam=1, progress=request.progress)
         positions, score = forced.beside(greedy), forced.score
         values: dict[str, Any] = {"loss": score.loss, "perplexity": score.perplexity, "tokens": score.tokens}
         values |= {**done.report.to_json(), **forced.steps}
@@ -191,7 +194,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
             sections.append(Facts({key: f"{value:.2f}" for key, value in forced.steps.items()}))
         if rival is not None:
             with uncounted():
-                compared = rival.translate_split(split, data=request.data, beam=request.beam)
+                compared = rival.translate_split(split, data=request.data, beam=request.beam, progress=request.progress)
             more, section = _compared(done, compared, request.names)
             values |= more
             sections.append(section)
@@ -294,7 +297,7 @@ class TranslationPipeline(Pipeline, Translates, Scores):
     def explain(self, given: str) -> Explanation:
         """The source, the best target the search found, and the search. Raises DataError for an empty source."""
         from headway.decoding.trace import lines
-        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription
+        from headway.tasks.explanation import EmbeddingTable, Explanation, Output, StackDescription, token_sequence
 
         traces: list[Trace] = []
         self.translator(on_trace=traces.append).translate([given])
@@ -313,18 +316,13 @@ class TranslationPipeline(Pipeline, Translates, Scores):
             logits: torch.Tensor = self.model(*inputs)
             return logits[0]
 
-        spelled = [reader.token(index) for index in source]
         turned = bool(getattr(self.model, "reverse_source", False))
         memory = f"{SOURCE}, read backwards" if turned else SOURCE
-        sequences: dict[str, Any] = {SOURCE: {"label": "Source", "tokens": spelled, "start": 0}}
+        sequences = {SOURCE: token_sequence(reader, source, label="Source", start=0)}
         if turned:
-            sequences[memory] = {"label": "Source, as it was read", "tokens": spelled[::-1]}
-        sequences[TARGET] = {
-            "label": "Target",
-            "tokens": [writer.token(index) for index in read],
-            "start": min(1, len(read) - 1),
-            "writes": [writer.token(index) for index in written],
-        }
+            sequences[memory] = token_sequence(reader, source[::-1], label="Source, as it was read")
+        start = min(1, len(read) - 1)
+        sequences[TARGET] = token_sequence(writer, read, label="Target", start=start, written=written)
         encoder = StackDescription(label="Encoder", sequence=memory)
         decoder = StackDescription(label="Decoder", sequence=TARGET, memory=memory)
         return Explanation(
@@ -334,12 +332,12 @@ class TranslationPipeline(Pipeline, Translates, Scores):
             forward=forward,
             reads={"encoder": encoder, "decoder": decoder, "attention": decoder},
             sequences=sequences,
-            output=Output(name=writer.token, label="What is written next", sequence=TARGET, targets=written),
+            output=Output(name=writer.display, label="What is written next", sequence=TARGET, targets=written),
             tables={
                 SOURCE: EmbeddingTable(ids=source, vectors=self._embedding("source"), tokenizer=reader),
                 TARGET: EmbeddingTable(ids=read, vectors=self._embedding("target"), tokenizer=writer),
             },
-            trace=trace,
+            trace=replace(trace, source_pieces=tuple(sequences[SOURCE]["tokens"])),
         )
 
     def _embedding(self, side: str) -> torch.Tensor:
@@ -365,7 +363,21 @@ def _figures(report: TranslationReport, loss: float, perplexity: float) -> list[
     }
     told = "bleu is sacreBLEU on the text as it is; bleu_tokenized_lower is what papers of 2014-2018 report."
     warning = [Note(f"warning: {LOOKS_TOKENIZED}", warning=True)] if report.looks_tokenized else []
-    return [Facts(rows), Note(told), *warning]
+    lengths = [Note(text, warning=True) for text in _length_advice(report.length_ratio)]
+    return [Facts(rows), Note(told), *lengths, *warning]
+
+
+def _length_advice(ratio: float) -> list[str]:
+    """What to do about outputs that are much longer or shorter than the references."""
+    low, high = USUAL_LENGTHS
+    if low <= ratio <= high:
+        return []
+    longer = ratio > high
+    share = abs(ratio - 1)
+    return [
+        f"The outputs are {share:.0%} {'longer' if longer else 'shorter'} than the references: train longer, or "
+        f"{'lower' if longer else 'raise'} the length penalty (`headway translate --length-penalty`)."
+    ]
 
 
 def _compared(

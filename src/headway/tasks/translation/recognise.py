@@ -98,4 +98,4 @@ def _direction(folder: Path, found: Mapping[str, Path], given: Mapping[str, str]
 
 
 def _proposal(found: str, sign: str, confidence: Confidence) -> Proposal:
-    return Proposal(preset=PRESET, found=found, sign=sign, confidence=confidence, settings=FIRST_MODEL)
+    return Proposal(preset=PRESET, found=found, sign=sign, confidence=confidence, settings=FIRST_MODEL, pairs=True)

@@ -18,6 +18,7 @@ from headway.decoding.limits import SequenceLimits, positions_end
 from headway.decoding.non_finite import numbered
 from headway.limits import expect_within
 from headway.models.stepper import EncoderInput, Stepper
+from headway.tasks.base import Progress, ignore
 from headway.tasks.translation.config import PLAIN, Decoding, Translation
 
 if TYPE_CHECKING:
@@ -43,10 +44,16 @@ class TranslationSearch:
         return [self.target_tokenizer.decode(ids) for ids in self.outputs(model, device, list(lines), beam=beam)]
 
     def outputs(
-        self, model: nn.Module, device: torch.device, lines: list[str], *, beam: int | None = None
+        self,
+        model: nn.Module,
+        device: torch.device,
+        lines: list[str],
+        *,
+        beam: int | None = None,
+        progress: Progress = ignore,
     ) -> list[list[int]]:
         """The tokens of the best translation of each line, without the stop token; none for an empty source."""
-        best = self.hypotheses(model, device, lines, Decoding(beam=beam))
+        best = self.hypotheses(model, device, lines, Decoding(beam=beam), progress=progress)
         return [found[0].tokens if found else [] for found in best]
 
     def hypotheses(
@@ -55,10 +62,12 @@ class TranslationSearch:
         device: torch.device,
         lines: list[str],
         decoding: Decoding = PLAIN,
+        *,
+        progress: Progress = ignore,
     ) -> list[list[Hypothesis]]:
         """The best translations of each line, best first; an empty source has none."""
         sources = self.source_tokenizer.encode_batch(lines)
-        return self.search(model, device, sources, decoding)  # type: ignore[arg-type]
+        return self.search(model, device, sources, decoding, progress=progress)  # type: ignore[arg-type]
 
     def search(
         self,
@@ -67,6 +76,8 @@ class TranslationSearch:
         sources: Sequence[Sequence[int]],
         decoding: Decoding = PLAIN,
         recording: Recording | None = None,
+        *,
+        progress: Progress = ignore,
     ) -> list[list[Hypothesis]]:
         """The best lines for each source's tokens, best first; an empty source has none. Like lengths go together.
 
@@ -80,7 +91,7 @@ class TranslationSearch:
         most = positions_end(model)
         out: list[list[Hypothesis]] = [[] for _ in sources]
         before = before_source(self.source_tokenizer)
-        real = [n for n, ids in enumerate(sources) if len(ids)]
+        real, done = [n for n, ids in enumerate(sources) if len(ids)], 0
         lengths = np.asarray([len(before) + len(sources[n]) + 1 for n in real], np.int64)
         for rows in Bucketed(lengths, max(EVALUATION_TOKENS // beam.width, 1), 0).epoch(0) if real else ():
             chosen = [real[n] for n in rows]
@@ -95,6 +106,8 @@ class TranslationSearch:
                     found = beam_search(model, source, beam, limits, wanted or None, recorder)
             for n, hypotheses in zip(chosen, found, strict=True):
                 out[n] = hypotheses
+            done += len(chosen)
+            progress(f"translating with beam {beam.width}", done, len(real))
         return out
 
     def traced(
