@@ -8,7 +8,7 @@ import pytest
 from headway.data import datasets
 from headway.data.datasets import BUILT_IN, Dataset, find_dataset, load_images, load_parallel, load_text
 from headway.data.images import ImageReading
-from headway.data.python_docs import pydocs
+from headway.data.python_docs import docstrings, file_docstrings, pydocs
 from headway.data.text_files import ParallelText, PlainText
 from headway.data.tokenizers import Tokenizer, Word
 from headway.errors import ConfigError, DataError
@@ -94,11 +94,12 @@ def test_the_sentences_of_the_decks():
     assert [words.token(index) for index in range(4, 11)] == ["I", "John", "Mary", "dogs", "like", "likes", "movies"]
 
 
-def test_pydocs_hold_out_paragraphs_never_seen():
-    text = load_text("pydocs")
+@pytest.mark.parametrize(("name", "least"), [("pydocs", 300_000), ("docstrings", 1_000_000)])
+def test_texts_of_python_hold_out_paragraphs_never_seen(name, least):
+    text = load_text(name)
     sizes = {split: text.count(split) for split in text.splits}
     assert list(sizes) == ["train", "val", "test"]
-    assert sizes["train"] > 300_000
+    assert sizes["train"] > least
     assert all(size / sum(sizes.values()) > 0.05 for size in sizes.values())
     parts = {
         split: {part.strip() for part in "".join(text.chunks(split)).split("\n\n") if len(part.strip()) > 40}
@@ -111,6 +112,19 @@ def test_pydocs_hold_out_paragraphs_never_seen():
 def test_a_python_without_its_reference(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydoc_data.topics", None)
     assert "without pydoc_data" in error(pydocs.__wrapped__)
+
+
+def test_docstrings_of_a_file_are_read_in_order(tmp_path):
+    methods = 'class A:\n    "Class."\n    def f(self):\n        "Method."\n'
+    (tmp_path / "a.py").write_text(f'"""Module."""\n{methods}async def g():\n    "Last."\n')
+    assert list(file_docstrings(tmp_path / "a.py")) == ["Module.", "Class.", "Method.", "Last."]
+    (tmp_path / "b.py").write_text("print 'of another Python'\n")
+    assert list(file_docstrings(tmp_path / "b.py")) == []
+
+
+def test_a_python_without_its_sources(monkeypatch, tmp_path):
+    monkeypatch.setattr("headway.data.python_docs.ast.__file__", str(tmp_path / "ast.py"))
+    assert "no sources of the standard library" in error(docstrings.__wrapped__)
 
 
 def test_a_set_between_two_languages_goes_both_ways(monkeypatch):

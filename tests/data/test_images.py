@@ -389,7 +389,7 @@ def test_bad_files_are_counted_or_left_out(tmp_path, read):
 @pytest.mark.parametrize(
     ("make", "wrong"),
     [
-        (lambda path: path.mkdir(), r"no class folders with images, parquet files or IDX files; there are: nothing"),
+        (lambda path: path.mkdir(), r"no class folders with images, parquet, IDX or CIFAR files; there are: nothing"),
         (lambda path: None, r"no such file or folder"),
         (lambda path: path.write_text("x"), r"images are a folder, or a file that ends with .parquet"),
         (lambda path: folder(path, each=0), r"cat: no image \(.png, .*\), expected at least 1; there are: nothing"),

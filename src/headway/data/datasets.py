@@ -28,7 +28,7 @@ from headway.data.image_files import find_splits
 from headway.data.images import ImageReading, Images, Progress
 from headway.data.log_mel import Frames
 from headway.data.poses import Poses, load_figures
-from headway.data.python_docs import pydocs
+from headway.data.python_docs import docstrings, pydocs
 from headway.data.speech import SpeechDataset, SpeechReading, load_spoken_digits
 from headway.data.synthetic import sequences, shapes
 from headway.data.synthetic.arithmetic_chat import arithmetic_chat
@@ -371,6 +371,7 @@ BUILT_IN: tuple[Dataset, ...] = (
     Dataset("reverse-long", "parallel text", sequences.reverse_long),
     Dataset("addition", "parallel text", sequences.addition),
     Dataset("pydocs", "plain text", pydocs),
+    Dataset("docstrings", "plain text", docstrings),
     Dataset("deck-sentences", "plain text", deck_sentences),
     Dataset("shapes", "images", _shapes, lambda count, size: list(shapes.scenes(count, size=size, seed=1).pixels)),
     Dataset(

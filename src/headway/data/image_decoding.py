@@ -34,7 +34,7 @@ class LargeImageError(DataError):
 
 @dataclass(frozen=True, slots=True)
 class EncodedImage:
-    """An image before decoding: its name in errors, its class, and the bytes of a file or grey pixels (H, W)."""
+    """An image before decoding: its name in errors, its class, and a file's bytes or pixels, (H, W) or (H, W, 3)."""
 
     where: str
     label: int

@@ -1,4 +1,4 @@
-"""Finding labelled images: a folder per class, a parquet file, or IDX files. Each split can be iterated repeatedly."""
+"""Finding labelled images: a folder per class, parquet, IDX or CIFAR files. Each split can be iterated repeatedly."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headway.counts import counted
+from headway.data.cifar import class_name_file, find_cifar
 from headway.data.files import inside, listed, listing, names, read_bytes, read_lines, without_gz
 from headway.data.idx import read_idx
 from headway.data.image_decoding import ENDINGS, EncodedImage
@@ -18,7 +19,7 @@ from headway.errors import DataError, one_line, shown
 IDX = (("-images-idx3-ubyte", "-labels-idx1-ubyte"), ("-images.idx3-ubyte", "-labels.idx1-ubyte"))
 SPLITS = ("train", "val", "test")  # folders of these names are splits, others are classes
 ALIASES = {"valid": "val", "validation": "val", "dev": "val", "t10k": "test"}
-NAMES = "classes.txt"  # beside parquet or IDX: one class name per line, by class index
+NAMES = "classes.txt"  # beside parquet, IDX or CIFAR: one class name per line, by class index
 IMAGE_COLUMNS, LABEL_COLUMNS = ("image", "img", "picture"), ("label", "labels", "class", "fine_label")
 
 
@@ -116,9 +117,11 @@ def find_splits(
         return _parquets(files, classes or _listed(path))
     if found := find_idx(path):
         return dict(found), classes or _listed(path)
+    if binary := find_cifar(path):
+        return dict(binary), classes or _listed(path)
     there = subfolders(path)
     if not there:
-        looked = "class folders with images, parquet files or IDX files"
+        looked = "class folders with images, parquet, IDX or CIFAR files"
         raise DataError(f"{path}: no {looked}; there are: {names(listing(path))}")
     splits = {split_name(folder.name): folder for folder in there if split_name(folder.name) in SPLITS}
     if "train" not in splits:
@@ -150,8 +153,8 @@ def split_name(name: str) -> str:
 
 
 def _listed(folder: Path) -> tuple[str, ...]:
-    path = folder / NAMES
-    return tuple(line.strip() for line in read_lines(path) if line.strip()) if path.is_file() else ()
+    path = folder / NAMES if (folder / NAMES).is_file() else class_name_file(folder)
+    return tuple(line.strip() for line in read_lines(path) if line.strip()) if path is not None else ()
 
 
 def _class_folders(root: Path, folder: Path, classes: tuple[str, ...], endings: tuple[str, ...]) -> ClassFolders:

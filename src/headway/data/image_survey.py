@@ -12,7 +12,8 @@ from PIL import Image
 
 from headway.counts import counted
 from headway.data import image_decoding, spectrograms
-from headway.data.files import listing
+from headway.data.cifar import SIDE, find_cifar
+from headway.data.files import listed, listing
 from headway.data.idx import read_idx
 from headway.data.image_decoding import FORMATS
 from headway.data.image_files import (
@@ -55,19 +56,27 @@ def survey_images(path: Path) -> ImageSurvey | None:
         return ImageSurvey(
             sign=f"the IDX file {idx['train'].images.name}", count=len(images), side=min(images.shape[1:]), grey=True
         )
+    if "train" in (cifar := find_cifar(path)):
+        first = cifar["train"].files[0].name
+        return ImageSurvey(sign=f"the CIFAR file {first}", count=len(cifar["train"]), side=SIDE)
     if tables := [file for file in listing(path) if file.suffix == ".parquet"]:
         return next((found for file in tables if split_name(file.stem) == "train" and (found := _parquet(file))), None)
     return _class_folders(path)
 
 
 def _class_folders(path: Path) -> ImageSurvey | None:
-    """Two or more folders that each hold an image, or each a sound; in `train`, if there is such a folder."""
+    """Two or more folders that each hold an image, or each a sound; in `train`, if there is such a folder.
+
+    Raises DataError for a single one.
+    """
     there = subfolders(path)
     root = next((each for each in there if split_name(each.name) == "train"), path)
     classes = subfolders(root) if root != path else [each for each in there if split_name(each.name) not in SPLITS]
     for endings, sounds in ((image_decoding.ENDINGS, False), (spectrograms.ENDINGS, True)):
-        if len(classes) < 2 or not all(any(_files(each, endings, FIRST_FILES)) for each in classes):
+        if not classes or not all(any(_files(each, endings, FIRST_FILES)) for each in classes):
             continue
+        if len(classes) < 2:
+            raise DataError(f"{path}: 1 class ({listed([classes[0].name])}), expected at least 2")
         files = {each: list(_files(each, endings, MOST_FILES)) for each in classes}
         names = ", ".join(f"{each.name}/" for each in classes[:3]) + (", …" if len(classes) > 3 else "")
         count = sum(map(len, files.values()))

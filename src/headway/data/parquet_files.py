@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from headway.data.files import DecompressedSize, listed
-from headway.errors import DataError, HeadwayError, one_line, shown
+from headway.errors import DataError, HeadwayError, NoColumnError, one_line, shown
 from headway.extras import import_extra
 from headway.limits import expect_within
 
@@ -75,9 +75,9 @@ def is_text(file: Any, name: str) -> bool:
     return name in names and file.schema.column(names.index(name)).physical_type == "BYTE_ARRAY"
 
 
-def missing_column(path: Path, wanted: str, there: Sequence[str]) -> DataError:
+def missing_column(path: Path, wanted: str, there: Sequence[str]) -> NoColumnError:
     """The error for a file without a column."""
-    return DataError(f"{path}: no column {wanted}; there are: {listed(there)}")
+    return NoColumnError(f"{path}: no column {wanted}; there are: {listed(there)}")
 
 
 def list_names(file: Any) -> list[str]:
