@@ -6,7 +6,9 @@ HTML_FOLDER is the folder `library` of Python's documentation as HTML (on Debian
 paragraphs come those of the docstrings of the same modules in the running Python. The names of all classes are
 replaced by `module`, since a text that names its module needs no classifier; of paragraphs that begin alike one is
 kept. OUT_FOLDER gets test.csv (35 paragraphs of each module) and train-N.csv with N of each, the smaller ones being the
-beginnings of the larger; which paragraph is where depends on its hash alone.
+beginnings of the larger; which paragraph is where depends on its hash alone. It also gets unlabelled.txt, to pretrain
+on: headway's sets `pydocs` and `docstrings` without the paragraphs that share RUN words in a row with a test paragraph;
+and neighbours.csv, pairs of paragraphs of that text that stand near each other.
 """
 
 from __future__ import annotations
@@ -19,6 +21,9 @@ from collections.abc import Iterator
 from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
+from random import Random
+
+from headway.data.datasets import load_text
 
 MODULES = (
     "asyncio", "decimal", "email", "http", "importlib", "logging", "multiprocessing", "os", "tkinter", "unittest",
@@ -28,6 +33,9 @@ FILES = {"decimal": ("_pydecimal.py",), "os": ("os.py", "posixpath.py", "ntpath.
 PAGES = {"os": ("os", "pathlib", "shutil")}  # the same subject on several pages
 TEST, SIZES = 35, (32, 128, 512)
 MIN_WORDS, BEGINNING = 8, 40  # words of a paragraph; characters by which two are taken for the same
+RUN = 8  # words in a row by which a paragraph is taken for one of the test paragraphs, or for a part of it
+NEAR, NEAR_WORDS = 5, 5  # paragraphs from one to its neighbour at most; words of each at least
+NAMES = re.compile(rf"\b({'|'.join(MODULES)})\b", re.IGNORECASE)
 
 
 class Paragraphs(HTMLParser):
@@ -74,12 +82,11 @@ def docstrings(module: str) -> Iterator[str]:
 
 def collect(folder: Path) -> dict[str, list[str]]:
     """The paragraphs of each module, in the order of their hashes."""
-    names = re.compile(rf"\b({'|'.join(MODULES)})\b", re.IGNORECASE)
     found: dict[str, dict[str, str]] = {module: {} for module in MODULES}
     owners: dict[str, set[str]] = {}
     for module in MODULES:
         for text in (*pages(folder, module), *docstrings(module)):
-            plain = names.sub("module", " ".join(text.replace("¶", "").split()))
+            plain = NAMES.sub("module", " ".join(text.replace("¶", "").split()))
             if len(plain.split()) >= MIN_WORDS:
                 beginning = plain[:BEGINNING].casefold()
                 found[module].setdefault(beginning, plain)
@@ -93,12 +100,43 @@ def collect(folder: Path) -> dict[str, list[str]]:
     }
 
 
-def write(path: Path, rows: list[tuple[str, str]]) -> None:
-    """A table with the columns text and module, its rows in the order of their hashes."""
+def runs(text: str) -> set[tuple[str, ...]]:
+    """The runs of RUN words of a text, without the names of classes."""
+    words = NAMES.sub("module", text).casefold().split()
+    return {tuple(words[n : n + RUN]) for n in range(len(words) - RUN + 1)}
+
+
+def unlabelled(tests: list[str]) -> Iterator[str]:
+    """Documents of what ships with Python, a paragraph a line, without what is in a test paragraph."""
+    held_out = set().union(*map(runs, tests))
+    for text in (load_text("pydocs"), load_text("docstrings")):
+        for document in (each for split in text.splits for each in text.documents(split)):
+            paragraphs = (" ".join(each.split()) for each in re.split(r"\n\s*\n", "".join(document)))
+            yield "".join(f"{each}\n" for each in paragraphs if each and held_out.isdisjoint(runs(each)))
+
+
+def neighbours(documents: list[str]) -> list[tuple[str, str]]:
+    """Each paragraph with one that follows it in its document, in a random order."""
+    random, pairs = Random(0), []
+    for document in documents:
+        texts = [line for line in document.split("\n") if len(line.split()) >= NEAR_WORDS]
+        for n, text in enumerate(texts[:-1]):
+            pairs.append((text, texts[min(n + 1 + random.randrange(NEAR), len(texts) - 1)]))
+    random.shuffle(pairs)
+    return pairs
+
+
+def write(path: Path, rows: list[tuple[str, str]], columns: tuple[str, str] = ("text", "module")) -> None:
+    """A table with two columns."""
     with path.open("w", newline="", encoding="utf-8") as file:
         table = csv.writer(file)
-        table.writerow(("text", "module"))
-        table.writerows(sorted(rows, key=lambda row: sha256(row[0].encode()).hexdigest()))
+        table.writerow(columns)
+        table.writerows(rows)
+
+
+def by_hash(rows: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Rows in the order of the hashes of their texts."""
+    return sorted(rows, key=lambda row: sha256(row[0].encode()).hexdigest())
 
 
 def main() -> None:
@@ -109,10 +147,14 @@ def main() -> None:
     for module, found in texts.items():
         if len(found) < TEST + max(SIZES):
             print(f"{module}: {len(found)} paragraphs, needed {TEST + max(SIZES)}", file=sys.stderr)
-    write(out / "test.csv", [(text, module) for module, found in texts.items() for text in found[:TEST]])
+    tests = [(text, module) for module, found in texts.items() for text in found[:TEST]]
+    write(out / "test.csv", by_hash(tests))
+    documents = list(unlabelled([text for text, _ in tests]))
+    (out / "unlabelled.txt").write_text("\n".join(documents), encoding="utf-8")
+    write(out / "neighbours.csv", neighbours(documents), ("first", "second"))
     for size in SIZES:
         rows = [(text, module) for module, found in texts.items() for text in found[TEST : TEST + size]]
-        write(out / f"train-{size}.csv", rows)
+        write(out / f"train-{size}.csv", by_hash(rows))
         print(f"train-{size}.csv: {len(rows):,} paragraphs")
 
 

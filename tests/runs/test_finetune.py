@@ -485,6 +485,23 @@ def test_adapters_of_a_run_train_with_its_new_head_and_are_merged_when_it_is_use
     assert_taken(weights(Path("whole")), weights(again), {name: name for name in weights(again)})
 
 
+def test_a_new_head_trains_beside_parameters_that_are_named(tmp_path, monkeypatch):
+    """Patterns of train.lora.also replaced the new parameters, so that a new head kept its random values."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    source = encoder_run(tmp_path / "source", "bert")
+    table(tmp_path)
+    short = "--train.steps 2 --train.evaluate_every 2 --train.save_every 1 --train.device cpu --train.batch_tokens 128"
+    words = f"train bert-classifier --init {source} --data reviews.csv --train.lora lora {short} --out out".split()
+    words += ["--train.lora.also", "*input_norm*,*embedding*"]
+    assert main(words) == 0
+    also = read_config(Path("out")).train.lora.also
+    assert also[:2] == ("*input_norm*", "*embedding*")
+    assert {"head.weight", "head.bias"} <= set(also)
+    assert main([*words, "--resume"]) == 0  # the same command, which does not name the head
+    assert read_config(Path("out")).train.lora.also == also
+
+
 def test_adapters_need_a_run_to_adapt(tmp_path, capsys):
     (tmp_path / "text.txt").write_text("I like dogs.\n" * 20)
     words = [

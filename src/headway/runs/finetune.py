@@ -68,7 +68,7 @@ def begun_like(config: RunConfig, before: RunConfig) -> RunConfig:
     """The config of a run that goes on, with what was found when it was begun: added special tokens, new parameters."""
     config = replace(config, data=replace(config.data, marks=before.data.marks))
     lora, known = config.train.lora, before.train.lora
-    if lora is None or known is None or lora.also:
+    if lora is None or known is None or not set(lora.also) <= set(known.also):
         return config
     return replace(config, train=replace(config.train, lora=replace(lora, also=known.also)))
 
@@ -96,11 +96,12 @@ def start_from(model: nn.Module, config: RunConfig, folder: Path) -> InitialWeig
 
 
 def with_new_trained(config: RunConfig, begun: InitialWeights) -> RunConfig:
-    """The config of a run that trains adapters, and beside them what is new or has new rows, unless that is set."""
+    """The config of a run that trains adapters, and beside them what is named, what is new and what has new rows."""
     lora = config.train.lora
-    if lora is None or lora.also:
+    if lora is None:
         return config
-    return replace(config, train=replace(config.train, lora=replace(lora, also=(*begun.new, *begun.grown))))
+    also = tuple(dict.fromkeys((*lora.also, *begun.new, *begun.grown)))
+    return replace(config, train=replace(config.train, lora=replace(lora, also=also)))
 
 
 def _shares_tokenizer(config: RunConfig, source: RunConfig) -> bool:

@@ -163,7 +163,7 @@ class EmbeddingTraining:
         chosen = order[np.linspace(0, len(order) - 1, min(SHOWN, len(order))).round().astype(int)]
 
         def text(side: int, n: int) -> str:
-            return " ".join(self.tokenizer.decode(pairs.ids(side, n).tolist()).split())
+            return " ".join(self.tokenizer.decode(pairs.ids(side, n).tolist(), specials=True).split())
 
         return [(text(0, found.asked[n]), text(other, found.asked[n]), text(other, found.found[n])) for n in chosen]
 
