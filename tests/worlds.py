@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import gymnasium
 import numpy as np
 
@@ -16,6 +18,7 @@ from tests.training.small import Silent
 LAKE = WorldConfig(observation=Tokens(levels=16), actions=4, width=16, layers=1, heads=2, inner=16, window=2, policy=8)
 POLE = WorldConfig(observation=Numbers(size=4), actions=2, width=16, layers=1, heads=2, inner=16, window=3, policy=8)
 TASK = WorldModel(collect=(120, 60), round=Round(world=4, act=3), length=6, dreams=8, horizon=4, context=1)
+MAZE = replace(LAKE, observation=Tokens(levels=5), actions=3, layers=2, window=3, actor_reads="features")
 TRAIN = TrainConfig(
     steps=14, batch_tokens=48, learning_rate=0.01, evaluate_every=7, save_every=7, device="cpu", average=1, keep=1
 )
@@ -49,9 +52,13 @@ if "Odd-v0" not in gymnasium.registry:
     gymnasium.register("Odd-v0", entry_point=Odd)
 
 
-def task(folder, name="FrozenLake-v1", config=TASK, *, seed=0) -> WorldTraining:
-    return WorldTraining(config, name, folder, batch_tokens=TRAIN.batch_tokens, seed=seed, cache=folder / "cache")
+def task(folder, name="FrozenLake-v1", config=TASK, *, seed=0, whole_past=False) -> WorldTraining:
+    cache = folder / "cache"
+    return WorldTraining(
+        config, name, folder, batch_tokens=TRAIN.batch_tokens, seed=seed, cache=cache, whole_past=whole_past
+    )
 
 
 def trainer(folder, model=LAKE, name="FrozenLake-v1", config=TASK, train=TRAIN, *, seed=0) -> Trainer:
-    return Trainer(build_model(model, seed=seed), task(folder, name, config, seed=seed), train, folder, Silent())
+    data = task(folder, name, config, seed=seed, whole_past=model.actor_reads == "features")
+    return Trainer(build_model(model, seed=seed), data, train, folder, Silent())

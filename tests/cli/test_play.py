@@ -46,6 +46,20 @@ def test_the_score_stands_beside_what_it_cost_and_others(lake, capsys):
     assert "120 environment steps" in capsys.readouterr().out
 
 
+def test_several_runs_are_compared_as_one(lake, tmp_path, capsys):
+    other = tmp_path / "other"
+    shutil.copytree(lake, other)
+    assert main(["play", str(lake), str(other), "--episodes", "4", "--json"]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert set(values["runs"]) == {str(lake), str(other)}
+    assert values["interquartile_mean"] == values["runs"][str(lake)]["mean_return"]
+    assert {"probability_of_improvement", "interquartile_mean_low", "lowest"} <= set(values)
+    assert main(["play", str(lake), str(other), "--episodes", "4"]) == 0
+    assert "probability of improvement over Q-learning" in capsys.readouterr().out
+    assert main(["play", str(lake), str(other), "--render", "a.gif"]) == 2
+    assert "--render shows one run" in capsys.readouterr().err
+
+
 def test_the_baseline_is_trained_once_and_kept_in_the_cache(lake, tmp_path, capsys, monkeypatch):
     run, cache = tmp_path / "run", Path(headway.load(lake, device="cpu").config.data.cache).expanduser()
     shutil.copytree(lake, run)
@@ -115,18 +129,61 @@ def test_any_environment_by_its_name(tmp_path, capsys):
     assert "allowed: Discrete" in capsys.readouterr().err
 
 
-def test_a_decision_transformer_is_asked_for_returns(tmp_path, capsys):
+@pytest.fixture(scope="module")
+def deciding(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("deciding")
     few = ["--task.log", "200", "--task.targets", "10,30", "--train.steps", "3", "--model.context", "4"]
-    assert main(["train", "decision-cartpole", "--out", str(tmp_path / "run"), *QUICK, *few]) == 0
-    capsys.readouterr()
-    assert main(["play", str(tmp_path / "run"), "--episodes", "2", "--json"]) == 0
+    kinds = {"asked-0": [], "asked-1": ["--train.seed", "1"], "best": ["--task.imitate", "best-episodes"]}
+    for name, more in kinds.items():
+        assert main(["train", "decision-cartpole", "--out", str(folder / name), *QUICK, *few, *more]) == 0
+    return folder
+
+
+def test_a_decision_transformer_is_asked_for_returns(deciding, tmp_path, capsys, monkeypatch):
+    run = str(deciding / "asked-0")
+    assert main(["play", run, "--episodes", "2", "--json"]) == 0
     values = json.loads(capsys.readouterr().out)
-    assert {"return_asked_10", "return_asked_30", "rank_correlation"} <= set(values)
-    assert main(["play", str(tmp_path / "run"), "--episodes", "2"]) == 0
-    assert "a decision transformer" in capsys.readouterr().out
-    assert main(["evaluate", str(tmp_path / "run"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["loss"] > 0
-    assert main(["play", str(tmp_path / "run"), "--episodes", "1", "--render", str(tmp_path / "a.gif")]) == 2
+    assert {"return_asked_10", "return_asked_30", "return_asked_30_low", "rank_correlation"} <= set(values)
+    assert main(["play", run, "--episodes", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "a decision transformer" in shown
+    assert "95 % interval" in shown
+    assert main(["play", run, "--episodes", "1", "--render", str(tmp_path / "a.gif")]) == 2
+    monkeypatch.setattr("headway.tasks.decision_transformer.pipeline.EPISODES", 2)
+    plot = tmp_path / "asked.png"
+    assert main(["evaluate", run, "--json", "--plot", str(plot)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["loss"] > 0
+    assert found["asked"] == [10, 30]
+    assert found["got"] == [values["return_asked_10"], values["return_asked_30"]]
+    assert plot.read_bytes().startswith(b"\x89PNG")
+
+
+def test_several_seeds_and_behaviour_cloning_are_one_report(deciding, tmp_path, capsys):
+    runs = [str(deciding / name) for name in ("asked-0", "asked-1", "best")]
+    plot = tmp_path / "asked.svg"
+    assert main(["play", *runs, "--episodes", "2", "--json", "--plot", str(plot)]) == 0
+    values = json.loads(capsys.readouterr().out)
+    assert [*values["runs"]] == runs
+    mean = sum(values["runs"][run]["return_asked_30"] for run in runs[:2]) / 2
+    assert values["return_asked_30"] == pytest.approx(mean)
+    assert values["cloned_return"] == values["runs"][runs[2]]["return"]
+    assert b"<svg" in plot.read_bytes()
+    assert main(["play", *runs[:2], "--episodes", "1"]) == 0
+    assert "mean over runs" in capsys.readouterr().out
+
+
+def test_runs_that_are_not_played_together(lake, deciding, capsys):
+    one = str(deciding / "asked-0")
+    few = ["--episodes", "1"]
+    assert main(["play", one, one, *few]) == 2
+    assert "is given twice" in capsys.readouterr().err
+    assert main(["play", one, str(lake), *few]) == 2
+    assert "runs of several tasks cannot be played together" in capsys.readouterr().err
+    assert main(["play", str(lake), f"{lake}/", *few]) == 2
+    assert "is given twice" in capsys.readouterr().err
+    assert main(["play", str(lake), *few, "--plot", "a.png"]) == 2
+    assert "it is not asked for returns" in capsys.readouterr().err
 
 
 def test_what_acts_does_nothing_else(lake, tmp_path):

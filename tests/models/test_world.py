@@ -72,11 +72,35 @@ def test_measuring_numbers_anew_changes_nothing():
         return h, mean * model.reader.moves, model.actor(model.reader.normal(states))
 
     with torch.no_grad():
+        model.renormalise(2 * torch.randn(50, 4), 0.5 * torch.randn(50, 4))
         before = everything()
         model.renormalise(7 + 3 * torch.randn(50, 4), 0.1 * torch.randn(50, 4))
         assert (model.reader.mean - 7).abs().max() < 2
         for old, new in zip(before, everything(), strict=True):
             torch.testing.assert_close(new, old, atol=1e-4, rtol=1e-4)
+
+
+def test_the_first_measure_of_numbers_leaves_the_weights():
+    """They are drawn for normalised numbers; scaled by a move's deviation, first predictions were 60 of those off."""
+    model = build_model(POLE).eval()
+    weights = {name: p.clone() for name, p in model.named_parameters()}
+    model.renormalise(7 + 3 * torch.randn(50, 4), 0.1 * torch.randn(50, 4))
+    assert all(torch.equal(p, weights[name]) for name, p in model.named_parameters())
+    assert model.reader.fitted
+
+
+def test_a_narrow_deviation_has_a_moderate_gradient_of_its_own():
+    model = build_model(POLE)
+    torch.nn.init.constant_(model.reader.next.bias[4:], -3.0)  # narrow, and far from the truth
+    h, before = torch.zeros(8, 16, requires_grad=True), torch.zeros(8, 4)
+    slopes, read = {}, {}
+    for name in ("nats", "score"):
+        loss = getattr(model.reader, name)(h, before, before + 1).sum()
+        bias, read[name] = torch.autograd.grad(loss, [model.reader.next.bias, h], retain_graph=True)
+        slopes[name] = bias[4:]
+    assert (slopes["nats"] / slopes["score"]).max() < 0.02
+    error = (before + 1 - model.reader._moved(h)[0]).square().sum()
+    torch.testing.assert_close(read["nats"], torch.autograd.grad(error, h)[0])  # none of it reaches the features
 
 
 def test_a_code_comes_back_as_a_picture_and_unused_ones_are_revived():

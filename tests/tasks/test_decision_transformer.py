@@ -15,6 +15,8 @@ from headway.errors import ConfigError, DataError
 from headway.models import DecisionConfig, build_model
 from headway.models.observation import Numbers
 from headway.tasks.decision_transformer import Deciding
+from headway.tasks.decision_transformer.imitation import BestEpisodes
+from headway.tasks.decision_transformer.play import Attempt, follow
 from headway.tasks.training_task import IGNORED
 from headway.training.trainer import Trainer
 from tests import pipelines
@@ -25,8 +27,8 @@ MODEL = DecisionConfig(observation=Numbers(size=1), actions=2, context=4, width=
 TASK = Deciding(log=300, targets=(10.0, 40.0))
 
 
-def prepared(folder, spec="CartPole-v1"):
-    found = pipelines.prepared(TASK, DataConfig(spec=spec), MODEL, folder=folder, batch_tokens=96)
+def prepared(folder, spec="CartPole-v1", task=TASK):
+    found = pipelines.prepared(task, DataConfig(spec=spec), MODEL, folder=folder, batch_tokens=96)
     return found.training, override(MODEL, found.model_overrides)
 
 
@@ -61,8 +63,63 @@ def test_it_trains_and_is_asked_for_returns(tmp_path):
     assert found.to_json() == task.asked(made.model, made.device, episodes=3, seed=0).to_json()
     values = found.to_json()
     assert {"return_asked_10", "return_asked_40", "rank_correlation", "mean_return"} <= set(values)
+    assert values["return_asked_40_low"] <= values["return_asked_40"] <= values["return_asked_40_high"]
+    assert values["mean_return"] == values["return_asked_40"]
     assert values["episodes"] == 3
     assert values["environment_steps"] == 300
+
+
+def test_the_best_tenth_is_imitated_without_its_returns(tmp_path):
+    every, _ = prepared(tmp_path)
+    best, model = prepared(tmp_path, task=replace(TASK, imitate=BestEpisodes()))
+    returns = every.splits["train"].episodes.returns
+    count = round(0.1 * len(returns))
+    kept = best.splits["train"].episodes
+    assert sorted(kept.returns) == sorted(returns)[-count:]
+    assert kept.steps == kept.returns.sum()  # CartPole gives one a step: whole episodes
+    assert all(not to_go.any() for to_go in best.to_go.values())
+    assert best.episodes.returns.tolist() == every.episodes.returns.tolist()  # the log itself is the same
+    found = best.asked(build_model(model).eval(), torch.device("cpu"), episodes=2, seed=0)
+    assert found.targets == ()
+    assert {"return", "return_low", "mean_return"} <= set(found.to_json())
+    assert np.isnan(found.to_json()["rank_correlation"])
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 1.5, float("nan")])
+def test_a_share_of_no_episodes_is_refused(share):
+    with pytest.raises(ConfigError, match=r"task\.imitate\.share=.*, allowed: above 0, up to 1"):
+        BestEpisodes(share=share)
+
+
+def test_what_is_asked_for_falls_by_each_reward_and_stays_where_nothing_is(tmp_path):
+    task, _ = prepared(tmp_path)
+    asked, unasked = (Attempt(task.make(), target, seed=1) for target in (40.0, None))
+    for attempt in (asked, unasked):
+        attempt.step(0)
+        attempt.step(1)
+    assert asked.window(0, 3).tolist() == [40, 39, 38]
+    assert unasked.window(0, 3).tolist() == [0, 0, 0]
+
+
+class Undecided(torch.nn.Module):
+    """Action 1 is likelier by a little."""
+
+    context = 4
+
+    def forward(self, returns, states, actions):
+        return torch.tensor([0.0, 0.1]).expand(*actions.shape, 2)
+
+
+def test_without_temperature_the_likeliest_action_is_taken(tmp_path):
+    task, _ = prepared(tmp_path)
+    seeds = list(fresh_seeds(20, 0))
+    how = {"target": 10.0, "seeds": seeds, "seed": 0}
+    always = follow(Undecided(), task.make, torch.device("cpu"), temperature=0.0, **how)
+    drawn = follow(Undecided(), task.make, torch.device("cpu"), temperature=1.0, **how)
+    assert always.max() <= 11  # pushed one way, the pole falls at once
+    assert drawn.mean() > 15
+    with pytest.raises(ConfigError, match=r"task\.temperature=-1\.0, allowed: 0 and above"):
+        Deciding(temperature=-1.0)
 
 
 def test_the_episodes_of_a_world_run_are_a_log(tmp_path):

@@ -21,12 +21,19 @@ from headway.reliability.runs import TINY
 from headway.runs.train import train_run
 from headway.storage.commit import discard
 from headway.tasks.world_model.evaluation import open_loop, report
+from headway.tasks.world_model.learners import ProximalPolicy
 from headway.tasks.world_model.schedule import Round
 from tests.pipelines import prepared
 from tests.training.small import Silent, state_hash
-from tests.worlds import LAKE, POLE, TASK, TRAIN, task, trainer
+from tests.worlds import LAKE, MAZE, POLE, TASK, TRAIN, task, trainer
 
-WORLDS = {"lake": (LAKE, "FrozenLake-v1"), "pole": (POLE, "CartPole-v1")}
+PROXIMAL = replace(TASK, learner=ProximalPolicy(reuse=2, rows=16))
+TRIED = replace(PROXIMAL, final_policy="tried")
+WORLDS = {
+    "lake": (LAKE, "FrozenLake-v1", TASK),
+    "pole": (POLE, "CartPole-v1", TRIED),  # a checkpoint after 5 steps is amid rollouts that are learned from twice
+    "maze": (MAZE, "headway/TMaze-v0", PROXIMAL),
+}
 
 
 def test_the_environment_is_not_touched_while_the_policy_learns(tmp_path, monkeypatch):
@@ -47,14 +54,14 @@ def test_the_environment_is_not_touched_while_the_policy_learns(tmp_path, monkey
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_runs_repeat_and_resume_to_the_bit(name, tmp_path):
-    model, environment = WORLDS[name]
-    straight = trainer(tmp_path / "a", model, environment)
+    model, environment, config = WORLDS[name]
+    straight = trainer(tmp_path / "a", model, environment, config)
     straight.train()
-    again = trainer(tmp_path / "b", model, environment)
+    again = trainer(tmp_path / "b", model, environment, config)
     again.train()
     assert state_hash(straight) == state_hash(again)
     for stop in (2, 5, 7, 9):
-        first = trainer(tmp_path / f"c{stop}", model, environment)
+        first = trainer(tmp_path / f"c{stop}", model, environment, config)
         for _ in range(stop):
             first.advance()
             if first.step == 7:
@@ -62,11 +69,11 @@ def test_runs_repeat_and_resume_to_the_bit(name, tmp_path):
         first.save()
         for _ in range(3):  # what was done after the checkpoint is lost, save for the episodes of a round
             first.advance()
-        later = trainer(tmp_path / f"c{stop}", model, environment)
+        later = trainer(tmp_path / f"c{stop}", model, environment, config)
         assert later.resume()
         later.train()
         assert state_hash(later) == state_hash(straight), stop
-    assert state_hash(trainer(tmp_path / "d", model, environment, seed=1)) != state_hash(straight)
+    assert state_hash(trainer(tmp_path / "d", model, environment, config, seed=1)) != state_hash(straight)
 
 
 def test_rounds_that_are_yet_to_come_are_not_learned_from(tmp_path):

@@ -44,8 +44,9 @@ def run(options: Options, sizes: ImagineSizes = SIZES) -> BenchReport:
 def _without_cache(model: World, start: Start, horizon: int) -> None:
     """The same rollouts without a KV cache."""
     states, actions, act = start.states, start.actions, acting(model, drawn)
+    h = torch.zeros(len(actions), model.width)
     for k in range(horizon):
-        actions = torch.cat([actions, act(states[:, -1], k).unsqueeze(1)], 1)
+        actions = torch.cat([actions, act(states[:, -1], h, k).unsqueeze(1)], 1)
         h = model(states, actions)[:, -1]
         after = model.reader.draw(h, states[:, -1])
         model.rewarded(h, after)

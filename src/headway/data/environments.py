@@ -24,6 +24,7 @@ OPTIMUM = {  # the highest possible mean return, within the environment's step l
     "CartPole-v1": 500.0,
     "MiniGrid-Empty-5x5-v0": 0.955,
     "MiniGrid-Empty-8x8-v0": 0.961,
+    "headway/TMaze-v0": 1.0,
 }
 
 
@@ -197,6 +198,9 @@ def _gymnasium() -> Any:
     gymnasium = import_extra("gymnasium", "world", "a world model")
     with contextlib.suppress(ImportError):
         import minigrid  # noqa: F401  # registers its environments
+    from headway.data import t_maze
+
+    t_maze.register()
     return gymnasium
 
 

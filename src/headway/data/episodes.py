@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,23 @@ from headway.storage.manifest import problems
 from headway.storage.tensors import read_tensors
 
 Policy = Callable[[Observation], NDArray[np.int64]]  # observations (B, …) -> actions (B,)
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """An episode so far: one observation more than actions."""
+
+    observations: Sequence[Observation]
+    actions: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPolicy:
+    """A policy that reads the whole episode so far, not one observation."""
+
+    act: Callable[[Sequence[History]], NDArray[np.int64]]  # B histories -> actions (B,)
+
+
 TENSORS, FACTS = "episodes.safetensors", "facts.json"
 COLUMNS = ("observations", "actions", "rewards", "ends", "starts")
 DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float32, torch.float64)
@@ -151,7 +168,12 @@ class _Rollout:
 
 
 def play(
-    make: Maker, policy: Policy, seeds: Iterator[int], *, budget: int | None = None, together: int = PARALLEL
+    make: Maker,
+    policy: Policy | HistoryPolicy,
+    seeds: Iterator[int],
+    *,
+    budget: int | None = None,
+    together: int = PARALLEL,
 ) -> Episodes:
     """Play one episode per seed, several in parallel; a budget of steps truncates those in progress when exhausted.
 
@@ -181,7 +203,7 @@ def play(
         begin(environment)
     while running and (budget is None or taken < budget):
         at = list(running)
-        actions = policy(np.stack([running[n].observations[-1] for n in at]))
+        actions = _chosen(policy, [running[n] for n in at])
         for n, action in zip(at, actions.tolist(), strict=True):
             if budget is not None and taken >= budget:
                 break
@@ -203,6 +225,12 @@ def play(
     if not done:
         raise DataError(f"no episode could be completed: {reason or 'no seeds'}")
     return _flat([done[n] for n in sorted(done)], taken, dropped)
+
+
+def _chosen(policy: Policy | HistoryPolicy, running: list[_Rollout]) -> NDArray[np.int64]:
+    if isinstance(policy, HistoryPolicy):
+        return policy.act([History(each.observations, each.actions) for each in running])
+    return policy(np.stack([each.observations[-1] for each in running]))
 
 
 def _flat(episodes: list[_Rollout], taken: int, dropped: int) -> Episodes:

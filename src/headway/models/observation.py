@@ -126,13 +126,16 @@ class TokenReader(nn.Module):
 
     def draw(self, h: Tensor, before: Tensor) -> Tensor:
         """A next state (…, P), each part from its own softmax."""
-        logits = self.logits(h)
+        below = self.chances(self.logits(h)).cumsum(-1)  # one random number for each part, not one for each level
+        drawn = torch.rand_like(below[..., :1]) * below[..., -1:]
+        return (below <= drawn).sum(-1).clamp(max=self.levels - 1)
+
+    def chances(self, logits: Tensor) -> Tensor:
+        """Logits (…, levels) -> the probabilities by which values are sampled, 0 for those below `least`."""
         if self.least:
             floor = logits.amax(-1, keepdim=True) + math.log(self.least)
             logits = logits.masked_fill(logits < floor, -torch.inf)
-        below = logits.softmax(-1).cumsum(-1)  # one random number for each part, not one for each level
-        drawn = torch.rand_like(below[..., :1]) * below[..., -1:]
-        return (below <= drawn).sum(-1).clamp(max=self.levels - 1)
+        return logits.softmax(-1)
 
     def wrong(self, guess: Tensor, real: Tensor) -> Tensor:
         """The share of parts that differ (…)."""
@@ -171,6 +174,11 @@ class NumberReader(nn.Module):
         self.register_buffer("std", torch.ones(config.size))
         self.register_buffer("moves", torch.ones(config.size))
 
+    @property
+    def fitted(self) -> bool:
+        """Whether numbers were normalised before."""
+        return bool((self.moves != 1).any())
+
     def state(self, observations: Tensor) -> Tensor:
         """The state of observations (…, N): themselves, in their own units."""
         return observations.float()
@@ -189,8 +197,12 @@ class NumberReader(nn.Module):
         return x
 
     def _moved(self, h: Tensor) -> tuple[Tensor, Tensor]:
-        """The mean and the log standard deviation of each move (…, N), in units of the moves' deviation."""
-        mean, spread = self.next(h).chunk(2, -1)
+        """The mean and the log standard deviation of each move (…, N), in units of the moves' deviation.
+
+        The deviation's gradient stops at the features: it is large where a deviation is small, and the mean, which
+        shares them, was worse for it (by four in CartPole, which has no noise at all).
+        """
+        (mean, _), (_, spread) = (self.next(x).chunk(2, -1) for x in (h, h.detach()))
         return mean, NARROWEST + (WIDEST - NARROWEST) * torch.sigmoid(spread)
 
     def next_logits(self, h: Tensor) -> Tensor | None:
@@ -198,13 +210,15 @@ class NumberReader(nn.Module):
         return None
 
     def nats(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
-        """The loss (…): squared error for the mean, likelihood for the deviation around it.
+        """The loss (…): squared error for the mean, likelihood for the deviation around it, in units of it (β-NLL).
 
-        Under the likelihood alone the mean gets little gradient where the deviation is large.
+        Under the likelihood alone the mean gets little gradient where the deviation is large, and a small deviation
+        a gradient so large that clipping leaves nothing of the others (Seitzer et al. 2022, β = 0.5).
         """
         mean, spread = self._moved(h)
         move = (after - before) / self.moves
-        return ((move - mean).square() + _gaussian(move - mean.detach(), spread)).sum(-1)
+        likely = spread.detach().exp() * _gaussian(move - mean.detach(), spread)
+        return ((move - mean).square() + likely).sum(-1)
 
     def score(self, h: Tensor, before: Tensor, after: Tensor) -> Tensor:
         """-log p of the move (…), in normalised units."""
@@ -222,18 +236,28 @@ class NumberReader(nn.Module):
 
     @torch.no_grad()
     def renormalise(self, states: Tensor, moves: Tensor, readers: list[nn.Linear]) -> None:
-        """Update mean and deviation from new data (N, size); `readers` are adjusted so that their outputs stay."""
+        """Update mean and deviation from new data (N, size); `readers` are adjusted so that their outputs stay.
+
+        Not the first time: before anything is learned, the initial weights are meant for normalised numbers.
+        """
         mean, std = states.mean(0), states.std(0).clamp(min=1e-6)
-        for layer in (self.embedding, *readers):
-            layer.bias.add_(layer.weight @ ((mean - self.mean) / self.std))
-            layer.weight.mul_(std / self.std)
         far = moves.std(0).clamp(min=1e-6)
-        share = self.moves / far
-        self.next.weight[: self.size].mul_(share.unsqueeze(-1))
-        self.next.bias[: self.size].mul_(share)
+        if self.fitted:
+            for layer in (self.embedding, *readers):
+                adjust(layer, (self.mean, self.std), (mean, std))
+            share = self.moves / far
+            self.next.weight[: self.size].mul_(share.unsqueeze(-1))
+            self.next.bias[: self.size].mul_(share)
         self.mean.copy_(mean)
         self.std.copy_(std)
         self.moves.copy_(far)
+
+
+@torch.no_grad()
+def adjust(layer: nn.Linear, old: tuple[Tensor, Tensor], new: tuple[Tensor, Tensor]) -> None:
+    """Let a layer that read numbers normalised by an old mean and deviation read them by new ones; outputs stay."""
+    layer.bias.add_(layer.weight @ ((new[0] - old[0]) / old[1]))
+    layer.weight.mul_(new[1] / old[1])
 
 
 def _gaussian(off: Tensor, spread: Tensor) -> Tensor:

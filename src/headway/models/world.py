@@ -7,13 +7,14 @@ that they agree with the observation also in a stochastic environment.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from headway.config import positive
 from headway.models.inputs import Model, ModelInputs, ModelOutputs
-from headway.models.observation import CodeReader, NumberReader, Observing, TokenReader
+from headway.models.observation import CodeReader, NumberReader, Observing, TokenReader, adjust
 from headway.nn.attention import AttentionConfig
 from headway.nn.block import BlockConfig
 from headway.nn.cache import KVCache
@@ -22,6 +23,8 @@ from headway.nn.linear import xavier_init
 from headway.nn.positions import Rotary
 from headway.nn.stack import Stack, StackConfig
 from headway.ops import Offset, Window
+
+CLOCK = 2.0  # the clock's spread over an episode, in each feature: of one step it is a hundredth, and must be seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,7 @@ class WorldConfig:
     window: int = 4  # steps it sees, the one at hand included
     clock: int = 0  # steps an episode may have, if the model is to know how many are gone; 0: it is not
     policy: int = 64  # the width of actor and critic
+    actor_reads: Literal["observation", "features"] = "observation"  # `features`: also the model's, of the step before
     dropout: float = 0.0  # share of features put to 0 in training, at least 0 and below 1
 
     def __post_init__(self) -> None:
@@ -67,20 +71,27 @@ class World(Model):
     """(observation, action) at each step -> features from which next observation, reward and end are predicted."""
 
     scale: Tensor
+    bounds: Tensor
 
     def __init__(self, config: WorldConfig) -> None:
         super().__init__()
-        self.actions, self.clock = config.actions, config.clock
+        self.actions, self.clock, self.width = config.actions, config.clock, config.width
+        self.remembers = config.actor_reads == "features"
+        self.reach = config.layers * (config.window - 1) + 1  # steps that the features of a step depend on
         self.sight = Window(config.window - 1, 0)
         self.stack = Stack(config.stack)
         self.outcome = nn.Sequential(nn.Linear(2 * config.width, config.width), nn.GELU(), nn.Linear(config.width, 3))
         self.time = nn.Linear(1, config.width, bias=False) if config.clock else None
         xavier_init(self)
+        if self.time is not None:
+            nn.init.normal_(self.time.weight, std=CLOCK)
         self.reader: TokenReader | NumberReader = config.observation.build(config.width)
         self.action = nn.Embedding(config.actions, config.width)
-        self.actor = PolicyNetwork(self.reader, config.policy, config.actions)
-        self.critic = PolicyNetwork(self.reader, config.policy, 1)
+        memory = config.width if self.remembers else 0
+        self.actor = PolicyNetwork(self.reader, config.policy, config.actions, memory)
+        self.critic = PolicyNetwork(self.reader, config.policy, 1, memory)
         self.register_buffer("scale", torch.ones(()))  # of returns: the critic's unit
+        self.register_buffer("bounds", torch.tensor([-1.0, 1.0]) * torch.finfo().max)  # of rewards that are believed
 
     def forward(self, states_BT: Tensor, actions_BT: Tensor, ages_BT: Tensor | None = None) -> Tensor:
         """States (B, T, …) and the actions (B, T) taken there -> features (B, T, D)."""
@@ -105,9 +116,12 @@ class World(Model):
         return any_reward, reward, end
 
     def rewarded(self, h: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:
-        """The expected reward, and the logit of an end: (…) each."""
+        """The expected reward, and the logit of an end: (…) each.
+
+        A reward beyond all that were collected is not believed: a policy would seek it, and find nothing there.
+        """
         any_reward, reward, end = self.outcomes(h, after)
-        return any_reward.sigmoid() * reward, end
+        return any_reward.sigmoid() * reward.clamp(*self.bounds), end
 
     def start(self, capacity: int) -> KVCache:
         """An empty cache for this many steps."""
@@ -132,6 +146,21 @@ class World(Model):
             first = [judge.entrance for judge in (self.actor, self.critic)]
             self.reader.renormalise(states, moves, first)  # type: ignore[arg-type]
 
+    def policy_state(self) -> dict[str, Tensor]:
+        """A copy of the actor, with the normalisation of what it reads."""
+        held = {name: tensor.detach().clone() for name, tensor in self.actor.state_dict().items()}
+        if isinstance(self.reader, NumberReader):
+            held |= {"mean": self.reader.mean.clone(), "std": self.reader.std.clone()}
+        return held
+
+    def restore_policy(self, held: dict[str, Tensor]) -> None:
+        """Act as the actor of `policy_state` did, also if numbers were normalised anew since."""
+        self.actor.load_state_dict({name: held[name] for name in self.actor.state_dict()})
+        if isinstance(self.reader, NumberReader):
+            layer, now = self.actor.entrance, (self.reader.mean, self.reader.std)
+            assert isinstance(layer, nn.Linear)
+            adjust(layer, (held["mean"], held["std"]), now)
+
     reads = frozenset({"states", "actions", "ages"})
 
     def run(self, inputs: ModelInputs) -> ModelOutputs:
@@ -139,16 +168,23 @@ class World(Model):
 
 
 class PolicyNetwork(nn.Module):
-    """A small network that reads one state: an actor's logits, or a critic's value. Its output is 0 at first."""
+    """A small network that reads one state: an actor's logits, or a critic's value. Its output is 0 at first.
 
-    def __init__(self, reader: TokenReader | NumberReader, width: int, out: int) -> None:
+    With `memory` it also reads so many features of the model, those of the step before, which hold the past.
+    """
+
+    def __init__(self, reader: TokenReader | NumberReader, width: int, out: int, memory: int = 0) -> None:
         super().__init__()
         self.entrance = reader.entrance(width)
+        self.memory = nn.Linear(memory, width, bias=False) if memory else None
         self.middle, self.out = nn.Linear(width, width), nn.Linear(width, out)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
-    def forward(self, read: Tensor) -> Tensor:
-        """Normalised states (…) -> (…, out)."""
-        x: Tensor = self.out(self.middle(self.entrance(read).tanh()).tanh())
+    def forward(self, read: Tensor, memory: Tensor | None = None) -> Tensor:
+        """Normalised states (…), the features of the step before (…, D) unless an episode begins -> (…, out)."""
+        x: Tensor = self.entrance(read)
+        if self.memory is not None and memory is not None:
+            x = x + self.memory(memory)
+        x = self.out(self.middle(x.tanh()).tanh())
         return x

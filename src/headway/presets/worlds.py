@@ -10,7 +10,7 @@ from headway.presets.preset import Preset
 from headway.runs.config import RunConfig
 from headway.tasks.decision_transformer import Deciding
 from headway.tasks.world_model import WorldModel
-from headway.tasks.world_model.learners import ValueIteration
+from headway.tasks.world_model.learners import ProximalPolicy, ValueIteration
 from headway.tasks.world_model.schedule import Round
 from headway.training.config import TrainConfig
 from headway.training.optimisers import AdamW
@@ -37,20 +37,27 @@ def frozenlake_recipe(model: ModelConfig) -> RunConfig:
 
 
 def cartpole() -> WorldConfig:
-    """Four numbers, two actions."""
-    return WorldConfig(observation=Numbers(size=4), actions=2)
+    """Four numbers, two actions; the numbers at hand are all there is to know."""
+    return WorldConfig(observation=Numbers(size=4), actions=2, layers=1, window=1)
 
 
 def cartpole_recipe(model: ModelConfig) -> RunConfig:
     """Minutes on two cores, and fewer than 20,000 environment steps."""
     task = WorldModel(
-        collect=(2000, 3000, 3000),
-        round=Round(world=600, act=600),
+        collect=(2000, 4000, 4000, 4000),
+        round=Round(world=700, act=640),
+        learner=ProximalPolicy(),
+        length=1,
         dreams=256,
-        horizon=16,
+        horizon=32,
+        context=0,
+        discount=0.995,
         entropy=0.005,
+        rare=5.0,  # a pole falls in one step of twenty or less
+        final_policy="tried",  # a newer one may leave what was collected, where the model knows nothing
+        act_rate=0.6,
     )
-    return _run("CartPole-v1", task, model, batch_tokens=1024, learning_rate=1e-3)
+    return _run("CartPole-v1", task, model, batch_tokens=512, learning_rate=3e-3)
 
 
 def minigrid() -> WorldConfig:
@@ -63,14 +70,15 @@ def minigrid_recipe(model: ModelConfig) -> RunConfig:
     """Minutes on two cores."""
     task = WorldModel(
         view=Grid(),
-        collect=(5000, 2000),
-        round=Round(world=400, act=300),
+        collect=(4000, 1500, 1500),
+        round=Round(world=300, act=320),
+        learner=ProximalPolicy(),
         length=8,
-        dreams=128,
+        dreams=256,
         horizon=10,
         context=1,
         discount=0.9,
-        entropy=0.3,  # with less the actor settles on three turns left before it has seen that one right will do
+        entropy=0.01,
     )
     return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
 
@@ -85,22 +93,55 @@ def minigrid_pixels_recipe(model: ModelConfig) -> RunConfig:
     """Minutes on two cores; the code is learned in every round, before the world."""
     task = WorldModel(
         view=Rendered(size=40),
-        collect=(5000, 2000),
-        round=Round(code=300, world=500, act=300),
+        collect=(4000, 1500, 1500),
+        round=Round(code=200, world=300, act=320),
+        learner=ProximalPolicy(),
         length=8,
         dreams=256,
         horizon=10,
         context=1,
         discount=0.9,
-        entropy=0.001,
+        entropy=0.01,
     )
     return _run("MiniGrid-Empty-5x5-v0", task, model, batch_tokens=512, learning_rate=2e-3)
+
+
+def tmaze() -> WorldConfig:
+    """Five things to see, three ways to go, and a memory as long as the corridor."""
+    return WorldConfig(
+        observation=Tokens(levels=5),
+        actions=3,
+        width=32,
+        heads=2,
+        inner=64,
+        window=16,
+        policy=32,
+        actor_reads="features",
+    )
+
+
+def tmaze_recipe(model: ModelConfig) -> RunConfig:
+    """A minute on two cores."""
+    task = WorldModel(
+        collect=(6000, 2000, 2000),
+        round=Round(world=600, act=320),
+        learner=ProximalPolicy(),
+        dreams=256,
+        horizon=12,
+        context=8,
+        discount=0.95,
+        entropy=0.01,
+        act_rate=0.5,
+    )
+    return _run("headway/TMaze-v0", task, model, batch_tokens=1024, learning_rate=3e-3)
 
 
 def _run(
     environment: str, task: WorldModel, model: ModelConfig, *, batch_tokens: int, learning_rate: float
 ) -> RunConfig:
     steps = task.round.steps * len(task.collect)
+    if task.final_policy == "tried":
+        steps -= task.round.act  # the last round tries a policy, and learns none
     train = TrainConfig(
         steps=steps,
         batch_tokens=batch_tokens,
@@ -137,8 +178,10 @@ def decision_recipe(model: ModelConfig) -> RunConfig:
 LOOP = (
     "one token a step, the observation's parts in one embedding; IRIS writes 16 tokens a frame and an action",
     "the parts of a next observation are drawn independently of each other, given the past",
-    "reward and end are read off the next observation that was drawn; the actor reads one observation, no memory",
+    "reward and end are read off the next observation that was drawn, a reward within the range of those collected",
 )
+BLIND = "the actor reads one observation, no memory"
+OFTEN = "the policy learns from a rollout sixteen times, with clipped ratios (Schulman et al. 2017); IRIS's once"
 
 WORLDS = (
     Preset(
@@ -146,7 +189,7 @@ WORLDS = (
         task="world",
         source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
         parameters=23_800,
-        departures=LOOP,
+        departures=(*LOOP, BLIND, "the policy is planned in the learned table, not learned in rollouts"),
         config=frozenlake,
         run=frozenlake_recipe,
     ),
@@ -154,8 +197,8 @@ WORLDS = (
         name="world-cartpole",
         task="world",
         source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
-        parameters=85_646,
-        departures=(*LOOP, "numbers move by a Gaussian each, without a code"),
+        parameters=52_174,
+        departures=(*LOOP, BLIND, OFTEN, "numbers move by a Gaussian each, without a code, and given one step alone"),
         config=cartpole,
         run=cartpole_recipe,
     ),
@@ -164,7 +207,7 @@ WORLDS = (
         task="world",
         source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
         parameters=500_444,
-        departures=(*LOOP, "the model knows how many steps are gone, since the reward depends on it"),
+        departures=(*LOOP, BLIND, OFTEN, "the model knows how many steps are gone, since the reward depends on it"),
         config=minigrid,
         run=minigrid_recipe,
     ),
@@ -173,9 +216,23 @@ WORLDS = (
         task="world",
         source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop",
         parameters=344_699,
-        departures=(*LOOP, "each patch has its own code, without a look at its neighbours; no perceptual loss"),
+        departures=(
+            *LOOP,
+            BLIND,
+            OFTEN,
+            "each patch has its own code, without a look at its neighbours; no perceptual loss",
+        ),
         config=minigrid_pixels,
         run=minigrid_pixels_recipe,
+    ),
+    Preset(
+        name="world-tmaze",
+        task="world",
+        source="Micheli et al. 2023, IRIS: its loop, at a size for a laptop; the maze is that of Bakker 2002",
+        parameters=24_364,
+        departures=(*LOOP, OFTEN, "the actor reads the model's features of the step before, and one observation"),
+        config=tmaze,
+        run=tmaze_recipe,
     ),
     Preset(
         name="decision-cartpole",
@@ -185,7 +242,7 @@ WORLDS = (
         departures=(
             "half the width, context and all but one of the layers, for a laptop; the rate is higher, with a cosine",
             "positions are of tokens in the window; the paper adds one of the step of the episode to all three",
-            "actions are drawn from a softmax, as in the paper's Atari games; its control tasks regress them",
+            "the likeliest action is taken; the paper draws from the softmax in Atari games, and regresses in control",
             "the log is made: each episode by another policy drawn at random",
         ),
         config=decision,

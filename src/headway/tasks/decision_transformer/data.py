@@ -16,7 +16,8 @@ from headway.models.decision_transformer import DecisionConfig
 from headway.models.observation import Codes
 from headway.tasks.base import DataRequest, Prepared
 from headway.tasks.decision_transformer.config import Deciding
-from headway.tasks.decision_transformer.training import DecisionTraining, logged
+from headway.tasks.decision_transformer.log import logged
+from headway.tasks.decision_transformer.training import DecisionTraining
 from headway.tasks.observation import fit_observation
 
 LOG = "log"  # the folder of a run's logged episodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
 
 import torch
@@ -15,42 +15,53 @@ from headway.tasks.capabilities import Plays
 
 if TYPE_CHECKING:
     from headway.models.decision_transformer import Decision
-    from headway.tasks.decision_transformer.training import Attempt, DecisionTraining, ReturnConditionedReport
+    from headway.tasks.decision_transformer.config import Deciding
+    from headway.tasks.decision_transformer.play import Attempt
+    from headway.tasks.decision_transformer.report import ReturnsReport
+    from headway.tasks.decision_transformer.training import DecisionTraining
     from headway.tasks.explanation import Explanation
     from headway.tasks.report import Report
 
 TOKENS, STATES = "tokens", "states"
+EPISODES = 100  # for each target of an evaluation
 LARGEST_RETURN = 1e30  # far below the largest float32
 
 
 class DecisionPipeline(Pipeline, Plays):
-    """Acts in an environment to reach a target return."""
+    """Acts in an environment to reach a target return, or as the best logged episodes did."""
+
+    evaluate_options = frozenset({"plot"})
 
     @cached_property
     def training(self) -> DecisionTraining:
         """The log, read once."""
         return cast("DecisionTraining", self.read())
 
-    def play(self, *, episodes: int = 100, seed: int = 0) -> ReturnConditionedReport:
+    def play(self, *, episodes: int = 100, seed: int = 0) -> ReturnsReport:
         """Ask for each of the task's returns in fresh episodes."""
         return self.training.asked(self.model, self.device, episodes=episodes, seed=seed)
 
     def evaluate(self, request: EvaluateRequest) -> Report:
-        """Loss of the logged actions."""
+        """Loss of the logged actions, and what comes of asking for returns."""
         from headway.metrics.language import perplexity
-        from headway.tasks.report import Facts, Note, Report
+        from headway.tasks.report import Facts, Report
 
         training = self.training if request.data is None else cast("DecisionTraining", self.read(request.data))
         split = split_of(training.splits, request.split)
-        loss, taken = training.evaluate(self.model, self.device, split), training.episodes.taken
-        values = {"loss": loss, "perplexity": perplexity(loss), "environment_steps": taken}
-        rows = {"loss": f"{loss:.4f}  nats an action", "environment_steps": f"{taken:,}  of the log"}
-        return Report(split=split, values=values, sections=[Facts(rows), Note("`headway play` asks for returns")])
+        loss = training.evaluate(self.model, self.device, split)
+        played = training.asked(self.model, self.device, episodes=EPISODES, seed=0)
+        rows = {"loss": f"{loss:.4f}  nats an action", **played.facts()}
+        return Report(
+            split=split,
+            values={"loss": loss, "perplexity": perplexity(loss), **played.evaluation()},
+            sections=[Facts(rows), *played.tables()],
+            plot=partial(played.plot, "png"),
+        )
 
     @torch.no_grad()
     def explain(self, given: str) -> Explanation:
         """A fresh episode with the target return `given`, and the actions that were likely at its last steps."""
-        from headway.tasks.decision_transformer.training import Attempt
+        from headway.tasks.decision_transformer.play import Attempt
         from headway.tasks.explanation import Explanation, Output, StackDescription
 
         told = "the page of a decision transformer shows an episode; INPUT is the return to ask for, a number"
@@ -61,7 +72,8 @@ class DecisionPipeline(Pipeline, Plays):
         if not abs(target) <= LARGEST_RETURN:
             raise DataError(f"{given!r}: {told} from {-LARGEST_RETURN:g} to {LARGEST_RETURN:g}")
         model = cast("Decision", self.model)
-        attempt = Attempt(self.training.make(), target, seed=0)
+        asks = cast("Deciding", self.task).imitate.asks
+        attempt = Attempt(self.training.make(), target if asks else None, seed=0)
         if not attempt.seen:
             raise DataError(f"{self.training.name}: no episode to show, as the environment failed when it was reset")
         while attempt.goes_on and len(attempt.seen) < model.context:
@@ -75,7 +87,7 @@ class DecisionPipeline(Pipeline, Plays):
         states = {"label": "States", "tokens": names[1::3], "writes": [f"action {n}" for n in done], "start": 0}
         return Explanation(
             kind="decision",
-            given=f"{self.training.name}, return {target:g}",
+            given=f"{self.training.name}, " + (f"return {target:g}" if asks else "no return asked for"),
             said=f"return {attempt.total:g} after {counted(len(attempt.seen), 'step')}",
             forward=lambda: self._logits(attempt, length),
             reads={"": StackDescription(label="Decision transformer", sequence=TOKENS)},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from headway.config import not_negative, positive, probability
 from headway.data.environments import Plain, View
@@ -43,6 +43,9 @@ class WorldModel(Task):
     trace: float = 0.95  # λ of the λ-returns
     entropy: float = 0.003  # weight of the policy's entropy in the actor's loss
     rare: float = 1.0  # weight of an episode's last step in the loss of the end, relative to other steps
+    final_policy: Literal["newest", "tried"] = (
+        "newest"  # `tried`: the best of those that collected, from the last round on
+    )
     act_rate: float = 1.0  # the learning rate of actor and critic, as a share of the world's
 
     def __post_init__(self) -> None:

@@ -104,7 +104,7 @@ def policy_regret(model: World, task: WorldTraining, device: torch.device) -> Re
     environment = task.make()
     true = true_table(environment)
     environment.close()
-    if true is None or not is_tabular(model):
+    if true is None or not is_tabular(model) or model.remembers:  # a policy with a memory is no table
         return None
     counts, visits = counted_table(concatenate(task.collected), *true.gains.shape)
     states = torch.arange(len(true.starts), device=device).unsqueeze(-1)
@@ -130,7 +130,9 @@ def open_loop(model: World, task: WorldTraining, split: str, device: torch.devic
     nothing = torch.zeros(len(chosen), 0, dtype=torch.long, device=device)
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(0)
-        rollout = imagine(model, Start(states[:1].transpose(0, 1), nothing, ages), FARTHEST, lambda _, k: actions[k])
+        rollout = imagine(
+            model, Start(states[:1].transpose(0, 1), nothing, ages), FARTHEST, lambda state, memory, k: actions[k]
+        )
     errors, still = _errors(model, rollout.states[1:], states, observations)
     return errors_by_horizon(errors, still, same[1:])
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
+
+from headway.config import positive, probability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,8 +14,23 @@ class ActorCritic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProximalPolicy:
+    """The same rollouts, each learned from several times with clipped ratios (PPO, Schulman et al. 2017)."""
+
+    size_limits: ClassVar[dict[str, str]] = {"reuse": "round-steps", "rows": "batch"}
+    reuse: int = 16  # training steps on the same imagined rollouts
+    rows: int = 512  # imagined steps that a training step draws of them
+    clip: float = 0.2  # ε: how far the ratio of new to old probability may move before its gradient stops
+
+    def __post_init__(self) -> None:
+        positive("task.learner.reuse", self.reuse)
+        positive("task.learner.rows", self.rows)
+        probability("task.learner.clip", self.clip)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ValueIteration:
     """Value iteration in the learned table of transitions, for observations of one symbol; the actor imitates it."""
 
 
-Learner = ActorCritic | ValueIteration
+Learner = ActorCritic | ProximalPolicy | ValueIteration

@@ -137,7 +137,7 @@ def is_tabular(model: World) -> bool:
 
 @torch.no_grad()
 def learned_table(model: World, device: torch.device, starts: Floats | None = None) -> MarkovTable:
-    """What the model predicts of every action in every state, without past steps.
+    """What the model predicts of every action in every state, without past steps, as it is sampled in rollouts.
 
     Raises ConfigError for a model whose states are not one symbol each.
     """
@@ -150,7 +150,7 @@ def learned_table(model: World, device: torch.device, starts: Floats | None = No
     states, actions = model.reader.levels, model.actions
     before = torch.arange(states, device=device).repeat_interleave(actions).view(-1, 1, 1)
     h = model(before, torch.arange(actions, device=device).repeat(states).view(-1, 1))[:, 0]
-    chances = model.reader.logits(h)[:, 0].double().softmax(-1)
+    chances = model.reader.chances(model.reader.logits(h)[:, 0].double())
     after = torch.arange(states, device=device).view(1, -1, 1).expand(len(h), -1, -1)
     rewards, ends = model.rewarded(h.unsqueeze(1).expand(-1, states, -1), after)
     shape = (states, actions, states)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +14,7 @@ from headway.data.episodes import Episodes, at_random, fresh_seeds, play
 from headway.metrics.world import ReturnStatistics
 from headway.models.world import World
 from headway.tasks.capabilities import PlayResult
+from headway.tasks.world_model.comparison import WorldComparison
 from headway.tasks.world_model.evaluation import imagined
 from headway.tasks.world_model.imagination import ImaginedRollout
 from headway.tasks.world_model.policy import learned
@@ -43,11 +45,17 @@ class PlayReport(PlayResult):
             "episodes": self.score.episodes,
             "environment_steps": self.taken,
             "imagined_return": self.imagined.mean,
+            "imagined_error": self.imagined.error,
             "random_return": self.chance.mean,
             "model_free_return": self.without_model.mean,
             "optimum": self.optimum,
             "dropped": self.episodes.dropped,
         }
+
+    @classmethod
+    def over_runs(cls, played: Mapping[str, PlayResult]) -> WorldComparison:
+        """Several world models, each compared with Q-learning on its own steps."""
+        return WorldComparison({name: each.to_json() for name, each in played.items()})
 
     def facts(self) -> dict[str, str]:
         """The score, what the model imagines, chance, Q-learning, the optimum."""

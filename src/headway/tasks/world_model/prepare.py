@@ -30,6 +30,14 @@ def prepare(config: WorldModel, request: DataRequest) -> Prepared:
         raise ConfigError(
             f"task.learner=value-iteration, allowed for {name}: actor-critic; its states are no one symbol"
         )
+    if isinstance(config.learner, ValueIteration) and model.actor_reads != "observation":
+        raise ConfigError(
+            f"model.actor_reads={model.actor_reads}, allowed with task.learner=value-iteration: observation"
+        )
+    if config.final_policy == "tried" and (isinstance(observation, Codes) or model.actor_reads != "observation"):
+        raise ConfigError(
+            "task.final_policy=tried, allowed here: newest; what the policy reads is learned anew in a round"
+        )
     training = _training(config, request)
     sizes: dict[str, object] = {"observation": observation, "actions": environment.actions}
     environment.close()
@@ -59,4 +67,5 @@ def _training(config: WorldModel, request: DataRequest) -> WorldTraining:
         seed=request.seed,
         cache=Path(request.data.cache).expanduser(),
         note=request.note,
+        whole_past=cast(WorldConfig, request.model).actor_reads == "features",
     )

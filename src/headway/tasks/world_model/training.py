@@ -9,7 +9,6 @@ from typing import cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.counts import counted
@@ -31,11 +30,12 @@ from headway.errors import DataError
 from headway.models.world import World
 from headway.tasks.training_task import Batch, Phase, Term
 from headway.tasks.world_model.config import WorldModel
-from headway.tasks.world_model.imagination import Start, acting, actor_critic, drawn, imagine
-from headway.tasks.world_model.learners import ValueIteration
-from headway.tasks.world_model.planning import Plan, imitate, plan
+from headway.tasks.world_model.imagination import Start, acting, drawn, imagine
 from headway.tasks.world_model.policy import exploring
+from headway.tasks.world_model.policy_learning import policy_learning
 from headway.tasks.world_model.schedule import PhaseName, Rounds, cooling
+from headway.tasks.world_model.tried import TriedPolicy
+from headway.tasks.world_model.world_loss import world_loss
 
 EVALUATED = 256  # windows in one forward pass of an evaluation
 REVIVED = 50  # steps of a code phase between looks for codes that nothing uses
@@ -56,8 +56,10 @@ class WorldTraining:
         seed: int,
         cache: Path,
         note: Callable[[str], None] = lambda text: None,
+        whole_past: bool = False,
     ) -> None:
         self.config, self.name, self.folder, self.seed, self.note = config, name, folder, seed, note
+        self.whole_past = whole_past  # whether a policy reads what happened before the step at hand
         self.cache = cache
         self.make = partial(Environment, name, config.view)
         self.collected: list[Episodes] = []
@@ -68,7 +70,9 @@ class WorldTraining:
         }  # fmt: skip
         self.order = Rounds(config.round, rows, self._total, seed)
         self.now: PhaseName = "world"
-        self._plan: Plan | None = None  # of the act phase at hand, while which the model does not change
+        self.learning = policy_learning(config)
+        self.tried = TriedPolicy()
+        self.rolls = True  # whether the step at hand begins rollouts
         while len(self.collected) < len(config.collect) and self._place(len(self.collected)).exists():
             self.collected.append(read_episodes(self._place(len(self.collected))))
         if self.collected:
@@ -89,8 +93,9 @@ class WorldTraining:
         if name == "code" and number == 0 and at % REVIVED == 0 and at < steps // 2:
             self._revive(model, at, device)
         self.now = name
-        if name != "act" or not at:
-            self._plan = None
+        if name != "act":
+            self.learning.restore({})
+        self.rolls = name == "act" and self.learning.begin(at)
         share = self.config.act_rate if name == "act" else 1.0
         return Phase(name, share * cooling(at, steps))
 
@@ -108,6 +113,8 @@ class WorldTraining:
         if number < len(self.config.collect) and len(self.collected) <= number:
             kept = self._place(number)  # from a sitting that came as far as this: the same episodes again
             self.collected.append(read_episodes(kept) if kept.exists() else self._collect(model, number, device))
+            if number and self.config.final_policy == "tried":
+                self.tried.judge(model, self.collected[-1], self.make().limit)
         self._divide()
         train = self.splits["train"]
         episodes, rows = train.episodes, train.rows
@@ -116,6 +123,11 @@ class WorldTraining:
             model.renormalise(states.to(device), (states[rows + 1] - states[rows]).to(device))
         largest = np.abs(episodes.returns_to_go(self.config.discount)).max()
         model.scale.fill_(max(float(largest), 1e-3))
+        given = episodes.rewards[rows][episodes.rewards[rows] != 0]
+        if len(given):
+            model.bounds.copy_(torch.from_numpy(np.stack([given.min(), given.max()])))
+        if number == len(self.config.collect) - 1:
+            self.tried.restore(model)
 
     def _forget_after(self, number: int) -> None:
         """A run that goes on from an older checkpoint finds rounds that are yet to come: not to be known now."""
@@ -176,9 +188,12 @@ class WorldTraining:
             return Batch((pictures,), torch.zeros(0), len(indices))
         if self.now == "world":
             return self.windows("train", indices)
+        count = self.learning.count(len(indices))
+        if not self.rolls:
+            return Batch((), torch.zeros(0), count)
         context = int(indices[0]) % (self.config.context + 1)
         start = self.starts("train", indices, context)
-        return Batch((start.states, start.actions, start.ages), torch.zeros(0), len(indices) * self.config.horizon)
+        return Batch((start.states, start.actions, start.ages), torch.zeros(0), count)
 
     def windows(self, split: str, indices: Indices) -> Batch:
         """Observations (B, T + 1, …), actions (B, T), ages (B, T), reward and end (B, T, 2), which count (B, T)."""
@@ -198,11 +213,13 @@ class WorldTraining:
     def starts(self, split: str, indices: Indices, context: int) -> Start:
         """Where imagined rollouts may begin: rows (B,) of a split with `context` real steps before each.
 
-        Rows too near the start of their episode are moved on to where there are enough, or left out.
+        Rows too near the start of their episode are moved on to where there are enough, or left out. Where a policy
+        reads the past, a context below the longest is the whole past: rows are moved to that step of their episode.
         """
         part = self.splits[split]
         rows = part.rows[indices]
-        wanted = np.maximum(part.ages[rows], context)
+        least = context if self.whole_past and context < self.config.context else part.ages[rows]
+        wanted = np.maximum(least, context)
         moved = np.minimum(rows + wanted - part.ages[rows], len(part.ages) - 1)
         kept = moved[(part.ages[moved] == wanted) & part.goes_on[moved]]
         if not len(kept):
@@ -223,18 +240,23 @@ class WorldTraining:
         if self.now == "world":
             nats, reward, end = world_loss(model, batch, rare=self.config.rare)
             return {name: Term(x, batch.count) for name, x in (("observation", nats), ("reward", reward), ("end", end))}
-        if isinstance(self.config.learner, ValueIteration):
-            self._plan = self._plan or plan(model, model.scale.device, self.config.discount)
-            policy, value = imitate(model, self._plan)
-            return {"policy": Term(policy, len(self._plan.states)), "value": Term(value, len(self._plan.states))}
-        config, (states, actions, ages) = self.config, batch.inputs
-        assert states is not None
-        assert actions is not None
-        assert ages is not None
-        start = Start(model.reader.state(states), actions, ages)
-        rollout = imagine(model, start, config.horizon, acting(model, drawn))
-        parts = actor_critic(model, rollout, discount=config.discount, trace=config.trace, entropy=config.entropy)
-        return {name: Term(x, batch.count) for name, x in zip(("policy", "variety", "value"), parts, strict=True)}
+        start = None
+        if batch.inputs:
+            states, actions, ages = batch.inputs
+            assert states is not None
+            assert actions is not None
+            assert ages is not None
+            start = Start(model.reader.state(states), actions, ages)
+        return self.learning.loss(model, start, batch.count)
+
+    def state(self) -> dict[str, Tensor]:
+        """What the policy's learner keeps between steps, and the best policy that was tried."""
+        return self.learning.state() | {f"tried.{name}": tensor for name, tensor in self.tried.held.items()}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        """Continue from what a checkpoint holds."""
+        self.tried.held = {name[6:]: tensor for name, tensor in state.items() if name.startswith("tried.")}
+        self.learning.restore({name: tensor for name, tensor in state.items() if not name.startswith("tried.")})
 
     # --- evaluation ------------------------------------------------------------------------------------------------
 
@@ -268,25 +290,3 @@ class WorldTraining:
             f"{counted(self.taken, 'environment step')}; imagined rollouts of {2 * self.config.horizon} steps last "
             f"{alive:.1f}, their return is {float(rollout.returns.mean()):.3f}"
         ]
-
-
-def world_loss(model: World, batch: Batch, *, rare: float = 1.0, exact: bool = False) -> tuple[Tensor, Tensor, Tensor]:
-    """Summed over steps: of the next observation, of the reward (-log p of any, and its squared error), of the end.
-
-    `exact` gives the likelihood where something steadier is minimised.
-    """
-    observations, actions, ages, counted = batch.inputs
-    assert observations is not None
-    assert actions is not None
-    assert ages is not None
-    assert counted is not None
-    states = model.reader.state(observations)
-    before, after = states[:, :-1], states[:, 1:]
-    h = model(before, actions, ages)
-    nats = (model.reader.score if exact else model.reader.nats)(h, before, after)
-    any_reward, reward, end = model.outcomes(h, after)
-    rewards, ended = batch.targets.unbind(-1)
-    given = (rewards != 0).float()
-    ends = F.binary_cross_entropy_with_logits(end, ended, reduction="none") * (1 + (rare - 1) * ended)
-    off = F.binary_cross_entropy_with_logits(any_reward, given, reduction="none") + given * (reward - rewards).square()
-    return (nats * counted).sum(), (off * counted).sum(), (ends * counted).sum()

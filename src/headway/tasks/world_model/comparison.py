@@ -1,0 +1,85 @@
+"""Several world models, such as runs that differ in their seed: every score, and what all of them say together.
+
+One seed is not a result: the interquartile mean over runs with a bootstrap interval, and the probability that a run is
+better than Q-learning with the same environment steps (Agarwal et al. 2021).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from headway.errors import ConfigError
+from headway.metrics.run_aggregates import Estimate, bootstrap, interquartile_mean, probability_of_improvement
+from headway.tasks.capabilities import PlayResult
+from headway.tasks.report import Figures, Section
+
+
+@dataclass(frozen=True, slots=True)
+class WorldComparison(PlayResult):
+    """What `play` said of each run, by its seed or folder."""
+
+    header: ClassVar[tuple[str, ...]] = ("run", "return", "±", "imagined", "±", "Q-learning", "environment steps")
+    columns: ClassVar[tuple[str, ...]] = (
+        "mean_return", "return_error", "imagined_return", "imagined_error", "model_free_return", "environment_steps"
+    )  # fmt: skip
+    played: Mapping[int | str, Mapping[str, Any]]
+
+    def scores(self, key: str) -> list[float]:
+        """A figure of every run, in the order of the seeds."""
+        return [float(values[key]) for values in self.played.values()]
+
+    @property
+    def mean(self) -> Estimate:
+        """The interquartile mean of the returns."""
+        return bootstrap(interquartile_mean, self.scores("mean_return"))
+
+    @property
+    def without_model(self) -> Estimate:
+        """The interquartile mean of Q-learning's returns."""
+        return bootstrap(interquartile_mean, self.scores("model_free_return"))
+
+    @property
+    def improvement(self) -> Estimate:
+        """The probability that a run is better than Q-learning."""
+        return bootstrap(probability_of_improvement, self.scores("mean_return"), self.scores("model_free_return"))
+
+    @property
+    def estimates(self) -> dict[str, Estimate]:
+        """The aggregates by what they are called."""
+        return {
+            "interquartile mean": self.mean,
+            "the same of Q-learning": self.without_model,
+            "probability of improvement over Q-learning": self.improvement,
+        }
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """A row for each run, below `header`; figures to four digits."""
+        return [
+            (name, *(round(value, 4) if isinstance(value, float) else value for value in map(each.get, self.columns)))
+            for name, each in self.played.items()
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        """Every run and the aggregates."""
+        keys = ("interquartile_mean", "model_free_interquartile_mean", "probability_of_improvement")
+        figures = dict(zip(keys, self.estimates.values(), strict=True))
+        flat = {
+            f"{name}{end}": value
+            for name, found in figures.items()
+            for end, value in (("", found.value), ("_low", found.low), ("_high", found.high))
+        }
+        return {**flat, "lowest": min(self.scores("mean_return")), "runs": {str(k): v for k, v in self.played.items()}}
+
+    def facts(self) -> dict[str, str]:
+        """The aggregates."""
+        return {name: str(each) for name, each in self.estimates.items()}
+
+    def tables(self) -> Sequence[Section]:
+        """Every run."""
+        return (Figures(list(self.header), [[str(cell) for cell in row] for row in self.rows()]),)
+
+    def render(self, suffix: str) -> bytes:
+        """Raise ConfigError: there are several first episodes."""
+        raise ConfigError("--render shows one run; pass one RUN, or leave it out")
