@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("gymnasium")
 
 from headway.cli import main
-from headway.labs.world_seeds import WorldComparison
+from headway.tasks.world_model.comparison import WorldComparison
 
 SMALL = (
     "--task.collect 60 --task.round.world 2 --task.round.act 1 --train.batch_tokens 32 --train.device cpu "

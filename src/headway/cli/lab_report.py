@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from headway.cli.console import SafeConsole
 from headway.cli.terminal import tell
 from headway.errors import VerificationError
 from headway.labs.course import LabRecord
+from headway.labs.exercise_check import ExerciseOutcome
 from headway.labs.frame import CHAPTERS, Lab, LabCheck, LabResult, LabTable, flag, observed_progress, written
 from headway.labs.registry import LABS
 from headway.training.quantities import duration
@@ -40,6 +42,7 @@ def list_labs() -> None:
                 table.add_row(Text(each.name), Text(each.claim))
             console.print(show.section(f"{number} {title}", table))
     console.print("\n`headway lab NAME` runs one, `headway lab NAME --help` has its flags, `headway lab all` runs all.")
+    console.print("`headway lab NAME --exercise` writes a file to solve, `headway lab check FILE` checks it.")
 
 
 def list_flags(lab: Lab[Any]) -> None:
@@ -105,6 +108,43 @@ def expect_passed(failed: Iterable[str]) -> None:
         raise VerificationError(
             f"{len(names)} {'check' if len(names) == 1 else 'checks'} failed: " + "; ".join(names[:3]) + more
         )
+
+
+def print_exercise(outcome: ExerciseOutcome, hints: Sequence[str], console: SafeConsole) -> None:
+    """The checks of a learner's function, what it returned where that differs, and hints."""
+    file = outcome.file
+    console.print(Text(f"{file.lab.name}: {file.target.name} of {file.path}", style="bold"))
+    if outcome.result is not None:
+        console.print(show.section("checks", _checks(outcome.result.outcome.checks)))
+    if outcome.note:
+        console.print(show.note(f"{outcome.note}."))
+    if outcome.passed:
+        console.print(show.note(f"Every check holds: {file.target.name} does what the shipped one does."))
+    for number, hint in enumerate(hints, 1):
+        console.print(show.note(f"Hint {number} of {len(file.hints)}: {hint}"))
+
+
+def print_exercise_json(outcome: ExerciseOutcome, hints: Sequence[str]) -> None:
+    """The same on one line."""
+    print(json.dumps(outcome.to_json(hints), ensure_ascii=False))
+
+
+def expect_solved(outcome: ExerciseOutcome) -> None:
+    """Raise VerificationError (exit code 3) with the problem, or naming the checks that failed."""
+    if outcome.problem:
+        raise VerificationError(outcome.problem)
+    if outcome.result is not None:
+        expect_passed(f"{outcome.file.lab.name}: {check.name}" for check in outcome.result.failed)
+
+
+@contextmanager
+def prints_on_stderr(wanted: bool) -> Iterator[None]:
+    """What a learner's file prints goes to stderr, where stdout has JSON."""
+    if not wanted:
+        yield
+        return
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.data.synthetic.protein import emissions
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit_model, share_right
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.labs.small_digits import HEIGHT, digits
@@ -216,4 +217,27 @@ LAB = Lab(
     parameters=AnythingParameters,
     run=run,
     mechanism=("stack", "order_matters"),
+    exercise=Exercise(
+        function="order_matters",
+        task="Make TESTED new examples, reverse the order of their tokens, and return the share whose class changes.",
+        hints=(
+            "KINDS[name][0](count, generator) gives inputs and classes; the class that the model says is the argmax.",
+            "Tokens are axis 1 of the inputs, for words and for vectors.",
+            "(model(inputs).argmax(-1) != model(inputs.flip(1)).argmax(-1)).float().mean().",
+        ),
+        bugs=(
+            PlantedBug(
+                right="inputs.flip(1)",
+                wrong="inputs.flip(0)",
+                fails="robots: classes that change",
+                hint="What is reversed: the tokens of an example, or the examples?",
+            ),
+            PlantedBug(
+                right="!=",
+                wrong="==",
+                fails="robots: classes that change",
+                hint="The share that changes, or that stays?",
+            ),
+        ),
+    ),
 )

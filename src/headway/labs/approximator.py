@@ -17,6 +17,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_most, equals, progress
 from headway.plots import lab_figures as draw
 
@@ -96,7 +97,7 @@ def fit(
 
 
 def fold(x: Tensor) -> Tensor:
-    """One layer of two units: relu(x), relu(x − 1/2) -> 2·first − 4·second, which folds 0 … 1 in the middle."""
+    """One layer of two relu units that folds 0 … 1 in the middle: 0, 1/4, 1/2, 3/4, 1 -> 0, 1/2, 1, 1/2, 0."""
     return 2 * x.relu() - 4 * (x - 0.5).relu()
 
 
@@ -221,4 +222,27 @@ LAB = Lab(
     parameters=ApproximatorParameters,
     run=run,
     mechanism=("apply", "fold"),
+    exercise=Exercise(
+        function="fold",
+        task="Two units relu(x) and relu(x − 1/2), added with two weights, are enough.",
+        hints=(
+            "Up to 1/2 only the first unit is above 0: what is its weight, if 1/2 has to become 1?",
+            "Behind 1/2 the slope has to change from +2 to −2; only the second unit can do that.",
+            "The second weight is the change of the slope: −4.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="4 *",
+                wrong="2 *",
+                fails="6 layers of two units",
+                hint="Which slope does the curve have behind the fold?",
+            ),
+            PlantedBug(
+                right="0.5",
+                wrong="0.25",
+                fails="6 layers of two units",
+                hint="Where does the second unit begin?",
+            ),
+        ),
+    ),
 )

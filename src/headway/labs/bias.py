@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.config import positive
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit_model, share_right
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.labs.small_digits import digits
@@ -163,4 +164,24 @@ LAB = Lab(
     parameters=BiasParameters,
     run=run,
     mechanism=("convnet", "moved", "vit"),
+    exercise=Exercise(
+        function="change",
+        cut=("expected =", "maps.append("),
+        task="`before` are the features (B, D, side, side) of the images, `after` those of the moved images."
+        " Expected are the features of the images, moved by as many cells. Away from the edge (`edge` cells"
+        " on each side), append the norm of their difference over that of the expected ones.",
+        hints=(
+            "A cell is `cell` pixels wide: an image moved by `by` pixels moves features by by // cell cells.",
+            "roll moves along the last axis, as `moved` does with the images.",
+            "A slice edge:-edge on the last two axes leaves the edges out.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="before.roll(by // cell, -1)",
+                wrong="before.roll(by // cell, -2)",
+                fails="CNN: features of a moved",
+                hint="In which direction were the images moved?",
+            ),
+        ),
+    ),
 )

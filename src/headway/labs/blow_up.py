@@ -15,6 +15,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabCheck, LabFigure, LabOutcome, LabTable, Slide, at_most, equals, within
 from headway.plots import lab_figures as draw
 
@@ -208,4 +209,22 @@ LAB = Lab(
     parameters=BlowUpParameters,
     run=run,
     mechanism=("layer", "normalise"),
+    exercise=Exercise(
+        function="normalise",
+        task="Subtract the mean of the last axis, divide by the root of the mean square that is left; no gain, no"
+        " bias.",
+        hints=(
+            "Both means are over the last axis, with keepdim=True, so that they can be subtracted and divided.",
+            "Of d equal numbers nothing is left: add a very small number below the root, or 0/0 is NaN.",
+            "F.layer_norm(x, x.shape[-1:], eps=…) does all of it; eps must be far below the mean square.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="eps=1e-12",
+                wrong="eps=1.0",
+                fails="LayerNorm: largest distance",
+                hint="Sizes come out below 1: what is added below the root?",
+            ),
+        ),
+    ),
 )

@@ -18,6 +18,7 @@ from headway.config import positive
 from headway.decoding.limits import SequenceLimits
 from headway.decoding.sampling import GREEDY, sample
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.models import EncoderInput, RnnSeq2Seq, RnnSeq2SeqConfig, build_model
@@ -186,4 +187,23 @@ LAB = Lab(
     parameters=BottleneckParameters,
     run=run,
     mechanism=("attention",),
+    exercise=Exercise(
+        function="rows",
+        task="The encoder reads the digits and EOS. The decoder is fed START and the digits, and has to write the"
+        " digits and EOS.",
+        hints=(
+            "digits is torch.randint(DIGITS, (count, length), generator=generator); columns of EOS and START"
+            " go beside it.",
+            "What the decoder is fed is what it has to write, moved by one place.",
+            "source = [digits, EOS], inputs = [START, digits], targets = source.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="torch.cat([start, digits], 1)",
+                wrong="source",
+                fails="attention: digits right",
+                hint="It is trained well and writes nonsense: what was it fed while it was trained?",
+            ),
+        ),
+    ),
 )

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals, progress
 from headway.models import Gpt, GptConfig, build_model
 from headway.plots import lab_figures as draw
@@ -186,4 +187,31 @@ LAB = Lab(
     parameters=CacheParameters,
     run=run,
     mechanism=("with_cache", "without_cache"),
+    exercise=Exercise(
+        function="with_cache",
+        cut=("state =", "progress("),
+        task="Feed one token after another. model.start(capacity=…) gives an empty cache, model.extend(token (1,"
+        " 1), state) logits (1, 1, V) and the next state; state.layers have buffers k and v (1, G, capacity,"
+        " E), of which state.used are filled. Collect logits, operations (as without_cache does) and the"
+        " bytes that the cache keeps.",
+        hints=(
+            "with FlopCounterMode(display=False) as counter: … counter.get_total_flops().",
+            "Each step gets the state of the step before.",
+            "The bytes of a buffer are those of buffer[:, :, : state.used]: numel() times element_size().",
+        ),
+        bugs=(
+            PlantedBug(
+                right="logits, state = model.extend(token.view(1, 1), state)",
+                wrong="logits, state = model.extend(token.view(1, 1), model.start(capacity=len(tokens_T)))",
+                fails="logits with a cache",
+                hint="What does a step know of the tokens before?",
+            ),
+            PlantedBug(
+                right=".numel() * buffer.element_size()",
+                wrong=".numel()",
+                fails="bytes kept for a token",
+                hint="Numbers, or bytes?",
+            ),
+        ),
+    ),
 )

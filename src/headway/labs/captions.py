@@ -17,6 +17,7 @@ from torch import Tensor
 from headway.config import positive
 from headway.decoding.limits import SequenceLimits
 from headway.decoding.sampling import GREEDY, sample
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least
 from headway.models import CaptionerRnn, CaptionerRnnConfig, EncoderInput, build_model
@@ -199,4 +200,29 @@ LAB = Lab(
     parameters=CaptionsParameters,
     run=run,
     mechanism=("shown",),
+    exercise=Exercise(
+        function="says",
+        task="Write captions word after word, the likeliest at each step, from START until EOS, at most 12 words,"
+        " and give them back as texts. `sample` with GREEDY does it; model.start and model.extend let you"
+        " write the loop yourself.",
+        hints=(
+            "The model sees pictures through `shown`; EncoderInput.of_images makes them a source.",
+            "SequenceLimits has the start token, the stop token and the most tokens.",
+            "sample gives rows of numbers, without the stop token: join their WORDS by spaces.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="stop=IDS[EOS]",
+                wrong="stop=IDS[START]",
+                fails="with attention: captions that are right",
+                hint="When does a caption end?",
+            ),
+            PlantedBug(
+                right="shown(pictures)",
+                wrong="shown(pictures.flip(0))",
+                fails="with attention: captions that are right",
+                hint="Whose caption is it?",
+            ),
+        ),
+    ),
 )

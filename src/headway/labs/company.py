@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.config import positive
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit_model
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.models import Gpt, GptConfig, build_model
@@ -158,4 +159,21 @@ LAB = Lab(
     parameters=CompanyParameters,
     run=run,
     mechanism=("sentences", "cosines"),
+    exercise=Exercise(
+        function="cosines",
+        task="The vectors are the rows of the embedding of the words SHOWN. Return the cosine of each with each.",
+        hints=(
+            "model.embedding.weight.detach() has a row for each word's number, IDS[word].",
+            "A cosine is the dot product over both lengths.",
+            "F.cosine_similarity(vectors[:, None], vectors[None], dim=-1).",
+        ),
+        bugs=(
+            PlantedBug(
+                right="F.cosine_similarity(vectors[:, None], vectors[None], dim=-1)",
+                wrong="vectors @ vectors.mT",
+                fails="same company",
+                hint="A dot product is no cosine.",
+            ),
+        ),
+    ),
 )

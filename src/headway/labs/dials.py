@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals
 from headway.ops import Alibi, Causal, alibi_slopes, attention_weights, rotary_angles, rotate
 from headway.plots import lab_figures as draw
@@ -174,4 +175,29 @@ LAB = Lab(
     parameters=DialsParameters,
     run=run,
     mechanism=("turned", "forgetting"),
+    exercise=Exercise(
+        function="headway.ops.positions:rotate",
+        cut=("turned =", "turned ="),
+        task="a and b are the two features of each pair. Turn the vector (a, b) by the angle whose cosine and"
+        " sine are given.",
+        hints=(
+            "A rotation of the plane is a matrix with four entries: two cosines, a sine and a negative one.",
+            "(1, 0) becomes (cos, sin), and (0, 1) becomes (−sin, cos).",
+            "turned = a * cos − b * sin, a * sin + b * cos.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="a * sin + b * cos",
+                wrong="a * sin - b * cos",
+                fails="RoPE: at position 0",
+                hint="What happens at an angle of 0?",
+            ),
+            PlantedBug(
+                right="a * cos - b * sin",
+                wrong="a * cos + b * sin",
+                fails="RoPE: turning keeps the size",
+                hint="Does the vector keep its length?",
+            ),
+        ),
+    ),
 )

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, within
 from headway.nn import Alignment, AlignmentConfig, AttentionConfig, LayerContext, Recurrent, RecurrentConfig
 from headway.nn.context import NO_POSITIONS
@@ -159,4 +160,22 @@ LAB = Lab(
     parameters=DistanceParameters,
     run=run,
     mechanism=("states", "attended", "recurrent", "gradients"),
+    exercise=Exercise(
+        function="gradients",
+        task="Differentiate towards·(last state), summed over the rows, by all inputs, and take the size of what"
+        " reaches each input; the input nearest to the end first.",
+        hints=(
+            "Inputs need requires_grad; torch.autograd.grad gives a tensor of the shape of x.",
+            "The size at a place is the norm over its features; then the mean over the rows.",
+            "k = 0 is the last input: flip the places.",
+        ),
+        bugs=(
+            PlantedBug(
+                right=".flip(0)",
+                wrong="",
+                fails="RNN: gradient",
+                hint="Which input is 0 steps back?",
+            ),
+        ),
+    ),
 )

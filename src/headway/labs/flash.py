@@ -17,6 +17,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug, replaced
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals, holds, progress
 from headway.ops import Causal, Mask, Window
 from headway.ops.kernels import flash_torch, reference
@@ -88,12 +89,8 @@ def counted(moved: list[int]) -> Iterator[None]:
         moved.append(x[:, :, span].numel() * x.element_size())
         own_write(x, span, value)
 
-    kernel: Any = flash_torch
-    kernel.read, kernel.write = read, write
-    try:
+    with replaced(flash_torch, "read", read), replaced(flash_torch, "write", write):
         yield
-    finally:
-        kernel.read, kernel.write = own_read, own_write
 
 
 def inputs(queries: int, keys: int, width: int, mask: Mask | None, **how: Any) -> AttentionInputs:
@@ -235,4 +232,31 @@ LAB = Lab(
     parameters=FlashParameters,
     run=run,
     mechanism=("tiled", "traffic"),
+    exercise=Exercise(
+        function="headway.ops.kernels.flash_torch:forward",
+        cut=("new_max =", "row_max = new_max"),
+        task="For one tile of scores (…, queries, keys): the new maximum, e^(scores − new maximum), and the sum"
+        " row_sum and the weighted values `mixed`, both rescaled from the old maximum to the new one. The"
+        " module's docstring has the formulas; inputs.repeat_kv(v) are the values, and _finite(maximum) is 0"
+        " where it is still −∞.",
+        hints=(
+            "m' = max(m, rowmax S) with keepdim=True, so that it can be subtracted.",
+            "What was summed with the old maximum m has to be multiplied by e^(m − m').",
+            "row_sum = rescale * row_sum + powers.sum(-1, keepdim=True), and the same for mixed with powers @ v.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="rescale * mixed + powers",
+                wrong="mixed + powers",
+                fails="output of every tile",
+                hint="What if a later tile has a larger maximum?",
+            ),
+            PlantedBug(
+                right="rescale * row_sum + powers",
+                wrong="row_sum + powers",
+                fails="output of every tile",
+                hint="Which of the running numbers have to be rescaled?",
+            ),
+        ),
+    ),
 )

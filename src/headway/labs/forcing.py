@@ -17,6 +17,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals, progress
 from headway.metrics.accuracy_by_position import PositionReport, position_report
 from headway.models import EncoderInput, Gpt, GptConfig, build_model
@@ -212,4 +213,23 @@ LAB = Lab(
     parameters=ForcingParameters,
     run=run,
     mechanism=("forced", "free", "lines"),
+    exercise=Exercise(
+        function="free",
+        task="Give the model the first GIVEN words of each line, then its own likeliest word at each step."
+        " model.start() gives a state, model.extend(words, state) logits after each of the words, and the"
+        " next state.",
+        hints=(
+            "At first GIVEN words are fed, then one at a time.",
+            "The next word is the argmax of the last place's logits, (N, 1).",
+            "Feed what was said, not what is right; put all that was said beside each other.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="logits[:, -1:]",
+                wrong="logits[:, :1]",
+                fails="perfect model: share",
+                hint="Whose logits say the next word?",
+            ),
+        ),
+    ),
 )

@@ -18,6 +18,8 @@ A lab is a module of this package that ends in `LAB`, one object of the class `L
 - `mechanism` names the functions (module attributes) on which the checks rest. `run` calls them by their module's name,
   so that a test can replace one: `tests/labs/broken/NAME.py` has a table `BROKEN` of replacements, each with a check
   that must fail then, and `tests/labs/test_labs.py` walks it.
+- `exercise` names the function of the lab that a learner can write or repair (`headway.labs.exercise`): one that the
+  checks rest on, with hints and at least one planted bug, each with a check that fails then.
 - A lab imports no other lab. Code that two share lies in a module of this package that is not registered.
 - A lab that takes seconds tells how far it is by `progress("training", step, steps)`.
 """
@@ -32,20 +34,23 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import torch
 
+from headway import display
 from headway.config import override
 from headway.config_help import Key, keys_of_class
 from headway.errors import ConfigError, shown
+from headway.labs.exercise import Exercise
 from headway.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COMMON = ("seed", "out", "quick", "json", "plot", "limit", "debug", "help")  # flags of every lab
+COMMON = (  # flags of every lab
+    "seed", "out", "quick", "json", "plot", "exercise", "bug", "hint", "notebook", "limit", "debug", "help",
+)  # fmt: skip
 SETTINGS = "settings"  # the field that receives config keys
 CHAPTERS = {
     1: "Memory",
@@ -145,6 +150,10 @@ class LabTable:
         rows = [[_finite({"": cell})[""] for cell in row] for row in self.rows]
         return {"title": self.title, "header": list(self.header), "rows": rows, "note": self.note}
 
+    def _repr_html_(self) -> str:
+        rows = [[written(cell) for cell in row] for row in self.rows]
+        return display.figures(self.header, rows, self.title, self.note)
+
 
 @dataclass(frozen=True, kw_only=True)
 class LabFigure:
@@ -161,15 +170,15 @@ class LabFigure:
 
         return to_png(self.figure)
 
+    def _repr_png_(self) -> bytes:
+        return self.png
+
     @cached_property
     def svg(self) -> bytes:
         """The figure as SVG, the same bytes each time."""
-        import matplotlib as mpl
+        from headway.plots.curves import to_svg
 
-        buffer = BytesIO()
-        with mpl.rc_context({"svg.hashsalt": "headway", "svg.fonttype": "path"}):
-            self.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-        return buffer.getvalue()
+        return to_svg(self.figure)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,6 +208,7 @@ class Lab(Generic[P]):
     parameters: type[P]
     run: Callable[[P, int, bool], LabOutcome]
     mechanism: Sequence[str]  # functions of the module that the checks rest on
+    exercise: Exercise | None = None  # what can be written or repaired
 
     def __post_init__(self) -> None:
         if self.chapter not in CHAPTERS or not self.mechanism or not self.slides:
@@ -269,6 +279,17 @@ class LabResult:
     def failed(self) -> list[LabCheck]:
         """The checks that do not hold."""
         return [check for check in self.outcome.checks if not check.passed]
+
+    @property
+    def checks(self) -> LabTable:
+        """All checks as a table."""
+        return LabTable(
+            title=f"checks of {self.lab.name}",
+            header=("check", "measured", "bound", "holds"),
+            rows=[
+                (each.name, each.measured, each.bound, "yes" if each.passed else "no") for each in self.outcome.checks
+            ],
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As in `lab --json`: values without the figures themselves."""

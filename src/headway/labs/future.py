@@ -18,6 +18,7 @@ from torch import Tensor
 from headway.config import positive
 from headway.decoding.limits import SequenceLimits
 from headway.decoding.sampling import sample
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals, within
 from headway.models import Gpt, GptConfig, build_model
@@ -213,4 +214,23 @@ LAB = Lab(
     parameters=FutureParameters,
     run=run,
     mechanism=("mask",),
+    exercise=Exercise(
+        function="moved_by_edits",
+        task="EDITS times: draw a sentence, exchange one word behind START by another one, and compare the"
+        " outputs at the places before it. Count the edits that change one of them by a bit, and keep the"
+        " largest change.",
+        hints=(
+            "sentences(1, generator)[:, :-1] is what the model reads; draw the place from 1 on.",
+            "Adding 1 to len(WORDS) − 1 to a word's number, modulo len(WORDS), gives another word for certain.",
+            "Compare model(tokens)[0, :at] with model(edited)[0, :at] by torch.equal.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="model(tokens)[0, :at], model(edited)[0, :at]",
+                wrong="model(tokens)[0], model(edited)[0]",
+                fails="causal mask: of 100 edits",
+                hint="Which outputs must not change?",
+            ),
+        ),
+    ),
 )

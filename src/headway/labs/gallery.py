@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import ConfigError, TooLongError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import (
     Lab,
     LabFigure,
@@ -221,4 +222,29 @@ LAB = Lab(
     parameters=GalleryParameters,
     run=run,
     mechanism=("codes", "concat_and_add", "longest_learned"),
+    exercise=Exercise(
+        function="headway.ops.positions:sinusoids",
+        cut=("pair =", "waves ="),
+        task="Make `waves`, the sines and the cosines (…, D/2) of t·base^(−2i/D) for i = 0 … D/2 − 1; of the"
+        ' layout "tensor2tensor", of t·base^(−i/(D/2 − 1)).',
+        hints=(
+            "One frequency for each pair of features: torch.arange(width // 2, dtype=torch.float64).",
+            "angles = positions · base^−exponent, with unsqueeze(-1) on the positions.",
+            "exponent = 2 * pair / width; max(width // 2 − 1, 1) guards the other layout against 0.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="2 * pair / width",
+                wrong="pair / width",
+                fails="cat opened its",
+                hint="How fast does the second pair of d = 4 turn?",
+            ),
+            PlantedBug(
+                right="angles.sin(), angles.cos()",
+                wrong="angles.cos(), angles.sin()",
+                fails="cat opened its",
+                hint="What is the code of place 0?",
+            ),
+        ),
+    ),
 )

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals
 from headway.nn import AttentionConfig, SelfAttention
@@ -174,4 +175,21 @@ LAB = Lab(
     parameters=HeadsParameters,
     run=run,
     mechanism=("build", "weights"),
+    exercise=Exercise(
+        function="headway.nn.attention:split_heads",
+        task="Cut the D features of each token into heads of E = D/H features, and put the heads before the tokens.",
+        hints=(
+            "Two steps: give each token's features the shape (heads, D/heads), then exchange two axes.",
+            "A view to (B, T, H, E) keeps the features of a token together; a view to (B, H, T, E) would not.",
+            "x_BTD.view(rows, steps, heads, width // heads).transpose(1, 2).",
+        ),
+        bugs=(
+            PlantedBug(
+                right="view(rows, steps, heads, width // heads).transpose(1, 2)",
+                wrong="reshape(rows, heads, steps, width // heads)",
+                fails="2 heads: both",
+                hint="The shape is right. Does a head have features of one token, or of several?",
+            ),
+        ),
+    ),
 )

@@ -27,6 +27,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import (
     Lab,
     LabCheck,
@@ -374,4 +375,32 @@ LAB = Lab(
     parameters=IdentityParameters,
     run=run,
     mechanism=("branch", "normalise", "layers", "initialise"),
+    exercise=Exercise(
+        function="layers",
+        cut=('if kind == "plain":', "z = normalise(z + branch("),
+        task="Six kinds of network differ in one line each: z behind layer k from z before it, x and all outputs"
+        " so far. The docstring of the lab has the formulas; branch(network, k, z) is f_k(z), normalise is"
+        " LayerNorm.",
+        hints=(
+            "kind is one of plain, DenseNet, ResNet, printed, ResNet, pre-norm, post-norm: one branch of an"
+            " if for each.",
+            "DenseNet reads torch.cat(outputs, -1). As printed, every layer reads x, and z is a sum that"
+            " begins at layer 0.",
+            "pre-norm: z + branch(network, k, normalise(z)); post-norm: normalise(z + branch(network, k, z)).",
+        ),
+        bugs=(
+            PlantedBug(
+                right="z = z + branch(network, k, z)\n",
+                wrong="z = x + branch(network, k, z)\n",
+                fails="ResNet at depth 32",
+                hint="A residual network adds each branch to what came before it: hold each kind against its formula.",
+            ),
+            PlantedBug(
+                right="branch(network, k, x) + (z if k else 0)",
+                wrong="branch(network, k, z) + (z if k else 0)",
+                fails="ResNet as printed",
+                hint="One kind is wrong on purpose, as the slide prints it: what do its layers read?",
+            ),
+        ),
+    ),
 )

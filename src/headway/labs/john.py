@@ -2,7 +2,8 @@
 
 “John visiting Vienna , sister Anna visiting Rome , …, where is John”: deck 004's long relative clause as a task with
 growing length. A GRU has to carry all people and places in one state to the question; the same GRU that attends to its
-states looks the asked name up. Both are trained on few clauses and asked about more.
+states looks the asked name up, and so does a transformer of two layers without any recurrence (its positions are those
+of Shaw et al. 2018, which know distances alone). All are trained on few clauses and asked about more.
 """
 
 from __future__ import annotations
@@ -15,9 +16,21 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least
-from headway.nn import Alignment, AlignmentConfig, Recurrent, RecurrentConfig
+from headway.nn import (
+    Alignment,
+    AlignmentConfig,
+    AttentionConfig,
+    BlockConfig,
+    FeedForwardConfig,
+    Recurrent,
+    RecurrentConfig,
+    Shaw,
+    StackConfig,
+)
+from headway.ops import Causal
 from headway.plots import lab_figures as draw
 
 PEOPLE = ("John", "Anna", "Otto", "Lisa", "Paul", "Emma", "Karl", "Mary", "Hugo", "Nora", "Ivan", "Olga")
@@ -25,8 +38,11 @@ CITIES = ("Vienna", "New York", "Rome", "Oslo", "Paris", "Lima", "Tokyo", "Cairo
 RELATIONS = ("sister", "brother", "friend")
 WORDS = (*PEOPLE, *CITIES, *RELATIONS, "visiting", ",", "where", "is")
 IDS = {word: number for number, word in enumerate(WORDS)}
+KINDS = PLAIN, ATTENDING, TRANSFORMER = "GRU", "GRU with attention", "transformer"
+QUICK_KINDS = KINDS[:2]  # a transformer finds the way from a name to its place after many hundred steps
 WIDTH, BATCH, TESTED = 32, 64, 500
 QUICK_STEPS, BEYOND = 300, 12
+LONGEST = 5 * BEYOND + 3  # words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +50,7 @@ class JohnParameters:
     """The sentences and the training."""
 
     clauses: int = 4  # of the longest sentence in training; each has a person and a place
-    steps: int = 700  # of training, each model
+    steps: int = 1600  # of training, each model
 
     def __post_init__(self) -> None:
         positive("--steps", self.steps)
@@ -79,12 +95,29 @@ class ClauseReader(nn.Module):
         return self.answer(last)  # type: ignore[no-any-return]
 
 
-def build(*, attends: bool) -> ClauseReader:
-    """A model."""
-    return ClauseReader(attends=attends)
+class ClauseTransformer(nn.Module):
+    """A causal transformer that reads a text and answers from its last vector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        block = BlockConfig(
+            attention=AttentionConfig(width=WIDTH, heads=4), feedforward=FeedForwardConfig(inner=2 * WIDTH), place="pre"
+        )
+        self.embedding = nn.Embedding(len(WORDS), WIDTH)
+        self.stack = StackConfig(layers=2, block=block, context=LONGEST, position=Shaw()).build()
+        self.answer = nn.Linear(WIDTH, len(CITIES))
+
+    def forward(self, words_BT: Tensor) -> Tensor:
+        """(B, T) -> logits of the cities."""
+        return self.answer(self.stack(self.embedding(words_BT), mask=Causal())[:, -1])  # type: ignore[no-any-return]
 
 
-def train(model: ClauseReader, clauses: int, steps: int, seed: int, what: str) -> None:
+def build(kind: str) -> nn.Module:
+    """A model of one of the KINDS."""
+    return ClauseTransformer() if kind == TRANSFORMER else ClauseReader(attends=kind == ATTENDING)
+
+
+def train(model: nn.Module, clauses: int, steps: int, seed: int, what: str) -> None:
     """Cross-entropy of the answer on new sentences of 1 to `clauses` clauses."""
     generator = torch.Generator().manual_seed(seed)
 
@@ -93,12 +126,13 @@ def train(model: ClauseReader, clauses: int, steps: int, seed: int, what: str) -
         words, right, _ = questions(BATCH, count, generator)
         return F.cross_entropy(model(words), right)
 
-    fit(model.parameters(), loss, steps=steps, learning_rate=5e-3, what=what, clip=1.0)
+    warm_up = steps // 12 if isinstance(model, ClauseTransformer) else 0  # a GRU needs none
+    fit(model.parameters(), loss, steps=steps, learning_rate=5e-3, what=what, clip=1.0, warm_up=warm_up)
     model.eval()
 
 
 @torch.no_grad()
-def right(model: ClauseReader, clauses: int, generator: torch.Generator) -> tuple[float, float]:
+def right(model: nn.Module, clauses: int, generator: torch.Generator) -> tuple[float, float]:
     """The share of answers that are right; and of those about the first clause, the farthest from the question."""
     words, cities, asked = questions(TESTED, clauses, generator)
     found = (model(words).argmax(-1) == cities).float()
@@ -106,38 +140,41 @@ def right(model: ClauseReader, clauses: int, generator: torch.Generator) -> tupl
 
 
 @torch.no_grad()
-def weights(model: ClauseReader, clauses: int, generator: torch.Generator) -> tuple[Tensor, list[str]]:
+def weights(model: nn.Module, clauses: int, generator: torch.Generator) -> tuple[Tensor, list[str]]:
     """What the last state of one sentence attends to (T,), and its words."""
     words, _, _ = questions(1, clauses, generator)
-    assert model.attention is not None
+    attention = model.attention
+    assert isinstance(attention, Alignment)
     kept: list[Tensor] = []
-    hook = model.attention.tap_weights.register_forward_hook(lambda tap, inputs, out: kept.append(out))
+    hook = attention.tap_weights.register_forward_hook(lambda tap, inputs, out: kept.append(out))
     model(words)
     hook.remove()
     return kept[0][0, 0], [WORDS[word] for word in words[0].tolist()]
 
 
 def run(parameters: JohnParameters, seed: int, quick: bool) -> LabOutcome:
-    """Both models by the number of clauses."""
+    """Each model by the number of clauses."""
     steps = min(QUICK_STEPS, parameters.steps) if quick else parameters.steps
     trained = min(3, parameters.clauses) if quick else parameters.clauses
     counts = sorted({1, 2, 3, trained, min(2 * trained, BEYOND), BEYOND})
-    models = {"GRU": build(attends=False), "GRU with attention": build(attends=True)}
+    models = {kind: build(kind) for kind in (QUICK_KINDS if quick else KINDS)}
     shares: dict[str, dict[int, tuple[float, float]]] = {}
     for name, model in models.items():
         train(model, trained, steps, seed, f"training, {name}")
         generator = torch.Generator().manual_seed(seed + 1000)
         shares[name] = {count: right(model, count, generator) for count in counts}
-    plain, attending = shares.values()
-    checks = [
-        at_least("GRU: right with one clause", plain[1][0], 0.9 if quick else 0.99),
-        at_least(f"with attention: right with up to {trained} clauses, as trained, the least",
-                 min(attending[n][0] for n in counts if n <= trained), 0.8 if quick else 0.95),
-        at_least(f"{trained} clauses, as trained: points by which attention is ahead",
-                 attending[trained][0] - plain[trained][0], 0.2),
-        at_least(f"{BEYOND} clauses, never trained: points by which attention is ahead",
-                 attending[BEYOND][0] - plain[BEYOND][0], 0.2),
-    ]  # fmt: skip
+    plain = shares[PLAIN]
+    checks = [at_least("GRU: right with one clause", plain[1][0], 0.9 if quick else 0.99)]
+    for name, found in shares.items():
+        if name != PLAIN:
+            checks += [
+                at_least(f"{name}: right with up to {trained} clauses, as trained, the least",
+                         min(found[n][0] for n in counts if n <= trained), 0.8 if quick else 0.95),
+                at_least(f"{name}: points ahead of the GRU with {trained} clauses, as trained",
+                         found[trained][0] - plain[trained][0], 0.2),
+                at_least(f"{name}: points ahead with {BEYOND} clauses, never trained",
+                         found[BEYOND][0] - plain[BEYOND][0], 0.2),
+            ]  # fmt: skip
     tables = [
         LabTable(
             title=f"right answers by clauses; {steps} steps on 1 to {trained}",
@@ -151,9 +188,10 @@ def run(parameters: JohnParameters, seed: int, quick: bool) -> LabOutcome:
     notes = [
         "Deck 004's own sentence has its answer last, where a recurrent network finds it easily. What it cannot do is"
         " carry every person and place until one of them is asked for; attention looks at them when the question is"
-        f" known, and does so with {BEYOND} clauses after training on {trained}."
+        f" known, and does so with {BEYOND} clauses after training on {trained}. The transformer has no state to carry"
+        " anything in: all it knows of a word that was read long ago, it looks up."
     ]
-    shown = weights(models["GRU with attention"], 3, torch.Generator().manual_seed(seed))
+    shown = weights(models[ATTENDING], 3, torch.Generator().manual_seed(seed))
     return LabOutcome(tables=tables, figures=[_figure(shares, shown, trained)], checks=checks, notes=notes)
 
 
@@ -174,11 +212,10 @@ def _figure(
     right.set_xlim(0, 1.02)
     draw.style(right, "What the question attends to", "weight", "")
     right.tick_params(axis="y", labelsize=8)
-    plain, attending = shares.values()
+    told = "; ".join(f"{name} from {found[1][0]:.0%} to {found[BEYOND][0]:.0%}" for name, found in shares.items())
     alt = (
-        f"Left: right answers by clauses; the GRU falls from {plain[1][0]:.0%} with one to {plain[BEYOND][0]:.0%} with"
-        f" {BEYOND}, the GRU with attention has {attending[1][0]:.0%} and {attending[BEYOND][0]:.0%}. Right: the"
-        f" weights of one question, “{' '.join(words[-3:])}”, over its words."
+        f"Left: right answers by clauses, from one to {BEYOND}: {told}. Right: the weights of one question,"
+        f" “{' '.join(words[-3:])}”, over its words."
     )
     return LabFigure(alt=alt, figure=figure)
 
@@ -188,9 +225,30 @@ LAB = Lab(
     chapter=4,
     title="where is John?",
     claim="A recurrent network that must carry every person and place to the question fails as clauses are added; the"
-    " same network that attends to its states answers, also about sentences longer than any in training.",
+    " same network that attends to its states answers, and so does a transformer, also about sentences longer than any"
+    " in training.",
     slides=(Slide("004", "p. 3", 20), Slide("004", "p. 5", 48)),
     parameters=JohnParameters,
     run=run,
     mechanism=("build",),
+    exercise=Exercise(
+        function="ClauseReader.forward",
+        cut=("seen =", "last = self.combine("),
+        task="Let the last state attend to all states, and make `last` (B, D) of it and of what it saw:"
+        " self.attention.prepare(states, None) gives keys and values, self.attention(queries (B, 1, D), …)"
+        " what is attended to (B, 1, D), self.combine maps 2·D features to D, with a tanh behind it.",
+        hints=(
+            "Only the last state knows what was asked for: it is the query.",
+            "states[:, -1:] keeps the axis of time, which the attention wants; [:, 0] takes it away again.",
+            "last = self.combine(torch.cat([last, seen], -1)).tanh().",
+        ),
+        bugs=(
+            PlantedBug(
+                right="self.attention(states[:, -1:]",
+                wrong="self.attention(states[:, :1]",
+                fails="GRU with attention: right",
+                hint="Which state knows the question?",
+            ),
+        ),
+    ),
 )

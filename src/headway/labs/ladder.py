@@ -16,6 +16,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.data.synthetic.phrases import phrases
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit_model
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.models import GptConfig, Model, RnnLmConfig, build_model
@@ -175,4 +176,30 @@ LAB = Lab(
     parameters=LadderParameters,
     run=run,
     mechanism=("counts_table", "networks", "train"),
+    exercise=Exercise(
+        function="counts_table",
+        task="Count how often each letter follows the `order` letters before it, begin every count with ADDED,"
+        " and divide by the sum of each context. rows (N, LENGTH + 1) are numbers of letters, below 0 where"
+        " a row is padded.",
+        hints=(
+            "The table has order + 1 axes of size vocab; the last one is the letter that follows.",
+            "For each column `at` of rows: its letters and those of the `order` columns before it are"
+            " indices into the table.",
+            "index_put_(indices, ones, accumulate=True) counts; leave out rows that are padded at this column.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="table.sum(-1, keepdim=True)",
+                wrong="table.sum(0, keepdim=True)",
+                fails="probabilities of a table",
+                hint="Over which axis do probabilities sum to 1?",
+            ),
+            PlantedBug(
+                right="table.sum(-1, keepdim=True)",
+                wrong="table.sum()",
+                fails="probabilities of a table",
+                hint="What does a row of the table sum to?",
+            ),
+        ),
+    ),
 )

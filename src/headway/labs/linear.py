@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals
 from headway.nn import AttentionConfig, BlockConfig, FeedForwardConfig, Stack, StackConfig
@@ -190,4 +191,29 @@ LAB = Lab(
     parameters=LinearParameters,
     run=run,
     mechanism=("stack", "superposition"),
+    exercise=Exercise(
+        function="superposition",
+        cut=("both =", "return float("),
+        task="f is linear if f(2x − 3y) = 2f(x) − 3f(y). Return the largest difference of the two sides, over the"
+        " largest entry of the left one.",
+        hints=(
+            "The model takes x and y as they are: (1, 5, WIDTH).",
+            "Both differences and entries are taken by their size: abs().max().",
+            "float((both − right-hand side).abs().max() / both.abs().max()).",
+        ),
+        bugs=(
+            PlantedBug(
+                right="2 * model(x) - 3 * model(y)",
+                wrong="2 * model(x) + 3 * model(y)",
+                fails="f(2x − 3y)",
+                hint="Write down both sides of the equation.",
+            ),
+            PlantedBug(
+                right="if held else ()",
+                wrong="if not held else ()",
+                fails="f(2x − 3y)",
+                hint="When are the weights held?",
+            ),
+        ),
+    ),
 )

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import (
     Lab,
     LabFigure,
@@ -200,4 +201,28 @@ LAB = Lab(
     parameters=LookupParameters,
     run=run,
     mechanism=("soft_lookup", "by_pairs", "by_matrix"),
+    exercise=Exercise(
+        function="by_pairs",
+        task="For each query i: a score q_i·k_j/√d for each key j that it sees (j ≤ i if causal), a softmax over"
+        " j, and the mean of the values under these weights. No matrix products: write it as the slides do.",
+        hints=(
+            "Three loops: over queries, over the keys that a query sees, over the features of a product.",
+            "softmax: e^score over the sum of all e^score of this query.",
+            "The output of query i is Σ_j weight_j · v[j], a vector; stack the outputs.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="/ math.sqrt(q.shape[1])",
+                wrong="/ q.shape[1]",
+                fails="each pair of words",
+                hint="What are the scores divided by?",
+            ),
+            PlantedBug(
+                right="zip(q[i], k[j]",
+                wrong="zip(q[j], k[i]",
+                fails="each pair of words",
+                hint="Whose query, whose key?",
+            ),
+        ),
+    ),
 )

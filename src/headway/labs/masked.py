@@ -17,6 +17,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.data.tokenizers import MASK, Tokenizer
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit_model
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, equals
 from headway.labs.subjects import SUBJECTS, corpus
@@ -195,4 +196,29 @@ LAB = Lab(
     parameters=MaskedParameters,
     run=run,
     mechanism=("shares", "train"),
+    exercise=Exercise(
+        function="headway.tasks.masked_lm.training:MaskedTraining._corrupt",
+        task="Choose a share config.mask of the places `may`, at least one. Of the chosen tokens a share"
+        " config.hidden is shown as self.mask, config.replaced as a random one of self.ordinary, the rest as"
+        " themselves; the targets are the chosen tokens, IGNORED elsewhere.",
+        hints=(
+            "random.permutation(may)[:count] chooses; random.random(len(chosen)) decides what becomes of each.",
+            "A number below hidden: the mask; below hidden + replaced: a random token; else unchanged.",
+            "Copy the tokens first: the targets need them as they were.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="kind < config.hidden + config.replaced",
+                wrong="kind < config.replaced",
+                fails="of the chosen: shown as another",
+                hint="Between which two numbers is a token replaced?",
+            ),
+            PlantedBug(
+                right="targets[chosen] = tokens[chosen]",
+                wrong="targets[may] = tokens[may]",
+                fails="share of words",
+                hint="Which words are to be guessed?",
+            ),
+        ),
+    ),
 )

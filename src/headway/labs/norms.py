@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from headway.config import positive
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals, within
 from headway.nn.norms import BatchNorm, LayerNorm, Norm, RMSNorm
 from headway.plots import lab_figures as draw
@@ -180,4 +181,23 @@ LAB = Lab(
     parameters=NormsParameters,
     run=run,
     mechanism=("normalise", "as_printed"),
+    exercise=Exercise(
+        function="headway.nn.norms:SequenceBatchNorm.forward",
+        task="In training the statistics must not see padding: real_BT (B, T) is True for real tokens, None where"
+        " all are. self._normalise takes rows (N, D) and normalises each feature over the N of them.",
+        hints=(
+            "Without a mask, or in evaluation, all B·T tokens are the rows: flatten, normalise, and give the"
+            " shape back.",
+            "With a mask, x_BTD[real_BT] is the rows of the real tokens (N, D).",
+            "Make zeros like x_BTD, and set those at real_BT to the normalised rows.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="self._normalise(x_BTD[real_BT])",
+                wrong="self._normalise(x_BTD.flatten(0, 1)).view_as(x_BTD)[real_BT]",
+                fails="BatchNorm: change by padding that is masked",
+                hint="Which rows do mean and variance come from?",
+            ),
+        ),
+    ),
 )

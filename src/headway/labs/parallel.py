@@ -18,6 +18,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals
 from headway.nn import AttentionConfig, Recurrent, RecurrentConfig
 from headway.plots import lab_figures as draw
@@ -176,4 +177,29 @@ LAB = Lab(
     parameters=ParallelParameters,
     run=run,
     mechanism=("recurrent_needs", "attention_needs", "at_once", "row_by_row"),
+    exercise=Exercise(
+        function="least_steps",
+        task="needs((word, layer), words) lists the states that one waits for. A state is known one step after"
+        " the last of them; one that waits for nothing is known at step 1.",
+        hints=(
+            "Go through the layers from the first, and through the words from the first: what is waited for"
+            " is known then.",
+            "A dict from (word, layer) to its step; max(…, default=0) for no needs.",
+            "known[word, layer] = 1 + max((known[each] for each in needs((word, layer), words)), default=0).",
+        ),
+        bugs=(
+            PlantedBug(
+                right="1 + max(",
+                wrong="max(",
+                fails="recurrent: steps",
+                hint="When is a state known that waits for one other?",
+            ),
+            PlantedBug(
+                right="default=0",
+                wrong="default=1",
+                fails="recurrent: steps",
+                hint="At which step is a state known that waits for nothing?",
+            ),
+        ),
+    ),
 )

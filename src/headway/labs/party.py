@@ -16,6 +16,7 @@ from torch import Tensor
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import (
     Lab,
     LabFigure,
@@ -232,4 +233,27 @@ LAB = Lab(
     parameters=PartyParameters,
     run=run,
     mechanism=("forget", "attention_weights", "unbind"),
+    exercise=Exercise(
+        function="forget",
+        task="Guests come one after another: what is remembered fades by γ before the next one is added.",
+        hints=(
+            "Begin with a memory of zeros, of the shape of one guest.",
+            "Go through the guests in their order; each new memory is made of the one before and of the guest.",
+            "In the loop: memory = gamma * memory + guest.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="gamma * memory + guest",
+                wrong="memory + gamma * guest",
+                fails="weights .6561",
+                hint="Who fades: what is remembered, or the guest who has just come?",
+            ),
+            PlantedBug(
+                right="gamma * memory + guest",
+                wrong="gamma * (memory + guest)",
+                fails="weights .6561",
+                hint="What is the weight of the last guest on the slide?",
+            ),
+        ),
+    ),
 )

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.config import positive
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit_model, share_right
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals
 from headway.labs.small_digits import digits
@@ -175,4 +176,22 @@ LAB = Lab(
     parameters=PatchesParameters,
     run=run,
     mechanism=("config", "tokens", "looks"),
+    exercise=Exercise(
+        function="headway.nn.patches:patchify",
+        task="Cut images into patches of P × P pixels: a row of the result for each patch, row by row, with its"
+        " pixels row by row and the channels last. patch_grid gives rows and columns of patches.",
+        hints=(
+            "Split the height into (rows, P) and the width into (columns, P) by unflatten.",
+            "The order of the axes has to be B, rows, columns, P, P, C.",
+            "permute(0, 2, 4, 3, 5, 1) of B C rows P columns P, then flatten the last three, and rows with columns.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="permute(0, 2, 4, 3, 5, 1)",
+                wrong="permute(0, 2, 4, 5, 3, 1)",
+                fails="patches through a matrix",
+                hint="Pixels row by row: is that so inside of a patch?",
+            ),
+        ),
+    ),
 )

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals
 from headway.models import Bert, BertConfig, build_model
 from headway.nn import (
@@ -235,4 +236,28 @@ LAB = Lab(
     parameters=PermutationParameters,
     run=run,
     mechanism=("derivation", "attention", "broken_by", "stack", "word_differs"),
+    exercise=Exercise(
+        function="broken_by",
+        task="Run the model on X and on PX, where `order` says which row comes where: PX is x[order]. Return the"
+        " largest difference of f(PX) and P f(X), and of their means over the rows.",
+        hints=(
+            "The model takes a batch: x[None], and its answer without the batch is [0].",
+            "P f(X) is the answer for X with its rows in the new order.",
+            "float((after − before[order]).abs().max()) is the first of the two.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="after - before[order]",
+                wrong="after - before",
+                fails="stack without positions",
+                hint="Equivariant or invariant: which is asked for first?",
+            ),
+            PlantedBug(
+                right="after.mean(0) - before.mean(0)",
+                wrong="after - before",
+                fails="its mean over the words",
+                hint="What is invariant: the outputs, or something made of them?",
+            ),
+        ),
+    ),
 )

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.data.datasets import load_parallel
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, progress
 from headway.nn.adaptive_computation import Adaptive
 from headway.nn.attention import AttentionConfig
@@ -221,4 +222,24 @@ LAB = Lab(
     parameters=PonderingParameters,
     run=run,
     mechanism=("predict", "sums"),
+    exercise=Exercise(
+        function="headway.nn.adaptive_computation:Pondering.spend",
+        task="A running token halts at the step that brings its spent probability above the threshold, and at the"
+        " last step in any case. A step's weight u is p while the token goes on, and what is left of 1 at"
+        " the step at which it halts; 0 after.",
+        hints=(
+            "over is where spent + p exceeds the threshold; only running tokens halt or go on.",
+            "At the halting step u = 1 − spent, the remainder, so that all weights sum to 1.",
+            "After it: running are those that go on, spent grows by p of those, steps by 1 for all that were"
+            " running, remainder by what was left.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="self.spent + p_BT > threshold",
+                wrong="p_BT > threshold",
+                fails="correlation of steps",
+                hint="When does a token halt: what is compared with the threshold?",
+            ),
+        ),
+    ),
 )

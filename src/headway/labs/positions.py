@@ -16,6 +16,7 @@ from typing import Any, cast
 
 from headway.config import override, positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import (
     Lab,
     LabCheck,
@@ -297,4 +298,23 @@ LAB = Lab(
     parameters=PositionsParameters,
     run=run,
     mechanism=("run_config", "measure"),
+    exercise=Exercise(
+        function="PositionComparison.loss",
+        task="self.runs[kind] has a run for each seed; run.lengths.blocks and run.lengths.sliding are dicts from"
+        " a length to the loss in windows of it, without the lengths that the positions do not support."
+        " Return the mean over the seeds, or None if one of them lacks this length.",
+        hints=(
+            "First choose which of the two dicts is asked for, of every run.",
+            "A learned table ends at the trained length: its dict does not have the longer ones.",
+            "SeedMean.of takes the losses of all seeds at this length.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="each[length] for each",
+                wrong="each[self.trained] for each",
+                fails="sinusoidal: rise of the loss",
+                hint="The loss at which length?",
+            ),
+        ),
+    ),
 )

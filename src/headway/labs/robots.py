@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from headway.config import positive
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.models import VectorTransformer, VectorTransformerConfig, build_model
@@ -169,4 +170,24 @@ LAB = Lab(
     parameters=RobotsParameters,
     run=run,
     mechanism=("position", "target"),
+    exercise=Exercise(
+        function="measured",
+        task="Put robots at random places. The error is the root mean square of said − right; the change is the"
+        " root mean square of what moves when the robots of each row are shuffled, over SHUFFLES shuffles."
+        " Both are divided by right.std().",
+        hints=(
+            "The model takes (B, T, 1) and says (B, 1).",
+            "torch.rand(TESTED, count, generator=generator).argsort(1) is a random order for each row;"
+            " gather takes it.",
+            "Mean of the squares over rows and shuffles first, then the root.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="places.gather(1, order)",
+                wrong="places",
+                fails="order matters: change",
+                hint="Are the robots shuffled at all?",
+            ),
+        ),
+    ),
 )

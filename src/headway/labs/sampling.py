@@ -18,6 +18,7 @@ from torch import Tensor
 from headway.config import positive
 from headway.decoding.sampling import Sampling, allowed_tokens, choose
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals, holds
 from headway.plots import lab_figures as draw
 
@@ -161,4 +162,29 @@ LAB = Lab(
     parameters=SamplingParameters,
     run=run,
     mechanism=("distribution", "draw_tokens"),
+    exercise=Exercise(
+        function="headway.decoding.sampling:allowed_tokens",
+        task="top_k keeps the k likeliest tokens, top_p the smallest set of likeliest tokens that holds this"
+        " share of what top_k left, min_p those with at least this share of the likeliest token's"
+        " probability. _top_p_threshold gives the lowest probability in the set of top_p.",
+        hints=(
+            "Begin with all tokens whose logit is above −∞, and take away by &= for each of the three that is set.",
+            "The k-th largest logit is topk(k).values[:, -1:]; for top_p, make probabilities of what is kept so far.",
+            "min_p: the likeliest token's probability cancels, exp(logit − largest logit) ≥ min_p.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="(logits_BV - logits_BV.amax(-1, keepdim=True)).exp()",
+                wrong="logits_BV.softmax(-1)",
+                fails="min-p: likeliest token cut",
+                hint="A share of what? Hold each of the three against its sentence.",
+            ),
+            PlantedBug(
+                right="values[:, -1:]",
+                wrong="values[:, :1]",
+                fails="top-k: tokens kept",
+                hint="How many tokens are left by each of the three?",
+            ),
+        ),
+    ),
 )

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import (
     Lab,
     LabFigure,
@@ -166,4 +167,27 @@ LAB = Lab(
     parameters=ScalingParameters,
     run=run,
     mechanism=("weights", "jacobian_trace"),
+    exercise=Exercise(
+        function="weights",
+        task="softmax over the keys of q·k divided by d_k to some power: 0 is not divided, 1/2 is the paper's √d_k.",
+        hints=(
+            "d_k is the number of entries of a key, the last size of q.",
+            "Scores are q @ k.mT, divided by d_k**power; each row sums to 1 behind the softmax.",
+            "By headway's own function: attention_weights(q[None, None], k[None, None], scale=…)[0, 0].",
+        ),
+        bugs=(
+            PlantedBug(
+                right="** -power",
+                wrong="** power",
+                fails="entropy at d_k = 4,096, divided",
+                hint="Divided, or multiplied?",
+            ),
+            PlantedBug(
+                right="q.shape[-1]",
+                wrong="q.shape[0]",
+                fails="entropy at d_k = 4,096, divided",
+                hint="Which size is d_k?",
+            ),
+        ),
+    ),
 )

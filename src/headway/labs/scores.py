@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from headway.config import positive
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.models import RnnSeq2Seq, RnnSeq2SeqConfig, build_model
@@ -196,4 +197,30 @@ LAB = Lab(
     parameters=ScoresParameters,
     run=run,
     mechanism=("scoring", "layer"),
+    exercise=Exercise(
+        function="headway.nn.rnn_attention:Alignment.forward",
+        cut=("query = states_BTW", "scores = query @"),
+        task="Make `query` and `scores` (B, T, S) of the states and of source.keys (B, S, width). self.query, a"
+        " linear layer, and self.energy, a vector, are None where the kind has none; the class"
+        " AlignmentConfig has the five formulas.",
+        hints=(
+            'Without self.query the states are the queries; the kind "learned" puts a sigmoid behind the layer.',
+            "With an energy, the score is energy·tanh(query + key) of each pair: unsqueeze both to (B, T, S, width).",
+            "In all other kinds the score is the dot product of query and key.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="query @ source.keys.mT",
+                wrong="query @ source.values.mT",
+                fails="bilinear = multiplicative",
+                hint="What is compared with the query?",
+            ),
+            PlantedBug(
+                right="if self.hard:",
+                wrong="if not self.hard:",
+                fails="hard: gradient",
+                hint="Where does the gradient end, and for whom?",
+            ),
+        ),
+    ),
 )

@@ -19,6 +19,7 @@ from torch import Tensor
 from headway.decoding.beam import BeamSettings, Hypothesis, beam_search, length_penalty
 from headway.decoding.limits import SequenceLimits
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals, progress
 from headway.models import EncoderInput, GptConfig, Model, build_model
 from headway.plots import lab_figures as draw
@@ -243,4 +244,28 @@ LAB = Lab(
     parameters=SearchParameters,
     run=run,
     mechanism=("find", "greedy", "log_probabilities"),
+    exercise=Exercise(
+        function="greedy",
+        task="TOKENS times: append the likeliest next word of the whole text so far. Return what was said behind"
+        " each prompt, up to STOP and without it.",
+        hints=(
+            "model(said) gives logits (B, T, V); the next word is decided at the last place.",
+            "argmax(-1, keepdim=True) is (B, 1), which torch.cat puts behind said.",
+            "Cut the prompt off, then each row at its first STOP.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="model(said)",
+                wrong="model(prompts_BT)",
+                fails="beam of 1 = greedy",
+                hint="What does the second step read?",
+            ),
+            PlantedBug(
+                right="[:, prompts_BT.shape[1] :]",
+                wrong="[:, prompts_BT.shape[1] - 1 :]",
+                fails="beam of 1 = greedy",
+                hint="Where does the prompt end?",
+            ),
+        ),
+    ),
 )

@@ -18,6 +18,7 @@ from torch import Tensor
 from headway.config import positive
 from headway.decoding.limits import SequenceLimits
 from headway.decoding.sampling import sample
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import (
     Lab,
     LabFigure,
@@ -220,4 +221,29 @@ LAB = Lab(
     parameters=SentencesParameters,
     run=run,
     mechanism=("batch", "samples"),
+    exercise=Exercise(
+        function="batch",
+        task="The target of a step is the word that is fed in at the next one. Rows are padded with PAD to the"
+        " longest.",
+        hints=(
+            "Each row is the numbers of a sentence's words, IDS[word]; both tensors are full of IDS[PAD] at first.",
+            "Inputs begin with START and end with the last word; targets begin with the first word and end with EOS.",
+            "inputs[b, : n + 1] = [START, *row] and targets[b, : n + 1] = [*row, EOS]; without feedback all"
+            " inputs are START.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="[IDS[START], *row]",
+                wrong="[*row, IDS[EOS]]",
+                fails="loss in nats",
+                hint="A loss below what any model can reach: what does the model see that it has to say?",
+            ),
+            PlantedBug(
+                right="[*row, IDS[EOS]]",
+                wrong="[*row, IDS[PAD]]",
+                fails="samples that do not come to an end",
+                hint="How does a sentence end?",
+            ),
+        ),
+    ),
 )

@@ -21,6 +21,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals, within
 from headway.metrics.translation import translation_report
 from headway.models import EncoderDecoderConfig, build_model
@@ -310,4 +311,28 @@ LAB = Lab(
     parameters=TableParameters,
     run=run,
     mechanism=("cost", "step_by_formula", "block_size", "brevity", "split_13a"),
+    exercise=Exercise(
+        function="block_size",
+        task="Count the weights: an attention has four matrices d×d with biases, the network d→F→d with biases,"
+        " and each part a LayerNorm with gain and bias. A decoder block has two attentions.",
+        hints=(
+            "One attention: 4d² + 4d. The network: 2dF + F + d.",
+            "There is a LayerNorm for each attention and one for the network.",
+            "attentions·(4d² + 4d) + network + (attentions + 1)·2d.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="4 * width * width + 4 * width",
+                wrong="4 * width * width",
+                fails="sizes by formula",
+                hint="What does a linear layer have beside its matrix?",
+            ),
+            PlantedBug(
+                right="(attentions + 1) * 2 * width",
+                wrong="2 * 2 * width",
+                fails="sizes by formula",
+                hint="How many parts does a block of the decoder have?",
+            ),
+        ),
+    ),
 )

@@ -15,6 +15,7 @@ from itertools import pairwise
 from headway.config import positive
 from headway.data.tokenizers import Tokenizer
 from headway.data.vocabularies import ByteBpe, Word
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, equals, holds
 from headway.plots import lab_figures as draw
 
@@ -187,4 +188,29 @@ LAB = Lab(
     parameters=TokensParameters,
     run=run,
     mechanism=("types", "join", "merges", "round_trip"),
+    exercise=Exercise(
+        function="merges",
+        task="Count the pairs of neighbouring symbols, each word as often as it occurs, join the most frequent"
+        " pair everywhere, and begin again. A word starts as its letters and END; `join` joins a pair in one"
+        " word.",
+        hints=(
+            "Keep the words as tuples of symbols: words = {word: (*word, END) for word in counts}.",
+            "A pair in a word that occurs five times counts five times: a Counter, and pairwise(symbols).",
+            "max(pairs, key=…) takes the first of equal ones, as asked for; stop where no pair is left.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="pairs[pair] += count",
+                wrong="pairs[pair] += 1",
+                fails="first merges",
+                hint="How often does “newest” occur, and how often is it counted?",
+            ),
+            PlantedBug(
+                right="(*word, END)",
+                wrong="(*word,)",
+                fails="first merges",
+                hint="What does a word start as?",
+            ),
+        ),
+    ),
 )

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from headway.config import positive
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals, progress, within
 from headway.plots import lab_figures as draw
 from headway.training.optimisers import Adam, AdamW, Optimiser, Sgd, build_optimisers
@@ -206,4 +207,34 @@ LAB = Lab(
     parameters=TricksParameters,
     run=run,
     mechanism=("variances", "one_parameter", "valley"),
+    exercise=Exercise(
+        function="adam_by_hand",
+        task="m ← 0.9 m + 0.1 g, v ← 0.999 v + 0.001 g², both divided by what is missing to a mean (1 − β^t), and"
+        " the weight shrunk by 1 − rate·decay before each step. EPS is added to the root.",
+        hints=(
+            "Two running means beside the weight, both from 0; steps are counted from 1.",
+            "m and v begin at 0, so that they are too small by 1 − β^t at step t: divide by it, at every step.",
+            "weight − rate · (m / (1 − 0.9**t)) / (√(v / (1 − 0.999**t)) + EPS).",
+        ),
+        bugs=(
+            PlantedBug(
+                right="(first / (1 - 0.9**step))",
+                wrong="first",
+                fails="five Adam steps",
+                hint="At the first step the mean has a tenth of the gradient only.",
+            ),
+            PlantedBug(
+                right="weight * (1 - rate * decay)",
+                wrong="weight * (1 - decay)",
+                fails="five AdamW steps",
+                hint="By how much does a weight shrink in a step without a gradient?",
+            ),
+            PlantedBug(
+                right="0.001 * gradient.square()",
+                wrong="0.001 * gradient",
+                fails="five Adam steps",
+                hint="What are the two means of?",
+            ),
+        ),
+    ),
 )

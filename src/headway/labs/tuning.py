@@ -19,6 +19,7 @@ from torch import Tensor
 from headway.config import positive
 from headway.data.config import DataConfig
 from headway.data.tokenizers import Tokenizer
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit_model, share_right
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
 from headway.labs.subjects import SUBJECTS, corpus
@@ -179,4 +180,24 @@ LAB = Lab(
     parameters=TuningParameters,
     run=run,
     mechanism=("begun",),
+    exercise=Exercise(
+        function="begun",
+        task="Without a source, build the classifier TextClassifierConfig(encoder=encoder(vocab), classes=…)."
+        ' With one, begin_with(config, source.model, "pretrained") gives the config that fits, and'
+        " initial_weights(model, config, DataConfig(), source).weights all weights of the model, those of"
+        " the source among them.",
+        hints=(
+            "There is a class for each of SUBJECTS.",
+            "build_model(config, seed=seed) draws new weights; what is pretrained has to be loaded into it.",
+            "model.load_state_dict(initial_weights(…).weights).",
+        ),
+        bugs=(
+            PlantedBug(
+                right="model.load_state_dict(initial_weights(model, fitted, DataConfig(), source).weights)",
+                wrong="initial_weights(model, fitted, DataConfig(), source)",
+                fails="18 labels: points",
+                hint="Does the model have the pretrained weights in the end?",
+            ),
+        ),
+    ),
 )

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from headway.errors import ConfigError
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals, progress, within
 from headway.models import Longformer, LongformerConfig, TextClassifier, TextClassifierConfig, build_model
 from headway.nn.longformer_attention import Windows
@@ -242,4 +243,29 @@ LAB = Lab(
     parameters=WindowParameters,
     run=run,
     mechanism=("pattern", "classifier", "reach"),
+    exercise=Exercise(
+        function="headway.ops.masks:Window.allowed",
+        cut=("near =", "near ="),
+        task="distance is j − i, `step` the dilation. A query sees itself, self.left keys before it and"
+        " self.ahead keys after it, in steps of the dilation: True for them.",
+        hints=(
+            "Keys before the query have a negative distance.",
+            "Two comparisons, joined by &; the bounds are inclusive.",
+            "near = (distance >= -self.left * step) & (distance <= self.ahead * step).",
+        ),
+        bugs=(
+            PlantedBug(
+                right="distance <= self.ahead * step",
+                wrong="distance < self.ahead * step",
+                fails="pairs in the mask",
+                hint="How many keys does a window of radius w see?",
+            ),
+            PlantedBug(
+                right="distance >= -self.left * step",
+                wrong="distance > -self.left * step",
+                fails="pairs in the mask",
+                hint="How many keys does a window of radius w see?",
+            ),
+        ),
+    ),
 )

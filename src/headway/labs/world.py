@@ -16,13 +16,20 @@ from pathlib import Path
 
 from headway.config import override, positive
 from headway.labs import world_seeds
+from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, progress
-from headway.labs.world_seeds import WorldComparison
 from headway.plots import lab_figures as draw
 from headway.runs.config import RunConfig
+from headway.tasks.world_model.comparison import WorldComparison
 
-# The least return of a run; FrozenLake's optimum is 0.744, MiniGrid's 0.955, and CartPole ends at 500.
-BOUNDS = {"world-frozenlake": 0.70, "world-cartpole": 475.0, "world-minigrid": 0.93, "world-minigrid-pixels": 0.93}
+# The least return of a run; FrozenLake's optimum is 0.744, MiniGrid's 0.955, the T-maze's 1, and CartPole ends at 500.
+BOUNDS = {
+    "world-frozenlake": 0.70,
+    "world-cartpole": 475.0,
+    "world-minigrid": 0.93,
+    "world-minigrid-pixels": 0.93,
+    "world-tmaze": 0.90,
+}
 QUICK = {"task.collect": (12000, 8000), "task.round.world": 350, "task.round.act": 30, "train.steps": 760}
 QUICK_BOUND, QUICK_EPISODES = 0.25, 200  # a random policy earns 0.014
 
@@ -79,40 +86,22 @@ def run(parameters: WorldParameters, seed: int, quick: bool) -> LabOutcome:
 
 
 def _scores(found: WorldComparison, name: str) -> LabTable:
-    return LabTable(
-        title=f"{name}: returns of fresh episodes",
-        header=("seed", "return", "±", "imagined", "Q-learning", "environment steps"),
-        rows=[
-            (
-                seed,
-                each["mean_return"],
-                each["return_error"],
-                each["imagined_return"],
-                each["model_free_return"],
-                each["environment_steps"],
-            )
-            for seed, each in found.played.items()
-        ],
-    )
+    header = ("seed", *found.header[1:])
+    return LabTable(title=f"{name}: returns of fresh episodes", header=header, rows=found.rows())
 
 
 def _aggregates(found: WorldComparison) -> LabTable:
-    figures = {
-        "interquartile mean": found.mean,
-        "the same of Q-learning": found.without_model,
-        "probability of improvement over Q-learning": found.improvement,
-    }
     return LabTable(
         title="over seeds",
         header=("figure", "value", "from", "to"),
-        rows=[(name, each.value, each.low, each.high) for name, each in figures.items()],
+        rows=[(name, each.value, each.low, each.high) for name, each in found.estimates.items()],
         note="95 % intervals by a stratified bootstrap over seeds; with one run there is no interval.",
     )
 
 
 def _figure(found: WorldComparison, bound: float) -> LabFigure:
     figure, (axes,) = draw.panels(1)
-    seeds = [*found.played]
+    seeds = [int(seed) for seed in found.played]
     ours, theirs, dreamt = (found.scores(key) for key in ("mean_return", "model_free_return", "imagined_return"))
     axes.bar([seed - 0.2 for seed in seeds], ours, 0.36, color=draw.BLUE, label="learned in the model, played for real")
     axes.bar(
@@ -140,4 +129,24 @@ LAB = Lab(
     parameters=WorldParameters,
     run=run,
     mechanism=("configs_of",),
+    exercise=Exercise(
+        function="headway.tasks.world_model.planning:MarkovTable.value_iteration",
+        task="The value of an action is its expected reward (self.gains) plus discount times the expected value"
+        " of where it leads (self.goes_on @ values); the value of a state is that of its best action. Repeat"
+        " until no value moves by SETTLED.",
+        hints=(
+            "Begin with values of 0, one for each state; at most SWEEPS sweeps.",
+            "found = gains + discount · goes_on @ values is (S, A); the best of each state is its max over"
+            " the actions.",
+            "Return found, the values of actions, not those of states.",
+        ),
+        bugs=(
+            PlantedBug(
+                right="found.max(-1)",
+                wrong="found.min(-1)",
+                fails="return of the worst run",
+                hint="What is a state worth?",
+            ),
+        ),
+    ),
 )

@@ -1,70 +1,25 @@
-"""World models over seeds: runs that differ in their seed alone, side by side, and their scores as one figure. No lab.
-
-One seed is not a result: the interquartile mean over seeds with a bootstrap interval, and the probability that a run is
-better than Q-learning with the same environment steps (Agarwal et al. 2021).
-"""
+"""World models over seeds: runs that differ in their seed alone, trained side by side and played. No lab."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 from headway.config import override
 from headway.errors import ConfigError
-from headway.metrics.run_aggregates import Estimate, bootstrap, interquartile_mean, probability_of_improvement
 from headway.presets import preset
 from headway.runs import load, train_run
 from headway.runs.config import RunConfig
 from headway.runs.folder import CONFIG
 from headway.tasks.capabilities import Plays
+from headway.tasks.world_model.comparison import WorldComparison
 from headway.training.log import LOG
 
 POLL = 1.0  # seconds between two looks at how far the runs are
-
-
-@dataclass(frozen=True, slots=True)
-class WorldComparison:
-    """What `play` said of each run, by seed."""
-
-    played: Mapping[int, Mapping[str, Any]]
-
-    def scores(self, key: str) -> list[float]:
-        """A figure of every run, in the order of the seeds."""
-        return [float(values[key]) for values in self.played.values()]
-
-    @property
-    def mean(self) -> Estimate:
-        """The interquartile mean of the returns."""
-        return bootstrap(interquartile_mean, self.scores("mean_return"))
-
-    @property
-    def without_model(self) -> Estimate:
-        """The interquartile mean of Q-learning's returns."""
-        return bootstrap(interquartile_mean, self.scores("model_free_return"))
-
-    @property
-    def improvement(self) -> Estimate:
-        """The probability that a run is better than Q-learning."""
-        return bootstrap(probability_of_improvement, self.scores("mean_return"), self.scores("model_free_return"))
-
-    def to_json(self) -> dict[str, Any]:
-        """Every run and the aggregates."""
-        figures = {
-            "interquartile_mean": self.mean,
-            "model_free_interquartile_mean": self.without_model,
-            "probability_of_improvement": self.improvement,
-        }
-        flat = {
-            f"{name}{end}": value
-            for name, found in figures.items()
-            for end, value in (("", found.value), ("_low", found.low), ("_high", found.high))
-        }
-        return {**flat, "lowest": min(self.scores("mean_return")), "runs": {str(k): v for k, v in self.played.items()}}
 
 
 def run_configs(name: str, seeds: Sequence[int], changes: Mapping[str, object]) -> dict[int, RunConfig]:

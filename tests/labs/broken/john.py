@@ -8,17 +8,21 @@ from tests.labs.broken import Mutation
 build = john.build
 
 
-def uniform(*, attends):
+def uniform(kind):
     """Attention that weighs all words alike."""
-    model = build(attends=attends)
-    if model.attention is not None:
-        model.attention.tap_weights.register_forward_hook(
-            lambda tap, inputs, out: torch.full_like(out, 1 / out.shape[-1])
-        )
+    model = build(kind)
+    attention = getattr(model, "attention", None)
+    if attention is not None:
+        attention.tap_weights.register_forward_hook(lambda tap, inputs, out: torch.full_like(out, 1 / out.shape[-1]))
     return model
 
 
+def attends(kind):
+    """Every model attends."""
+    return build(john.ATTENDING)
+
+
 BROKEN = (
-    Mutation("build", uniform, fails="with attention: right"),
-    Mutation("build", lambda attends: build(attends=True), fails="12 clauses"),  # both attend
+    Mutation("build", uniform, fails="GRU with attention: right"),
+    Mutation("build", attends, fails="GRU with attention: points ahead with 12"),
 )

@@ -19,11 +19,16 @@ EXAMPLES = (
     "headway lab party --help    the flags of a lab",
     "headway lab sentences --seed 1 --out labs --plot sentences.svg",
     "headway lab all --out course    every lab, and one page of what they found; continues where it was stopped",
+    "headway lab party --exercise    party_exercise.py, in which one function is to be written",
+    "headway lab party --bug --seed 1    party_bug.py, the same function with a fault to find",
+    "headway lab check party_exercise.py    the lab's checks on your function; --hint 2 for more help",
+    "headway lab party --notebook party.ipynb    the lab as a Jupyter notebook",
 )
 OWN_HELP = True  # `add_arguments` declares `-h` itself
-ALL = "all"
+ALL, CHECK = "all", "check"
 OUT = "runs/labs"
 ENDINGS = (".png", ".svg")
+OTHERS = {"exercise": "--exercise", "bug": "--bug", "notebook": "--notebook"}  # write a file in place of running
 
 
 class _LabHelp(Action):
@@ -41,7 +46,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-h", "--help", action=_LabHelp, nargs=0, default=False, help="this help; after NAME, its flags"
     )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a lab, or `all`; without it, the list of labs")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="a lab, `all`, or `check`; without it, the list of labs"
+    )
+    parser.add_argument("file", nargs="?", metavar="FILE", help="after `check`: a file that --exercise or --bug wrote")
     parser.add_argument(
         "--seed", type=options.count, default=0, metavar="N", help="of everything random (default: %(default)s)"
     )
@@ -52,6 +60,18 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--plot", metavar="FILE", help="also draw its first figure into this .png or .svg; - for stdout"
     )
+    parser.add_argument(
+        "--exercise", nargs="?", const="", metavar="FILE",
+        help="write a Python file with the lab's core cut out, to be written by you (default: NAME_exercise.py)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--bug", nargs="?", const="", metavar="FILE",
+        help="write a Python file with one planted fault, chosen by --seed (default: NAME_bug.py)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--hint", type=options.count, default=0, metavar="N", help="after `check`: give the first N hints"
+    )
+    parser.add_argument("--notebook", metavar="FILE", help="write the lab as a Jupyter notebook into this .ipynb")
     options.add_json(parser, "one object with the checks and tables on stdout")
 
 
@@ -59,7 +79,7 @@ def flags(arguments: Namespace) -> list[str]:
     """The flags that only the lab of this name has: `--gamma`."""
     from headway.labs.registry import LABS
 
-    if arguments.name is None or arguments.name not in LABS:
+    if arguments.name is None or arguments.name not in LABS:  # also `all` and `check`
         return []
     from headway.labs.frame import flag
 
@@ -71,17 +91,101 @@ def execute(arguments: Namespace) -> None:
     from headway.cli import lab_report
     from headway.labs.registry import lab
 
+    _expect_together(arguments)
     if arguments.name is None:
         if arguments.overrides:
             raise ConfigError(f"{arguments.overrides[0]}: name a lab; `headway lab` lists them")
         lab_report.list_labs()
     elif arguments.help:  # that of the command is printed already
-        if arguments.name != ALL:
+        if arguments.name not in (ALL, CHECK):
             lab_report.list_flags(lab(arguments.name))
     elif arguments.name == ALL:
         _run_all(arguments)
+    elif arguments.name == CHECK:
+        _check(arguments)
+    elif arguments.exercise is not None or arguments.bug is not None:
+        _write_exercise(lab(arguments.name), arguments)
+    elif arguments.notebook is not None:
+        _write_notebook(lab(arguments.name), arguments)
     else:
         _run_one(lab(arguments.name), arguments)
+
+
+def _expect_together(arguments: Namespace) -> None:
+    """Raise ConfigError for words that do not belong together."""
+    given = [option for name, option in OTHERS.items() if getattr(arguments, name) is not None]
+    if len(given) > 1:
+        raise ConfigError(f"{' and '.join(given)}: give one of them")
+    if given and arguments.name in (None, ALL, CHECK):
+        raise ConfigError(f"{given[0]}: name a lab, as in `headway lab party {given[0]}`; `headway lab` lists them")
+    if arguments.name == CHECK and arguments.file is None and not arguments.help:
+        raise ConfigError("lab check: name the file to check, as in `headway lab check party_exercise.py`")
+    if arguments.name != CHECK and (arguments.file is not None or arguments.hint):
+        what = f"--hint {arguments.hint}" if arguments.hint else arguments.file
+        raise ConfigError(f"{what}: only after `headway lab check`")
+
+
+def _write_exercise(found: Lab[Any], arguments: Namespace) -> None:
+    from headway.cli.outputs import STDOUT, expect_outputs, write_output
+    from headway.labs.exercise import bug_file, default_name, exercise_file, expect_exercise
+
+    planted = arguments.bug is not None
+    exercise = expect_exercise(found)
+    _expect_no_flags(arguments, found.name)
+    file = (arguments.bug if planted else arguments.exercise) or default_name(found, bug=planted)
+    arguments.exercise = file  # to be checked as an output
+    expect_outputs(arguments, exercise=(".py",))
+    if file != STDOUT and Path(file).exists():
+        raise ConfigError(f"{file} exists; name another file, or remove it: it may hold your work")
+    shown = f"{found.name}.py" if file == STDOUT else file
+    text = bug_file(found, exercise, shown, arguments.seed) if planted else exercise_file(found, exercise, shown)
+    write_output(file, text, f"{file} written; edit it, then run `headway lab check {file}`")
+
+
+def _write_notebook(found: Lab[Any], arguments: Namespace) -> None:
+    from headway.cli.outputs import expect_outputs, write_output
+    from headway.labs.notebook import notebook
+
+    expect_outputs(arguments, notebook=(".ipynb",))
+    parameters = found.with_flags(options.overrides_of(arguments.overrides))
+    text = notebook(found, parameters, seed=arguments.seed, quick=arguments.quick)
+    write_output(arguments.notebook, text, f"{arguments.notebook} written; open it with Jupyter and run its cells")
+
+
+def _check(arguments: Namespace) -> None:
+    from headway.cli import lab_report
+    from headway.cli.outputs import expect_folder, expect_outputs, report_console, write_output
+    from headway.cli.terminal import tell
+    from headway.labs.exercise_check import check_exercise, count_try, line_in, read_exercise
+
+    expect_outputs(arguments, plot=ENDINGS)
+    expect_folder(arguments.out)
+    _expect_no_flags(arguments, CHECK)
+    path = Path(arguments.file)
+    file = read_exercise(path)
+    try:
+        with lab_report.bar(file.lab.name), lab_report.prints_on_stderr(arguments.json):
+            outcome = check_exercise(file, seed=arguments.seed)
+    except KeyboardInterrupt as error:
+        line = line_in(error, path)
+        if line is not None:
+            tell(f"stopped in {file.target.name} ({path}, line {line})")
+        raise
+    tries = 0 if outcome.passed else 1 if file.hole is not None else count_try(Path(arguments.out), file)
+    hints = [] if outcome.passed else file.hints[: max(arguments.hint, tries)]
+    if arguments.plot is not None and outcome.result is not None:
+        drawn = outcome.result.outcome.figures[0]
+        write_output(arguments.plot, drawn.svg if arguments.plot.endswith(".svg") else drawn.png)
+    if arguments.json:
+        lab_report.print_exercise_json(outcome, hints)
+    else:
+        lab_report.print_exercise(outcome, hints, report_console(arguments.plot))
+    lab_report.expect_solved(outcome)
+
+
+def _expect_no_flags(arguments: Namespace, name: str) -> None:
+    if arguments.overrides:
+        raise ConfigError(f"{arguments.overrides[0]}: an exercise uses lab {name} as it is, without flags of its own")
 
 
 def _run_one(found: Lab[Any], arguments: Namespace) -> None:
