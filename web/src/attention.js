@@ -1,5 +1,9 @@
 // Attention, computed here from the run's own queries, keys and values: softmax(scale·q·k + position, where allowed)·v.
 
+import { doubt } from "./tensors.js";
+
+const ROUNDING = 1e-6; // of a sum in 32 bits, as a share of the sum of its parts' sizes
+
 /** One attention of the run: H heads from T queries to S keys. */
 export class Attention {
   constructor(entry, open) {
@@ -57,13 +61,16 @@ export class Attention {
     const p = this.ready(),
       group = Math.floor(head / p.share);
     const other = p.others ? p.others.rows.indexOf(i) : -1;
-    if (other < 0) return { q: p.q.data, at: (head * p.T + i) * p.E, k: p.k.data, v: p.v.data, group };
+    const { q, k, v } = other < 0 ? p : p.others,
+      row = other < 0 ? head * p.T + i : head * p.others.rows.length + other;
     return {
-      q: p.others.q.data,
-      at: (head * p.others.rows.length + other) * p.E,
-      k: p.others.k.data,
-      v: p.others.v.data,
-      group: head,
+      q: q.data,
+      at: row * p.E,
+      k: k.data,
+      v: v.data,
+      group: other < 0 ? group : head,
+      tensors: { q, k, v },
+      row,
     };
   }
 
@@ -81,6 +88,40 @@ export class Attention {
     if (energy) for (let e = 0; e < E; e++) sum += energy.data[e] * Math.tanh(q[at + e] + k[there + e]);
     else for (let e = 0; e < E; e++) sum += q[at + e] * k[there + e];
     return sum;
+  }
+
+  /** How far q·k may be from PyTorch's: by how q and k are stored, and by the order in which 32 bits are added. */
+  dotDoubt(place, j) {
+    const { E, S, energy } = this.parts,
+      { q, at, k, group, tensors, row } = place,
+      there = group * S + j;
+    let ofQuery = 0,
+      ofKey = 0,
+      size = 0;
+    for (let e = 0; e < E; e++) {
+      const a = energy ? Math.abs(energy.data[e]) : Math.abs(k[there * E + e]),
+        b = energy ? Math.abs(energy.data[e]) : Math.abs(q[at + e]);
+      ofQuery += a;
+      ofKey += b;
+      size += energy ? a : a * b;
+    }
+    return ofQuery * doubt(tensors.q, row) + ofKey * doubt(tensors.k, there) + ROUNDING * size;
+  }
+
+  /** How far the scores of one query may be from PyTorch's, at most; its weights then by twice that share of them. */
+  scoreDoubt(head, i) {
+    const { S } = this.ready(),
+      place = this.from(head, i),
+      scale = Math.abs(this.entry.scale[head]);
+    let most = 0;
+    for (let j = 0; j < S; j++)
+      if (this.allowed(head, i, j)) most = Math.max(most, scale * this.dotDoubt(place, j) + ROUNDING);
+    return most;
+  }
+
+  /** How far a weight may be from PyTorch's. */
+  weightDoubt(head, i, weight) {
+    return this.entry.hard ? 0 : weight * Math.expm1(2 * this.scoreDoubt(head, i));
   }
 
   /** What the distance from i to j adds to the score; a rotation is in q and k already. */
@@ -147,22 +188,56 @@ export class Attention {
     const { S } = this.ready(),
       place = this.from(head, i),
       scale = this.entry.scale[head];
-    const weights = this.weights(head, i);
+    const weights = this.weights(head, i),
+      spread = this.entry.hard ? 0 : Math.expm1(2 * this.scoreDoubt(head, i));
     const keys = Array.from({ length: S }, (_, j) => {
       const dot = this.dot(place, j),
         position = this.position(head, i, j),
         allowed = this.allowed(head, i, j);
-      return { j, dot, scaled: scale * dot, position, allowed, score: scale * dot + position, weight: weights[j] };
+      const dotted = this.dotDoubt(place, j),
+        doubts = { dot: dotted, scaled: Math.abs(scale) * dotted, position: 0, weight: weights[j] * spread };
+      doubts.score = doubts.scaled;
+      return {
+        j,
+        dot,
+        scaled: scale * dot,
+        position,
+        allowed,
+        score: scale * dot + position,
+        weight: weights[j],
+        doubts,
+      };
     });
-    return { keys, scale, out: this.mixed(head, i, weights) };
+    return { keys, scale, out: this.mixed(head, i, weights), outDoubt: this.outDoubt(head, i, weights, spread) };
   }
 
+  /** How far the sum of the weighted values may be from PyTorch's, in any dimension. */
+  outDoubt(head, i, weights, spread) {
+    const { S, W } = this.parts,
+      { v, group, tensors } = this.from(head, i);
+    let sum = 0;
+    for (let j = 0; j < S; j++) {
+      if (!weights[j]) continue;
+      const row = group * S + j;
+      let size = 0;
+      for (let e = 0; e < W; e++) size = Math.max(size, Math.abs(v[row * W + e]));
+      sum += weights[j] * (doubt(tensors.v, row) + (spread + ROUNDING) * size);
+    }
+    return sum;
+  }
+
+  /** The vectors of a query and a key, and how far their numbers may be from the run's. */
   vectors(head, i, j) {
     const { E, S, W } = this.ready(),
-      { q, at, k, v, group } = this.from(head, i);
+      { q, at, k, v, group, tensors, row } = this.from(head, i);
     const there = (group * S + j) * E,
       value = (group * S + j) * W;
-    return { q: q.slice(at, at + E), k: k.slice(there, there + E), v: v.slice(value, value + W) };
+    return {
+      q: q.slice(at, at + E),
+      k: k.slice(there, there + E),
+      v: v.slice(value, value + W),
+      doubts: { q: doubt(tensors.q, row), k: doubt(tensors.k, group * S + j), v: doubt(tensors.v, group * S + j) },
+    };
   }
 
   /** What PyTorch gave for this query, if the file keeps it: weights (S,) and output (W,). */
@@ -174,7 +249,11 @@ export class Attention {
       count = this.entry.rows.length;
     const { S, W } = this.ready(),
       at = head * count + row;
-    return { weights: weights.data.subarray(at * S, (at + 1) * S), out: out.data.subarray(at * W, (at + 1) * W) };
+    return {
+      weights: weights.data.subarray(at * S, (at + 1) * S),
+      out: out.data.subarray(at * W, (at + 1) * W),
+      outDoubt: doubt(out, at),
+    };
   }
 
   /** The largest difference between what is computed here and what PyTorch gave, over one head's kept rows.
@@ -214,24 +293,29 @@ export function turned(vector, by, { base, layout }) {
   return out;
 }
 
-/** What kind of looking a head does, from some of its rows: mean entropy in nats, distance, and shares of weight. */
+/** What kind of looking a head does, from the rows that the file keeps: means over them.
+ *
+ * Places of two texts cannot be compared: a head that looks at another text has a coverage (the share of its keys that
+ * are some query's first choice) instead of a distance. */
 export function headStatistics(attention, head) {
-  const rows = attention.entry.rows.length ? attention.entry.rows : [0];
-  let entropy = 0,
-    distance = 0,
-    self = 0,
-    before = 0,
-    first = 0;
+  const rows = attention.entry.rows.length ? attention.entry.rows : [0],
+    across = attention.entry.keys !== attention.entry.queries || attention.entry.kind === "cross",
+    sums = { entropy: 0, distance: 0, self: 0, before: 0, first: 0, last: 0 },
+    favourites = new Set();
   for (const i of rows) {
     const weights = attention.weights(head, i);
     weights.forEach((weight, j) => {
-      if (weight > 0) entropy -= weight * Math.log(weight);
-      distance += weight * Math.abs(i - j);
+      if (weight > 0) sums.entropy -= weight * Math.log(weight);
+      sums.distance += weight * Math.abs(i - j);
     });
-    self += weights[i] || 0;
-    before += weights[i - 1] || 0;
-    first += weights[0];
+    sums.self += weights[i] || 0;
+    sums.before += weights[i - 1] || 0;
+    sums.first += weights[0];
+    sums.last += weights[weights.length - 1];
+    favourites.add(weights.indexOf(Math.max(...weights)));
   }
-  const n = rows.length;
-  return { entropy: entropy / n, distance: distance / n, self: self / n, before: before / n, first: first / n };
+  const mean = Object.fromEntries(Object.entries(sums).map(([name, sum]) => [name, sum / rows.length]));
+  const { entropy, first, last, distance, self, before } = mean,
+    shared = { entropy, first, last, rows: rows.length, of: attention.T };
+  return across ? { ...shared, coverage: favourites.size / attention.S } : { ...shared, distance, self, before };
 }

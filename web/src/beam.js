@@ -1,10 +1,16 @@
-// The search: every candidate as a tree, and its finished lines, ranked anew by another length penalty.
+// The search: every candidate as a tree, and its finished hypotheses, ranked anew by another length penalty.
 
-import { el, svg, tip, visible, shortened, figures, table } from "./dom.js";
+import { el, svg, visible, shortened, swap, table } from "./dom.js";
+import { tip } from "./tips.js";
+import { figures } from "./numbers.js";
 import { shareColour } from "./colour.js";
 import { figure } from "./figure.js";
 import { placed } from "./layout.js";
+import { shareLegend } from "./legend.js";
+import { roving } from "./keyboard.js";
 
+const LEVELS = 255; // steps in which a search records its attention
+const BECAME = { won: "part of the best", ended: "finished", kept: "went on", pruned: "let go" };
 const COLUMNS = [86, 112],
   SCORE = 74,
   ROW = 22;
@@ -35,18 +41,34 @@ function tree(page) {
   const made = figure({
     title: "The search",
     name: "search",
-    note: `A beam ${trace.beam} wide: every word it weighed, left to right; faint ones were let go. The winner is decided by log-probability over length penalty.`,
+    note: `A beam ${trace.beam} wide: every token it weighed, left to right; faint ones were let go. The winner is decided by log-probability over length penalty.`,
     rows: () =>
-      table(
-        "Finished lines",
-        ["rank", "score", "log-probability", "tokens", "text"],
-        ranked(trace, state.get("alpha")).map((line, n) => [
-          String(n + 1),
-          line.score,
-          line.log_probability,
-          String(line.length),
-          line.text,
-        ]),
+      el(
+        "div",
+        {},
+        table(
+          "Finished hypotheses",
+          ["rank", "score", "log-probability", "tokens", "text"],
+          ranked(trace, state.get("alpha")).map((line, n) => [
+            String(n + 1),
+            line.score,
+            line.log_probability,
+            String(line.length),
+            line.text,
+          ]),
+        ),
+        table(
+          "Every candidate",
+          ["step", "after", "token", "log-probability", "of the hypothesis so far", "what became of it"],
+          trace.nodes.map(({ step, parent, piece, nats, total, status }) => [
+            String(step + 1),
+            parent === null ? "" : visible(trace.nodes[parent].piece),
+            visible(piece),
+            nats,
+            total,
+            BECAME[status],
+          ]),
+        ),
       ),
   });
   const slider = el("input", {
@@ -71,6 +93,7 @@ function tree(page) {
     made.stage,
   );
   made.stage.append(holder, list);
+  const settle = roving(list);
   const before = new Map(ranked(trace, trace.alpha).map((line, n) => [line.index, n]));
   const draw = () => {
     const alpha = state.get("alpha"),
@@ -94,7 +117,7 @@ function tree(page) {
       height,
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": "The tree of the search; the table holds its finished lines",
+      "aria-label": "The tree of the search; the table holds its candidates and finished hypotheses",
     });
     const at = (n) => ({ x: lefts[trace.nodes[n].step], y: 16 + y[n] * ROW });
     const link = d3
@@ -131,19 +154,16 @@ function tree(page) {
       words.append(
         tip(word, () => [
           visible(each.piece),
-          `log-probability of the word ${figures(each.nats, 4)}`,
-          `of the line so far ${figures(each.total, 4)}`,
-          ends.has(n)
-            ? `score ${figures(order[ends.get(n)].score, 5)}, rank ${ends.get(n) + 1}`
-            : each.status === "pruned"
-              ? "let go"
-              : "went on",
+          `log-probability of the token ${figures(each.nats, 4)}`,
+          `of the hypothesis so far ${figures(each.total, 4)}`,
+          ends.has(n) ? `score ${figures(order[ends.get(n)].score, 5)}, rank ${ends.get(n) + 1}` : BECAME[each.status],
         ]),
       );
     });
     root.append(edges, words);
-    holder.replaceChildren(root);
-    list.replaceChildren(
+    swap(holder, root);
+    swap(
+      list,
       ...order.slice(0, 8).map((line, n) => {
         const was = before.get(line.index),
           moved = was === n ? "" : was > n ? `▲ from ${was + 1}` : `▼ from ${was + 1}`;
@@ -155,9 +175,11 @@ function tree(page) {
             {
               type: "button",
               class: "line",
+              "data-key": line.index,
               "aria-pressed": String(state.get("line") === line.index),
               onclick: () => state.set({ line: line.index }),
             },
+            el("span", { class: "place" }, `${n + 1}.`),
             el("bdi", {}, line.text || "(nothing)"),
             el("span", { class: "score" }, figures(line.score, 4)),
             moved ? el("span", { class: "moved" }, moved) : null,
@@ -165,13 +187,14 @@ function tree(page) {
         );
       }),
     );
+    settle();
     made.refresh();
   };
   page.watch(["alpha", "line"], draw);
   return made.root;
 }
 
-/** Where each word of a line looked in the source: the mean over the heads of the last layer. */
+/** Where each token of a hypothesis looked in the source: the mean over the heads of the last layer. */
 function looks(page) {
   const { trace } = page.payload,
     { state } = page,
@@ -181,25 +204,32 @@ function looks(page) {
   const parts = () => {
     const told = trace.lines[line()],
       look = page.open(trace.looks[line()]);
-    return { words: told.nodes.map((n) => trace.nodes[n].piece), look, S: trace.source.length, text: told.text };
+    const S = trace.source.length,
+      words = told.nodes.map((n) => trace.nodes[n].piece);
+    const errors = words.map((_, n) => Math.max(...look.data.subarray(n * S, (n + 1) * S)) / (2 * LEVELS));
+    return { words, look, S, text: told.text, errors };
   };
   const made = figure({
-    title: "Which words it was looking at",
+    title: "Which tokens it was looking at",
     name: "alignment",
-    note: "For each word that was written, the source: the mean over the heads of the last layer, as the search itself saw it. Choose another line above.",
+    note: `For each token that was written, the source: the mean over the heads of the last layer, as the search itself saw it, rounded to 1/${LEVELS} of the row's largest. Choose another hypothesis above.`,
     rows: () => {
-      const { words, look, S } = parts();
+      const { words, look, S, errors } = parts();
       return table(
         "Weights",
-        ["word written", ...trace.source.map(visible)],
-        words.map((word, n) => [visible(word), ...Array.from(look.data.subarray(n * S, (n + 1) * S))]),
+        ["token written", ...trace.source.map(visible)],
+        words.map((word, n) => [
+          visible(word),
+          ...Array.from(look.data.subarray(n * S, (n + 1) * S), (share) => figures(share, 4, errors[n])),
+        ]),
       );
     },
   });
-  const holder = el("div", { class: "wide" });
-  made.stage.append(holder);
+  const holder = el("div", { class: "wide" }),
+    legend = el("div", { class: "wide" });
+  made.stage.append(holder, legend);
   const draw = () => {
-    const { words, look, S, text } = parts(),
+    const { words, look, S, text, errors } = parts(),
       cell = 30,
       left = 96,
       top = 78,
@@ -210,7 +240,7 @@ function looks(page) {
       height,
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": `Where the words of ${text} looked in the source`,
+      "aria-label": `Where the tokens of ${text} looked in the source`,
     });
     trace.source.forEach((piece, j) =>
       root.append(
@@ -247,12 +277,13 @@ function looks(page) {
               rx: 3,
               fill: shareColour(share).formatHex(),
             }),
-            () => [`${visible(word)} ← ${visible(trace.source[j])}`, `weight ${figures(share, 4)}`],
+            () => [`${visible(word)} ← ${visible(trace.source[j])}`, `weight ${figures(share, 4, errors[n])}`],
           ),
         );
       }
     });
-    holder.replaceChildren(root);
+    swap(holder, root);
+    legend.replaceChildren(shareLegend());
     made.refresh();
   };
   page.watch(["line"], draw);

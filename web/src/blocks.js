@@ -1,6 +1,9 @@
 // The stream through the blocks: what a token's vector is after each, and how much each part added.
 
-import { el, svg, tip, visible, figures, table } from "./dom.js";
+import { el, svg, visible, swap, table } from "./dom.js";
+import { choices } from "./keyboard.js";
+import { tip } from "./tips.js";
+import { figures } from "./numbers.js";
 import { figure } from "./figure.js";
 import { strips } from "./input.js";
 
@@ -17,12 +20,17 @@ function streams(page, stack) {
     .map(({ left }, n) => left && { label: `after block ${n + 1}`, tensor: () => page.open(left) })
     .filter(Boolean);
   if (stack.out) tensors.push({ label: "after the last norm", tensor: () => page.open(stack.out) });
+  const missing = stack.layers.filter(({ left }) => !left).length,
+    left_out = missing
+      ? ` To keep the file small, the stream after ${missing} of ${stack.layers.length} blocks is left out.`
+      : "";
+  if (!tensors.length) return el("p", { class: "omission" }, `${stack.label}: the stream.${left_out}`);
   return strips(page, {
     title: `${stack.label}: the stream`,
     name: `${stack.label}-stream`.toLowerCase(),
     sequence: stack.sequence,
     tensors,
-    note: "Every token's vector as each block leaves it: blue above zero, orange below.",
+    note: `Every token's vector as each block leaves it: blue above zero, orange below.${left_out}`,
   });
 }
 
@@ -47,28 +55,22 @@ function depth(page, stack) {
   page.watch([`at.${stack.sequence}`], () => {
     const T = tokens.length,
       left = 40,
-      column = Math.max(14, Math.min(44, ((holder.clientWidth || 640) - left) / T)),
+      column = Math.max(24, Math.min(44, ((holder.clientWidth || 640) - left) / T)),
       width = left + T * column,
       base = 130,
       height = 200,
       most = Math.max(1, ...steps);
-    const root = svg("svg", {
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": `Steps each token took, ${most} at most`,
-    });
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
     root.append(
       svg("text", { class: "axis", x: left - 10, y: 16, "text-anchor": "end" }, String(most)),
       svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }),
     );
-    tokens.forEach((piece, n) => {
+    const items = tokens.map((piece, n) => {
       const chosen = page.state.get(`at.${stack.sequence}`) === n,
         tall = (steps[n] / most) * (base - 12);
       const bar = svg(
         "g",
-        { class: "cell" },
+        { class: "cell", tabindex: -1 },
         svg("rect", {
           class: chosen ? "dot chosen" : "plus",
           x: left + n * column + 2,
@@ -88,8 +90,10 @@ function depth(page, stack) {
       );
       bar.addEventListener("click", () => page.choose(stack.sequence, n));
       root.append(tip(bar, () => [visible(piece), `${steps[n]} steps`, `ponder cost ${figures(cost[n], 4)}`]));
+      return { node: bar, name: `${visible(piece)}: ${steps[n]} steps`, key: String(n), chosen };
     });
-    holder.replaceChildren(root);
+    choices(root, items, { label: `Steps each token took, ${most} at most` });
+    swap(holder, root);
     made.refresh();
   });
   return made.root;
@@ -124,6 +128,9 @@ function added(page, stack) {
       base = height - 24;
     const lengths = stack.layers.map((layer) => parts.map((part) => page.open(layer.added[part]).data[at()])),
       most = Math.max(1e-9, ...lengths.flat());
+    const unit = 10 ** Math.floor(Math.log10(most)),
+      step = most / unit > 5 ? 2 * unit : most / unit > 2 ? unit : unit / 2,
+      tall = (value) => (value / most) * (base - 26);
     const block = Math.min((width - left) / L, 120),
       bar = (block - 12) / parts.length;
     const root = svg("svg", {
@@ -134,8 +141,14 @@ function added(page, stack) {
       "aria-label": `What each block adds for ${visible(tokens[at()])}`,
     });
     root.append(
-      svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }),
-      svg("text", { class: "axis", x: left - 8, y: 24, "text-anchor": "end" }, figures(most)),
+      ...Array.from({ length: Math.floor(most / step) + 1 }, (_, n) => [
+        svg("line", { class: "zero", x1: left, x2: width, y1: base - tall(n * step), y2: base - tall(n * step) }),
+        svg(
+          "text",
+          { class: "axis", x: left - 8, y: base - tall(n * step) + 4, "text-anchor": "end" },
+          String(Number((n * step).toPrecision(2))),
+        ),
+      ]).flat(),
     );
     lengths.forEach((row, n) => {
       row.forEach((value, m) =>
@@ -144,9 +157,9 @@ function added(page, stack) {
             svg("rect", {
               class: `part-${m}`,
               x: left + n * block + 6 + m * bar,
-              y: base - (value / most) * (base - 20),
+              y: base - tall(value),
               width: Math.max(bar - 2, 1),
-              height: (value / most) * (base - 20),
+              height: tall(value),
               rx: 2,
             }),
             () => [`block ${n + 1}, ${parts[m]}`, `length ${figures(value, 5)}`],
@@ -172,6 +185,6 @@ function added(page, stack) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.watch([`at.${stack.sequence}`], draw);
+  page.watch([`at.${stack.sequence}`], draw, made.root);
   return made.root;
 }

@@ -1,5 +1,7 @@
 // Elements, figures and tooltips. Text enters the page as text alone: nothing here reads markup from a string.
 
+import { figures } from "./numbers.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 
 function filled(node, attributes, children) {
@@ -41,48 +43,15 @@ export function shortened(text, most) {
   return letters.length <= most ? text : letters.slice(0, most - 1).join("") + "…";
 }
 
-/** A number for a reader: three or four figures that count. */
-export function figures(value, digits = 3) {
-  if (!Number.isFinite(value)) return value === -Infinity ? "−∞" : String(value);
-  const size = Math.abs(value);
-  const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(digits - 1) : value.toPrecision(digits);
-  return text.replace("-", "−").replace(/e\+?/, "e").replace("e-", "e−");
-}
-
-export function percent(share) {
-  return share > 0 && share < 5e-4 ? "<0.1%" : `${(100 * share).toFixed(1)}%`;
-}
-
-let bubble = null;
-
-function showTip(x, y, lines) {
-  if (!bubble) document.body.append((bubble = el("div", { class: "tip", role: "status", "aria-live": "polite" })));
-  bubble.replaceChildren(...lines.map((line, n) => el(n ? "div" : "strong", { dir: "auto" }, line)));
-  bubble.hidden = false;
-  const { width, height } = bubble.getBoundingClientRect(),
-    room = 8;
-  bubble.style.left = `${Math.max(room, Math.min(x + 14, innerWidth - width - room))}px`;
-  bubble.style.top = `${y + 18 + height > innerHeight ? Math.max(room, y - height - 12) : y + 18}px`;
-}
-
-export function hideTip() {
-  if (bubble) bubble.hidden = true;
-}
-
-/** Exact numbers where the pointer or the focus is; `lines(event)` gives null for nothing. */
-export function tip(node, lines) {
-  node.addEventListener("pointermove", (event) => {
-    const told = lines(event);
-    told ? showTip(event.clientX, event.clientY, told) : hideTip();
-  });
-  node.addEventListener("pointerleave", hideTip);
-  node.addEventListener("blur", hideTip);
-  node.addEventListener("focus", (event) => {
-    const told = node.matches(":focus-visible") && lines(event),
-      box = node.getBoundingClientRect();
-    if (told) showTip(box.left, box.bottom - 12, told);
-  });
-  return node;
+/** Put new children into a holder; the focus stays on what has the same `data-key`, and the scroll where it was. */
+export function swap(holder, ...children) {
+  const focused = holder.contains(document.activeElement) ? document.activeElement.dataset.key : undefined,
+    { scrollLeft } = holder;
+  holder.replaceChildren(...children);
+  holder.scrollLeft = scrollLeft;
+  if (focused === undefined) return;
+  const again = [...holder.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused);
+  if (again) again.focus({ preventScroll: true });
 }
 
 /** A table for readers of screens: a header row, then rows of texts and numbers. */
@@ -124,34 +93,4 @@ export function table(caption, header, rows) {
 export function directionOf(tokens) {
   const found = /[\u0590-\u08ff\ufb1d-\ufefc]|[A-Za-z\u00c0-\u024f\u0370-\u058f]/.exec(tokens.join(""));
   return found && /[\u0590-\u08ff\ufb1d-\ufefc]/.test(found[0]) ? "rtl" : "ltr";
-}
-
-/** Arrow keys move the focus among the buttons of a group, which is one stop of the tab key. */
-export function roving(group, columns = 1) {
-  const buttons = () => [...group.querySelectorAll("button")];
-  group.addEventListener("keydown", (event) => {
-    const all = buttons(),
-      at = all.indexOf(document.activeElement);
-    const back = getComputedStyle(group).direction === "rtl" ? 1 : -1;
-    const step = {
-      ArrowRight: -back,
-      ArrowLeft: back,
-      ArrowDown: columns,
-      ArrowUp: -columns,
-      Home: -at,
-      End: all.length - 1 - at,
-    }[event.key];
-    if (at < 0 || step === undefined) return;
-    event.preventDefault();
-    const next = all[at + step];
-    if (next) {
-      next.focus();
-      next.click();
-    }
-  });
-  return () => {
-    const all = buttons(),
-      chosen = all.find((button) => button.getAttribute("aria-pressed") === "true") || all[0];
-    for (const button of all) button.tabIndex = button === chosen ? 0 : -1;
-  };
 }

@@ -1,11 +1,14 @@
 // All layers and heads at a glance: a small matrix each, to be chosen.
 
-import { el, tip, roving, figures, percent } from "./dom.js";
+import { el, table } from "./dom.js";
+import { tip } from "./tips.js";
+import { roving } from "./keyboard.js";
+import { figures, percent } from "./numbers.js";
 import { fitted, cells, drawCells, pause } from "./canvas.js";
 import { shareColour } from "./colour.js";
 import { headStatistics } from "./attention.js";
 import { figure } from "./figure.js";
-import { table } from "./dom.js";
+import { shareLegend } from "./legend.js";
 
 const SIZE = 54,
   FINE = 48; // pixels a side, and rows that are computed for it
@@ -45,37 +48,54 @@ export function glance(page) {
     if (!told.has(key)) told.set(key, headStatistics(attention, head));
     return told.get(key);
   };
+  const heads = attentions.reduce((sum, { heads: own }) => sum + own, 0);
   const made = figure({
-    title: "Every head",
+    title: heads > 1 ? "Every head" : "The head",
     name: "heads",
     note:
-      "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below." +
+      (heads > 1
+        ? "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below."
+        : "Queries down, keys across, darker where more weight lies.") +
       (page.payload.left_out
         ? ` To keep the file small, ${page.payload.left_out} of ${page.payload.left_out + attentions.length} layers are left out.`
         : ""),
     rows: () =>
       table(
-        "Heads, from the rows that the file keeps of each",
-        ["head", "entropy (nats)", "mean distance", "on itself", "on the token before", "on the first token"],
+        "Heads: means over the queries whose rows the file keeps",
+        [
+          "head",
+          "queries",
+          "entropy (nats)",
+          "on the first key",
+          "on the last key",
+          "mean distance",
+          "on itself",
+          "on the token before",
+          "coverage of the keys",
+        ],
         attentions.flatMap((attention) =>
           Array.from({ length: attention.heads }, (_, head) => {
-            const s = statistics(attention, head);
+            const s = statistics(attention, head),
+              share = (value) => (value === undefined ? "–" : percent(value));
             return [
               `${nameOf(attention)}, head ${head + 1}`,
+              s.rows < s.of ? `${s.rows} of ${s.of}` : String(s.of),
               s.entropy,
-              s.distance,
-              percent(s.self),
-              percent(s.before),
-              percent(s.first),
+              share(s.first),
+              share(s.last),
+              s.distance ?? "–",
+              share(s.self),
+              share(s.before),
+              share(s.coverage),
             ];
           }),
         ),
       ),
   });
   const groups = el("div", { class: "groups" });
-  made.stage.append(groups);
+  const legend = el("div", { class: "wide" });
+  made.stage.append(groups, legend);
   for (const [name, members] of grouped(attentions)) {
-    const columns = members[0].attention.heads;
     const grid = el("div", { class: "heads", role: "group", "aria-label": name });
     for (const { attention, index } of members) {
       const row = el(
@@ -100,8 +120,16 @@ export function glance(page) {
           return [
             `${nameOf(attention)}, head ${head + 1}`,
             `entropy ${figures(s.entropy)} nats`,
-            `mean distance ${figures(s.distance)}`,
-            `on itself ${percent(s.self)}, before ${percent(s.before)}, first ${percent(s.first)}`,
+            ...(s.coverage === undefined
+              ? [
+                  `mean distance ${figures(s.distance)}`,
+                  `on itself ${percent(s.self)}, before ${percent(s.before)}, first ${percent(s.first)}`,
+                ]
+              : [
+                  `first key ${percent(s.first)}, last key ${percent(s.last)}`,
+                  `${percent(s.coverage)} of the keys are some query's first choice`,
+                ]),
+            ...(s.rows < s.of ? [`means over ${s.rows} of ${s.of} queries`] : []),
           ];
         });
         jobs.push(() => thumbnail(canvas, attention, head));
@@ -112,8 +140,8 @@ export function glance(page) {
       }
       grid.append(row);
     }
-    settle.push(roving(grid, columns));
-    groups.append(el("div", { class: "group" }, el("h4", {}, name), grid));
+    settle.push(roving(grid));
+    groups.append(el("div", { class: "group" }, el("h3", { class: "small" }, name), grid));
   }
   state.on(["attention", "head"], () => settle.forEach((each) => each()));
   let turn = 0;
@@ -128,6 +156,7 @@ export function glance(page) {
       }
       if (mine !== turn) return;
     }
+    legend.replaceChildren(shareLegend());
     made.root.dataset.painted = "yes";
   }
   page.onTheme(paint);

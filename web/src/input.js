@@ -1,6 +1,11 @@
 // The beginning: tokens, their vectors, and where they stand.
 
-import { el, tip, visible, figures, table } from "./dom.js";
+import { el, shortened, table } from "./dom.js";
+import { tip, tipAt } from "./tips.js";
+import { decimals, figures } from "./numbers.js";
+import { roving } from "./keyboard.js";
+import { doubt } from "./tensors.js";
+import { ticks } from "./layout.js";
 import { fitted, cells, drawCells } from "./canvas.js";
 import { signedColour } from "./colour.js";
 import { figure } from "./figure.js";
@@ -8,6 +13,8 @@ import { tokenStrip } from "./tokens.js";
 
 const ROW = 14,
   LEFT = 84;
+const ROUNDED =
+  " To keep the file small, these numbers are rounded to 0.4 % of their row's largest, and printed with the figures that leaves.";
 
 export function inputs(page) {
   return Object.keys(page.payload.sequences)
@@ -23,10 +30,11 @@ export function inputs(page) {
     });
 }
 
-/** A tensor (T, D) as rows of coloured cells with tokens beside them. */
+/** Tensors (T, D), one at a time, as rows of coloured cells with tokens beside them. */
 export function strips(page, { title, note, tensors, sequence, name }) {
-  const tokens = page.payload.sequences[sequence].tokens;
-  let chosen = 0;
+  const names = page.namesOf(sequence, Infinity);
+  let chosen = 0,
+    dimension = 0;
   const canvas = el("canvas", { role: "img", tabindex: 0 });
   const tabs = tensors.map(({ label }, n) =>
     el(
@@ -43,24 +51,29 @@ export function strips(page, { title, note, tensors, sequence, name }) {
       label,
     ),
   );
+  const group = el("div", { class: "tabs", role: "group", "aria-label": title }, tensors.length > 1 ? tabs : []),
+    settle = roving(group);
+  const place = (rows) => Math.min(page.state.get(`at.${sequence}`), rows - 1);
+  const number = ({ tensor }, t, d) => {
+    const opened = tensor(),
+      [T, D] = opened.shape;
+    return t < T && d < D ? decimals(opened.data[t * D + d], doubt(opened, t)) : "";
+  };
   const made = figure({
     title,
-    note,
+    note: note + (tensors[0].tensor().steps ? ROUNDED : ""),
     name,
     rows: () => {
-      const { shape, data } = tensors[chosen].tensor(),
-        at = Math.min(page.state.get(`at.${sequence}`), shape[0] - 1);
+      const [T, D] = tensors[0].tensor().shape,
+        at = place(T);
       return table(
-        `${tensors[chosen].label} of ${visible(tokens[at])}`,
-        ["dimension", "value"],
-        Array.from({ length: shape[1] }, (_, d) => [String(d + 1), data[at * shape[1] + d]]),
+        names[at],
+        ["dimension", ...tensors.map(({ label }) => label)],
+        Array.from({ length: D }, (_, d) => [String(d + 1), ...tensors.map((each) => number(each, at, d))]),
       );
     },
   });
-  made.stage.append(
-    el("div", { class: "tabs", role: "group", "aria-label": title }, tensors.length > 1 ? tabs : []),
-    el("div", { class: "wide" }, canvas),
-  );
+  made.stage.append(group, el("div", { class: "wide" }, canvas));
   function draw() {
     const {
       shape: [T, D],
@@ -83,17 +96,16 @@ export function strips(page, { title, note, tensors, sequence, name }) {
     context.font = `12px ${style.fontFamily}`;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    const every = Math.ceil(13 / row),
-      at = page.state.get(`at.${sequence}`);
-    for (let t = 0; t < T; t++) {
-      if (t % every && t !== at) continue;
+    const at = page.state.get(`at.${sequence}`);
+    for (const t of ticks(T, Math.ceil(13 / row), at)) {
       context.fillStyle = style.getPropertyValue(t === at ? "--accent" : "--ink-2");
-      context.fillText(visible(tokens[t] ?? "").slice(0, 11), LEFT - 8, (t + 0.5) * row);
+      context.fillText(shortened(names[t] ?? "", 11), LEFT - 8, (t + 0.5) * row);
     }
     tabs.forEach((tab, n) => tab.setAttribute("aria-pressed", String(n === chosen)));
+    settle();
     canvas.setAttribute(
       "aria-label",
-      `${tensors[chosen].label}: ${T} tokens by ${D} dimensions, from ${figures(-most)} to ${figures(most)}. The table holds one token's numbers.`,
+      `${tensors[chosen].label}: ${T} tokens by ${D} dimensions, from ${figures(-most)} to ${figures(most)}. Arrow keys choose a token and a dimension; the table holds one token's numbers.`,
     );
     made.refresh();
   }
@@ -102,24 +114,38 @@ export function strips(page, { title, note, tensors, sequence, name }) {
         shape: [T, D],
       } = tensors[chosen].tensor(),
       box = canvas.getBoundingClientRect();
+    if (event.clientX === undefined) return { t: place(T), d: Math.min(dimension, D - 1) };
     const t = Math.floor(((event.clientY - box.top) / box.height) * T),
       d = Math.floor(((event.clientX - box.left - LEFT) / (box.width - LEFT)) * D);
-    return t >= 0 && t < T && d >= 0 && d < D ? { t, d, D } : null;
+    return t >= 0 && t < T && d >= 0 && d < D ? { t, d } : null;
   }
-  tip(canvas, (event) => {
-    const cell = event.clientX === undefined ? null : cellAt(event);
-    return (
-      cell && [
-        visible(tokens[cell.t] ?? ""),
-        `dimension ${cell.d + 1}: ${figures(tensors[chosen].tensor().data[cell.t * cell.D + cell.d], 4)}`,
-      ]
-    );
-  });
+  const lines = (cell) =>
+    cell && [
+      `${names[cell.t] ?? ""}, dimension ${cell.d + 1}`,
+      ...tensors.map((each) => `${each.label} ${number(each, cell.t, cell.d)}`),
+    ];
+  tip(canvas, (event) => lines(cellAt(event)));
   canvas.addEventListener("click", (event) => {
     const cell = cellAt(event);
     if (cell) page.choose(sequence, cell.t);
   });
-  page.watch([`at.${sequence}`], draw);
+  canvas.addEventListener("keydown", (event) => {
+    const [T, D] = tensors[chosen].tensor().shape,
+      move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!move) return;
+    event.preventDefault();
+    const within = (value, count) => Math.max(0, Math.min(count - 1, value));
+    dimension = within(dimension + move[1], D);
+    page.choose(sequence, within(place(T) + move[0], T));
+    const box = canvas.getBoundingClientRect(),
+      t = place(T);
+    tipAt(
+      box.left + LEFT + ((dimension + 0.5) / D) * (box.width - LEFT),
+      box.top + (t / T) * box.height,
+      lines({ t, d: dimension }),
+    );
+  });
+  page.watch([`at.${sequence}`], draw, made.root);
   return made.root;
 }
 

@@ -1,4 +1,4 @@
-// Where the words of a beam tree stand: a column a step, close to where they come from, none on another.
+// Where things stand: the tokens of a beam tree (a column a step, close to where they come from, none on another), labels.
 
 const WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 }; // who may stay level with its parent
 
@@ -39,4 +39,12 @@ export function placed(nodes) {
     });
   }
   return { y, steps };
+}
+
+/** Which of `count` labels to draw: every so many, and the chosen one with room around it. */
+export function ticks(count, every, chosen) {
+  const found = [];
+  for (let n = 0; n < count; n++)
+    if (n === chosen || (n % every === 0 && !(Math.abs(n - chosen) < every))) found.push(n);
+  return found;
 }

@@ -1,12 +1,16 @@
 // The logit lens: what the model would say if it stopped after each block.
 
-import { el, svg, tip, visible, shortened, figures, percent, table } from "./dom.js";
+import { el, svg, visible, shortened, swap, table } from "./dom.js";
+import { choices } from "./keyboard.js";
+import { tip } from "./tips.js";
+import { percent } from "./numbers.js";
 import { shareColour, inkOn } from "./colour.js";
 import { figure } from "./figure.js";
 
 const CELL = 84,
   HIGH = 28,
-  LEFT = 76;
+  LEFT = 76,
+  COLUMNS = 48; // of a long text, those around the chosen token
 
 export function lens(page) {
   const { lens: told } = page.payload,
@@ -41,21 +45,17 @@ export function lens(page) {
       );
     },
   });
-  const holder = el("div", { class: "wide" });
-  made.stage.append(holder);
+  const sentence = el("p", { class: "note" }),
+    holder = el("div", { class: "wide" });
+  made.stage.append(sentence, holder);
   const draw = () => {
     const place = Math.min(page.place(), T - 1),
-      count = Math.min(T, Math.max(3, Math.floor(((holder.clientWidth || 640) - LEFT) / CELL)));
-    const from = Math.max(0, Math.min(place - Math.floor(count / 2), T - count)); // as many places around the chosen one as there is room for
+      count = Math.min(T, COLUMNS),
+      from = Math.max(0, Math.min(place - Math.floor(count / 2), T - count)); // around the chosen place
     const width = LEFT + count * CELL + 8,
       height = 30 + L * HIGH + 6;
-    const root = svg("svg", {
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": "The likeliest word at each place after each block",
-    });
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }),
+      items = [];
     for (let n = from; n < from + count; n++) {
       const x = LEFT + (n - from) * CELL;
       root.append(
@@ -65,54 +65,58 @@ export function lens(page) {
           sequence ? shortened(visible(tokens[n]), 10) : "",
         ),
       );
-      told.layers.forEach((name, layer) => {
-        const list = best(layer, n),
-          fill = shareColour(list[0].share),
-          y = 28 + layer * HIGH;
-        const cell = svg(
-          "g",
-          { class: "cell" },
-          svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: HIGH - 2, rx: 4, fill: fill.formatHex() }),
-          svg(
-            "text",
-            {
-              x: x + CELL / 2,
-              y: y + HIGH / 2,
-              "text-anchor": "middle",
-              "dominant-baseline": "middle",
-              fill: inkOn(fill),
-              style: { fill: inkOn(fill) },
-            },
-            shortened(visible(list[0].word), 10),
-          ),
-        );
-        cell.addEventListener("click", () => sequence && page.choose(sequence, n));
-        root.append(
-          tip(cell, () => [
-            sequence ? `${name}, at ${visible(tokens[n])}` : name,
-            ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`),
-          ]),
-        );
-      });
     }
-    told.layers.forEach((name, layer) =>
+    told.layers.forEach((name, layer) => {
+      const y = 28 + layer * HIGH;
       root.append(
         svg(
           "text",
-          {
-            class: "axis",
-            x: LEFT - 10,
-            y: 28 + layer * HIGH + HIGH / 2,
-            "text-anchor": "end",
-            "dominant-baseline": "middle",
-          },
+          { class: "axis", x: LEFT - 10, y: y + HIGH / 2, "text-anchor": "end", "dominant-baseline": "middle" },
           name,
         ),
-      ),
-    );
-    holder.replaceChildren(root);
+      );
+      for (let n = from; n < from + count; n++) items.push(cellOf(root, layer, n, LEFT + (n - from) * CELL, y));
+    });
+    for (const item of items) item.chosen = item.layer === L - 1 && item.place === place;
+    choices(root, items, { label: "The likeliest token at each place after each block", columns: count });
+    sentence.textContent = count < T ? `Places ${from + 1} to ${from + count} of ${T}, around the chosen one.` : "";
+    sentence.hidden = count === T;
+    swap(holder, root);
+    const left = (place - from) * CELL;
+    if (left < holder.scrollLeft || left + CELL + LEFT > holder.scrollLeft + holder.clientWidth)
+      holder.scrollLeft = left + LEFT + CELL / 2 - holder.clientWidth / 2;
     made.refresh();
   };
-  page.watch(sequence ? [`at.${sequence}`] : ["head"], draw);
+  function cellOf(root, layer, n, x, y) {
+    const list = best(layer, n),
+      fill = shareColour(list[0].share),
+      where = sequence ? `${told.layers[layer]}, at ${visible(tokens[n])}` : told.layers[layer];
+    const cell = svg(
+      "g",
+      { class: "cell", tabindex: -1 },
+      svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: HIGH - 2, rx: 4, fill: fill.formatHex() }),
+      svg(
+        "text",
+        {
+          x: x + CELL / 2,
+          y: y + HIGH / 2,
+          "text-anchor": "middle",
+          "dominant-baseline": "middle",
+          style: { fill: inkOn(fill) },
+        },
+        shortened(visible(list[0].word), 10),
+      ),
+    );
+    cell.addEventListener("click", () => sequence && page.choose(sequence, n));
+    root.append(tip(cell, () => [where, ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`)]));
+    return {
+      node: cell,
+      name: `${where}: ${visible(list[0].word)}, ${percent(list[0].share)}`,
+      key: `${layer} ${n}`,
+      layer,
+      place: n,
+    };
+  }
+  page.watch(sequence ? [`at.${sequence}`] : ["head"], draw, made.root);
   return made.root;
 }

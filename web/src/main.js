@@ -1,12 +1,16 @@
 // The page, from input to output.
 
-import { el, visible, shortened, figures, table } from "./dom.js";
+import { el, shortened, table } from "./dom.js";
+import { figures } from "./numbers.js";
 import { pause } from "./canvas.js";
 import { Page } from "./page.js";
+import { compared } from "./badge.js";
+import { bar, listed, arrived, oriented } from "./navigation.js";
 import { figure } from "./figure.js";
 import { inputs, embeddings } from "./input.js";
 import { glance, nameOf } from "./glance.js";
-import { matrix, shareLegend } from "./matrix.js";
+import { matrix } from "./matrix.js";
+import { shareLegend } from "./legend.js";
 import { rivals } from "./rivals.js";
 import { ladder, products, values } from "./story.js";
 import { positions } from "./position.js";
@@ -28,11 +32,18 @@ function themed(wanted) {
 }
 
 function headline() {
-  const { run, model, parameters, steps, given, said, kind } = page.payload;
+  const { run, task, data, score, model, parameters, steps, given, said } = page.payload;
+  const trained = steps.filter((step) => step > 0);
   const facts = [
-    model,
-    `${parameters.toLocaleString("en")} parameters`,
-    steps.length ? `step ${steps.map((step) => step.toLocaleString("en")).join(", ")}` : null,
+    task,
+    data ? `data: ${data}` : null,
+    `${model}, ${parameters.toLocaleString("en")} parameters`,
+    trained.length
+      ? `step ${trained.map((step) => step.toLocaleString("en")).join(", ")}`
+      : steps.length
+        ? "imported"
+        : null,
+    score,
     run,
   ].filter(Boolean);
   const badge = el("p", { class: "badge", id: "badge", role: "status" }, "comparing with PyTorch …");
@@ -44,7 +55,10 @@ function headline() {
       id: "theme",
       onclick: () => page.state.set({ theme: document.documentElement.dataset.theme === "dark" ? "light" : "dark" }),
     },
-    "Light or dark",
+    "Dark",
+  );
+  page.state.on(["theme"], () =>
+    theme.setAttribute("aria-pressed", String(document.documentElement.dataset.theme === "dark")),
   );
   const copy = el(
     "button",
@@ -58,6 +72,7 @@ function headline() {
         } catch {
           copy.textContent = "In the address bar";
         }
+        setTimeout(() => (copy.textContent = "Copy link"), 2000);
       },
     },
     "Copy link",
@@ -86,32 +101,6 @@ function headline() {
   );
 }
 
-/** Compare every kept row with PyTorch's, a head at a time. */
-async function compared() {
-  const badge = document.getElementById("badge");
-  let most = 0,
-    rows = 0,
-    since = performance.now();
-  for (const attention of page.attentions) {
-    for (let head = 0; head < attention.heads; head++) {
-      const difference = attention.difference(head);
-      most = difference > most || Number.isNaN(difference) ? difference : most;
-      rows += attention.entry.rows.length;
-      if (performance.now() - since > 24) {
-        await pause();
-        since = performance.now();
-      }
-    }
-  }
-  const exact = page.payload.precision === "float32",
-    bound = exact ? 1e-5 : 1e-3;
-  badge.dataset.difference = String(most);
-  badge.classList.add(most <= bound ? "good" : "bad");
-  badge.textContent = rows
-    ? `This page computes attention itself. Largest difference from PyTorch, over ${rows.toLocaleString("en")} rows: ${figures(most, 2)} (${exact ? "32" : "16"} bits)`
-    : "Nothing here to compare with PyTorch";
-}
-
 function oneHead() {
   const source = () => page.look();
   const seen = matrix(source, {
@@ -126,9 +115,9 @@ function oneHead() {
     rows: () => {
       const { story, keys, queries, i } = page.look();
       return table(
-        `Weights of ${visible(queries[i])}`,
+        `Weights of ${queries[i]}`,
         ["key", "weight"],
-        story.keys.map((key) => [`${visible(keys[key.j])} (${key.j + 1})`, key.weight]),
+        story.keys.map((key) => [`${keys[key.j]} (${key.j + 1})`, figures(key.weight, 4, key.doubts.weight)]),
       );
     },
   });
@@ -141,21 +130,26 @@ function oneHead() {
     seen.draw();
     legend.replaceChildren(shareLegend());
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }
 
-function section(id, title, lead, ...content) {
+function section(id, short, title, lead, ...content) {
   const inside = content.flat(9).filter(Boolean);
   return inside.length
     ? el(
         "section",
-        { id, "aria-labelledby": `${id}-title` },
+        { id, "aria-labelledby": `${id}-title`, "data-short": short },
         el("h2", { id: `${id}-title` }, title),
         lead ? el("p", { class: "lead" }, lead) : null,
         inside,
       )
     : null;
+}
+
+/** What the page leaves out, and why. */
+function omission(text) {
+  return text ? el("p", { class: "omission" }, text) : null;
 }
 
 /** The parts of the page, from input to output, each made when it is its turn. */
@@ -166,6 +160,7 @@ function parts() {
     () =>
       section(
         "input",
+        "Input",
         "What went in",
         "Choose a token here or anywhere below; everything follows it.",
         payload.image ? pictureInput(page) : null,
@@ -174,6 +169,7 @@ function parts() {
     () =>
       section(
         "vectors",
+        "Vectors",
         "Vectors and positions",
         "Each token becomes a vector, and learns where it stands.",
         embeddings(page),
@@ -183,6 +179,7 @@ function parts() {
       (() =>
         section(
           "attention",
+          "Heads",
           "Who looks at whom",
           "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.",
           glance(page),
@@ -190,10 +187,23 @@ function parts() {
           rivals(page),
           payload.image ? pictureLook(page) : null,
         )),
+    !looks &&
+      payload.left_out &&
+      (() =>
+        section(
+          "attention",
+          "Heads",
+          "Who looks at whom",
+          null,
+          omission(
+            `This text is so long that the attention of not even one of ${payload.left_out} layers fits into the file. Look at a shorter text.`,
+          ),
+        )),
     looks &&
       (() =>
         section(
           "story",
+          "One look",
           "One look, step by step",
           "All of it is computed here, from the queries, keys and values of the run.",
           ladder(page),
@@ -201,61 +211,59 @@ function parts() {
           positions(page),
           values(page),
         )),
-    () => section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),
+    () => section("stream", "Blocks", "Through the blocks", "What every block leaves of a token.", blocks(page)),
     payload.output &&
       (() =>
         section(
           "output",
+          "Output",
           "What comes out",
           "The last vector of each token, read by the output layer.",
           output(page),
           payload.lens ? lens(page) : null,
         )),
-    payload.ablation &&
+    (payload.ablation || payload.ablation_left_out) &&
       (() =>
-        section("what-if", "What if", "Every head has a part in the result; some more than others.", whatIf(page))),
+        section(
+          "what-if",
+          "What if",
+          "What if",
+          "Every head has a part in the result; some more than others.",
+          payload.ablation ? whatIf(page) : omission(payload.ablation_left_out),
+        )),
     payload.trace &&
       payload.trace.nodes.length &&
       (() =>
         section(
           "search",
+          "Search",
           "How it was found",
-          "A model gives probabilities; a search decides which words to follow.",
+          "A model gives probabilities; a search decides which tokens to follow.",
           search(page),
         )),
   ].filter(Boolean);
 }
 
-function listed(nav, each) {
-  const title = each.querySelector("h2");
-  title.tabIndex = -1;
-  nav.append(
-    el(
-      "a",
-      {
-        href: `#${each.id}`,
-        onclick: (event) => {
-          event.preventDefault(); // the address after the # is that of the view
-          each.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-          title.focus({ preventScroll: true });
-        },
-      },
-      title.textContent,
-    ),
-  );
-}
-
 async function start() {
   const addressed = () => page.state.read(location.hash, (key, value) => page.allows(key, value));
+  const follow = () => {
+    const wanted = page.state.get("s") && document.getElementById(page.state.get("s"));
+    if (wanted && wanted.matches("section")) arrived(wanted, "instant");
+  };
   addressed();
   page.state.on(["theme"], () => themed(page.state.get("theme")));
-  const nav = el("nav", { "aria-label": "Parts of the page" }),
+  const { nav, links } = bar(page),
     main = el("main", {});
   document.body.append(
     headline(),
     nav,
     main,
-    el("footer", {}, "Written by headway. This file loads nothing; every number in it comes from the run."),
+    el(
+      "footer",
+      {},
+      el("p", {}, "Written by headway. This file loads nothing; every number in it comes from the run."),
+      el("p", { id: "agreement" }),
+    ),
   );
   for (const part of parts()) {
     // one after the other, so that the first is seen while the rest is made
@@ -264,8 +272,8 @@ async function start() {
       each = part();
     if (!each) continue;
     main.append(each);
-    listed(nav, each);
-    for (const draw of page.redraws.slice(drawn)) draw(); // now that there is room to measure
+    listed(page, links, each);
+    for (const { draw } of page.redraws.slice(drawn)) draw(); // now that there is room to measure
   }
   for (const draw of page.themes) draw();
   page.state.on(["theme"], () => {
@@ -280,9 +288,14 @@ async function start() {
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => page.redraw());
   });
-  addEventListener("hashchange", addressed);
+  addEventListener("hashchange", () => {
+    addressed();
+    follow();
+  });
+  oriented(nav, links, main);
+  follow();
   document.documentElement.dataset.ready = "yes";
-  setTimeout(compared, 0);
+  setTimeout(() => compared(page), 0);
 }
 
 start();

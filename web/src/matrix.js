@@ -1,12 +1,17 @@
 // One head's weights as a matrix to pan and zoom: queries down, keys across. Rows are computed as they come into sight.
 
-import { el, svg, tip, hideTip, visible, shortened, figures, percent } from "./dom.js";
+import { el, shortened } from "./dom.js";
+import { tip, hideTip } from "./tips.js";
+import { figures } from "./numbers.js";
 import { fitted, drawCells } from "./canvas.js";
-import { shareColour, sharePixels } from "./colour.js";
+import { sharePixels } from "./colour.js";
+import { ticks } from "./layout.js";
 
-const LARGEST = 44; // pixels of a cell's side
+const LARGEST = 64; // pixels of a cell's side
+const TALLEST = 760; // pixels of the whole matrix, before it is zoomed
+const FINGER = 24; // pixels of a cell's side, at least, on a screen that is touched
 const LETTERS = 11,
-  LONG = 16; // of a token's name across and down
+  LONG = 19; // of a token's name across and down
 const BUDGET = 14; // milliseconds of computing before the page has its turn
 
 const rooms = new WeakMap(); // the longest of each list of tokens
@@ -27,10 +32,22 @@ export function matrix(source, { pick, label }) {
     const T = attention.T,
       S = attention.S,
       wide = Math.max(120, width - LABELS);
-    const cell = Math.min(LARGEST, wide / S, Math.max(560, wide) / T),
+    const cell = Math.min(LARGEST, wide / S, TALLEST / T),
       across = S * cell,
       down = T * cell;
     return { T, S, cell, LABELS, TOP, width: LABELS + across, height: TOP + down, across, down };
+  }
+
+  /** On a screen that is touched, start with cells that a finger can hit; the rest is a drag away. */
+  function fingerSized() {
+    const g = geometry();
+    if (!matchMedia("(pointer: coarse)").matches || g.cell >= FINGER) return;
+    const { i, j } = source(),
+      k = FINGER / g.cell,
+      at = (n, size) => Math.max(0, Math.min(size * (k - 1), (n + 0.5) * FINGER - size / 2));
+    const x = -at(Math.max(j, 0), g.across) - g.LABELS * (k - 1),
+      y = -at(i, g.down) - g.TOP * (k - 1);
+    zoomed.call(zooming.transform, d3.zoomIdentity.translate(x, y).scale(k));
   }
 
   function rowOf(i) {
@@ -130,21 +147,21 @@ export function matrix(source, { pick, label }) {
       context.fillStyle = style.getPropertyValue(chosen ? "--accent" : "--ink-2");
     };
     context.textAlign = "right";
-    for (let n = 0; n < g.T; n++) {
+    for (const n of ticks(g.T, every, i)) {
       const y = TOP + first.y + (n + 0.5) * size;
-      if ((n % every && n !== i) || y < TOP || y > TOP + g.down) continue;
+      if (y < TOP || y > TOP + g.down) continue;
       ink(n === i);
-      context.fillText(shortened(visible(queries[n]), LONG), LABELS - 8, y);
+      context.fillText(shortened(queries[n], LONG), LABELS - 8, y);
     }
     context.textAlign = "left";
-    for (let n = 0; n < g.S; n++) {
+    for (const n of ticks(g.S, every, j)) {
       const x = LABELS + first.x + (n + 0.5) * size;
-      if ((n % every && n !== j) || x < LABELS || x > LABELS + g.across) continue;
+      if (x < LABELS || x > LABELS + g.across) continue;
       ink(n === j);
       context.save();
       context.translate(x, TOP - 8);
       context.rotate(-Math.PI / 2);
-      context.fillText(shortened(visible(keys[n]), LETTERS), 0, 0);
+      context.fillText(shortened(keys[n], LETTERS), 0, 0);
       context.restore();
     }
   }
@@ -164,10 +181,11 @@ export function matrix(source, { pick, label }) {
   tip(canvas, (event) => {
     const cell = event.clientX === undefined ? null : cellAt(event);
     if (!cell) return null;
-    const { queries, keys } = source();
+    const { attention, head, queries, keys } = source(),
+      weight = rowOf(cell.i)[cell.j];
     return [
-      `${visible(queries[cell.i])} → ${visible(keys[cell.j])}`,
-      `weight ${figures(rowOf(cell.i)[cell.j], 4)}`,
+      `${queries[cell.i]} → ${keys[cell.j]}`,
+      `weight ${figures(weight, 4, attention.weightDoubt(head, cell.i, weight))}`,
       `query ${cell.i + 1}, key ${cell.j + 1}`,
     ];
   });
@@ -212,6 +230,7 @@ export function matrix(source, { pick, label }) {
     ])
     .on("zoom", (event) => {
       view = event.transform;
+      canvas.style.touchAction = view.k > 1 ? "none" : ""; // a finger pans the matrix, or else the page
       hideTip();
       draw();
     });
@@ -238,11 +257,14 @@ export function matrix(source, { pick, label }) {
   ].map(([text, name, act]) =>
     el("button", { type: "button", class: "quiet", "aria-label": name, onclick: act }, text),
   );
+  let first = true;
   return {
     node: canvas,
     tools,
     draw: () => {
       bounds();
+      if (first) fingerSized();
+      first = false;
       draw();
     },
   };
@@ -253,7 +275,7 @@ function roomFor(tokens, most) {
   if (!rooms.has(tokens))
     rooms.set(
       tokens,
-      tokens.reduce((long, piece) => Math.max(long, visible(piece).length), 2),
+      tokens.reduce((long, name) => Math.max(long, name.length), 2),
     );
   return 20 + 7.2 * Math.min(most, rooms.get(tokens));
 }
@@ -281,24 +303,4 @@ function painted(seen, { left, columns, rows, step }, S) {
   });
   context.putImageData(image, 0, 0);
   return canvas;
-}
-
-/** The legend of shares. */
-export function shareLegend() {
-  const ticks = [0, 0.01, 0.1, 0.25, 0.5, 1],
-    wide = 44;
-  return svg(
-    "svg",
-    {
-      class: "legend",
-      width: ticks.length * wide,
-      height: 30,
-      role: "img",
-      "aria-label": "Shades from weight 0 to weight 1; shade grows with the root of the weight",
-    },
-    ticks.map((share, n) => [
-      svg("rect", { x: n * wide, y: 2, width: wide, height: 8, fill: shareColour(share).formatHex() }),
-      svg("text", { x: n * wide + wide / 2, y: 24, "text-anchor": "middle" }, percent(share).replace(".0%", "%")),
-    ]),
-  );
 }

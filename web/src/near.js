@@ -1,17 +1,31 @@
 // The nearest tokens in the embedding table.
 
-import { el, svg, tip, visible, shortened, figures, table } from "./dom.js";
-import { shareColour } from "./colour.js";
+import { el, svg, visible, shortened, swap, table } from "./dom.js";
+import { tip } from "./tips.js";
+import { figures } from "./numbers.js";
 import { figure } from "./figure.js";
 
+const SPACES = {
+  table: {
+    title: "the embedding table",
+    note: "The tokens of the vocabulary whose rows of the embedding table point most nearly the same way as the chosen token's, by the cosine between them.",
+    none: "only the first tokens of a long text have neighbours here.",
+  },
+  sentences: {
+    title: "the space of sentence vectors",
+    note: "The whole words whose sentence vectors point most nearly the same way as that of the chosen token, each encoded as a sentence of one word, by the cosine between them.",
+    none: "not a whole word, so it has no sentence vector of its own, and no neighbours.",
+  },
+};
+
 export function neighbours(page, name) {
-  const lists = page.payload.near[name],
+  const { space, lists } = page.payload.near[name],
     { tokens, label } = page.payload.sequences[name];
   const at = () => Math.min(page.state.get(`at.${name}`), lists.length - 1);
   const made = figure({
-    title: `${label}: neighbours in embedding space`,
+    title: `${label}: neighbours in ${SPACES[space].title}`,
     name: `neighbours-${name}`,
-    note: "The tokens whose vectors point most nearly the same way as the chosen token's, by the cosine between them.",
+    note: SPACES[space].note,
     rows: () => table(`Neighbours of ${visible(tokens[at()])}`, ["token", "cosine"], lists[at()]),
   });
   const holder = el("div", { class: "wide" });
@@ -21,7 +35,7 @@ export function neighbours(page, name) {
       width = Math.max(300, holder.clientWidth || 640),
       left = 130,
       row = 24,
-      height = list.length * row + 26,
+      height = Math.max(1, list.length) * row + 26,
       bar = Math.max(40, width - left - 70);
     const root = svg("svg", {
       width,
@@ -38,6 +52,11 @@ export function neighbours(page, name) {
       ),
       svg("text", { class: "axis", x: left, y: 14 }, "cosine"),
     );
+    if (!list.length) {
+      swap(holder, el("p", { class: "note" }, `${visible(tokens[at()])}: ${SPACES[space].none}`));
+      made.refresh();
+      return;
+    }
     list.forEach(([word, cosine], n) => {
       const y = 22 + n * row;
       root.append(
@@ -45,6 +64,7 @@ export function neighbours(page, name) {
           svg(
             "g",
             {},
+            svg("rect", { class: "ground", x: 0, y, width, height: row }),
             svg(
               "text",
               { class: "piece", x: left - 12, y: y + row / 2, "text-anchor": "end", "dominant-baseline": "middle" },
@@ -56,7 +76,7 @@ export function neighbours(page, name) {
               width: Math.max(1, Math.max(0, cosine) * bar),
               height: row - 10,
               rx: 3,
-              fill: shareColour(0.15 + 0.5 * Math.max(0, cosine)).formatHex(),
+              class: "bar",
             }),
             svg(
               "text",
@@ -73,9 +93,9 @@ export function neighbours(page, name) {
         ),
       );
     });
-    holder.replaceChildren(root);
+    swap(holder, root);
     made.refresh();
   };
-  page.watch([`at.${name}`], draw);
+  page.watch([`at.${name}`], draw, made.root);
   return made.root;
 }

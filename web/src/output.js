@@ -1,10 +1,11 @@
 // The end: logits and probabilities of what the model would say.
 
-import { el, svg, tip, visible, shortened, figures, percent, table } from "./dom.js";
-import { shareColour } from "./colour.js";
+import { el, svg, visible, shortened, table } from "./dom.js";
+import { tip } from "./tips.js";
+import { figures, percent } from "./numbers.js";
 import { figure } from "./figure.js";
 
-/** The likeliest words at a place, from logits and log Σ exp over the whole vocabulary. */
+/** The likeliest tokens at a place, from logits and log Σ exp over the whole vocabulary. */
 export function chances(page, place) {
   const { ids, words, logits, normaliser, targets, target_logits, ranks } = page.payload.output;
   const best = page.open(logits),
@@ -71,6 +72,7 @@ export function output(page) {
       const line = svg(
         "g",
         {},
+        svg("rect", { class: "ground", x: 0, y, width, height: row }),
         svg(
           "text",
           {
@@ -88,7 +90,7 @@ export function output(page) {
           width: Math.max(1, each.share * bar),
           height: row - 12,
           rx: 3,
-          fill: shareColour(Math.max(each.share, 0.1)).formatHex(),
+          class: "bar",
         }),
         svg(
           "text",
@@ -119,6 +121,6 @@ export function output(page) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.watch(told.sequence ? [`at.${told.sequence}`] : ["head"], draw);
+  page.watch(told.sequence ? [`at.${told.sequence}`] : ["head"], draw, made.root);
   return made.root;
 }

@@ -3,7 +3,14 @@
 import { Attention } from "./attention.js";
 import { openerOf } from "./tensors.js";
 import { visible } from "./dom.js";
+import { pause } from "./canvas.js";
 import { State } from "./state.js";
+
+/** Whether an element is on the screen, or less than a screen away from it. */
+function inSight(root) {
+  const { top, bottom } = root.getBoundingClientRect();
+  return bottom > -innerHeight && top < 2 * innerHeight;
+}
 
 export class Page {
   constructor(payload) {
@@ -19,14 +26,18 @@ export class Page {
       line: 0,
       off: "",
       rollout: "off",
+      s: "", // the section that an address leads to
     };
     for (const [name, { tokens, start }] of Object.entries(payload.sequences))
       defaults[`at.${name}`] = start ?? Math.max(0, tokens.length - 1);
-    this.state = new State(defaults);
+    this.names = new Map(); // of a sequence's tokens, as sentences call them
+    this.state = new State({ ...defaults, ...payload.start });
     this.redraws = [];
+    this.late = new Set(); // what is to be drawn again, out of sight
+    this.catching = false;
     this.themes = [];
     this.told = null;
-    this.state.on(["attention", "head", "key", ...Object.keys(payload.sequences).map((name) => `at.${name}`)], () => {
+    this.state.on(this.looked(), () => {
       this.told = null;
     });
   }
@@ -62,31 +73,74 @@ export class Page {
       chosen >= 0
         ? Math.min(chosen, attention.S - 1)
         : story.keys.reduce((best, key) => (key.weight > best.weight ? key : best)).j;
-    const tokens = (name, count) => {
-      const all = this.payload.sequences[name].tokens;
-      return count === all.length ? all : all.slice(0, count);
-    };
-    const writes = attention.entry.kind === "cross" && this.payload.sequences[queries].writes;
-    const asking = tokens(queries, attention.T).map((piece, n) =>
-      writes ? `${visible(piece)}\u2009→\u2009${visible(writes[n] ?? "")}` : piece,
-    );
-    this.told = { attention, head, i, j, story, queries: asking, keys: tokens(keys, attention.S) };
+    const cross = attention.entry.kind === "cross",
+      asking = this.namesOf(queries, attention.T, cross),
+      who = cross && this.payload.sequences[queries].writes ? `Writing ${asking[i]}` : asking[i];
+    this.told = { attention, head, i, j, story, who, queries: asking, keys: this.namesOf(keys, attention.S) };
     return this.told;
   }
 
-  /** Draw when the figure stands on the page, whenever one of these keys changes, and when the room does. */
-  watch(keys, draw) {
-    this.redraws.push(draw);
-    this.state.listeners.push({ keys, draw });
+  /** What the first `count` tokens of a sequence are called; with `writing`, after what is written at their places. */
+  namesOf(name, count, writing = false) {
+    const key = `${name} ${count} ${writing}`;
+    if (!this.names.has(key)) {
+      const { tokens, writes, unit, before } = this.payload.sequences[name];
+      this.names.set(
+        key,
+        tokens.slice(0, count).map((piece, n) => {
+          if (writing && writes) return `${visible(writes[n] ?? "")} (after ${visible(piece)})`;
+          return unit ? (n < before ? `${piece} token` : `${unit} ${piece}`) : visible(piece);
+        }),
+      );
+    }
+    return this.names.get(key);
+  }
+
+  /** Draw when the figure stands on the page, whenever one of these keys changes, and when the room does.
+   *
+   * With `root`, the figure's element, a figure out of sight is drawn a little later: first what is seen. */
+  watch(keys, draw, root = null) {
+    this.redraws.push({ draw, root });
+    this.state.listeners.push({ keys, draw: () => this.drawn({ draw, root }) });
   }
 
   /** The same, for whatever another query, key or head changes. */
-  onLook(draw) {
-    this.watch(["attention", "head", "key", ...Object.keys(this.payload.sequences).map((name) => `at.${name}`)], draw);
+  onLook(draw, root = null) {
+    this.watch(this.looked(), draw, root);
+  }
+
+  /** The keys of the state that say what is looked at. */
+  looked() {
+    return ["attention", "head", "key", ...Object.keys(this.payload.sequences).map((name) => `at.${name}`)];
   }
 
   onSize(draw) {
-    this.redraws.push(draw);
+    this.redraws.push({ draw, root: null });
+  }
+
+  drawn({ draw, root }) {
+    if (!root || root.hidden || inSight(root)) {
+      this.late.delete(draw);
+      draw();
+    } else {
+      this.late.add(draw);
+      this.catchUp();
+    }
+  }
+
+  /** Draw what waits, a figure at a time: the page answers in between. */
+  async catchUp() {
+    if (this.catching) return;
+    this.catching = true;
+    document.documentElement.dataset.late = "yes";
+    while (this.late.size) {
+      await pause();
+      const [next] = this.late;
+      if (next) next();
+      this.late.delete(next);
+    }
+    delete document.documentElement.dataset.late;
+    this.catching = false;
   }
 
   onTheme(draw) {
@@ -99,7 +153,7 @@ export class Page {
   }
 
   redraw() {
-    for (const draw of this.redraws) draw();
+    for (const each of this.redraws) this.drawn(each);
   }
 
   /** Whether an address may set this. */
@@ -108,6 +162,7 @@ export class Page {
     if (key.startsWith("at."))
       return Number.isInteger(value) && value >= 0 && value < this.payload.sequences[key.slice(3)].tokens.length;
     if (key === "theme") return ["auto", "light", "dark"].includes(value);
+    if (key === "s") return /^[a-z-]*$/.test(value);
     if (key === "rollout") return ["one", "mean", "rollout"].includes(value);
     if (key === "off") return /^\d*$/.test(value);
     if (key === "alpha") return value >= 0 && value <= 10;

@@ -1,66 +1,12 @@
 // Pictures: the pixels, the patches that are tokens, and what is looked at laid over them.
 
-import { el, tip, visible, figures, percent, table, roving } from "./dom.js";
-import { fitted, cells, drawCells } from "./canvas.js";
+import { el, visible, table } from "./dom.js";
+import { tip } from "./tips.js";
+import { figures, percent } from "./numbers.js";
+import { roving } from "./keyboard.js";
+import { pixels, overlaid, hueLegend } from "./overlay.js";
 import { figure } from "./figure.js";
 import { nameOf } from "./glance.js";
-
-const FRAME = [
-  ["#10151d", 4],
-  ["#ffffff", 2],
-]; // around the chosen patch, to be seen on any picture
-const SHADE = 0.86; // over what is not looked at
-
-/** The picture as a canvas of its own pixels, moved by (dx, dy) with nothing where it came from. */
-function pixels(page, dx = 0, dy = 0) {
-  const {
-      shape: [H, W],
-      data,
-    } = page.open(page.payload.image.pixels),
-    [r, g, b] = page.payload.image.outside,
-    none = { r, g, b };
-  return cells(W, H, (x, y) => {
-    const from = ((y - dy) * W + (x - dx)) * 3;
-    return y - dy < 0 || y - dy >= H || x - dx < 0 || x - dx >= W
-      ? none
-      : { r: data[from], g: data[from + 1], b: data[from + 2] };
-  });
-}
-
-/** Draw the picture as far as it is looked at: of shares (one a patch), the less weight, the darker. */
-function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1 } = {}) {
-  const {
-      shape: [H, W],
-    } = page.open(page.payload.image.pixels),
-    height = Math.round((side * H) / W),
-    context = fitted(canvas, side, height);
-  const {
-      grid: [rows, columns],
-    } = page.payload.sequences[page.payload.image.sequence],
-    wide = side / columns,
-    tall = height / rows;
-  drawCells(context, image, 0, 0, side, height);
-  if (shares) {
-    const most = Math.max(1e-9, ...shares);
-    context.fillStyle = "#0b0e13";
-    shares.forEach((share, n) => {
-      context.globalAlpha = SHADE * (1 - Math.sqrt(share / most));
-      context.fillRect((n % columns) * wide, Math.floor(n / columns) * tall, wide, tall);
-    });
-    context.globalAlpha = 1;
-  }
-  if (grid) {
-    context.strokeStyle = "rgba(127,127,127,0.55)";
-    context.lineWidth = 0.5;
-    for (let n = 1; n < columns; n++) context.strokeRect(n * wide, -1, 0, height + 2);
-    for (let n = 1; n < rows; n++) context.strokeRect(-1, n * tall, side + 2, 0);
-  }
-  for (const [ink, thick] of chosen >= 0 ? FRAME : []) {
-    context.strokeStyle = ink;
-    context.lineWidth = thick;
-    context.strokeRect((chosen % columns) * wide + 2, Math.floor(chosen / columns) * tall + 2, wide - 4, tall - 4);
-  }
-}
 
 /** Of a row of weights over the sequence, those of the patches. */
 function overPatches(page, weights) {
@@ -179,7 +125,7 @@ export function pictureLook(page) {
   });
   const tabs = [
     ["one", "this head"],
-    ["mean", "mean of this layer's heads"],
+    ...(page.attentions.some(({ heads }) => heads > 1) ? [["mean", "mean of this layer's heads"]] : []),
     ...(rollout ? [["rollout", "rollout through all layers"]] : []),
   ].map(([way, label]) =>
     el(
@@ -190,7 +136,8 @@ export function pictureLook(page) {
   );
   const group = el("div", { class: "tabs", role: "group", "aria-label": "What is laid over the picture" }, tabs),
     settle = roving(group);
-  made.stage.append(sentence, group, canvas);
+  const legend = el("div", { class: "wide" });
+  made.stage.append(sentence, group, canvas, legend);
   const way = () =>
     tabs.some((tab) => tab.dataset.way === page.state.get("rollout")) ? page.state.get("rollout") : "one";
   function shown() {
@@ -208,7 +155,7 @@ export function pictureLook(page) {
     );
   }
   const draw = () => {
-    const { attention, head, queries, i } = page.look(),
+    const { attention, head, who, i } = page.look(),
       over = attention.entry.keys === image.sequence;
     made.root.hidden = !over;
     if (!over) return;
@@ -218,7 +165,9 @@ export function pictureLook(page) {
     overlaid(canvas, page, plain, Math.min(360, made.stage.clientWidth || 360), shares, {
       chosen: attention.entry.queries === image.sequence ? i - sequence.before : -1,
     });
-    sentence.textContent = `${visible(queries[i])}, ${way() === "rollout" ? "attention multiplied through all layers" : way() === "mean" ? `mean over the heads of ${nameOf(attention)}` : `${nameOf(attention)}, head ${head + 1}`}: the brightest patch has ${percent(Math.max(...shares))}.`;
+    group.hidden = tabs.length < 2;
+    legend.replaceChildren(hueLegend(Math.max(...shares)));
+    sentence.textContent = `${who}, ${way() === "rollout" ? "attention multiplied through all layers" : way() === "mean" ? `mean over the heads of ${nameOf(attention)}` : `${nameOf(attention)}, head ${head + 1}`}: the patch with most weight has ${percent(Math.max(...shares))}.`;
     canvas.setAttribute("aria-label", sentence.textContent);
     made.refresh();
   };
@@ -236,7 +185,7 @@ export function pictureLook(page) {
   return [made.root, ...captionWords(page, plain)];
 }
 
-/** Each word of a caption with the part of the picture it was written from. */
+/** Each token of a caption with the part of the picture it was written from. */
 function captionWords(page, plain) {
   const looking = page.attentions.filter(
     ({ entry }) => entry.kind === "cross" && entry.keys === page.payload.image.sequence,
@@ -254,13 +203,13 @@ function captionWords(page, plain) {
     );
   };
   const made = figure({
-    title: "Each word and where it looked",
+    title: "Each token and where it looked",
     name: "words",
-    note: `The mean over the heads of ${nameOf(attention)}, at the moment each word was written. Choose one to follow it.`,
+    note: `The mean over the heads of ${nameOf(attention)}, at the moment each token was written: the more orange, the more weight. Choose one to follow it.`,
     rows: () =>
       table(
-        "The patch each word looked at most",
-        ["word", "patch", "weight"],
+        "The patch each token looked at most",
+        ["token", "patch", "weight"],
         writes.map((word, i) => {
           const shares = mean(i),
             n = shares.indexOf(Math.max(...shares));
@@ -268,7 +217,7 @@ function captionWords(page, plain) {
         }),
       ),
   });
-  const group = el("div", { class: "copies", role: "group", "aria-label": "Words of the caption" });
+  const group = el("div", { class: "copies", role: "group", "aria-label": "Tokens of the caption" });
   const buttons = writes.map((word, i) => {
     const canvas = el("canvas", { "aria-hidden": "true" }),
       button = el(

@@ -1,6 +1,8 @@
 // What position does inside attention: a ramp, a table, or a dial for each pair of dimensions.
 
-import { el, svg, tip, visible, figures, table } from "./dom.js";
+import { el, svg, table } from "./dom.js";
+import { tip } from "./tips.js";
+import { figures } from "./numbers.js";
 import { turned } from "./attention.js";
 import { figure } from "./figure.js";
 
@@ -14,11 +16,7 @@ export function positions(page) {
       return table(
         "What position adds to the score",
         ["key", "distance", "term"],
-        Array.from({ length: attention.S }, (_, j) => [
-          visible(keys[j]),
-          String(j - i),
-          attention.position(head, i, j),
-        ]),
+        Array.from({ length: attention.S }, (_, j) => [keys[j], String(j - i), attention.position(head, i, j)]),
       );
     },
   });
@@ -33,7 +31,7 @@ export function positions(page) {
     const width = Math.max(320, holder.clientWidth || 640);
     holder.replaceChildren(kind === "rotary" ? dials(look, width, sentence) : ramp(look, width, sentence));
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }
 
@@ -75,7 +73,7 @@ function ramp({ attention, head, i, j, keys }, width, sentence) {
           cy: y(value),
           r: n === j ? 5 : Math.min(3, 160 / S),
         }),
-        () => [visible(keys[n]), `distance ${n - i}`, `adds ${figures(value, 5)}`],
+        () => [keys[n], `distance ${n - i}`, `adds ${figures(value, 5)}`],
       ),
     ),
   );
@@ -108,7 +106,7 @@ function dials({ attention, head, i, j, queries, keys }, width, sentence) {
     height,
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": `How far each pair of dimensions is turned between ${visible(queries[i])} and ${visible(keys[key])}`,
+    "aria-label": `How far each pair of dimensions is turned between ${queries[i]} and ${keys[key]}`,
   });
   for (let p = 0; p < count; p++) {
     const [a, b] = rule.layout === "interleaved" ? [2 * p, 2 * p + 1] : [p, p + half],
@@ -137,6 +135,6 @@ function dials({ attention, head, i, j, queries, keys }, width, sentence) {
       ]),
     );
   }
-  sentence.textContent = `Rotary: between ${visible(queries[i])} and ${visible(keys[key])} lie ${i - key} steps; each pair of dimensions is turned by its own angle. Below each dial, what the pair adds to q·k${count < half ? ` (the first ${count} of ${half} pairs)` : ""}.`;
+  sentence.textContent = `Rotary: between ${queries[i]} and ${keys[key]} lie ${i - key} steps; each pair of dimensions is turned by its own angle. Below each dial, what the pair adds to q·k${count < half ? ` (the first ${count} of ${half} pairs)` : ""}.`;
   return root;
 }

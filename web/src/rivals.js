@@ -1,12 +1,16 @@
 // Which heads look from the chosen query at the chosen key, and how much: all of those that could.
 
-import { el, svg, tip, visible, percent, figures, table } from "./dom.js";
-import { shareColour } from "./colour.js";
+import { el, svg, swap, table } from "./dom.js";
+import { choices } from "./keyboard.js";
+import { tip } from "./tips.js";
+import { percent, figures } from "./numbers.js";
 import { figure } from "./figure.js";
 
 const SHOWN = 8;
 
 export function rivals(page) {
+  const printed = ({ index, head, weight }, i) =>
+    figures(weight, 5, page.attentions[index].weightDoubt(head, i, weight));
   const found = () => {
     const { attention, i, j, queries, keys } = page.look();
     const list = page.attentions.flatMap((each, index) =>
@@ -21,17 +25,17 @@ export function rivals(page) {
           }))
         : [],
     );
-    return { list: list.sort((a, b) => b.weight - a.weight), from: visible(queries[i]), to: visible(keys[j]) };
+    return { list: list.sort((a, b) => b.weight - a.weight), from: queries[i], to: keys[j], i };
   };
   const made = figure({
     title: "Which heads look there",
     name: "heads-that-look-there",
     rows: () => {
-      const { list, from, to } = found();
+      const { list, from, to, i } = found();
       return table(
-        `From ${from} at ${to}`,
+        `From ${from} to ${to}`,
         ["head", "weight"],
-        list.map(({ name, weight }) => [name, weight]),
+        list.map((each) => [each.name, printed(each, i)]),
       );
     },
   });
@@ -39,21 +43,17 @@ export function rivals(page) {
     holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const { list, from, to } = found(),
+    const { list, from, to, i } = found(),
       shown = list.slice(0, SHOWN),
       width = Math.max(300, holder.clientWidth || 640),
       left = 128,
       row = 26,
       height = shown.length * row + 4,
       bar = Math.max(30, width - left - 70);
-    const root = svg("svg", {
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": `Heads by how much ${from} looks at ${to}`,
-    });
-    shown.forEach(({ index, head, name, weight }, n) => {
+    made.root.hidden = list.length < 2; // a model of one head has no others
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
+    const items = shown.map((each, n) => {
+      const { index, head, name, weight } = each;
       const y = n * row,
         chosen = page.state.get("attention") === index && page.state.get("head") === head;
       const line = svg(
@@ -71,7 +71,7 @@ export function rivals(page) {
           width: Math.max(1, weight * bar),
           height: row - 12,
           rx: 3,
-          fill: shareColour(Math.max(0.1, weight)).formatHex(),
+          class: "bar",
         }),
         svg(
           "text",
@@ -80,11 +80,14 @@ export function rivals(page) {
         ),
       );
       line.addEventListener("click", () => page.state.set({ attention: index, head, key: page.look().j }));
-      root.append(tip(line, () => [name, `weight ${figures(weight, 5)}`]));
+      line.setAttribute("tabindex", -1);
+      root.append(tip(line, () => [name, `weight ${printed(each, i)}`]));
+      return { node: line, name: `${name}: ${percent(weight)}`, key: `${index} ${head}`, chosen };
     });
-    sentence.textContent = `From ${from} at ${to}: of the ${list.length} heads of ${page.attention.entry.label.toLowerCase()} ${page.attention.entry.kind === "cross" ? "cross-attention" : "self-attention"}, those that look there most.`;
-    holder.replaceChildren(root);
+    choices(root, items, { label: `Heads by how much ${from} looks at ${to}` });
+    sentence.textContent = `From ${from} to ${to}: of the ${list.length} heads of ${page.attention.entry.label.toLowerCase()} ${page.attention.entry.kind === "cross" ? "cross-attention" : "self-attention"}, those that look there most.`;
+    swap(holder, root);
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }

@@ -46,7 +46,8 @@ export class State {
   /** Take up what an address says, each value in the type of its default; what it says of unknown things is dropped. */
   read(hash, allowed) {
     const changes = {};
-    for (const [key, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
+    const plain = /^#([a-z-]+)$/.exec(hash); // the bare name of a section
+    for (const [key, text] of new URLSearchParams(plain ? `s=${plain[1]}` : hash.replace(/^#/, ""))) {
       if (!(key in this.defaults)) continue;
       const value = typeof this.defaults[key] === "number" ? Number(text) : text;
       if (allowed(key, value)) changes[key] = value;

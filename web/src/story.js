@@ -1,7 +1,10 @@
 // One query of one head, step by step: products, scale, position, mask, softmax, weighted values.
 
-import { el, svg, tip, visible, shortened, figures, percent, table } from "./dom.js";
-import { shareColour, signedColour } from "./colour.js";
+import { el, svg, shortened, swap, table } from "./dom.js";
+import { choices } from "./keyboard.js";
+import { tip } from "./tips.js";
+import { figures, percent } from "./numbers.js";
+import { signedColour } from "./colour.js";
 import { figure } from "./figure.js";
 
 const MOST = 10,
@@ -27,13 +30,13 @@ export function ladder(page) {
         "Every key",
         ["key", "q·k", "times scale", "position", "allowed", "score", "weight"],
         story.keys.map((key) => [
-          visible(keys[key.j]),
-          key.dot,
-          key.scaled,
+          keys[key.j],
+          figures(key.dot, 4, key.doubts.dot),
+          figures(key.scaled, 4, key.doubts.scaled),
           key.position,
           key.allowed ? "yes" : "no",
-          key.allowed ? key.score : "−∞",
-          key.weight,
+          key.allowed ? figures(key.score, 4, key.doubts.score) : "−∞",
+          figures(key.weight, 4, key.doubts.weight),
         ]),
       );
     },
@@ -42,7 +45,7 @@ export function ladder(page) {
     holder = el("div", { class: "wide" });
   made.stage.append(facts, holder);
   page.onLook(() => {
-    const { story, keys, queries, i, j, attention } = page.look(),
+    const { story, keys, queries, who, i, j, attention } = page.look(),
       rows = told(story.keys, j),
       entry = attention.entry;
     const position = entry.position && entry.position.kind !== "rotary";
@@ -57,49 +60,48 @@ export function ladder(page) {
         ["weight", "weight"],
       ],
       column = (width - left) / steps.length,
-      bar = Math.max(6, column - (narrow ? 56 : 74));
+      bar = Math.max(6, column - (narrow ? 66 : 78));
     const most = Object.fromEntries(
       steps.map(([name]) => [
         name,
-        Math.max(1e-9, ...rows.filter((key) => key.allowed || name === "dot").map((key) => Math.abs(key[name]))),
+        Math.max(
+          1e-9,
+          ...rows.filter((key) => key.allowed || name === "dot" || name === "scaled").map((key) => Math.abs(key[name])),
+        ),
       ]),
     );
     const height = 34 + rows.length * ROW + (rows.length < story.keys.length ? 26 : 2);
-    const root = svg("svg", {
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": `The keys that ${visible(queries[i])} looks at most, with their scores and weights`,
-    });
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
     steps.forEach(([, title], n) =>
       root.append(svg("text", { class: "axis", x: left + n * column + 4, y: 18 }, title)),
     );
-    rows.forEach((key, n) => {
+    const items = rows.map((key, n) => {
       const y = 34 + n * ROW,
-        line = svg("g", { class: key.j === j ? "line chosen" : "line" });
+        line = svg("g", { class: key.j === j ? "line chosen" : "line", tabindex: -1 });
       line.append(svg("rect", { class: "ground", x: 0, y, width, height: ROW - 2, rx: 4 }));
       line.append(
         svg(
           "text",
           { class: "piece", x: left - 12, y: y + ROW / 2, "text-anchor": "end", "dominant-baseline": "middle" },
-          shortened(visible(keys[key.j]), 12),
+          shortened(keys[key.j], 12),
         ),
       );
       steps.forEach(([name], m) => line.append(step(name, key, left + m * column, y, bar, most[name])));
       line.addEventListener("click", () => page.state.set({ key: key.j }));
       tip(line, () =>
         [
-          `${visible(queries[i])} → ${visible(keys[key.j])}`,
-          `q·k ${figures(key.dot, 5)}`,
-          `× ${figures(story.scale, 4)} = ${figures(key.scaled, 5)}`,
+          `${who}, looking at ${keys[key.j]}`,
+          `q·k ${figures(key.dot, 5, key.doubts.dot)}`,
+          `× ${figures(story.scale, 4)} = ${figures(key.scaled, 5, key.doubts.scaled)}`,
           position ? `position ${figures(key.position, 5)}` : "",
-          key.allowed ? `score ${figures(key.score, 5)}` : "not allowed by the mask",
-          `weight ${figures(key.weight, 5)}`,
+          key.allowed ? `score ${figures(key.score, 5, key.doubts.score)}` : "not allowed by the mask",
+          `weight ${figures(key.weight, 5, key.doubts.weight)}`,
         ].filter(Boolean),
       );
       root.append(line);
+      return { node: line, name: `${keys[key.j]}: ${percent(key.weight)}`, key: String(key.j), chosen: key.j === j };
     });
+    choices(root, items, { label: `The keys that ${queries[i]} looks at most, with their weights` });
     const rest = story.keys.length - rows.length,
       left_over = 1 - rows.reduce((sum, key) => sum + key.weight, 0);
     if (rest > 0)
@@ -111,9 +113,9 @@ export function ladder(page) {
         ),
       );
     facts.textContent = `A token may look at ${entry.mask_words}.`;
-    holder.replaceChildren(root);
+    swap(holder, root);
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }
 
@@ -123,17 +125,19 @@ function step(name, key, x, y, bar, most) {
     off = name !== "dot" && name !== "scaled" && !key.allowed;
   const value = key[name],
     long = off ? 0 : Math.max(1, (Math.abs(value) / most) * bar);
-  const fill =
-    name === "weight"
-      ? shareColour(Math.max(value, 0.08))
-      : signedColour(Math.sign(value) * (0.35 + (0.65 * Math.abs(value)) / most), 1);
   if (!off)
-    group.append(svg("rect", { x: x + 4, y: middle - 6, width: long, height: 12, rx: 2, fill: fill.formatHex() }));
+    group.append(
+      svg("rect", { class: value < 0 ? "minus" : "plus", x: x + 4, y: middle - 6, width: long, height: 12, rx: 2 }),
+    );
   group.append(
     svg(
       "text",
       { class: "number", x: x + 10 + long, y: middle, "dominant-baseline": "middle" },
-      off && name === "score" ? "masked" : name === "weight" ? percent(value) : figures(value),
+      off && name === "score"
+        ? "masked"
+        : name === "weight"
+          ? percent(value, key.doubts.weight)
+          : figures(value, 3, key.doubts[name]),
     ),
   );
   return group;
@@ -145,11 +149,11 @@ export function products(page) {
     title: "One product, dimension by dimension",
     name: "product",
     rows: () => {
-      const { parts, E } = pair(page);
+      const { E, printed } = pair(page);
       return table(
         "The chosen query and key",
         ["dimension", "q", "k", "product"],
-        Array.from({ length: E }, (_, e) => [String(e + 1), parts.q[e], parts.k[e], parts.product[e]]),
+        Array.from({ length: E }, (_, e) => [String(e + 1), ...printed(e)]),
       );
     },
   });
@@ -157,7 +161,7 @@ export function products(page) {
     holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const { parts, E, total, names, entry } = pair(page),
+    const { parts, E, total, names, entry, printed } = pair(page),
       width = Math.max(300, holder.clientWidth || 640),
       left = 58;
     const wide = (width - left - 8) / E,
@@ -165,16 +169,16 @@ export function products(page) {
         ["q", parts.q],
         ["k", parts.k],
       ];
-    const height = parts.product.some((value) => value < 0) ? 182 : 126;
+    const largest = Math.max(1e-9, ...parts.product.map(Math.abs)),
+      height = 128 + 56 * Math.max(0, -Math.min(...parts.product) / largest);
     const root = svg("svg", {
       width,
       height,
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": `q and k of ${names}, and their products, which add up to ${figures(total, 5)}`,
+      "aria-label": `q and k. ${names}: the products add up to ${total}`,
     });
-    const sizes = Math.max(...parts.q.map(Math.abs), ...parts.k.map(Math.abs)),
-      most = Math.max(1e-9, ...parts.product.map(Math.abs));
+    const sizes = Math.max(...parts.q.map(Math.abs), ...parts.k.map(Math.abs));
     rows.forEach(([name, values], n) => {
       root.append(svg("text", { class: "axis", x: left - 12, y: 16 + n * 24, "text-anchor": "end" }, name));
       values.forEach((value, e) =>
@@ -194,7 +198,7 @@ export function products(page) {
     );
     root.append(svg("line", { class: "zero", x1: left, x2: width - 8, y1: 120, y2: 120 }));
     parts.product.forEach((value, e) => {
-      const long = (Math.abs(value) / most) * 56,
+      const long = (Math.abs(value) / largest) * 56,
         bar = svg("rect", {
           class: value < 0 ? "minus" : "plus",
           x: left + e * wide,
@@ -203,37 +207,40 @@ export function products(page) {
           height: Math.max(long, 0.5),
         });
       root.append(
-        tip(bar, () => [
-          `dimension ${e + 1}`,
-          `q ${figures(parts.q[e], 5)}`,
-          `k ${figures(parts.k[e], 5)}`,
-          `adds ${figures(value, 5)}`,
-        ]),
+        tip(bar, () => {
+          const [q, k, product] = printed(e);
+          return [`dimension ${e + 1}`, `q ${q}`, `k ${k}`, `adds ${product}`];
+        }),
       );
     });
-    sentence.textContent = `${names}: the products add up to ${figures(total, 5)}.`;
+    sentence.textContent = `${names}: the products add up to ${total}.`;
     holder.replaceChildren(root);
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }
 
 function pair(page) {
-  const { attention, head, i, j, queries, keys } = page.look(),
+  const { attention, head, i, j, who, keys, story } = page.look(),
     key = Math.max(j, 0),
-    vectors = attention.vectors(head, i, key);
+    vectors = attention.vectors(head, i, key),
+    { doubts } = vectors;
   const energy = page.open(attention.entry.energy),
     q = [...vectors.q],
     k = [...vectors.k];
   const product = q.map((value, e) => (energy ? energy.data[e] * Math.tanh(value + k[e]) : value * k[e]));
-  const total = product.reduce((sum, value) => sum + value, 0);
+  const printed = (e) => {
+    const weight = energy ? Math.abs(energy.data[e]) : 0,
+      error = energy ? weight * (doubts.q + doubts.k) : Math.abs(k[e]) * doubts.q + Math.abs(q[e]) * doubts.k;
+    return [figures(q[e], 5, doubts.q), figures(k[e], 5, doubts.k), figures(product[e], 5, error)];
+  };
   return {
     parts: { q, k, product },
     E: q.length,
-    total,
-    names: `${visible(queries[i])} → ${visible(keys[key])}`,
+    total: figures(story.keys[key].dot, 5, story.keys[key].doubts.dot),
+    names: `${who}, looking at ${keys[key]}`,
     entry: attention.entry,
-    vectors,
+    printed,
   };
 }
 
@@ -249,7 +256,11 @@ export function values(page) {
       return table(
         "What the head passes on",
         ["dimension", "computed here", "PyTorch"],
-        [...story.out].map((value, e) => [String(e + 1), value, told_ ? told_.out[e] : "not kept"]),
+        [...story.out].map((value, e) => [
+          String(e + 1),
+          figures(value, 4, story.outDoubt),
+          told_ ? figures(told_.out[e], 4, told_.outDoubt) : "not kept",
+        ]),
       );
     },
   });
@@ -263,13 +274,16 @@ export function values(page) {
       width = Math.max(300, holder.clientWidth || 640),
       left = width < 520 ? 112 : 150,
       wide = (width - left - 8) / W;
-    const lines = rows.map((key) => ({
-      label: `${percent(key.weight)} ${shortened(visible(keys[key.j]), 10)}`,
-      values: Array.from(attention.vectors(head, i, key.j).v, (value) => value * key.weight),
-      chosen: key.j === j,
-    }));
-    lines.push({ label: "sum", values: [...story.out], sum: true });
-    if (reference) lines.push({ label: "PyTorch", values: [...reference.out], sum: true });
+    const lines = rows.map((key) => {
+      const { v, doubts } = attention.vectors(head, i, key.j);
+      return {
+        label: `${percent(key.weight, key.doubts.weight)} ${shortened(keys[key.j], 10)}`,
+        values: Array.from(v, (value) => value * key.weight),
+        doubt: key.weight * doubts.v + key.doubts.weight * Math.max(...v.map(Math.abs)),
+      };
+    });
+    lines.push({ label: "sum", values: [...story.out], doubt: story.outDoubt, sum: true });
+    if (reference) lines.push({ label: "PyTorch", values: [...reference.out], doubt: reference.outDoubt, sum: true });
     const most = Math.max(1e-9, ...lines.flatMap((line) => line.values.map(Math.abs))),
       height = lines.length * 22 + 8;
     const root = svg("svg", {
@@ -277,7 +291,7 @@ export function values(page) {
       height,
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": `What ${visible(queries[i])} takes from each key, and the sum`,
+      "aria-label": `What ${queries[i]} takes from each key, and the sum`,
     });
     lines.forEach((line, n) => {
       root.append(
@@ -297,13 +311,13 @@ export function values(page) {
               height: 18,
               fill: signedColour(value, most).formatHex(),
             }),
-            () => [line.label, `dimension ${e + 1}: ${figures(value, 5)}`],
+            () => [line.label, `dimension ${e + 1}: ${figures(value, 5, line.doubt)}`],
           ),
         ),
       );
     });
     holder.replaceChildren(root);
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }

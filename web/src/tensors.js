@@ -21,13 +21,22 @@ function opened({ type, shape, data, scales }) {
   if (type === "float32") return { shape, data: new Float32Array(bytes.buffer) };
   if (type === "int8" || type === "int16") {
     const whole = type === "int8" ? new Int8Array(bytes.buffer) : new Int16Array(bytes.buffer);
-    return { shape, data: scaled(whole, scales, shape[shape.length - 1]) };
+    return {
+      shape,
+      data: scaled(whole, scales, shape[shape.length - 1]),
+      steps: new Float32Array(bytesOf(scales).buffer),
+    };
   }
   if (type === "bit") {
     const count = shape.reduce((all, size) => all * size, 1);
     return { shape, data: Uint8Array.from({ length: count }, (_, n) => (bytes[n >> 3] >> (n & 7)) & 1) };
   }
   return { shape, data: bytes };
+}
+
+/** How far the numbers of a row may be from those of the run: half a step where they were rounded to whole steps. */
+export function doubt({ steps }, row) {
+  return steps ? steps[row] / 2 : 0;
 }
 
 /** A function from a tensor's name to {shape, data}; null for no name. */

@@ -1,6 +1,10 @@
 // A text as a row of tokens to choose from.
 
-import { el, tip, visible, directionOf, roving } from "./dom.js";
+import { el, visible, directionOf } from "./dom.js";
+import { tip } from "./tips.js";
+import { roving } from "./keyboard.js";
+
+const JOINED = "·"; // in front of a token that continues a word
 
 /** Buttons for the tokens of a sequence; `shade(n)` gives a colour or null, `lines(n)` the tooltip. */
 export function tokenStrip(page, name, { shade = () => null, ink = () => null, lines = () => null, label } = {}) {
@@ -11,13 +15,22 @@ export function tokenStrip(page, name, { shade = () => null, ink = () => null, l
       "button",
       {
         type: "button",
-        class: "token",
+        class: piece.startsWith(JOINED) && piece !== JOINED ? "token joined" : "token",
         "aria-label": `${visible(piece)}, token ${n + 1}`,
         onclick: () => page.choose(name, n),
       },
       el("bdi", {}, visible(piece)),
     );
-    return tip(button, () => lines(n) || [visible(piece), `token ${n + 1} of ${sequence.tokens.length}`]);
+    return tip(
+      button,
+      () =>
+        lines(n) || [
+          visible(piece),
+          `token ${n + 1} of ${sequence.tokens.length}`,
+          ...(sequence.ids ? [`id ${sequence.ids[n]} of the vocabulary`] : []),
+          ...(piece.startsWith(JOINED) ? ["continues the word before it"] : []),
+        ],
+    );
   });
   const strip = el(
     "div",

@@ -1,6 +1,9 @@
 // What happens with a head switched off: computed beforehand for this input, one head at a time.
 
-import { el, svg, tip, visible, figures, percent, table, roving } from "./dom.js";
+import { el, visible, swap, table } from "./dom.js";
+import { tip } from "./tips.js";
+import { figures } from "./numbers.js";
+import { roving } from "./keyboard.js";
 import { signedColour, inkOn } from "./colour.js";
 import { figure } from "./figure.js";
 import { grouped, nameOf } from "./glance.js";
@@ -10,8 +13,7 @@ export function whatIf(page) {
     { state } = page,
     change = page.open(told.changes),
     T = change.shape[1];
-  const sequence = page.payload.output.sequence,
-    words = page.payload.output.words;
+  const sequence = page.payload.output.sequence;
   const owner = ({ entry, ...attention }) =>
     entry.unit === "step"
       ? `${entry.label} ${entry.kind === "cross" ? "cross-attention" : "attention"}, all steps`
@@ -29,7 +31,7 @@ export function whatIf(page) {
     rows: () =>
       table(
         "Heads switched off",
-        ["head", "change of log-probability", "places with another likeliest word"],
+        ["head", "change of log-probability", "places with another likeliest token"],
         told.heads.map((each, n) => [label(each), total[n], String(other(n))]),
       ),
   });
@@ -89,38 +91,44 @@ export function whatIf(page) {
     }
     const tokens = sequence ? page.payload.sequences[sequence].tokens : [""],
       writes = sequence && page.payload.sequences[sequence].writes;
-    result.replaceChildren(
+    const at = (place) => visible(sequence ? (writes ? writes[place] : tokens[place]) : told.words[told.plain[place]]);
+    const places = el("div", { class: "tokens", role: "group", "aria-label": "The change at each place" });
+    swap(
+      result,
       el(
         "p",
         { class: "note" },
         `Without ${label(told.heads[n])}: ${figures(total[n], 4)} nats in all. Below, at each place the change, and what would be likeliest now where that differs.`,
       ),
-      el(
-        "div",
-        { class: "tokens" },
-        tokens.map((piece, place) => {
-          const value = change.data[n * T + place],
-            fill = signedColour(
-              value,
-              Math.max(1e-6, ...Array.from(change.data.subarray(n * T, (n + 1) * T), Math.abs)),
-            ),
-            differs = told.said[n][place] !== told.plain[place];
-          return tip(
-            el(
-              "span",
-              { class: "token still", tabindex: 0, style: { background: fill.formatHex(), color: inkOn(fill) } },
-              el("bdi", {}, visible(writes ? writes[place] : piece)),
-              differs ? el("em", {}, ` now ${visible(told.words[told.said[n][place]])}`) : null,
-            ),
-            () => [
-              visible(writes ? writes[place] : piece),
-              `changes by ${figures(value, 4)} nats`,
-              differs ? `likeliest now: ${visible(told.words[told.said[n][place]])}` : "the likeliest word stays",
-            ],
-          );
-        }),
-      ),
+      places,
     );
+    places.append(
+      ...tokens.map((_, place) => {
+        const value = change.data[n * T + place],
+          fill = signedColour(value, Math.max(1e-6, ...Array.from(change.data.subarray(n * T, (n + 1) * T), Math.abs))),
+          differs = told.said[n][place] !== told.plain[place];
+        return tip(
+          el(
+            "button",
+            {
+              type: "button",
+              class: "token still",
+              "data-key": place,
+              onclick: () => sequence && page.choose(sequence, place),
+              style: { background: fill.formatHex(), color: inkOn(fill) },
+            },
+            el("bdi", {}, at(place)),
+            differs ? el("em", {}, ` now ${visible(told.words[told.said[n][place]])}`) : null,
+          ),
+          () => [
+            at(place),
+            `changes by ${figures(value, 4)} nats`,
+            differs ? `likeliest now: ${visible(told.words[told.said[n][place]])}` : "the likeliest token stays",
+          ],
+        );
+      }),
+    );
+    roving(places, { press: false })();
     made.refresh();
   };
   state.on(["off"], draw);

@@ -12,7 +12,15 @@ from headway.data.tokenizers import MASK, Tokenizer
 from headway.errors import DataError
 from headway.models.inputs import Model, ModelInputs
 from headway.nn.embedding import TokenEmbedding
-from headway.tasks.explanation import Embed, EmbeddingTable, EncodedWords, Explanation, Output, StackDescription
+from headway.tasks.explanation import (
+    Embed,
+    EmbeddingTable,
+    EncodedWords,
+    Explanation,
+    Output,
+    StackDescription,
+    token_sequence,
+)
 
 TEXT = "text"
 HIDDEN = re.compile(r"(?:<mask>|\[MASK\])")
@@ -38,13 +46,13 @@ def explain_text(
     output = None
     if predicts:
         targets = [None if index == hidden else index for index in ids]
-        output = Output(name=tokenizer.token, label="What might stand here", sequence=TEXT, targets=targets)
+        output = Output(name=tokenizer.display, label="What might stand here", sequence=TEXT, targets=targets)
     return Explanation(
         kind="masked",
         given=text,
         forward=_forward(model, ids, global_tokens),
         reads={"": StackDescription(label="Encoder", sequence=TEXT)},
-        sequences={TEXT: text_sequence(tokenizer, ids, start=places[0] if places else min(1, len(ids) - 1))},
+        sequences={TEXT: token_sequence(tokenizer, ids, start=places[0] if places else min(1, len(ids) - 1))},
         output=output,
         tables={
             TEXT: embedding_table(model, tokenizer, ids)
@@ -70,11 +78,6 @@ def _forward(model: nn.Module, ids: list[int], global_tokens: Sequence[int]) -> 
         return logits[0]
 
     return forward
-
-
-def text_sequence(tokenizer: Tokenizer, ids: Sequence[int], *, start: int) -> dict[str, object]:
-    """A text as a sequence of the page; `start` is the token that is selected at first."""
-    return {"label": "Text", "tokens": [tokenizer.token(index) for index in ids], "start": start}
 
 
 def embedding_table(model: nn.Module, tokenizer: Tokenizer, ids: Sequence[int]) -> EmbeddingTable:

@@ -17,6 +17,26 @@ if TYPE_CHECKING:
 Embed = Callable[[Sequence[str]], Tensor]  # texts -> (N, D)
 
 
+def token_sequence(
+    tokenizer: Tokenizer,
+    ids: Sequence[int],
+    *,
+    label: str = "Text",
+    start: int | None = None,
+    written: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """A text as a sequence of the page. `start` is the token that is selected at first, by default the last.
+
+    `written` are the tokens that a decoder writes at the places of these.
+    """
+    sequence: dict[str, Any] = {"label": label, "tokens": [tokenizer.display(index) for index in ids], "ids": list(ids)}
+    if start is not None:
+        sequence["start"] = start
+    if written is not None:
+        sequence["writes"] = [tokenizer.display(index) for index in written]
+    return sequence
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackDescription:
     """What a stack, or an attention without one, is called, and which sequences of the page it works on."""

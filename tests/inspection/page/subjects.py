@@ -15,7 +15,7 @@ from PIL import Image
 from headway.data.log_mel import LogMel
 from headway.data.synthetic.spoken_digits import spoken_digits
 from headway.data.tokenizers import MASK, SPECIALS, Tokenizer, Word
-from headway.inspection.page.payload import payload
+from headway.inspection.page.payload import PageOptions, RunFacts, payload
 from headway.models import (
     BertConfig,
     BertPretrainingConfig,
@@ -74,8 +74,9 @@ def spread(model: torch.nn.Module) -> torch.nn.Module:
     return model.eval()
 
 
-def page_payload(pipeline: Pipeline, given: str) -> Payload:
-    return payload(pipeline.model, pipeline.explain(given), str(pipeline.folder), pipeline.parts.steps)
+def page_payload(pipeline: Pipeline, given: str, **options: Any) -> Payload:
+    facts = RunFacts(folder=str(pipeline.folder), task=pipeline.task.title, steps=pipeline.parts.steps)
+    return payload(pipeline.model, pipeline.explain(given), facts, PageOptions(**options))
 
 
 def language(line: str = LINE, **changes: Any) -> Payload:
@@ -133,7 +134,7 @@ def longformer() -> Payload:
         vocab=tokenizer.size, context=32, width=32, layers=2, heads=4, inner=32, windows=Windows(radius=2)
     )
     model = spread(build_model(LongformerMaskedConfig(longformer=config)))
-    return payload(model, explain_text(model, tokenizer, LINE, global_tokens=(0, 3)), "runs/tiny")
+    return payload(model, explain_text(model, tokenizer, LINE, global_tokens=(0, 3)), RunFacts(folder="runs/tiny"))
 
 
 def text_classifier() -> Payload:

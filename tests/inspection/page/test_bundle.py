@@ -6,8 +6,15 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from headway.inspection.page.payload import VERSION, RunFacts, payload
+from headway.models import BertConfig, build_model
+from headway.tasks.encoder_explanation import explain_text
+from tests.inspection.page.subjects import translation, vit, words
+from tests.pages import payload_of
 
 ROOT = Path(__file__).parents[3]
 BUNDLE = ROOT / "src/headway/inspection/page/bundle.js"
@@ -28,6 +35,26 @@ def test_the_pages_of_the_documents_hold_the_current_script():
         text = page.read_text(encoding="utf-8")
         assert BUNDLE.read_text() in text, f"{page.name}: run `python web/pages.py`"
         assert BUNDLE.with_name("page.css").read_text() in text, f"{page.name}: run `python web/pages.py`"
+
+
+def test_the_pages_of_the_documents_hold_the_current_data():
+    """Their numbers are of an earlier run, but what a page holds is what one written today would hold."""
+    kinds = {"puppy": translation, "digit": vit, "it": encoder, "special": encoder}
+    for name, made in kinds.items():
+        kept, fresh = payload_of(ROOT / f"docs/pages/{name}.html"), made()
+        assert kept["headway"] == VERSION, f"{name}: run `python web/pages.py RUNS`"
+        assert kept.keys() == fresh.keys()
+        for part in ("attentions", "stacks"):
+            assert kept[part][0].keys() == fresh[part][0].keys()
+        assert kept["checks"]
+        assert kept["start"]
+
+
+def encoder() -> dict[str, Any]:
+    tokenizer = words()
+    model = build_model(BertConfig(vocab=tokenizer.size, context=32, width=32, layers=1, heads=2, inner=32))
+    explained = explain_text(model, tokenizer, "the small cat", predicts=False)
+    return payload(model.eval(), explained, RunFacts(folder="runs/tiny"))
 
 
 def test_the_licence_of_d3_is_kept():

@@ -22,7 +22,9 @@ def test_an_encoders_neighbours_are_whole_words_but_itself():
         return torch.tensor([PLACES[text] for text in texts])
 
     ids = words.encode("special bread it")
-    (special, bread, it) = neighbour_entry({"text": EncodedWords(ids=ids, embed=embed, tokenizer=words)})["text"]
+    (special, bread, it) = neighbour_entry({"text": EncodedWords(ids=ids, embed=embed, tokenizer=words)})["text"][
+        "lists"
+    ]
     assert [word for word, _ in special] == ["extraordinary", "loaf", "bread"]
     assert [word for word, _ in bread] == ["loaf", "extraordinary", "special"]
     assert [word for word, _ in it][:2] == [
@@ -36,12 +38,14 @@ def test_an_encoders_neighbours_are_whole_words_but_itself():
 def test_what_is_no_word_has_no_neighbours_by_meaning():
     words = tokenizer()
     found = EncodedWords(ids=[words.start, words.stop], embed=lambda texts: torch.zeros(len(texts), 2), tokenizer=words)
-    assert neighbour_entry({"text": found})["text"] == [[], []]
+    assert neighbour_entry({"text": found})["text"] == {"space": "sentences", "lists": [[], []]}
 
 
 def test_a_tables_neighbours_are_by_cosine():
     words = tokenizer()
     vectors = torch.tensor([PLACES.get(words.token(n), (-1.0, -1.0)) for n in range(words.size)])
     ids = words.encode("special")
-    ((near, *_),) = neighbour_entry({"text": EmbeddingTable(ids=ids, vectors=vectors, tokenizer=words)})["text"]
+    ((near, *_),) = neighbour_entry({"text": EmbeddingTable(ids=ids, vectors=vectors, tokenizer=words)})["text"][
+        "lists"
+    ]
     assert near == ["it", 1.0]

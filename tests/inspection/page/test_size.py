@@ -28,7 +28,8 @@ def written(*, tokens: int, width: int, layers: int, heads: int) -> dict:
 def test_what_does_not_fit_is_thinned_out_evenly():
     assert indices_that_fit([1, 1, 1, 1], 4) == [0, 1, 2, 3]
     assert indices_that_fit([1] * 12, 4) == [0, 4, 7, 11]
-    assert indices_that_fit([5, 5], 3) == [1]
+    assert indices_that_fit([5, 5], 6) == [1]
+    assert indices_that_fit([5, 5], 3) == []
     assert indices_that_fit([], 3) == []
 
 
@@ -46,6 +47,14 @@ def test_twelve_by_twelve_heads_of_128_tokens_are_painted_within_two_seconds(sho
     assert seen.difference() <= 1e-3
     assert time.perf_counter() - began < 15
     assert not seen.faults
+
+
+@pytest.mark.slow  # a forward pass of GPT-2's size
+@pytest.mark.parametrize("tokens", [16, 512, 1024, 2048])
+def test_no_length_makes_a_file_of_more_than_fifteen_megabytes(tokens):
+    payload = written(tokens=tokens, width=768, layers=12, heads=12)
+    assert len(document(payload).encode()) <= 15e6
+    assert payload["attentions"] or tokens == 2048  # of which one layer takes 15 MB
 
 
 @pytest.mark.slow  # it reads a clock

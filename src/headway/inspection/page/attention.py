@@ -10,7 +10,7 @@ from torch import Tensor
 
 from headway import ops
 from headway.inspection.page.record import ForwardRecord
-from headway.inspection.page.tensors import PageTensors, indices_that_fit
+from headway.inspection.page.tensors import BASE64, PageTensors, indices_that_fit
 from headway.nn.attention import SelfAttention
 from headway.nn.attention_record import AttentionRecord
 from headway.nn.positions import AttentionPositions, Rotary
@@ -19,7 +19,6 @@ from headway.ops import Causal, Global, Lengths, Mask, NotSelf, Packed, Prefix, 
 from headway.ops.masks import And
 from headway.tasks.explanation import StackDescription
 
-MAX_BYTES = 9_500_000  # of queries, keys and values in one page
 MASK_WORDS = {
     Causal: "itself and what came before",
     NotSelf: "everything but itself",
@@ -29,16 +28,19 @@ MASK_WORDS = {
     Global: "global tokens, which see everything",
 }
 COMPARED = 16  # rows of each head that are kept as PyTorch computed them
+ENTRY = 1_000  # characters of an attention's entry beside its tensors
 
 
 def attention_entries(
-    recording: ForwardRecord, tensors: PageTensors, reads: Mapping[str, StackDescription]
+    recording: ForwardRecord, tensors: PageTensors, reads: Mapping[str, StackDescription], room: int
 ) -> list[dict[str, Any]]:
-    """Every attention that was seen, stack by stack and layer by layer; of a large model or text, as many as fit."""
-    sites = list(recording.attention)
-    costs = [tensors.item_size * sum(map(element_count, recording.attention[site])) for site in sites]
+    """Every attention that was seen, stack by stack and layer by layer; of a large model or text, as many as fit.
+
+    `room` is how many characters of the file they may take.
+    """
+    sites, costs = list(recording.attention), attention_sizes(recording, tensors)
     entries = []
-    for site in (sites[n] for n in indices_that_fit(costs, MAX_BYTES)):
+    for site in (sites[n] for n in indices_that_fit(costs, room)):
         looks, point = recording.attention[site], recording.points[site]
         described = reads[point.stack]
         crossing = point.attention == "cross"
@@ -61,6 +63,33 @@ def attention_entries(
     return entries
 
 
+def attention_sizes(recording: ForwardRecord, tensors: PageTensors) -> list[int]:
+    """Characters of the file that each attention takes; a mask that several share is counted with the first."""
+    masks: set[str] = set()
+    return [_size(looks, tensors, masks) for looks in recording.attention.values()]
+
+
+def _size(looks: Sequence[AttentionRecord], tensors: PageTensors, masks: set[str]) -> int:
+    first, queries = looks[0], sum(look.q.shape[2] for look in looks)
+    (_, heads, _, width), (_, groups, keys, out) = first.q.shape, first.v.shape
+    rows = len(compared_rows(queries))
+    shapes = [
+        (heads, queries, width),
+        (groups, keys, width),
+        (groups, keys, out),
+        (heads, rows, keys),
+        (heads, rows, out),
+    ]
+    if first.global_tokens is not None:
+        shapes += [tuple(getattr(first.global_tokens, part).shape[1:]) for part in "qkv"]
+    size = sum(tensors.exact_size(*shape) for shape in shapes) + ENTRY
+    kind = None if first.mask is None else f"{describe_mask(first.mask)} {queries} {keys}"
+    if kind is None or kind in masks:
+        return size
+    masks.add(kind)
+    return size + round(BASE64 * queries * keys / 8)
+
+
 def element_count(look: AttentionRecord) -> int:
     """Elements of the queries, keys and values of an attention call."""
     return look.q.numel() + look.k.numel() + look.v.numel()
@@ -81,8 +110,8 @@ def _numbers(looks: Sequence[AttentionRecord], tensors: PageTensors) -> dict[str
         "k": tensors.exact(first.k[0]),
         "v": tensors.exact(first.v[0]),
         "rows": rows,
-        "weights": tensors.exact(_rows(looks, rows, "weights")),
-        "out": tensors.exact(_rows(looks, rows, "head_outputs")),
+        "weights": tensors.exact(attention_rows(looks, rows, "weights")),
+        "out": tensors.exact(attention_rows(looks, rows, "head_outputs")),
         "mask": None,
         "mask_words": "everything",
         "others": None,
@@ -96,7 +125,7 @@ def _numbers(looks: Sequence[AttentionRecord], tensors: PageTensors) -> dict[str
     return entry
 
 
-def _rows(looks: Sequence[AttentionRecord], rows: list[int], what: str) -> Tensor:
+def attention_rows(looks: Sequence[AttentionRecord], rows: list[int], what: str) -> Tensor:
     """(H, rows, …) as PyTorch computed it, in one call or several."""
     if len(looks) > 1:
         return torch.cat([getattr(look, what)()[0] for look in looks], 1)[:, rows]

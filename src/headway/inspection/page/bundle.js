@@ -71,8 +71,50 @@ var d3=(()=>{var cn=Object.defineProperty;var Pi=Object.getOwnPropertyDescriptor
 (() => {
 "use strict";
 
+const in_numbers = (() => {
+// Numbers as text: never more figures than are right.
+
+/** A number for a reader: so many figures that count, fewer where the number may be off by `error`.
+ *
+ * The last figure printed is right to within one: half of it is rounding, and half at most is the error. */
+function figures(value, digits = 3, error = 0) {
+  if (!Number.isFinite(value)) return value === -Infinity ? "−∞" : String(value);
+  const size = Math.abs(value);
+  if (error > 0) {
+    const last = Math.ceil(Math.log10(2 * error)), // 10^last is the unit of the last figure
+      known = size ? Math.floor(Math.log10(size)) - last + 1 : 0;
+    if (known < 1) return signed((Math.round(value / 10 ** last) * 10 ** last).toFixed(Math.max(0, -last)));
+    digits = Math.min(digits, known);
+  }
+  return signed(
+    size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(digits - 1) : value.toPrecision(digits),
+  );
+}
+
+/** All that 32 bits hold of a number of ordinary size: sums of what is printed are then those of the run. */
+function decimals(value, error = 0) {
+  return error > 0 ? figures(value, 4, error) : signed(value.toFixed(7));
+}
+
+function signed(text) {
+  return text
+    .replace(/^-(0(\.0*)?)$/, "$1")
+    .replace("-", "−")
+    .replace(/e\+?/, "e")
+    .replace("e-", "e−");
+}
+
+function percent(share, error = 0) {
+  if (share > 0 && share < 5e-4) return "<0.1%";
+  return `${(100 * share).toFixed(error > 5e-4 ? 0 : 1)}%`;
+}
+return { figures, decimals, percent };
+})();
+
 const in_dom = (() => {
 // Elements, figures and tooltips. Text enters the page as text alone: nothing here reads markup from a string.
+
+const { figures } = in_numbers;
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -115,48 +157,15 @@ function shortened(text, most) {
   return letters.length <= most ? text : letters.slice(0, most - 1).join("") + "…";
 }
 
-/** A number for a reader: three or four figures that count. */
-function figures(value, digits = 3) {
-  if (!Number.isFinite(value)) return value === -Infinity ? "−∞" : String(value);
-  const size = Math.abs(value);
-  const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(digits - 1) : value.toPrecision(digits);
-  return text.replace("-", "−").replace(/e\+?/, "e").replace("e-", "e−");
-}
-
-function percent(share) {
-  return share > 0 && share < 5e-4 ? "<0.1%" : `${(100 * share).toFixed(1)}%`;
-}
-
-let bubble = null;
-
-function showTip(x, y, lines) {
-  if (!bubble) document.body.append((bubble = el("div", { class: "tip", role: "status", "aria-live": "polite" })));
-  bubble.replaceChildren(...lines.map((line, n) => el(n ? "div" : "strong", { dir: "auto" }, line)));
-  bubble.hidden = false;
-  const { width, height } = bubble.getBoundingClientRect(),
-    room = 8;
-  bubble.style.left = `${Math.max(room, Math.min(x + 14, innerWidth - width - room))}px`;
-  bubble.style.top = `${y + 18 + height > innerHeight ? Math.max(room, y - height - 12) : y + 18}px`;
-}
-
-function hideTip() {
-  if (bubble) bubble.hidden = true;
-}
-
-/** Exact numbers where the pointer or the focus is; `lines(event)` gives null for nothing. */
-function tip(node, lines) {
-  node.addEventListener("pointermove", (event) => {
-    const told = lines(event);
-    told ? showTip(event.clientX, event.clientY, told) : hideTip();
-  });
-  node.addEventListener("pointerleave", hideTip);
-  node.addEventListener("blur", hideTip);
-  node.addEventListener("focus", (event) => {
-    const told = node.matches(":focus-visible") && lines(event),
-      box = node.getBoundingClientRect();
-    if (told) showTip(box.left, box.bottom - 12, told);
-  });
-  return node;
+/** Put new children into a holder; the focus stays on what has the same `data-key`, and the scroll where it was. */
+function swap(holder, ...children) {
+  const focused = holder.contains(document.activeElement) ? document.activeElement.dataset.key : undefined,
+    { scrollLeft } = holder;
+  holder.replaceChildren(...children);
+  holder.scrollLeft = scrollLeft;
+  if (focused === undefined) return;
+  const again = [...holder.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused);
+  if (again) again.focus({ preventScroll: true });
 }
 
 /** A table for readers of screens: a header row, then rows of texts and numbers. */
@@ -199,37 +208,7 @@ function directionOf(tokens) {
   const found = /[\u0590-\u08ff\ufb1d-\ufefc]|[A-Za-z\u00c0-\u024f\u0370-\u058f]/.exec(tokens.join(""));
   return found && /[\u0590-\u08ff\ufb1d-\ufefc]/.test(found[0]) ? "rtl" : "ltr";
 }
-
-/** Arrow keys move the focus among the buttons of a group, which is one stop of the tab key. */
-function roving(group, columns = 1) {
-  const buttons = () => [...group.querySelectorAll("button")];
-  group.addEventListener("keydown", (event) => {
-    const all = buttons(),
-      at = all.indexOf(document.activeElement);
-    const back = getComputedStyle(group).direction === "rtl" ? 1 : -1;
-    const step = {
-      ArrowRight: -back,
-      ArrowLeft: back,
-      ArrowDown: columns,
-      ArrowUp: -columns,
-      Home: -at,
-      End: all.length - 1 - at,
-    }[event.key];
-    if (at < 0 || step === undefined) return;
-    event.preventDefault();
-    const next = all[at + step];
-    if (next) {
-      next.focus();
-      next.click();
-    }
-  });
-  return () => {
-    const all = buttons(),
-      chosen = all.find((button) => button.getAttribute("aria-pressed") === "true") || all[0];
-    for (const button of all) button.tabIndex = button === chosen ? 0 : -1;
-  };
-}
-return { el, svg, visible, shortened, figures, percent, hideTip, tip, table, directionOf, roving };
+return { el, svg, visible, shortened, swap, table, directionOf };
 })();
 
 const in_canvas = (() => {
@@ -279,8 +258,66 @@ function pause() {
 return { fitted, cells, drawCells, pause };
 })();
 
+const in_tensors = (() => {
+// The payload's tensors: base64 of little-endian numbers, opened when they are first looked at.
+
+function bytesOf(text) {
+  const raw = atob(text),
+    bytes = new Uint8Array(raw.length);
+  for (let n = 0; n < raw.length; n++) bytes[n] = raw.charCodeAt(n);
+  return bytes;
+}
+
+/** Whole numbers times their row's scale. */
+function scaled(whole, scales, width) {
+  const factors = new Float32Array(bytesOf(scales).buffer),
+    out = new Float32Array(whole.length);
+  for (let row = 0, n = 0; row < factors.length; row++)
+    for (let d = 0; d < width; d++, n++) out[n] = whole[n] * factors[row];
+  return out;
+}
+
+function opened({ type, shape, data, scales }) {
+  const bytes = bytesOf(data);
+  if (type === "float32") return { shape, data: new Float32Array(bytes.buffer) };
+  if (type === "int8" || type === "int16") {
+    const whole = type === "int8" ? new Int8Array(bytes.buffer) : new Int16Array(bytes.buffer);
+    return {
+      shape,
+      data: scaled(whole, scales, shape[shape.length - 1]),
+      steps: new Float32Array(bytesOf(scales).buffer),
+    };
+  }
+  if (type === "bit") {
+    const count = shape.reduce((all, size) => all * size, 1);
+    return { shape, data: Uint8Array.from({ length: count }, (_, n) => (bytes[n >> 3] >> (n & 7)) & 1) };
+  }
+  return { shape, data: bytes };
+}
+
+/** How far the numbers of a row may be from those of the run: half a step where they were rounded to whole steps. */
+function doubt({ steps }, row) {
+  return steps ? steps[row] / 2 : 0;
+}
+
+/** A function from a tensor's name to {shape, data}; null for no name. */
+function openerOf(kept) {
+  const known = new Map();
+  return (name) => {
+    if (name === null || name === undefined) return null;
+    if (!known.has(name)) known.set(name, opened(kept[name]));
+    return known.get(name);
+  };
+}
+return { doubt, openerOf };
+})();
+
 const in_attention = (() => {
 // Attention, computed here from the run's own queries, keys and values: softmax(scale·q·k + position, where allowed)·v.
+
+const { doubt } = in_tensors;
+
+const ROUNDING = 1e-6; // of a sum in 32 bits, as a share of the sum of its parts' sizes
 
 /** One attention of the run: H heads from T queries to S keys. */
 class Attention {
@@ -339,13 +376,16 @@ class Attention {
     const p = this.ready(),
       group = Math.floor(head / p.share);
     const other = p.others ? p.others.rows.indexOf(i) : -1;
-    if (other < 0) return { q: p.q.data, at: (head * p.T + i) * p.E, k: p.k.data, v: p.v.data, group };
+    const { q, k, v } = other < 0 ? p : p.others,
+      row = other < 0 ? head * p.T + i : head * p.others.rows.length + other;
     return {
-      q: p.others.q.data,
-      at: (head * p.others.rows.length + other) * p.E,
-      k: p.others.k.data,
-      v: p.others.v.data,
-      group: head,
+      q: q.data,
+      at: row * p.E,
+      k: k.data,
+      v: v.data,
+      group: other < 0 ? group : head,
+      tensors: { q, k, v },
+      row,
     };
   }
 
@@ -363,6 +403,40 @@ class Attention {
     if (energy) for (let e = 0; e < E; e++) sum += energy.data[e] * Math.tanh(q[at + e] + k[there + e]);
     else for (let e = 0; e < E; e++) sum += q[at + e] * k[there + e];
     return sum;
+  }
+
+  /** How far q·k may be from PyTorch's: by how q and k are stored, and by the order in which 32 bits are added. */
+  dotDoubt(place, j) {
+    const { E, S, energy } = this.parts,
+      { q, at, k, group, tensors, row } = place,
+      there = group * S + j;
+    let ofQuery = 0,
+      ofKey = 0,
+      size = 0;
+    for (let e = 0; e < E; e++) {
+      const a = energy ? Math.abs(energy.data[e]) : Math.abs(k[there * E + e]),
+        b = energy ? Math.abs(energy.data[e]) : Math.abs(q[at + e]);
+      ofQuery += a;
+      ofKey += b;
+      size += energy ? a : a * b;
+    }
+    return ofQuery * doubt(tensors.q, row) + ofKey * doubt(tensors.k, there) + ROUNDING * size;
+  }
+
+  /** How far the scores of one query may be from PyTorch's, at most; its weights then by twice that share of them. */
+  scoreDoubt(head, i) {
+    const { S } = this.ready(),
+      place = this.from(head, i),
+      scale = Math.abs(this.entry.scale[head]);
+    let most = 0;
+    for (let j = 0; j < S; j++)
+      if (this.allowed(head, i, j)) most = Math.max(most, scale * this.dotDoubt(place, j) + ROUNDING);
+    return most;
+  }
+
+  /** How far a weight may be from PyTorch's. */
+  weightDoubt(head, i, weight) {
+    return this.entry.hard ? 0 : weight * Math.expm1(2 * this.scoreDoubt(head, i));
   }
 
   /** What the distance from i to j adds to the score; a rotation is in q and k already. */
@@ -429,22 +503,56 @@ class Attention {
     const { S } = this.ready(),
       place = this.from(head, i),
       scale = this.entry.scale[head];
-    const weights = this.weights(head, i);
+    const weights = this.weights(head, i),
+      spread = this.entry.hard ? 0 : Math.expm1(2 * this.scoreDoubt(head, i));
     const keys = Array.from({ length: S }, (_, j) => {
       const dot = this.dot(place, j),
         position = this.position(head, i, j),
         allowed = this.allowed(head, i, j);
-      return { j, dot, scaled: scale * dot, position, allowed, score: scale * dot + position, weight: weights[j] };
+      const dotted = this.dotDoubt(place, j),
+        doubts = { dot: dotted, scaled: Math.abs(scale) * dotted, position: 0, weight: weights[j] * spread };
+      doubts.score = doubts.scaled;
+      return {
+        j,
+        dot,
+        scaled: scale * dot,
+        position,
+        allowed,
+        score: scale * dot + position,
+        weight: weights[j],
+        doubts,
+      };
     });
-    return { keys, scale, out: this.mixed(head, i, weights) };
+    return { keys, scale, out: this.mixed(head, i, weights), outDoubt: this.outDoubt(head, i, weights, spread) };
   }
 
+  /** How far the sum of the weighted values may be from PyTorch's, in any dimension. */
+  outDoubt(head, i, weights, spread) {
+    const { S, W } = this.parts,
+      { v, group, tensors } = this.from(head, i);
+    let sum = 0;
+    for (let j = 0; j < S; j++) {
+      if (!weights[j]) continue;
+      const row = group * S + j;
+      let size = 0;
+      for (let e = 0; e < W; e++) size = Math.max(size, Math.abs(v[row * W + e]));
+      sum += weights[j] * (doubt(tensors.v, row) + (spread + ROUNDING) * size);
+    }
+    return sum;
+  }
+
+  /** The vectors of a query and a key, and how far their numbers may be from the run's. */
   vectors(head, i, j) {
     const { E, S, W } = this.ready(),
-      { q, at, k, v, group } = this.from(head, i);
+      { q, at, k, v, group, tensors, row } = this.from(head, i);
     const there = (group * S + j) * E,
       value = (group * S + j) * W;
-    return { q: q.slice(at, at + E), k: k.slice(there, there + E), v: v.slice(value, value + W) };
+    return {
+      q: q.slice(at, at + E),
+      k: k.slice(there, there + E),
+      v: v.slice(value, value + W),
+      doubts: { q: doubt(tensors.q, row), k: doubt(tensors.k, group * S + j), v: doubt(tensors.v, group * S + j) },
+    };
   }
 
   /** What PyTorch gave for this query, if the file keeps it: weights (S,) and output (W,). */
@@ -456,7 +564,11 @@ class Attention {
       count = this.entry.rows.length;
     const { S, W } = this.ready(),
       at = head * count + row;
-    return { weights: weights.data.subarray(at * S, (at + 1) * S), out: out.data.subarray(at * W, (at + 1) * W) };
+    return {
+      weights: weights.data.subarray(at * S, (at + 1) * S),
+      out: out.data.subarray(at * W, (at + 1) * W),
+      outDoubt: doubt(out, at),
+    };
   }
 
   /** The largest difference between what is computed here and what PyTorch gave, over one head's kept rows.
@@ -496,73 +608,33 @@ function turned(vector, by, { base, layout }) {
   return out;
 }
 
-/** What kind of looking a head does, from some of its rows: mean entropy in nats, distance, and shares of weight. */
+/** What kind of looking a head does, from the rows that the file keeps: means over them.
+ *
+ * Places of two texts cannot be compared: a head that looks at another text has a coverage (the share of its keys that
+ * are some query's first choice) instead of a distance. */
 function headStatistics(attention, head) {
-  const rows = attention.entry.rows.length ? attention.entry.rows : [0];
-  let entropy = 0,
-    distance = 0,
-    self = 0,
-    before = 0,
-    first = 0;
+  const rows = attention.entry.rows.length ? attention.entry.rows : [0],
+    across = attention.entry.keys !== attention.entry.queries || attention.entry.kind === "cross",
+    sums = { entropy: 0, distance: 0, self: 0, before: 0, first: 0, last: 0 },
+    favourites = new Set();
   for (const i of rows) {
     const weights = attention.weights(head, i);
     weights.forEach((weight, j) => {
-      if (weight > 0) entropy -= weight * Math.log(weight);
-      distance += weight * Math.abs(i - j);
+      if (weight > 0) sums.entropy -= weight * Math.log(weight);
+      sums.distance += weight * Math.abs(i - j);
     });
-    self += weights[i] || 0;
-    before += weights[i - 1] || 0;
-    first += weights[0];
+    sums.self += weights[i] || 0;
+    sums.before += weights[i - 1] || 0;
+    sums.first += weights[0];
+    sums.last += weights[weights.length - 1];
+    favourites.add(weights.indexOf(Math.max(...weights)));
   }
-  const n = rows.length;
-  return { entropy: entropy / n, distance: distance / n, self: self / n, before: before / n, first: first / n };
+  const mean = Object.fromEntries(Object.entries(sums).map(([name, sum]) => [name, sum / rows.length]));
+  const { entropy, first, last, distance, self, before } = mean,
+    shared = { entropy, first, last, rows: rows.length, of: attention.T };
+  return across ? { ...shared, coverage: favourites.size / attention.S } : { ...shared, distance, self, before };
 }
 return { Attention, turned, headStatistics };
-})();
-
-const in_tensors = (() => {
-// The payload's tensors: base64 of little-endian numbers, opened when they are first looked at.
-
-function bytesOf(text) {
-  const raw = atob(text),
-    bytes = new Uint8Array(raw.length);
-  for (let n = 0; n < raw.length; n++) bytes[n] = raw.charCodeAt(n);
-  return bytes;
-}
-
-/** Whole numbers times their row's scale. */
-function scaled(whole, scales, width) {
-  const factors = new Float32Array(bytesOf(scales).buffer),
-    out = new Float32Array(whole.length);
-  for (let row = 0, n = 0; row < factors.length; row++)
-    for (let d = 0; d < width; d++, n++) out[n] = whole[n] * factors[row];
-  return out;
-}
-
-function opened({ type, shape, data, scales }) {
-  const bytes = bytesOf(data);
-  if (type === "float32") return { shape, data: new Float32Array(bytes.buffer) };
-  if (type === "int8" || type === "int16") {
-    const whole = type === "int8" ? new Int8Array(bytes.buffer) : new Int16Array(bytes.buffer);
-    return { shape, data: scaled(whole, scales, shape[shape.length - 1]) };
-  }
-  if (type === "bit") {
-    const count = shape.reduce((all, size) => all * size, 1);
-    return { shape, data: Uint8Array.from({ length: count }, (_, n) => (bytes[n >> 3] >> (n & 7)) & 1) };
-  }
-  return { shape, data: bytes };
-}
-
-/** A function from a tensor's name to {shape, data}; null for no name. */
-function openerOf(kept) {
-  const known = new Map();
-  return (name) => {
-    if (name === null || name === undefined) return null;
-    if (!known.has(name)) known.set(name, opened(kept[name]));
-    return known.get(name);
-  };
-}
-return { openerOf };
 })();
 
 const in_state = (() => {
@@ -614,7 +686,8 @@ class State {
   /** Take up what an address says, each value in the type of its default; what it says of unknown things is dropped. */
   read(hash, allowed) {
     const changes = {};
-    for (const [key, text] of new URLSearchParams(hash.replace(/^#/, ""))) {
+    const plain = /^#([a-z-]+)$/.exec(hash); // the bare name of a section
+    for (const [key, text] of new URLSearchParams(plain ? `s=${plain[1]}` : hash.replace(/^#/, ""))) {
       if (!(key in this.defaults)) continue;
       const value = typeof this.defaults[key] === "number" ? Number(text) : text;
       if (allowed(key, value)) changes[key] = value;
@@ -631,7 +704,14 @@ const in_page = (() => {
 const { Attention } = in_attention;
 const { openerOf } = in_tensors;
 const { visible } = in_dom;
+const { pause } = in_canvas;
 const { State } = in_state;
+
+/** Whether an element is on the screen, or less than a screen away from it. */
+function inSight(root) {
+  const { top, bottom } = root.getBoundingClientRect();
+  return bottom > -innerHeight && top < 2 * innerHeight;
+}
 
 class Page {
   constructor(payload) {
@@ -647,14 +727,18 @@ class Page {
       line: 0,
       off: "",
       rollout: "off",
+      s: "", // the section that an address leads to
     };
     for (const [name, { tokens, start }] of Object.entries(payload.sequences))
       defaults[`at.${name}`] = start ?? Math.max(0, tokens.length - 1);
-    this.state = new State(defaults);
+    this.names = new Map(); // of a sequence's tokens, as sentences call them
+    this.state = new State({ ...defaults, ...payload.start });
     this.redraws = [];
+    this.late = new Set(); // what is to be drawn again, out of sight
+    this.catching = false;
     this.themes = [];
     this.told = null;
-    this.state.on(["attention", "head", "key", ...Object.keys(payload.sequences).map((name) => `at.${name}`)], () => {
+    this.state.on(this.looked(), () => {
       this.told = null;
     });
   }
@@ -690,31 +774,74 @@ class Page {
       chosen >= 0
         ? Math.min(chosen, attention.S - 1)
         : story.keys.reduce((best, key) => (key.weight > best.weight ? key : best)).j;
-    const tokens = (name, count) => {
-      const all = this.payload.sequences[name].tokens;
-      return count === all.length ? all : all.slice(0, count);
-    };
-    const writes = attention.entry.kind === "cross" && this.payload.sequences[queries].writes;
-    const asking = tokens(queries, attention.T).map((piece, n) =>
-      writes ? `${visible(piece)}\u2009→\u2009${visible(writes[n] ?? "")}` : piece,
-    );
-    this.told = { attention, head, i, j, story, queries: asking, keys: tokens(keys, attention.S) };
+    const cross = attention.entry.kind === "cross",
+      asking = this.namesOf(queries, attention.T, cross),
+      who = cross && this.payload.sequences[queries].writes ? `Writing ${asking[i]}` : asking[i];
+    this.told = { attention, head, i, j, story, who, queries: asking, keys: this.namesOf(keys, attention.S) };
     return this.told;
   }
 
-  /** Draw when the figure stands on the page, whenever one of these keys changes, and when the room does. */
-  watch(keys, draw) {
-    this.redraws.push(draw);
-    this.state.listeners.push({ keys, draw });
+  /** What the first `count` tokens of a sequence are called; with `writing`, after what is written at their places. */
+  namesOf(name, count, writing = false) {
+    const key = `${name} ${count} ${writing}`;
+    if (!this.names.has(key)) {
+      const { tokens, writes, unit, before } = this.payload.sequences[name];
+      this.names.set(
+        key,
+        tokens.slice(0, count).map((piece, n) => {
+          if (writing && writes) return `${visible(writes[n] ?? "")} (after ${visible(piece)})`;
+          return unit ? (n < before ? `${piece} token` : `${unit} ${piece}`) : visible(piece);
+        }),
+      );
+    }
+    return this.names.get(key);
+  }
+
+  /** Draw when the figure stands on the page, whenever one of these keys changes, and when the room does.
+   *
+   * With `root`, the figure's element, a figure out of sight is drawn a little later: first what is seen. */
+  watch(keys, draw, root = null) {
+    this.redraws.push({ draw, root });
+    this.state.listeners.push({ keys, draw: () => this.drawn({ draw, root }) });
   }
 
   /** The same, for whatever another query, key or head changes. */
-  onLook(draw) {
-    this.watch(["attention", "head", "key", ...Object.keys(this.payload.sequences).map((name) => `at.${name}`)], draw);
+  onLook(draw, root = null) {
+    this.watch(this.looked(), draw, root);
+  }
+
+  /** The keys of the state that say what is looked at. */
+  looked() {
+    return ["attention", "head", "key", ...Object.keys(this.payload.sequences).map((name) => `at.${name}`)];
   }
 
   onSize(draw) {
-    this.redraws.push(draw);
+    this.redraws.push({ draw, root: null });
+  }
+
+  drawn({ draw, root }) {
+    if (!root || root.hidden || inSight(root)) {
+      this.late.delete(draw);
+      draw();
+    } else {
+      this.late.add(draw);
+      this.catchUp();
+    }
+  }
+
+  /** Draw what waits, a figure at a time: the page answers in between. */
+  async catchUp() {
+    if (this.catching) return;
+    this.catching = true;
+    document.documentElement.dataset.late = "yes";
+    while (this.late.size) {
+      await pause();
+      const [next] = this.late;
+      if (next) next();
+      this.late.delete(next);
+    }
+    delete document.documentElement.dataset.late;
+    this.catching = false;
   }
 
   onTheme(draw) {
@@ -727,7 +854,7 @@ class Page {
   }
 
   redraw() {
-    for (const draw of this.redraws) draw();
+    for (const each of this.redraws) this.drawn(each);
   }
 
   /** Whether an address may set this. */
@@ -736,6 +863,7 @@ class Page {
     if (key.startsWith("at."))
       return Number.isInteger(value) && value >= 0 && value < this.payload.sequences[key.slice(3)].tokens.length;
     if (key === "theme") return ["auto", "light", "dark"].includes(value);
+    if (key === "s") return /^[a-z-]*$/.test(value);
     if (key === "rollout") return ["one", "mean", "rollout"].includes(value);
     if (key === "off") return /^\d*$/.test(value);
     if (key === "alpha") return value >= 0 && value <= 10;
@@ -749,196 +877,253 @@ class Page {
 return { Page };
 })();
 
-const in_export = (() => {
-// Any figure as a file: what stands on its stage is redrawn as one SVG; a PNG is that SVG, twice as fine.
+const in_badge = (() => {
+// The badge: what the page computes and shows, beside what PyTorch gave.
 
-const SPACE = 16;
-const STYLED = [
-  "fill",
-  "stroke",
-  "stroke-width",
-  "stroke-dasharray",
-  "stroke-linecap",
-  "opacity",
-  "fill-opacity",
-  "stroke-opacity",
-  "font-family",
-  "font-size",
-  "font-weight",
-  "text-anchor",
-  "dominant-baseline",
-  "direction",
-];
-const NAMESPACE = "http://www.w3.org/2000/svg";
+const { figures } = in_numbers;
+const { pause } = in_canvas;
 
-function node(tag, attributes, text) {
-  const made = document.createElementNS(NAMESPACE, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  if (text !== undefined) made.textContent = text;
-  return made;
+/** Let the page have its turn whenever some computing took long. */
+function turns() {
+  let since = performance.now();
+  return async () => {
+    if (performance.now() - since < 24) return;
+    await pause();
+    since = performance.now();
+  };
 }
 
-function clear(colour) {
-  return colour === "transparent" || /rgba?\([^)]*,\s*0\)$/.test(colour) || /\/ 0\)$/.test(colour);
+/** The largest of some numbers; a NaN must show. */
+function worst(values) {
+  return values.reduce((most, value) => (value > most || Number.isNaN(value) ? value : most), 0);
 }
 
-function copied(original) {
-  const copy = original.cloneNode(true),
-    from = [original, ...original.querySelectorAll("*")],
-    to = [copy, ...copy.querySelectorAll("*")];
-  from.forEach((each, n) => {
-    const style = getComputedStyle(each);
-    for (const key of STYLED) to[n].setAttribute(key, style.getPropertyValue(key));
-    to[n].removeAttribute("class");
-    to[n].removeAttribute("style");
-  });
-  return copy;
+/** Rows of weights and outputs, a head at a time. */
+async function attentionRows(page) {
+  const turn = turns(),
+    found = [];
+  let rows = 0;
+  for (const attention of page.attentions) {
+    for (let head = 0; head < attention.heads; head++) {
+      found.push(attention.difference(head));
+      rows += attention.entry.rows.length;
+      await turn();
+    }
+  }
+  return {
+    what: "attention",
+    most: worst(found),
+    count: `${rows.toLocaleString("en")} rows`,
+    bound: exact(page) ? 1e-5 : 1e-3,
+  };
 }
 
-function drawText(out, text, place) {
-  if (!text.nodeValue.trim()) return;
-  const range = document.createRange(),
-    style = getComputedStyle(text.parentElement);
-  range.selectNodeContents(text);
-  const box = range.getBoundingClientRect();
-  if (!box.width) return;
-  out.append(
-    node(
-      "text",
-      {
-        x: box.left - place.left + SPACE,
-        y: box.top - place.top + SPACE + box.height * 0.78,
-        fill: style.color,
-        "font-family": style.fontFamily,
-        "font-size": style.fontSize,
-        "font-weight": style.fontWeight,
-      },
-      text.nodeValue,
-    ),
+/** Embeddings, positions and streams: some of the numbers shown, as a share of their row's largest. */
+async function vectors(page) {
+  const turn = turns(),
+    found = [];
+  let count = 0;
+  for (const { tensor, every, values } of page.payload.checks) {
+    const { shape, data } = page.open(tensor),
+      width = shape[shape.length - 1];
+    page.open(values).data.forEach((value, n) => {
+      const at = n * every,
+        row = data.subarray(Math.floor(at / width) * width, (Math.floor(at / width) + 1) * width);
+      const size = row.reduce((most, each) => Math.max(most, Math.abs(each)), 1e-30);
+      found.push(Math.abs(data[at] - value) / size);
+      count += 1;
+    });
+    await turn();
+  }
+  return {
+    what: "vectors",
+    most: worst(found),
+    count: `${count.toLocaleString("en")} numbers`,
+    bound: exact(page) ? 1e-6 : 4e-3,
+  };
+}
+
+/** Probabilities: the softmax of this page and PyTorch's. */
+function probabilities(page) {
+  const { output } = page.payload;
+  if (!output) return { what: "probabilities", most: 0, count: "", bound: 1 };
+  const logits = page.open(output.logits),
+    shares = page.open(output.shares),
+    whole = page.open(output.normaliser),
+    K = logits.shape[1];
+  const found = Array.from(logits.data, (logit, n) =>
+    Math.abs(Math.exp(logit - whole.data[Math.floor(n / K)]) - shares.data[n]),
   );
+  return { what: "probabilities", most: worst(found), count: found.length.toLocaleString("en"), bound: 1e-5 };
 }
 
-function drawElement(out, each, place) {
-  const style = getComputedStyle(each),
-    box = each.getBoundingClientRect();
-  if (style.display === "none" || style.visibility === "hidden" || !box.width || !box.height) return;
-  const x = box.left - place.left + SPACE,
-    y = box.top - place.top + SPACE,
-    size = { x, y, width: box.width, height: box.height };
-  if (each instanceof HTMLCanvasElement) {
-    out.append(
-      node("image", {
-        ...size,
-        href: each.toDataURL("image/png"),
-        "image-rendering": "pixelated",
-        preserveAspectRatio: "none",
-      }),
+function exact(page) {
+  return page.payload.precision === "float32";
+}
+
+/** What the page computes and shows, beside what PyTorch gave: within its bounds or not. */
+async function compared(page) {
+  const badge = document.getElementById("badge"),
+    all = [await attentionRows(page), await vectors(page), probabilities(page)].filter(
+      ({ count }) => !/^0?( |$)/.test(count),
     );
-    return;
-  }
-  if (each instanceof SVGElement) {
-    const copy = copied(each);
-    for (const [name, value] of Object.entries(size)) copy.setAttribute(name, value);
-    out.append(copy);
-    return;
-  }
-  if (!clear(style.backgroundColor))
-    out.append(node("rect", { ...size, fill: style.backgroundColor, rx: parseFloat(style.borderRadius) || 0 }));
-  for (const child of each.childNodes) {
-    if (child.nodeType === Node.TEXT_NODE) drawText(out, child, place);
-    else if (child.nodeType === Node.ELEMENT_NODE) drawElement(out, child, place);
-  }
+  const good = all.every(({ most, bound }) => most <= bound);
+  badge.dataset.difference = String(worst(all.filter(({ what }) => what !== "vectors").map(({ most }) => most)));
+  for (const { what, most } of all) badge.dataset[what] = String(most);
+  badge.classList.add(good ? "good" : "bad");
+  badge.textContent = !all.length
+    ? "Nothing here to compare with PyTorch"
+    : good
+      ? "Agrees with PyTorch"
+      : "Differs from PyTorch";
+  document.getElementById("agreement").textContent = all.length
+    ? `Largest differences from PyTorch: ${all
+        .map(({ what, most, count }) => `${what} ${most ? figures(most, 2) : "0"} (${count})`)
+        .join(", ")}.`
+    : "";
 }
-
-function picture(stage, title) {
-  const place = stage.getBoundingClientRect(),
-    width = Math.ceil(stage.scrollWidth + 2 * SPACE),
-    height = Math.ceil(stage.scrollHeight + 2 * SPACE);
-  const out = node("svg", { xmlns: NAMESPACE, viewBox: `0 0 ${width} ${height}`, width, height });
-  out.append(node("title", {}, title));
-  const ground = getComputedStyle(document.documentElement).getPropertyValue("--ground").trim();
-  out.append(node("rect", { width, height, fill: ground }));
-  for (const child of stage.children) drawElement(out, child, place);
-  return { text: new XMLSerializer().serializeToString(out), width, height };
-}
-
-async function asSvg(stage, title) {
-  return new Blob([picture(stage, title).text], { type: "image/svg+xml" });
-}
-
-async function asPng(stage, title) {
-  const { text, width, height } = picture(stage, title),
-    image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
-  await image.decode();
-  const canvas = document.createElement("canvas"),
-    fine = Math.min(2, 8000 / Math.max(width, height));
-  canvas.width = width * fine;
-  canvas.height = height * fine;
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((done) => canvas.toBlob(done, "image/png"));
-}
-
-function saved(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-}
-return { asSvg, asPng, saved };
+return { compared };
 })();
 
-const in_figure = (() => {
-// A figure: a title, a sentence, a stage to draw on, and behind it a table and the picture as a file.
+const in_tips = (() => {
+// Tips: exact numbers where the pointer, the finger or the focus is.
 
 const { el } = in_dom;
-const { asSvg, asPng, saved } = in_export;
 
-let figuresMade = 0;
+let bubble = null;
 
-/** {root, stage, refresh}; `rows` gives the table's element when it is asked for. */
-function figure({ title, note, rows, tools = [], name }) {
-  const id = `figure-${++figuresMade}`,
-    stage = el("div", { class: "stage" });
-  const holder = el("div", { class: "behind" });
-  const details = el(
-    "details",
-    { class: "numbers", ontoggle: () => refresh() },
-    el("summary", {}, "Numbers as a table"),
-    holder,
-  );
-  const file = name || title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
-  const save = (kind, make) =>
-    el(
-      "button",
-      {
-        type: "button",
-        class: "quiet",
-        "aria-label": `Save “${title}” as ${kind}`,
-        onclick: async () => saved(await make(stage, title), `${file}.${kind.toLowerCase()}`),
-      },
-      kind,
-    );
-  const root = el(
-    "figure",
-    { class: "figure", "aria-labelledby": id },
-    el(
-      "div",
-      { class: "head" },
-      el("figcaption", { id }, title),
-      el("div", { class: "tools" }, tools, save("SVG", asSvg), save("PNG", asPng)),
-    ),
-    note ? el("p", { class: "note" }, note) : null,
-    stage,
-    rows ? details : null,
-  );
-  function refresh() {
-    if (details.open && rows) holder.replaceChildren(rows());
-  }
-  return { root, stage, refresh };
+function tipAt(x, y, lines) {
+  if (!bubble) document.body.append((bubble = el("div", { class: "tip", role: "status", "aria-live": "polite" })));
+  bubble.replaceChildren(...lines.map((line, n) => el(n ? "div" : "strong", { dir: "auto" }, line)));
+  bubble.hidden = false;
+  const { width, height } = bubble.getBoundingClientRect(),
+    room = 8;
+  bubble.style.left = `${Math.max(room, Math.min(x + 14, innerWidth - width - room))}px`;
+  bubble.style.top = `${y - height - 12 < room ? y + 18 : y - height - 12}px`; // above: below it is what it explains
 }
-return { figure };
+
+function hideTip() {
+  if (bubble) bubble.hidden = true;
+}
+
+let tapping = false; // on a screen that is touched a tip stays until the next touch
+
+function watchTouches() {
+  if (tapping) return;
+  tapping = true;
+  addEventListener("pointerdown", (event) => event.pointerType === "touch" && hideTip(), true);
+  addEventListener("scroll", hideTip, { passive: true }); // of the page: figures scroll by themselves when they are drawn
+}
+
+/** Exact numbers where the pointer, the finger or the focus is; `lines(event)` gives null for nothing.
+ *
+ * Only what takes the focus anyway listens to it: an SVG element with such a listener would become a tab stop. */
+function tip(node, lines) {
+  const show = (event) => {
+    const told = lines(event);
+    told ? tipAt(event.clientX, event.clientY, told) : hideTip();
+  };
+  watchTouches();
+  node.addEventListener("pointermove", (event) => event.pointerType !== "touch" && show(event));
+  node.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && hideTip());
+  node.addEventListener("click", (event) => event.pointerType === "touch" && show(event));
+  if (node instanceof SVGElement && !node.hasAttribute("tabindex")) return node;
+  node.addEventListener("blur", hideTip);
+  node.addEventListener("focus", (event) => {
+    const told = node.matches(":focus-visible") && lines(event),
+      box = node.getBoundingClientRect();
+    if (told) tipAt(box.left, box.top + 4, told);
+  });
+  return node;
+}
+return { tipAt, hideTip, tip };
+})();
+
+const in_keyboard = (() => {
+// The keyboard: every figure is one stop of the tab key, and arrows move inside it.
+
+/** Make parts of a drawing choosable: one stop of the tab key, arrows move, Enter and Space choose.
+ *
+ * `root` becomes a list box, each of `items` an option with a name; `columns` is how far up and down are apart. */
+function choices(root, items, { label, columns = 1 }) {
+  root.setAttribute("role", "listbox");
+  root.setAttribute("aria-label", label);
+  const start = Math.max(
+    0,
+    items.findIndex((item) => item.chosen),
+  );
+  items.forEach(({ node, name, key, chosen }, n) => {
+    node.setAttribute("role", "option");
+    node.setAttribute("aria-label", name);
+    node.setAttribute("aria-selected", String(Boolean(chosen)));
+    node.setAttribute("tabindex", n === start ? 0 : -1);
+    node.dataset.key = key;
+    node.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" || event.key === " ") {
+        event.preventDefault();
+        node.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+      }
+      const step = { ArrowDown: columns, ArrowUp: -columns, ArrowRight: 1, ArrowLeft: -1 }[event.key],
+        next = event.key === "Home" ? items[0] : event.key === "End" ? items[items.length - 1] : items[n + step];
+      if (!next) return;
+      event.preventDefault();
+      for (const other of items) other.node.setAttribute("tabindex", other === next ? 0 : -1);
+      next.node.focus();
+      next.node.scrollIntoView({ block: "nearest", inline: "nearest" });
+    });
+  });
+}
+
+/** Arrow keys move the focus among the buttons of a group, which is one stop of the tab key.
+ *
+ * Up and down go to the same place of the row before and after, where the buttons stand in rows (`.row`). With
+ * `press` the button that is reached is pressed as well. */
+function roving(group, { press = true } = {}) {
+  const buttons = () => [...group.querySelectorAll("button")].filter((button) => !button.hidden);
+  const settle = (chosen) => {
+    for (const button of buttons()) button.tabIndex = button === chosen ? 0 : -1;
+  };
+  group.addEventListener("keydown", (event) => {
+    const all = buttons(),
+      at = all.indexOf(document.activeElement);
+    if (at < 0) return;
+    const back = getComputedStyle(group).direction === "rtl" ? 1 : -1,
+      to = {
+        ArrowRight: () => all[at - back],
+        ArrowLeft: () => all[at + back],
+        ArrowDown: () => nearby(group, all[at], 1) || all[at + 1],
+        ArrowUp: () => nearby(group, all[at], -1) || all[at - 1],
+        Home: () => all[0],
+        End: () => all[all.length - 1],
+      }[event.key];
+    if (!to) return;
+    event.preventDefault();
+    const next = to();
+    if (!next || next === all[at]) return;
+    settle(next);
+    next.focus();
+    if (press) next.click();
+  });
+  return () => {
+    const all = buttons();
+    settle(
+      all.find((button) => button.getAttribute("aria-pressed") === "true") ||
+        all.find((button) => button === document.activeElement) ||
+        all[0],
+    );
+  };
+}
+
+/** The button of the row before or after that stands in the same place; the button itself at either end. */
+function nearby(group, button, step) {
+  const rows = [...group.querySelectorAll(".row")],
+    row = rows.findIndex((each) => each.contains(button));
+  if (row < 0) return null;
+  const place = [...rows[row].querySelectorAll("button")].indexOf(button),
+    other = rows[row + step] && rows[row + step].querySelectorAll("button");
+  return other ? other[Math.min(place, other.length - 1)] : button;
+}
+return { choices, roving };
 })();
 
 const in_colour = (() => {
@@ -1012,199 +1197,322 @@ function inkOn({ r, g, b }) {
 return { theme, sharePixels, shareColour, signedColour, inkOn };
 })();
 
-const in_tokens = (() => {
-// A text as a row of tokens to choose from.
+const in_export = (() => {
+// Any figure as a file: its title, sentences and stage are redrawn as one SVG; a PNG is that SVG, twice as fine.
 
-const { el, tip, visible, directionOf, roving } = in_dom;
+const SPACE = 16;
+const LEFT_OUT = ".tools, .behind, .tabs, .control button, .control input"; // what one works the page with
+const STYLED = [
+  "fill",
+  "stroke",
+  "stroke-width",
+  "stroke-dasharray",
+  "stroke-linecap",
+  "opacity",
+  "fill-opacity",
+  "stroke-opacity",
+  "font-family",
+  "font-size",
+  "font-weight",
+  "text-anchor",
+  "dominant-baseline",
+  "direction",
+];
+const NAMESPACE = "http://www.w3.org/2000/svg";
 
-/** Buttons for the tokens of a sequence; `shade(n)` gives a colour or null, `lines(n)` the tooltip. */
-function tokenStrip(page, name, { shade = () => null, ink = () => null, lines = () => null, label } = {}) {
-  const { state, payload } = page,
-    sequence = payload.sequences[name];
-  const buttons = sequence.tokens.map((piece, n) => {
-    const button = el(
-      "button",
-      {
-        type: "button",
-        class: "token",
-        "aria-label": `${visible(piece)}, token ${n + 1}`,
-        onclick: () => page.choose(name, n),
-      },
-      el("bdi", {}, visible(piece)),
-    );
-    return tip(button, () => lines(n) || [visible(piece), `token ${n + 1} of ${sequence.tokens.length}`]);
-  });
-  const strip = el(
-    "div",
-    { class: "tokens", role: "group", "aria-label": label || sequence.label, dir: directionOf(sequence.tokens) },
-    buttons,
-  );
-  const settle = roving(strip);
-  function refresh() {
-    buttons.forEach((button, n) => {
-      button.setAttribute("aria-pressed", String(state.get(`at.${name}`) === n));
-      button.style.background = shade(n) || "";
-      button.style.color = ink(n) || "";
-    });
-    settle();
-  }
-  state.on([`at.${name}`], refresh);
-  return { node: strip, refresh };
+function node(tag, attributes, text) {
+  const made = document.createElementNS(NAMESPACE, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
 }
-return { tokenStrip };
+
+function clear(colour) {
+  return colour === "transparent" || /rgba?\([^)]*,\s*0\)$/.test(colour) || /\/ 0\)$/.test(colour);
+}
+
+function copied(original) {
+  const copy = original.cloneNode(true),
+    from = [original, ...original.querySelectorAll("*")],
+    to = [copy, ...copy.querySelectorAll("*")];
+  from.forEach((each, n) => {
+    const style = getComputedStyle(each);
+    for (const key of STYLED) to[n].setAttribute(key, style.getPropertyValue(key));
+    to[n].removeAttribute("class");
+    to[n].removeAttribute("style");
+  });
+  return copy;
+}
+
+/** The lines of a text as it is laid out: [text, box] of each. */
+function linesOf(text) {
+  const range = document.createRange(),
+    lines = [];
+  for (const { 0: word, index } of text.nodeValue.matchAll(/\S+\s*/g)) {
+    range.setStart(text, index);
+    range.setEnd(text, index + word.length);
+    const box = range.getBoundingClientRect(),
+      last = lines[lines.length - 1];
+    if (!box.width) continue;
+    if (last && Math.abs(last.top - box.top) < box.height / 2) last.text += word;
+    else lines.push({ text: word, left: box.left, top: box.top, height: box.height, right: box.right });
+    lines[lines.length - 1].right = box.right;
+  }
+  return lines;
+}
+
+function drawText(out, text, place) {
+  const style = getComputedStyle(text.parentElement);
+  for (const line of linesOf(text)) {
+    out.append(
+      node(
+        "text",
+        {
+          x: line.left - place.left + SPACE,
+          y: line.top - place.top + SPACE + line.height * 0.78,
+          fill: style.color,
+          "font-family": style.fontFamily,
+          "font-size": style.fontSize,
+          "font-weight": style.fontWeight,
+          direction: style.direction,
+        },
+        line.text.trimEnd(),
+      ),
+    );
+    place.reach(line.right, line.top + line.height);
+  }
+}
+
+function drawElement(out, each, place) {
+  const style = getComputedStyle(each),
+    box = each.getBoundingClientRect();
+  if (style.display === "none" || style.visibility === "hidden" || !box.width || !box.height) return;
+  if (each.matches(LEFT_OUT)) return;
+  const x = box.left - place.left + SPACE,
+    y = box.top - place.top + SPACE,
+    size = { x, y, width: box.width, height: box.height };
+  if (each instanceof HTMLCanvasElement) {
+    out.append(
+      node("image", {
+        ...size,
+        href: each.toDataURL("image/png"),
+        "image-rendering": "pixelated",
+        preserveAspectRatio: "none",
+      }),
+    );
+    place.reach(box.right, box.bottom);
+    return;
+  }
+  if (each instanceof SVGElement) {
+    const copy = copied(each);
+    for (const [name, value] of Object.entries(size)) copy.setAttribute(name, value);
+    out.append(copy);
+    place.reach(box.right, box.bottom);
+    return;
+  }
+  if (!clear(style.backgroundColor)) {
+    out.append(node("rect", { ...size, fill: style.backgroundColor, rx: parseFloat(style.borderRadius) || 0 }));
+    place.reach(box.right, box.bottom);
+  }
+  for (const child of each.childNodes) {
+    if (child.nodeType === Node.TEXT_NODE) drawText(out, child, place);
+    else if (child.nodeType === Node.ELEMENT_NODE) drawElement(out, child, place);
+  }
+}
+
+/** Where a figure begins, and how far what was drawn of it reaches: further than its box, where it scrolls. */
+function placeOf(root) {
+  const { left, top } = root.querySelector(".head").getBoundingClientRect();
+  const place = { left, top, width: 0, height: 0 };
+  place.reach = (right, bottom) => {
+    place.width = Math.max(place.width, right - left);
+    place.height = Math.max(place.height, bottom - top);
+  };
+  return place;
+}
+
+/** Do something while the figure is laid out whole: nothing scrolled, nothing cut off. */
+function whole(root, act) {
+  const scrolled = [root, ...root.querySelectorAll("*")].filter((each) => each.scrollLeft || each.scrollTop),
+    before = scrolled.map((each) => [each, each.scrollLeft, each.scrollTop]);
+  for (const each of scrolled) each.scrollTo({ left: 0, top: 0, behavior: "instant" });
+  root.classList.add("whole");
+  try {
+    return act();
+  } finally {
+    root.classList.remove("whole");
+    for (const [each, left, top] of before) each.scrollTo({ left, top, behavior: "instant" });
+  }
+}
+
+/** The figure as one SVG: its title, its sentences, what it shows, and its legend. */
+function picture(root, title) {
+  const parts = [],
+    place = whole(root, () => {
+      const found = placeOf(root),
+        into = { append: (part) => parts.push(part) };
+      for (const child of root.children) drawElement(into, child, found);
+      return found;
+    });
+  const width = Math.ceil(place.width + 2 * SPACE),
+    height = Math.ceil(place.height + 2 * SPACE);
+  const out = node("svg", { xmlns: NAMESPACE, viewBox: `0 0 ${width} ${height}`, width, height });
+  const ground = getComputedStyle(document.documentElement).getPropertyValue("--ground").trim();
+  out.append(node("title", {}, title), node("rect", { width, height, fill: ground }), ...parts);
+  return { text: new XMLSerializer().serializeToString(out), width, height };
+}
+
+async function asSvg(root, title) {
+  return new Blob([picture(root, title).text], { type: "image/svg+xml" });
+}
+
+async function asPng(root, title) {
+  const { text, width, height } = picture(root, title),
+    image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  const canvas = document.createElement("canvas"),
+    fine = Math.min(2, 8000 / Math.max(width, height));
+  canvas.width = width * fine;
+  canvas.height = height * fine;
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((done) => canvas.toBlob(done, "image/png"));
+}
+
+function saved(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+return { asSvg, asPng, saved };
 })();
 
-const in_input = (() => {
-// The beginning: tokens, their vectors, and where they stand.
+const in_figure = (() => {
+// A figure: a title, a sentence, a stage to draw on, and behind it a table and the picture as a file.
 
-const { el, tip, visible, figures, table } = in_dom;
-const { fitted, cells, drawCells } = in_canvas;
-const { signedColour } = in_colour;
-const { figure } = in_figure;
-const { tokenStrip } = in_tokens;
+const { el, swap } = in_dom;
+const { roving } = in_keyboard;
+const { asSvg, asPng, saved } = in_export;
 
-const ROW = 14,
-  LEFT = 84;
+let figuresMade = 0;
 
-function inputs(page) {
-  return Object.keys(page.payload.sequences)
-    .filter((name) => !page.payload.sequences[name].grid)
-    .map((name) => {
-      const { label, tokens } = page.payload.sequences[name];
-      return el(
-        "div",
-        { class: "sequence" },
-        el("h3", {}, label, el("small", {}, `${tokens.length} tokens`)),
-        tokenStrip(page, name).node,
-      );
-    });
-}
-
-/** A tensor (T, D) as rows of coloured cells with tokens beside them. */
-function strips(page, { title, note, tensors, sequence, name }) {
-  const tokens = page.payload.sequences[sequence].tokens;
-  let chosen = 0;
-  const canvas = el("canvas", { role: "img", tabindex: 0 });
-  const tabs = tensors.map(({ label }, n) =>
+/** {root, stage, refresh}; `rows` gives the table's element when it is asked for. */
+function figure({ title, note, rows, tools = [], name }) {
+  const id = `figure-${++figuresMade}`,
+    stage = el("div", { class: "stage" }),
+    behind = el("div", { class: "behind", id: `${id}-table`, role: "region", tabindex: 0, hidden: true });
+  const file = name || title.toLowerCase().replace(/[^a-z0-9]+/g, "-");
+  const caption = el("figcaption", { id }, title);
+  const save = (kind, make) =>
     el(
       "button",
       {
         type: "button",
-        class: "tab",
-        "aria-pressed": String(!n),
+        class: "quiet",
+        "aria-label": `Save “${title}” as ${kind}`,
+        onclick: async () => saved(await make(root, caption.textContent), `${file}.${kind.toLowerCase()}`),
+      },
+      kind,
+    );
+  const numbers =
+    rows &&
+    el(
+      "button",
+      {
+        type: "button",
+        class: "quiet numbers",
+        "aria-label": `Numbers of “${title}” as a table`,
+        "aria-expanded": "false",
+        "aria-controls": behind.id,
         onclick: () => {
-          chosen = n;
-          draw();
+          behind.hidden = !behind.hidden;
+          numbers.setAttribute("aria-expanded", String(!behind.hidden));
+          refresh();
         },
       },
-      label,
-    ),
+      "Table",
+    );
+  const bar = el(
+    "div",
+    { class: "tools", role: "toolbar", "aria-label": `${title}: tools` },
+    tools,
+    save("SVG", asSvg),
+    save("PNG", asPng),
+    numbers,
   );
-  const made = figure({
-    title,
-    note,
-    name,
-    rows: () => {
-      const { shape, data } = tensors[chosen].tensor(),
-        at = Math.min(page.state.get(`at.${sequence}`), shape[0] - 1);
-      return table(
-        `${tensors[chosen].label} of ${visible(tokens[at])}`,
-        ["dimension", "value"],
-        Array.from({ length: shape[1] }, (_, d) => [String(d + 1), data[at * shape[1] + d]]),
-      );
-    },
-  });
-  made.stage.append(
-    el("div", { class: "tabs", role: "group", "aria-label": title }, tensors.length > 1 ? tabs : []),
-    el("div", { class: "wide" }, canvas),
+  const root = el(
+    "figure",
+    { class: "figure", "aria-labelledby": id },
+    el("div", { class: "head" }, caption, bar),
+    note ? el("p", { class: "note" }, note) : null,
+    stage,
+    rows ? behind : null,
   );
-  function draw() {
-    const {
-      shape: [T, D],
-      data,
-    } = tensors[chosen].tensor();
-    const width = Math.max(200, made.stage.clientWidth || 600),
-      row = Math.min(ROW, 560 / T);
-    const context = fitted(canvas, width, T * row),
-      style = getComputedStyle(canvas);
-    let most = 0;
-    for (const value of data) most = Math.max(most, Math.abs(value));
-    drawCells(
-      context,
-      cells(D, T, (x, y) => signedColour(data[y * D + x], most)),
-      LEFT,
-      0,
-      width - LEFT,
-      T * row,
-    );
-    context.font = `12px ${style.fontFamily}`;
-    context.textBaseline = "middle";
-    context.textAlign = "right";
-    const every = Math.ceil(13 / row),
-      at = page.state.get(`at.${sequence}`);
-    for (let t = 0; t < T; t++) {
-      if (t % every && t !== at) continue;
-      context.fillStyle = style.getPropertyValue(t === at ? "--accent" : "--ink-2");
-      context.fillText(visible(tokens[t] ?? "").slice(0, 11), LEFT - 8, (t + 0.5) * row);
-    }
-    tabs.forEach((tab, n) => tab.setAttribute("aria-pressed", String(n === chosen)));
-    canvas.setAttribute(
-      "aria-label",
-      `${tensors[chosen].label}: ${T} tokens by ${D} dimensions, from ${figures(-most)} to ${figures(most)}. The table holds one token's numbers.`,
-    );
-    made.refresh();
+  roving(bar, { press: false })();
+  behind.setAttribute("aria-label", `Numbers of “${title}”`);
+  function refresh() {
+    if (!behind.hidden) swap(behind, rows());
+    for (const wide of stage.querySelectorAll(".wide")) reachable(wide, title);
   }
-  function cellAt(event) {
-    const {
-        shape: [T, D],
-      } = tensors[chosen].tensor(),
-      box = canvas.getBoundingClientRect();
-    const t = Math.floor(((event.clientY - box.top) / box.height) * T),
-      d = Math.floor(((event.clientX - box.left - LEFT) / (box.width - LEFT)) * D);
-    return t >= 0 && t < T && d >= 0 && d < D ? { t, d, D } : null;
-  }
-  tip(canvas, (event) => {
-    const cell = event.clientX === undefined ? null : cellAt(event);
-    return (
-      cell && [
-        visible(tokens[cell.t] ?? ""),
-        `dimension ${cell.d + 1}: ${figures(tensors[chosen].tensor().data[cell.t * cell.D + cell.d], 4)}`,
-      ]
-    );
-  });
-  canvas.addEventListener("click", (event) => {
-    const cell = cellAt(event);
-    if (cell) page.choose(sequence, cell.t);
-  });
-  page.watch([`at.${sequence}`], draw);
-  return made.root;
+  return { root, stage, refresh };
 }
 
-function embeddings(page) {
-  return page.payload.stacks
-    .filter((stack) => stack.input.length)
-    .map((stack) =>
-      strips(page, {
-        title: `${stack.label}: what goes in`,
-        name: `${stack.label}-input`.toLowerCase(),
-        sequence: stack.sequence,
-        note: `A row a token, a column a dimension. ${stack.positions}`,
-        tensors: stack.input.map(({ label, tensor }) => ({ label, tensor: () => page.open(tensor) })),
-      }),
-    );
+/** What scrolls sideways can be scrolled with the keys, too: it is a stop of the tab key unless it has one inside. */
+function reachable(wide, title) {
+  const scrolls = wide.scrollWidth > wide.clientWidth + 1 && !wide.querySelector("[tabindex='0'], button");
+  for (const [name, value] of [
+    ["tabindex", "0"],
+    ["role", "group"],
+    ["aria-label", title],
+  ])
+    scrolls ? wide.setAttribute(name, value) : wide.removeAttribute(name);
 }
-return { inputs, strips, embeddings };
+return { figure };
+})();
+
+const in_legend = (() => {
+// What the shades mean.
+
+const { svg } = in_dom;
+const { percent } = in_numbers;
+const { shareColour } = in_colour;
+
+/** The legend of shares. */
+function shareLegend() {
+  const ticks = [0, 0.01, 0.1, 0.25, 0.5, 1],
+    wide = 44;
+  return svg(
+    "svg",
+    {
+      class: "legend",
+      width: ticks.length * wide,
+      height: 30,
+      role: "img",
+      "aria-label": "Shades from weight 0 to weight 1; shade grows with the root of the weight",
+    },
+    ticks.map((share, n) => [
+      svg("rect", { x: n * wide, y: 2, width: wide, height: 8, fill: shareColour(share).formatHex() }),
+      svg("text", { x: n * wide + wide / 2, y: 24, "text-anchor": "middle" }, percent(share).replace(".0%", "%")),
+    ]),
+  );
+}
+return { shareLegend };
 })();
 
 const in_glance = (() => {
 // All layers and heads at a glance: a small matrix each, to be chosen.
 
-const { el, tip, roving, figures, percent } = in_dom;
+const { el, table } = in_dom;
+const { tip } = in_tips;
+const { roving } = in_keyboard;
+const { figures, percent } = in_numbers;
 const { fitted, cells, drawCells, pause } = in_canvas;
 const { shareColour } = in_colour;
 const { headStatistics } = in_attention;
 const { figure } = in_figure;
-const { table } = in_dom;
+const { shareLegend } = in_legend;
 
 const SIZE = 54,
   FINE = 48; // pixels a side, and rows that are computed for it
@@ -1244,37 +1552,54 @@ function glance(page) {
     if (!told.has(key)) told.set(key, headStatistics(attention, head));
     return told.get(key);
   };
+  const heads = attentions.reduce((sum, { heads: own }) => sum + own, 0);
   const made = figure({
-    title: "Every head",
+    title: heads > 1 ? "Every head" : "The head",
     name: "heads",
     note:
-      "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below." +
+      (heads > 1
+        ? "One small matrix a head: queries down, keys across, darker where more weight lies. Choose one to open it below."
+        : "Queries down, keys across, darker where more weight lies.") +
       (page.payload.left_out
         ? ` To keep the file small, ${page.payload.left_out} of ${page.payload.left_out + attentions.length} layers are left out.`
         : ""),
     rows: () =>
       table(
-        "Heads, from the rows that the file keeps of each",
-        ["head", "entropy (nats)", "mean distance", "on itself", "on the token before", "on the first token"],
+        "Heads: means over the queries whose rows the file keeps",
+        [
+          "head",
+          "queries",
+          "entropy (nats)",
+          "on the first key",
+          "on the last key",
+          "mean distance",
+          "on itself",
+          "on the token before",
+          "coverage of the keys",
+        ],
         attentions.flatMap((attention) =>
           Array.from({ length: attention.heads }, (_, head) => {
-            const s = statistics(attention, head);
+            const s = statistics(attention, head),
+              share = (value) => (value === undefined ? "–" : percent(value));
             return [
               `${nameOf(attention)}, head ${head + 1}`,
+              s.rows < s.of ? `${s.rows} of ${s.of}` : String(s.of),
               s.entropy,
-              s.distance,
-              percent(s.self),
-              percent(s.before),
-              percent(s.first),
+              share(s.first),
+              share(s.last),
+              s.distance ?? "–",
+              share(s.self),
+              share(s.before),
+              share(s.coverage),
             ];
           }),
         ),
       ),
   });
   const groups = el("div", { class: "groups" });
-  made.stage.append(groups);
+  const legend = el("div", { class: "wide" });
+  made.stage.append(groups, legend);
   for (const [name, members] of grouped(attentions)) {
-    const columns = members[0].attention.heads;
     const grid = el("div", { class: "heads", role: "group", "aria-label": name });
     for (const { attention, index } of members) {
       const row = el(
@@ -1299,8 +1624,16 @@ function glance(page) {
           return [
             `${nameOf(attention)}, head ${head + 1}`,
             `entropy ${figures(s.entropy)} nats`,
-            `mean distance ${figures(s.distance)}`,
-            `on itself ${percent(s.self)}, before ${percent(s.before)}, first ${percent(s.first)}`,
+            ...(s.coverage === undefined
+              ? [
+                  `mean distance ${figures(s.distance)}`,
+                  `on itself ${percent(s.self)}, before ${percent(s.before)}, first ${percent(s.first)}`,
+                ]
+              : [
+                  `first key ${percent(s.first)}, last key ${percent(s.last)}`,
+                  `${percent(s.coverage)} of the keys are some query's first choice`,
+                ]),
+            ...(s.rows < s.of ? [`means over ${s.rows} of ${s.of} queries`] : []),
           ];
         });
         jobs.push(() => thumbnail(canvas, attention, head));
@@ -1311,8 +1644,8 @@ function glance(page) {
       }
       grid.append(row);
     }
-    settle.push(roving(grid, columns));
-    groups.append(el("div", { class: "group" }, el("h4", {}, name), grid));
+    settle.push(roving(grid));
+    groups.append(el("div", { class: "group" }, el("h3", { class: "small" }, name), grid));
   }
   state.on(["attention", "head"], () => settle.forEach((each) => each()));
   let turn = 0;
@@ -1327,6 +1660,7 @@ function glance(page) {
       }
       if (mine !== turn) return;
     }
+    legend.replaceChildren(shareLegend());
     made.root.dataset.painted = "yes";
   }
   page.onTheme(paint);
@@ -1340,16 +1674,370 @@ function nameOf(attention) {
 return { grouped, glance, nameOf };
 })();
 
+const in_navigation = (() => {
+// The bar of links to the sections, and which of them is read.
+
+const { el, shortened } = in_dom;
+const { nameOf } = in_glance;
+
+/** The bar: room for the links, and beside or below them what is chosen, always in sight. */
+function bar(page) {
+  const links = el("div", { class: "links" }),
+    now = el("p", { class: "now" }),
+    nav = el("nav", { "aria-label": "Parts of the page" }, links, page.attentions.length ? now : null);
+  if (page.attentions.length)
+    page.state.on(page.looked(), () => {
+      const { attention, head, queries, keys, i, j } = page.look();
+      now.replaceChildren(
+        el("bdi", {}, shortened(queries[i], 24)),
+        " → ",
+        el("bdi", {}, shortened(keys[j], 16)),
+        el("span", { class: "where" }, `${nameOf(attention)}, head ${head + 1}`),
+      );
+    });
+  return { nav, links };
+}
+
+/** A link in the bar to a section. */
+function listed(page, links, each) {
+  each.querySelector("h2").tabIndex = -1;
+  links.append(
+    el(
+      "a",
+      {
+        href: `#${each.id}`,
+        onclick: (event) => {
+          event.preventDefault(); // the address after the # is that of the view, with the section in it
+          page.state.set({ s: each.id });
+          arrived(each, matchMedia("(prefers-reduced-motion: reduce)").matches ? "instant" : "smooth");
+        },
+      },
+      each.dataset.short,
+    ),
+  );
+}
+
+function arrived(each, behavior) {
+  each.scrollIntoView({ behavior });
+  each.querySelector("h2").focus({ preventScroll: true });
+}
+
+/** The bar says which section is read; titles stop below it, however many lines it has. */
+function oriented(nav, links, main) {
+  const measure = () => document.documentElement.style.setProperty("--bar", `${nav.offsetHeight}px`);
+  new ResizeObserver(measure).observe(nav);
+  measure();
+  let waiting = 0;
+  const settle = () => {
+    waiting = 0;
+    const line = nav.offsetHeight + innerHeight / 4;
+    const above = [...main.children].filter((each) => each.getBoundingClientRect().top <= line),
+      at = above[above.length - 1] || main.children[0];
+    for (const link of links.children) {
+      const here = at && link.getAttribute("href") === `#${at.id}`;
+      if (here === link.hasAttribute("aria-current")) continue;
+      here ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current");
+      if (here && links.scrollWidth > links.clientWidth) links.scrollTo({ left: link.offsetLeft - 40 });
+    }
+  };
+  addEventListener("scroll", () => (waiting = waiting || requestAnimationFrame(settle)), { passive: true });
+  settle();
+}
+return { bar, listed, arrived, oriented };
+})();
+
+const in_layout = (() => {
+// Where things stand: the tokens of a beam tree (a column a step, close to where they come from, none on another), labels.
+
+const WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 }; // who may stay level with its parent
+
+/** Places at least 1 apart, in this order, as near to the wanted ones as can be. */
+function apart(wanted, weights) {
+  const pools = [];
+  wanted.forEach((place, n) => {
+    pools.push([place - n, weights[n], 1]);
+    while (pools.length > 1 && pools[pools.length - 2][0] > pools[pools.length - 1][0]) {
+      const [b, w, m] = pools.pop(),
+        [a, v, k] = pools.pop();
+      pools.push([(a * v + b * w) / (v + w), v + w, k + m]);
+    }
+  });
+  const level = pools.flatMap(([mean, , members]) => Array(members).fill(Math.max(mean, 0)));
+  return level.map((mean, n) => mean + n);
+}
+
+/** A row for each node: in the order of their parents, level with them where there is room. */
+function placed(nodes) {
+  const y = new Array(nodes.length).fill(0),
+    steps = Math.max(0, ...nodes.map((each) => each.step + 1));
+  for (let step = 0; step < steps; step++) {
+    const wanted = (n) => (nodes[n].parent === null ? 0 : y[nodes[n].parent]);
+    const column = nodes
+      .flatMap((each, n) => (each.step === step ? [n] : []))
+      .sort(
+        (a, b) =>
+          wanted(a) - wanted(b) ||
+          (nodes[a].status !== "won") - (nodes[b].status !== "won") ||
+          nodes[b].nats - nodes[a].nats,
+      );
+    apart(
+      column.map(wanted),
+      column.map((n) => WEIGHT[nodes[n].status]),
+    ).forEach((row, n) => {
+      y[column[n]] = row;
+    });
+  }
+  return { y, steps };
+}
+
+/** Which of `count` labels to draw: every so many, and the chosen one with room around it. */
+function ticks(count, every, chosen) {
+  const found = [];
+  for (let n = 0; n < count; n++)
+    if (n === chosen || (n % every === 0 && !(Math.abs(n - chosen) < every))) found.push(n);
+  return found;
+}
+return { placed, ticks };
+})();
+
+const in_tokens = (() => {
+// A text as a row of tokens to choose from.
+
+const { el, visible, directionOf } = in_dom;
+const { tip } = in_tips;
+const { roving } = in_keyboard;
+
+const JOINED = "·"; // in front of a token that continues a word
+
+/** Buttons for the tokens of a sequence; `shade(n)` gives a colour or null, `lines(n)` the tooltip. */
+function tokenStrip(page, name, { shade = () => null, ink = () => null, lines = () => null, label } = {}) {
+  const { state, payload } = page,
+    sequence = payload.sequences[name];
+  const buttons = sequence.tokens.map((piece, n) => {
+    const button = el(
+      "button",
+      {
+        type: "button",
+        class: piece.startsWith(JOINED) && piece !== JOINED ? "token joined" : "token",
+        "aria-label": `${visible(piece)}, token ${n + 1}`,
+        onclick: () => page.choose(name, n),
+      },
+      el("bdi", {}, visible(piece)),
+    );
+    return tip(
+      button,
+      () =>
+        lines(n) || [
+          visible(piece),
+          `token ${n + 1} of ${sequence.tokens.length}`,
+          ...(sequence.ids ? [`id ${sequence.ids[n]} of the vocabulary`] : []),
+          ...(piece.startsWith(JOINED) ? ["continues the word before it"] : []),
+        ],
+    );
+  });
+  const strip = el(
+    "div",
+    { class: "tokens", role: "group", "aria-label": label || sequence.label, dir: directionOf(sequence.tokens) },
+    buttons,
+  );
+  const settle = roving(strip);
+  function refresh() {
+    buttons.forEach((button, n) => {
+      button.setAttribute("aria-pressed", String(state.get(`at.${name}`) === n));
+      button.style.background = shade(n) || "";
+      button.style.color = ink(n) || "";
+    });
+    settle();
+  }
+  state.on([`at.${name}`], refresh);
+  return { node: strip, refresh };
+}
+return { tokenStrip };
+})();
+
+const in_input = (() => {
+// The beginning: tokens, their vectors, and where they stand.
+
+const { el, shortened, table } = in_dom;
+const { tip, tipAt } = in_tips;
+const { decimals, figures } = in_numbers;
+const { roving } = in_keyboard;
+const { doubt } = in_tensors;
+const { ticks } = in_layout;
+const { fitted, cells, drawCells } = in_canvas;
+const { signedColour } = in_colour;
+const { figure } = in_figure;
+const { tokenStrip } = in_tokens;
+
+const ROW = 14,
+  LEFT = 84;
+const ROUNDED =
+  " To keep the file small, these numbers are rounded to 0.4 % of their row's largest, and printed with the figures that leaves.";
+
+function inputs(page) {
+  return Object.keys(page.payload.sequences)
+    .filter((name) => !page.payload.sequences[name].grid)
+    .map((name) => {
+      const { label, tokens } = page.payload.sequences[name];
+      return el(
+        "div",
+        { class: "sequence" },
+        el("h3", {}, label, el("small", {}, `${tokens.length} tokens`)),
+        tokenStrip(page, name).node,
+      );
+    });
+}
+
+/** Tensors (T, D), one at a time, as rows of coloured cells with tokens beside them. */
+function strips(page, { title, note, tensors, sequence, name }) {
+  const names = page.namesOf(sequence, Infinity);
+  let chosen = 0,
+    dimension = 0;
+  const canvas = el("canvas", { role: "img", tabindex: 0 });
+  const tabs = tensors.map(({ label }, n) =>
+    el(
+      "button",
+      {
+        type: "button",
+        class: "tab",
+        "aria-pressed": String(!n),
+        onclick: () => {
+          chosen = n;
+          draw();
+        },
+      },
+      label,
+    ),
+  );
+  const group = el("div", { class: "tabs", role: "group", "aria-label": title }, tensors.length > 1 ? tabs : []),
+    settle = roving(group);
+  const place = (rows) => Math.min(page.state.get(`at.${sequence}`), rows - 1);
+  const number = ({ tensor }, t, d) => {
+    const opened = tensor(),
+      [T, D] = opened.shape;
+    return t < T && d < D ? decimals(opened.data[t * D + d], doubt(opened, t)) : "";
+  };
+  const made = figure({
+    title,
+    note: note + (tensors[0].tensor().steps ? ROUNDED : ""),
+    name,
+    rows: () => {
+      const [T, D] = tensors[0].tensor().shape,
+        at = place(T);
+      return table(
+        names[at],
+        ["dimension", ...tensors.map(({ label }) => label)],
+        Array.from({ length: D }, (_, d) => [String(d + 1), ...tensors.map((each) => number(each, at, d))]),
+      );
+    },
+  });
+  made.stage.append(group, el("div", { class: "wide" }, canvas));
+  function draw() {
+    const {
+      shape: [T, D],
+      data,
+    } = tensors[chosen].tensor();
+    const width = Math.max(200, made.stage.clientWidth || 600),
+      row = Math.min(ROW, 560 / T);
+    const context = fitted(canvas, width, T * row),
+      style = getComputedStyle(canvas);
+    let most = 0;
+    for (const value of data) most = Math.max(most, Math.abs(value));
+    drawCells(
+      context,
+      cells(D, T, (x, y) => signedColour(data[y * D + x], most)),
+      LEFT,
+      0,
+      width - LEFT,
+      T * row,
+    );
+    context.font = `12px ${style.fontFamily}`;
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    const at = page.state.get(`at.${sequence}`);
+    for (const t of ticks(T, Math.ceil(13 / row), at)) {
+      context.fillStyle = style.getPropertyValue(t === at ? "--accent" : "--ink-2");
+      context.fillText(shortened(names[t] ?? "", 11), LEFT - 8, (t + 0.5) * row);
+    }
+    tabs.forEach((tab, n) => tab.setAttribute("aria-pressed", String(n === chosen)));
+    settle();
+    canvas.setAttribute(
+      "aria-label",
+      `${tensors[chosen].label}: ${T} tokens by ${D} dimensions, from ${figures(-most)} to ${figures(most)}. Arrow keys choose a token and a dimension; the table holds one token's numbers.`,
+    );
+    made.refresh();
+  }
+  function cellAt(event) {
+    const {
+        shape: [T, D],
+      } = tensors[chosen].tensor(),
+      box = canvas.getBoundingClientRect();
+    if (event.clientX === undefined) return { t: place(T), d: Math.min(dimension, D - 1) };
+    const t = Math.floor(((event.clientY - box.top) / box.height) * T),
+      d = Math.floor(((event.clientX - box.left - LEFT) / (box.width - LEFT)) * D);
+    return t >= 0 && t < T && d >= 0 && d < D ? { t, d } : null;
+  }
+  const lines = (cell) =>
+    cell && [
+      `${names[cell.t] ?? ""}, dimension ${cell.d + 1}`,
+      ...tensors.map((each) => `${each.label} ${number(each, cell.t, cell.d)}`),
+    ];
+  tip(canvas, (event) => lines(cellAt(event)));
+  canvas.addEventListener("click", (event) => {
+    const cell = cellAt(event);
+    if (cell) page.choose(sequence, cell.t);
+  });
+  canvas.addEventListener("keydown", (event) => {
+    const [T, D] = tensors[chosen].tensor().shape,
+      move = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+    if (!move) return;
+    event.preventDefault();
+    const within = (value, count) => Math.max(0, Math.min(count - 1, value));
+    dimension = within(dimension + move[1], D);
+    page.choose(sequence, within(place(T) + move[0], T));
+    const box = canvas.getBoundingClientRect(),
+      t = place(T);
+    tipAt(
+      box.left + LEFT + ((dimension + 0.5) / D) * (box.width - LEFT),
+      box.top + (t / T) * box.height,
+      lines({ t, d: dimension }),
+    );
+  });
+  page.watch([`at.${sequence}`], draw, made.root);
+  return made.root;
+}
+
+function embeddings(page) {
+  return page.payload.stacks
+    .filter((stack) => stack.input.length)
+    .map((stack) =>
+      strips(page, {
+        title: `${stack.label}: what goes in`,
+        name: `${stack.label}-input`.toLowerCase(),
+        sequence: stack.sequence,
+        note: `A row a token, a column a dimension. ${stack.positions}`,
+        tensors: stack.input.map(({ label, tensor }) => ({ label, tensor: () => page.open(tensor) })),
+      }),
+    );
+}
+return { inputs, strips, embeddings };
+})();
+
 const in_matrix = (() => {
 // One head's weights as a matrix to pan and zoom: queries down, keys across. Rows are computed as they come into sight.
 
-const { el, svg, tip, hideTip, visible, shortened, figures, percent } = in_dom;
+const { el, shortened } = in_dom;
+const { tip, hideTip } = in_tips;
+const { figures } = in_numbers;
 const { fitted, drawCells } = in_canvas;
-const { shareColour, sharePixels } = in_colour;
+const { sharePixels } = in_colour;
+const { ticks } = in_layout;
 
-const LARGEST = 44; // pixels of a cell's side
+const LARGEST = 64; // pixels of a cell's side
+const TALLEST = 760; // pixels of the whole matrix, before it is zoomed
+const FINGER = 24; // pixels of a cell's side, at least, on a screen that is touched
 const LETTERS = 11,
-  LONG = 16; // of a token's name across and down
+  LONG = 19; // of a token's name across and down
 const BUDGET = 14; // milliseconds of computing before the page has its turn
 
 const rooms = new WeakMap(); // the longest of each list of tokens
@@ -1370,10 +2058,22 @@ function matrix(source, { pick, label }) {
     const T = attention.T,
       S = attention.S,
       wide = Math.max(120, width - LABELS);
-    const cell = Math.min(LARGEST, wide / S, Math.max(560, wide) / T),
+    const cell = Math.min(LARGEST, wide / S, TALLEST / T),
       across = S * cell,
       down = T * cell;
     return { T, S, cell, LABELS, TOP, width: LABELS + across, height: TOP + down, across, down };
+  }
+
+  /** On a screen that is touched, start with cells that a finger can hit; the rest is a drag away. */
+  function fingerSized() {
+    const g = geometry();
+    if (!matchMedia("(pointer: coarse)").matches || g.cell >= FINGER) return;
+    const { i, j } = source(),
+      k = FINGER / g.cell,
+      at = (n, size) => Math.max(0, Math.min(size * (k - 1), (n + 0.5) * FINGER - size / 2));
+    const x = -at(Math.max(j, 0), g.across) - g.LABELS * (k - 1),
+      y = -at(i, g.down) - g.TOP * (k - 1);
+    zoomed.call(zooming.transform, d3.zoomIdentity.translate(x, y).scale(k));
   }
 
   function rowOf(i) {
@@ -1473,21 +2173,21 @@ function matrix(source, { pick, label }) {
       context.fillStyle = style.getPropertyValue(chosen ? "--accent" : "--ink-2");
     };
     context.textAlign = "right";
-    for (let n = 0; n < g.T; n++) {
+    for (const n of ticks(g.T, every, i)) {
       const y = TOP + first.y + (n + 0.5) * size;
-      if ((n % every && n !== i) || y < TOP || y > TOP + g.down) continue;
+      if (y < TOP || y > TOP + g.down) continue;
       ink(n === i);
-      context.fillText(shortened(visible(queries[n]), LONG), LABELS - 8, y);
+      context.fillText(shortened(queries[n], LONG), LABELS - 8, y);
     }
     context.textAlign = "left";
-    for (let n = 0; n < g.S; n++) {
+    for (const n of ticks(g.S, every, j)) {
       const x = LABELS + first.x + (n + 0.5) * size;
-      if ((n % every && n !== j) || x < LABELS || x > LABELS + g.across) continue;
+      if (x < LABELS || x > LABELS + g.across) continue;
       ink(n === j);
       context.save();
       context.translate(x, TOP - 8);
       context.rotate(-Math.PI / 2);
-      context.fillText(shortened(visible(keys[n]), LETTERS), 0, 0);
+      context.fillText(shortened(keys[n], LETTERS), 0, 0);
       context.restore();
     }
   }
@@ -1507,10 +2207,11 @@ function matrix(source, { pick, label }) {
   tip(canvas, (event) => {
     const cell = event.clientX === undefined ? null : cellAt(event);
     if (!cell) return null;
-    const { queries, keys } = source();
+    const { attention, head, queries, keys } = source(),
+      weight = rowOf(cell.i)[cell.j];
     return [
-      `${visible(queries[cell.i])} → ${visible(keys[cell.j])}`,
-      `weight ${figures(rowOf(cell.i)[cell.j], 4)}`,
+      `${queries[cell.i]} → ${keys[cell.j]}`,
+      `weight ${figures(weight, 4, attention.weightDoubt(head, cell.i, weight))}`,
       `query ${cell.i + 1}, key ${cell.j + 1}`,
     ];
   });
@@ -1555,6 +2256,7 @@ function matrix(source, { pick, label }) {
     ])
     .on("zoom", (event) => {
       view = event.transform;
+      canvas.style.touchAction = view.k > 1 ? "none" : ""; // a finger pans the matrix, or else the page
       hideTip();
       draw();
     });
@@ -1581,11 +2283,14 @@ function matrix(source, { pick, label }) {
   ].map(([text, name, act]) =>
     el("button", { type: "button", class: "quiet", "aria-label": name, onclick: act }, text),
   );
+  let first = true;
   return {
     node: canvas,
     tools,
     draw: () => {
       bounds();
+      if (first) fingerSized();
+      first = false;
       draw();
     },
   };
@@ -1596,7 +2301,7 @@ function roomFor(tokens, most) {
   if (!rooms.has(tokens))
     rooms.set(
       tokens,
-      tokens.reduce((long, piece) => Math.max(long, visible(piece).length), 2),
+      tokens.reduce((long, name) => Math.max(long, name.length), 2),
     );
   return 20 + 7.2 * Math.min(most, rooms.get(tokens));
 }
@@ -1625,39 +2330,23 @@ function painted(seen, { left, columns, rows, step }, S) {
   context.putImageData(image, 0, 0);
   return canvas;
 }
-
-/** The legend of shares. */
-function shareLegend() {
-  const ticks = [0, 0.01, 0.1, 0.25, 0.5, 1],
-    wide = 44;
-  return svg(
-    "svg",
-    {
-      class: "legend",
-      width: ticks.length * wide,
-      height: 30,
-      role: "img",
-      "aria-label": "Shades from weight 0 to weight 1; shade grows with the root of the weight",
-    },
-    ticks.map((share, n) => [
-      svg("rect", { x: n * wide, y: 2, width: wide, height: 8, fill: shareColour(share).formatHex() }),
-      svg("text", { x: n * wide + wide / 2, y: 24, "text-anchor": "middle" }, percent(share).replace(".0%", "%")),
-    ]),
-  );
-}
-return { matrix, shareLegend };
+return { matrix };
 })();
 
 const in_rivals = (() => {
 // Which heads look from the chosen query at the chosen key, and how much: all of those that could.
 
-const { el, svg, tip, visible, percent, figures, table } = in_dom;
-const { shareColour } = in_colour;
+const { el, svg, swap, table } = in_dom;
+const { choices } = in_keyboard;
+const { tip } = in_tips;
+const { percent, figures } = in_numbers;
 const { figure } = in_figure;
 
 const SHOWN = 8;
 
 function rivals(page) {
+  const printed = ({ index, head, weight }, i) =>
+    figures(weight, 5, page.attentions[index].weightDoubt(head, i, weight));
   const found = () => {
     const { attention, i, j, queries, keys } = page.look();
     const list = page.attentions.flatMap((each, index) =>
@@ -1672,17 +2361,17 @@ function rivals(page) {
           }))
         : [],
     );
-    return { list: list.sort((a, b) => b.weight - a.weight), from: visible(queries[i]), to: visible(keys[j]) };
+    return { list: list.sort((a, b) => b.weight - a.weight), from: queries[i], to: keys[j], i };
   };
   const made = figure({
     title: "Which heads look there",
     name: "heads-that-look-there",
     rows: () => {
-      const { list, from, to } = found();
+      const { list, from, to, i } = found();
       return table(
-        `From ${from} at ${to}`,
+        `From ${from} to ${to}`,
         ["head", "weight"],
-        list.map(({ name, weight }) => [name, weight]),
+        list.map((each) => [each.name, printed(each, i)]),
       );
     },
   });
@@ -1690,21 +2379,17 @@ function rivals(page) {
     holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const { list, from, to } = found(),
+    const { list, from, to, i } = found(),
       shown = list.slice(0, SHOWN),
       width = Math.max(300, holder.clientWidth || 640),
       left = 128,
       row = 26,
       height = shown.length * row + 4,
       bar = Math.max(30, width - left - 70);
-    const root = svg("svg", {
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": `Heads by how much ${from} looks at ${to}`,
-    });
-    shown.forEach(({ index, head, name, weight }, n) => {
+    made.root.hidden = list.length < 2; // a model of one head has no others
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
+    const items = shown.map((each, n) => {
+      const { index, head, name, weight } = each;
       const y = n * row,
         chosen = page.state.get("attention") === index && page.state.get("head") === head;
       const line = svg(
@@ -1722,7 +2407,7 @@ function rivals(page) {
           width: Math.max(1, weight * bar),
           height: row - 12,
           rx: 3,
-          fill: shareColour(Math.max(0.1, weight)).formatHex(),
+          class: "bar",
         }),
         svg(
           "text",
@@ -1731,12 +2416,15 @@ function rivals(page) {
         ),
       );
       line.addEventListener("click", () => page.state.set({ attention: index, head, key: page.look().j }));
-      root.append(tip(line, () => [name, `weight ${figures(weight, 5)}`]));
+      line.setAttribute("tabindex", -1);
+      root.append(tip(line, () => [name, `weight ${printed(each, i)}`]));
+      return { node: line, name: `${name}: ${percent(weight)}`, key: `${index} ${head}`, chosen };
     });
-    sentence.textContent = `From ${from} at ${to}: of the ${list.length} heads of ${page.attention.entry.label.toLowerCase()} ${page.attention.entry.kind === "cross" ? "cross-attention" : "self-attention"}, those that look there most.`;
-    holder.replaceChildren(root);
+    choices(root, items, { label: `Heads by how much ${from} looks at ${to}` });
+    sentence.textContent = `From ${from} to ${to}: of the ${list.length} heads of ${page.attention.entry.label.toLowerCase()} ${page.attention.entry.kind === "cross" ? "cross-attention" : "self-attention"}, those that look there most.`;
+    swap(holder, root);
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }
 return { rivals };
@@ -1745,8 +2433,11 @@ return { rivals };
 const in_story = (() => {
 // One query of one head, step by step: products, scale, position, mask, softmax, weighted values.
 
-const { el, svg, tip, visible, shortened, figures, percent, table } = in_dom;
-const { shareColour, signedColour } = in_colour;
+const { el, svg, shortened, swap, table } = in_dom;
+const { choices } = in_keyboard;
+const { tip } = in_tips;
+const { figures, percent } = in_numbers;
+const { signedColour } = in_colour;
 const { figure } = in_figure;
 
 const MOST = 10,
@@ -1772,13 +2463,13 @@ function ladder(page) {
         "Every key",
         ["key", "q·k", "times scale", "position", "allowed", "score", "weight"],
         story.keys.map((key) => [
-          visible(keys[key.j]),
-          key.dot,
-          key.scaled,
+          keys[key.j],
+          figures(key.dot, 4, key.doubts.dot),
+          figures(key.scaled, 4, key.doubts.scaled),
           key.position,
           key.allowed ? "yes" : "no",
-          key.allowed ? key.score : "−∞",
-          key.weight,
+          key.allowed ? figures(key.score, 4, key.doubts.score) : "−∞",
+          figures(key.weight, 4, key.doubts.weight),
         ]),
       );
     },
@@ -1787,7 +2478,7 @@ function ladder(page) {
     holder = el("div", { class: "wide" });
   made.stage.append(facts, holder);
   page.onLook(() => {
-    const { story, keys, queries, i, j, attention } = page.look(),
+    const { story, keys, queries, who, i, j, attention } = page.look(),
       rows = told(story.keys, j),
       entry = attention.entry;
     const position = entry.position && entry.position.kind !== "rotary";
@@ -1802,49 +2493,48 @@ function ladder(page) {
         ["weight", "weight"],
       ],
       column = (width - left) / steps.length,
-      bar = Math.max(6, column - (narrow ? 56 : 74));
+      bar = Math.max(6, column - (narrow ? 66 : 78));
     const most = Object.fromEntries(
       steps.map(([name]) => [
         name,
-        Math.max(1e-9, ...rows.filter((key) => key.allowed || name === "dot").map((key) => Math.abs(key[name]))),
+        Math.max(
+          1e-9,
+          ...rows.filter((key) => key.allowed || name === "dot" || name === "scaled").map((key) => Math.abs(key[name])),
+        ),
       ]),
     );
     const height = 34 + rows.length * ROW + (rows.length < story.keys.length ? 26 : 2);
-    const root = svg("svg", {
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": `The keys that ${visible(queries[i])} looks at most, with their scores and weights`,
-    });
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
     steps.forEach(([, title], n) =>
       root.append(svg("text", { class: "axis", x: left + n * column + 4, y: 18 }, title)),
     );
-    rows.forEach((key, n) => {
+    const items = rows.map((key, n) => {
       const y = 34 + n * ROW,
-        line = svg("g", { class: key.j === j ? "line chosen" : "line" });
+        line = svg("g", { class: key.j === j ? "line chosen" : "line", tabindex: -1 });
       line.append(svg("rect", { class: "ground", x: 0, y, width, height: ROW - 2, rx: 4 }));
       line.append(
         svg(
           "text",
           { class: "piece", x: left - 12, y: y + ROW / 2, "text-anchor": "end", "dominant-baseline": "middle" },
-          shortened(visible(keys[key.j]), 12),
+          shortened(keys[key.j], 12),
         ),
       );
       steps.forEach(([name], m) => line.append(step(name, key, left + m * column, y, bar, most[name])));
       line.addEventListener("click", () => page.state.set({ key: key.j }));
       tip(line, () =>
         [
-          `${visible(queries[i])} → ${visible(keys[key.j])}`,
-          `q·k ${figures(key.dot, 5)}`,
-          `× ${figures(story.scale, 4)} = ${figures(key.scaled, 5)}`,
+          `${who}, looking at ${keys[key.j]}`,
+          `q·k ${figures(key.dot, 5, key.doubts.dot)}`,
+          `× ${figures(story.scale, 4)} = ${figures(key.scaled, 5, key.doubts.scaled)}`,
           position ? `position ${figures(key.position, 5)}` : "",
-          key.allowed ? `score ${figures(key.score, 5)}` : "not allowed by the mask",
-          `weight ${figures(key.weight, 5)}`,
+          key.allowed ? `score ${figures(key.score, 5, key.doubts.score)}` : "not allowed by the mask",
+          `weight ${figures(key.weight, 5, key.doubts.weight)}`,
         ].filter(Boolean),
       );
       root.append(line);
+      return { node: line, name: `${keys[key.j]}: ${percent(key.weight)}`, key: String(key.j), chosen: key.j === j };
     });
+    choices(root, items, { label: `The keys that ${queries[i]} looks at most, with their weights` });
     const rest = story.keys.length - rows.length,
       left_over = 1 - rows.reduce((sum, key) => sum + key.weight, 0);
     if (rest > 0)
@@ -1856,9 +2546,9 @@ function ladder(page) {
         ),
       );
     facts.textContent = `A token may look at ${entry.mask_words}.`;
-    holder.replaceChildren(root);
+    swap(holder, root);
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }
 
@@ -1868,17 +2558,19 @@ function step(name, key, x, y, bar, most) {
     off = name !== "dot" && name !== "scaled" && !key.allowed;
   const value = key[name],
     long = off ? 0 : Math.max(1, (Math.abs(value) / most) * bar);
-  const fill =
-    name === "weight"
-      ? shareColour(Math.max(value, 0.08))
-      : signedColour(Math.sign(value) * (0.35 + (0.65 * Math.abs(value)) / most), 1);
   if (!off)
-    group.append(svg("rect", { x: x + 4, y: middle - 6, width: long, height: 12, rx: 2, fill: fill.formatHex() }));
+    group.append(
+      svg("rect", { class: value < 0 ? "minus" : "plus", x: x + 4, y: middle - 6, width: long, height: 12, rx: 2 }),
+    );
   group.append(
     svg(
       "text",
       { class: "number", x: x + 10 + long, y: middle, "dominant-baseline": "middle" },
-      off && name === "score" ? "masked" : name === "weight" ? percent(value) : figures(value),
+      off && name === "score"
+        ? "masked"
+        : name === "weight"
+          ? percent(value, key.doubts.weight)
+          : figures(value, 3, key.doubts[name]),
     ),
   );
   return group;
@@ -1890,11 +2582,11 @@ function products(page) {
     title: "One product, dimension by dimension",
     name: "product",
     rows: () => {
-      const { parts, E } = pair(page);
+      const { E, printed } = pair(page);
       return table(
         "The chosen query and key",
         ["dimension", "q", "k", "product"],
-        Array.from({ length: E }, (_, e) => [String(e + 1), parts.q[e], parts.k[e], parts.product[e]]),
+        Array.from({ length: E }, (_, e) => [String(e + 1), ...printed(e)]),
       );
     },
   });
@@ -1902,7 +2594,7 @@ function products(page) {
     holder = el("div", { class: "wide" });
   made.stage.append(sentence, holder);
   page.onLook(() => {
-    const { parts, E, total, names, entry } = pair(page),
+    const { parts, E, total, names, entry, printed } = pair(page),
       width = Math.max(300, holder.clientWidth || 640),
       left = 58;
     const wide = (width - left - 8) / E,
@@ -1910,16 +2602,16 @@ function products(page) {
         ["q", parts.q],
         ["k", parts.k],
       ];
-    const height = parts.product.some((value) => value < 0) ? 182 : 126;
+    const largest = Math.max(1e-9, ...parts.product.map(Math.abs)),
+      height = 128 + 56 * Math.max(0, -Math.min(...parts.product) / largest);
     const root = svg("svg", {
       width,
       height,
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": `q and k of ${names}, and their products, which add up to ${figures(total, 5)}`,
+      "aria-label": `q and k. ${names}: the products add up to ${total}`,
     });
-    const sizes = Math.max(...parts.q.map(Math.abs), ...parts.k.map(Math.abs)),
-      most = Math.max(1e-9, ...parts.product.map(Math.abs));
+    const sizes = Math.max(...parts.q.map(Math.abs), ...parts.k.map(Math.abs));
     rows.forEach(([name, values], n) => {
       root.append(svg("text", { class: "axis", x: left - 12, y: 16 + n * 24, "text-anchor": "end" }, name));
       values.forEach((value, e) =>
@@ -1939,7 +2631,7 @@ function products(page) {
     );
     root.append(svg("line", { class: "zero", x1: left, x2: width - 8, y1: 120, y2: 120 }));
     parts.product.forEach((value, e) => {
-      const long = (Math.abs(value) / most) * 56,
+      const long = (Math.abs(value) / largest) * 56,
         bar = svg("rect", {
           class: value < 0 ? "minus" : "plus",
           x: left + e * wide,
@@ -1948,37 +2640,40 @@ function products(page) {
           height: Math.max(long, 0.5),
         });
       root.append(
-        tip(bar, () => [
-          `dimension ${e + 1}`,
-          `q ${figures(parts.q[e], 5)}`,
-          `k ${figures(parts.k[e], 5)}`,
-          `adds ${figures(value, 5)}`,
-        ]),
+        tip(bar, () => {
+          const [q, k, product] = printed(e);
+          return [`dimension ${e + 1}`, `q ${q}`, `k ${k}`, `adds ${product}`];
+        }),
       );
     });
-    sentence.textContent = `${names}: the products add up to ${figures(total, 5)}.`;
+    sentence.textContent = `${names}: the products add up to ${total}.`;
     holder.replaceChildren(root);
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }
 
 function pair(page) {
-  const { attention, head, i, j, queries, keys } = page.look(),
+  const { attention, head, i, j, who, keys, story } = page.look(),
     key = Math.max(j, 0),
-    vectors = attention.vectors(head, i, key);
+    vectors = attention.vectors(head, i, key),
+    { doubts } = vectors;
   const energy = page.open(attention.entry.energy),
     q = [...vectors.q],
     k = [...vectors.k];
   const product = q.map((value, e) => (energy ? energy.data[e] * Math.tanh(value + k[e]) : value * k[e]));
-  const total = product.reduce((sum, value) => sum + value, 0);
+  const printed = (e) => {
+    const weight = energy ? Math.abs(energy.data[e]) : 0,
+      error = energy ? weight * (doubts.q + doubts.k) : Math.abs(k[e]) * doubts.q + Math.abs(q[e]) * doubts.k;
+    return [figures(q[e], 5, doubts.q), figures(k[e], 5, doubts.k), figures(product[e], 5, error)];
+  };
   return {
     parts: { q, k, product },
     E: q.length,
-    total,
-    names: `${visible(queries[i])} → ${visible(keys[key])}`,
+    total: figures(story.keys[key].dot, 5, story.keys[key].doubts.dot),
+    names: `${who}, looking at ${keys[key]}`,
     entry: attention.entry,
-    vectors,
+    printed,
   };
 }
 
@@ -1994,7 +2689,11 @@ function values(page) {
       return table(
         "What the head passes on",
         ["dimension", "computed here", "PyTorch"],
-        [...story.out].map((value, e) => [String(e + 1), value, told_ ? told_.out[e] : "not kept"]),
+        [...story.out].map((value, e) => [
+          String(e + 1),
+          figures(value, 4, story.outDoubt),
+          told_ ? figures(told_.out[e], 4, told_.outDoubt) : "not kept",
+        ]),
       );
     },
   });
@@ -2008,13 +2707,16 @@ function values(page) {
       width = Math.max(300, holder.clientWidth || 640),
       left = width < 520 ? 112 : 150,
       wide = (width - left - 8) / W;
-    const lines = rows.map((key) => ({
-      label: `${percent(key.weight)} ${shortened(visible(keys[key.j]), 10)}`,
-      values: Array.from(attention.vectors(head, i, key.j).v, (value) => value * key.weight),
-      chosen: key.j === j,
-    }));
-    lines.push({ label: "sum", values: [...story.out], sum: true });
-    if (reference) lines.push({ label: "PyTorch", values: [...reference.out], sum: true });
+    const lines = rows.map((key) => {
+      const { v, doubts } = attention.vectors(head, i, key.j);
+      return {
+        label: `${percent(key.weight, key.doubts.weight)} ${shortened(keys[key.j], 10)}`,
+        values: Array.from(v, (value) => value * key.weight),
+        doubt: key.weight * doubts.v + key.doubts.weight * Math.max(...v.map(Math.abs)),
+      };
+    });
+    lines.push({ label: "sum", values: [...story.out], doubt: story.outDoubt, sum: true });
+    if (reference) lines.push({ label: "PyTorch", values: [...reference.out], doubt: reference.outDoubt, sum: true });
     const most = Math.max(1e-9, ...lines.flatMap((line) => line.values.map(Math.abs))),
       height = lines.length * 22 + 8;
     const root = svg("svg", {
@@ -2022,7 +2724,7 @@ function values(page) {
       height,
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": `What ${visible(queries[i])} takes from each key, and the sum`,
+      "aria-label": `What ${queries[i]} takes from each key, and the sum`,
     });
     lines.forEach((line, n) => {
       root.append(
@@ -2042,14 +2744,14 @@ function values(page) {
               height: 18,
               fill: signedColour(value, most).formatHex(),
             }),
-            () => [line.label, `dimension ${e + 1}: ${figures(value, 5)}`],
+            () => [line.label, `dimension ${e + 1}: ${figures(value, 5, line.doubt)}`],
           ),
         ),
       );
     });
     holder.replaceChildren(root);
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }
 return { ladder, products, values };
@@ -2058,7 +2760,9 @@ return { ladder, products, values };
 const in_position = (() => {
 // What position does inside attention: a ramp, a table, or a dial for each pair of dimensions.
 
-const { el, svg, tip, visible, figures, table } = in_dom;
+const { el, svg, table } = in_dom;
+const { tip } = in_tips;
+const { figures } = in_numbers;
 const { turned } = in_attention;
 const { figure } = in_figure;
 
@@ -2072,11 +2776,7 @@ function positions(page) {
       return table(
         "What position adds to the score",
         ["key", "distance", "term"],
-        Array.from({ length: attention.S }, (_, j) => [
-          visible(keys[j]),
-          String(j - i),
-          attention.position(head, i, j),
-        ]),
+        Array.from({ length: attention.S }, (_, j) => [keys[j], String(j - i), attention.position(head, i, j)]),
       );
     },
   });
@@ -2091,7 +2791,7 @@ function positions(page) {
     const width = Math.max(320, holder.clientWidth || 640);
     holder.replaceChildren(kind === "rotary" ? dials(look, width, sentence) : ramp(look, width, sentence));
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }
 
@@ -2133,7 +2833,7 @@ function ramp({ attention, head, i, j, keys }, width, sentence) {
           cy: y(value),
           r: n === j ? 5 : Math.min(3, 160 / S),
         }),
-        () => [visible(keys[n]), `distance ${n - i}`, `adds ${figures(value, 5)}`],
+        () => [keys[n], `distance ${n - i}`, `adds ${figures(value, 5)}`],
       ),
     ),
   );
@@ -2166,7 +2866,7 @@ function dials({ attention, head, i, j, queries, keys }, width, sentence) {
     height,
     viewBox: `0 0 ${width} ${height}`,
     role: "img",
-    "aria-label": `How far each pair of dimensions is turned between ${visible(queries[i])} and ${visible(keys[key])}`,
+    "aria-label": `How far each pair of dimensions is turned between ${queries[i]} and ${keys[key]}`,
   });
   for (let p = 0; p < count; p++) {
     const [a, b] = rule.layout === "interleaved" ? [2 * p, 2 * p + 1] : [p, p + half],
@@ -2195,7 +2895,7 @@ function dials({ attention, head, i, j, queries, keys }, width, sentence) {
       ]),
     );
   }
-  sentence.textContent = `Rotary: between ${visible(queries[i])} and ${visible(keys[key])} lie ${i - key} steps; each pair of dimensions is turned by its own angle. Below each dial, what the pair adds to q·k${count < half ? ` (the first ${count} of ${half} pairs)` : ""}.`;
+  sentence.textContent = `Rotary: between ${queries[i]} and ${keys[key]} lie ${i - key} steps; each pair of dimensions is turned by its own angle. Below each dial, what the pair adds to q·k${count < half ? ` (the first ${count} of ${half} pairs)` : ""}.`;
   return root;
 }
 return { positions };
@@ -2204,7 +2904,10 @@ return { positions };
 const in_blocks = (() => {
 // The stream through the blocks: what a token's vector is after each, and how much each part added.
 
-const { el, svg, tip, visible, figures, table } = in_dom;
+const { el, svg, visible, swap, table } = in_dom;
+const { choices } = in_keyboard;
+const { tip } = in_tips;
+const { figures } = in_numbers;
 const { figure } = in_figure;
 const { strips } = in_input;
 
@@ -2221,12 +2924,17 @@ function streams(page, stack) {
     .map(({ left }, n) => left && { label: `after block ${n + 1}`, tensor: () => page.open(left) })
     .filter(Boolean);
   if (stack.out) tensors.push({ label: "after the last norm", tensor: () => page.open(stack.out) });
+  const missing = stack.layers.filter(({ left }) => !left).length,
+    left_out = missing
+      ? ` To keep the file small, the stream after ${missing} of ${stack.layers.length} blocks is left out.`
+      : "";
+  if (!tensors.length) return el("p", { class: "omission" }, `${stack.label}: the stream.${left_out}`);
   return strips(page, {
     title: `${stack.label}: the stream`,
     name: `${stack.label}-stream`.toLowerCase(),
     sequence: stack.sequence,
     tensors,
-    note: "Every token's vector as each block leaves it: blue above zero, orange below.",
+    note: `Every token's vector as each block leaves it: blue above zero, orange below.${left_out}`,
   });
 }
 
@@ -2251,28 +2959,22 @@ function depth(page, stack) {
   page.watch([`at.${stack.sequence}`], () => {
     const T = tokens.length,
       left = 40,
-      column = Math.max(14, Math.min(44, ((holder.clientWidth || 640) - left) / T)),
+      column = Math.max(24, Math.min(44, ((holder.clientWidth || 640) - left) / T)),
       width = left + T * column,
       base = 130,
       height = 200,
       most = Math.max(1, ...steps);
-    const root = svg("svg", {
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": `Steps each token took, ${most} at most`,
-    });
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
     root.append(
       svg("text", { class: "axis", x: left - 10, y: 16, "text-anchor": "end" }, String(most)),
       svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }),
     );
-    tokens.forEach((piece, n) => {
+    const items = tokens.map((piece, n) => {
       const chosen = page.state.get(`at.${stack.sequence}`) === n,
         tall = (steps[n] / most) * (base - 12);
       const bar = svg(
         "g",
-        { class: "cell" },
+        { class: "cell", tabindex: -1 },
         svg("rect", {
           class: chosen ? "dot chosen" : "plus",
           x: left + n * column + 2,
@@ -2292,8 +2994,10 @@ function depth(page, stack) {
       );
       bar.addEventListener("click", () => page.choose(stack.sequence, n));
       root.append(tip(bar, () => [visible(piece), `${steps[n]} steps`, `ponder cost ${figures(cost[n], 4)}`]));
+      return { node: bar, name: `${visible(piece)}: ${steps[n]} steps`, key: String(n), chosen };
     });
-    holder.replaceChildren(root);
+    choices(root, items, { label: `Steps each token took, ${most} at most` });
+    swap(holder, root);
     made.refresh();
   });
   return made.root;
@@ -2328,6 +3032,9 @@ function added(page, stack) {
       base = height - 24;
     const lengths = stack.layers.map((layer) => parts.map((part) => page.open(layer.added[part]).data[at()])),
       most = Math.max(1e-9, ...lengths.flat());
+    const unit = 10 ** Math.floor(Math.log10(most)),
+      step = most / unit > 5 ? 2 * unit : most / unit > 2 ? unit : unit / 2,
+      tall = (value) => (value / most) * (base - 26);
     const block = Math.min((width - left) / L, 120),
       bar = (block - 12) / parts.length;
     const root = svg("svg", {
@@ -2338,8 +3045,14 @@ function added(page, stack) {
       "aria-label": `What each block adds for ${visible(tokens[at()])}`,
     });
     root.append(
-      svg("line", { class: "zero", x1: left, x2: width, y1: base, y2: base }),
-      svg("text", { class: "axis", x: left - 8, y: 24, "text-anchor": "end" }, figures(most)),
+      ...Array.from({ length: Math.floor(most / step) + 1 }, (_, n) => [
+        svg("line", { class: "zero", x1: left, x2: width, y1: base - tall(n * step), y2: base - tall(n * step) }),
+        svg(
+          "text",
+          { class: "axis", x: left - 8, y: base - tall(n * step) + 4, "text-anchor": "end" },
+          String(Number((n * step).toPrecision(2))),
+        ),
+      ]).flat(),
     );
     lengths.forEach((row, n) => {
       row.forEach((value, m) =>
@@ -2348,9 +3061,9 @@ function added(page, stack) {
             svg("rect", {
               class: `part-${m}`,
               x: left + n * block + 6 + m * bar,
-              y: base - (value / most) * (base - 20),
+              y: base - tall(value),
               width: Math.max(bar - 2, 1),
-              height: (value / most) * (base - 20),
+              height: tall(value),
               rx: 2,
             }),
             () => [`block ${n + 1}, ${parts[m]}`, `length ${figures(value, 5)}`],
@@ -2376,7 +3089,7 @@ function added(page, stack) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.watch([`at.${stack.sequence}`], draw);
+  page.watch([`at.${stack.sequence}`], draw, made.root);
   return made.root;
 }
 return { blocks };
@@ -2385,11 +3098,12 @@ return { blocks };
 const in_output = (() => {
 // The end: logits and probabilities of what the model would say.
 
-const { el, svg, tip, visible, shortened, figures, percent, table } = in_dom;
-const { shareColour } = in_colour;
+const { el, svg, visible, shortened, table } = in_dom;
+const { tip } = in_tips;
+const { figures, percent } = in_numbers;
 const { figure } = in_figure;
 
-/** The likeliest words at a place, from logits and log Σ exp over the whole vocabulary. */
+/** The likeliest tokens at a place, from logits and log Σ exp over the whole vocabulary. */
 function chances(page, place) {
   const { ids, words, logits, normaliser, targets, target_logits, ranks } = page.payload.output;
   const best = page.open(logits),
@@ -2456,6 +3170,7 @@ function output(page) {
       const line = svg(
         "g",
         {},
+        svg("rect", { class: "ground", x: 0, y, width, height: row }),
         svg(
           "text",
           {
@@ -2473,7 +3188,7 @@ function output(page) {
           width: Math.max(1, each.share * bar),
           height: row - 12,
           rx: 3,
-          fill: shareColour(Math.max(each.share, 0.1)).formatHex(),
+          class: "bar",
         }),
         svg(
           "text",
@@ -2504,7 +3219,7 @@ function output(page) {
     holder.replaceChildren(root);
     made.refresh();
   };
-  page.watch(told.sequence ? [`at.${told.sequence}`] : ["head"], draw);
+  page.watch(told.sequence ? [`at.${told.sequence}`] : ["head"], draw, made.root);
   return made.root;
 }
 return { chances, output };
@@ -2513,18 +3228,32 @@ return { chances, output };
 const in_near = (() => {
 // The nearest tokens in the embedding table.
 
-const { el, svg, tip, visible, shortened, figures, table } = in_dom;
-const { shareColour } = in_colour;
+const { el, svg, visible, shortened, swap, table } = in_dom;
+const { tip } = in_tips;
+const { figures } = in_numbers;
 const { figure } = in_figure;
 
+const SPACES = {
+  table: {
+    title: "the embedding table",
+    note: "The tokens of the vocabulary whose rows of the embedding table point most nearly the same way as the chosen token's, by the cosine between them.",
+    none: "only the first tokens of a long text have neighbours here.",
+  },
+  sentences: {
+    title: "the space of sentence vectors",
+    note: "The whole words whose sentence vectors point most nearly the same way as that of the chosen token, each encoded as a sentence of one word, by the cosine between them.",
+    none: "not a whole word, so it has no sentence vector of its own, and no neighbours.",
+  },
+};
+
 function neighbours(page, name) {
-  const lists = page.payload.near[name],
+  const { space, lists } = page.payload.near[name],
     { tokens, label } = page.payload.sequences[name];
   const at = () => Math.min(page.state.get(`at.${name}`), lists.length - 1);
   const made = figure({
-    title: `${label}: neighbours in embedding space`,
+    title: `${label}: neighbours in ${SPACES[space].title}`,
     name: `neighbours-${name}`,
-    note: "The tokens whose vectors point most nearly the same way as the chosen token's, by the cosine between them.",
+    note: SPACES[space].note,
     rows: () => table(`Neighbours of ${visible(tokens[at()])}`, ["token", "cosine"], lists[at()]),
   });
   const holder = el("div", { class: "wide" });
@@ -2534,7 +3263,7 @@ function neighbours(page, name) {
       width = Math.max(300, holder.clientWidth || 640),
       left = 130,
       row = 24,
-      height = list.length * row + 26,
+      height = Math.max(1, list.length) * row + 26,
       bar = Math.max(40, width - left - 70);
     const root = svg("svg", {
       width,
@@ -2551,6 +3280,11 @@ function neighbours(page, name) {
       ),
       svg("text", { class: "axis", x: left, y: 14 }, "cosine"),
     );
+    if (!list.length) {
+      swap(holder, el("p", { class: "note" }, `${visible(tokens[at()])}: ${SPACES[space].none}`));
+      made.refresh();
+      return;
+    }
     list.forEach(([word, cosine], n) => {
       const y = 22 + n * row;
       root.append(
@@ -2558,6 +3292,7 @@ function neighbours(page, name) {
           svg(
             "g",
             {},
+            svg("rect", { class: "ground", x: 0, y, width, height: row }),
             svg(
               "text",
               { class: "piece", x: left - 12, y: y + row / 2, "text-anchor": "end", "dominant-baseline": "middle" },
@@ -2569,7 +3304,7 @@ function neighbours(page, name) {
               width: Math.max(1, Math.max(0, cosine) * bar),
               height: row - 10,
               rx: 3,
-              fill: shareColour(0.15 + 0.5 * Math.max(0, cosine)).formatHex(),
+              class: "bar",
             }),
             svg(
               "text",
@@ -2586,10 +3321,10 @@ function neighbours(page, name) {
         ),
       );
     });
-    holder.replaceChildren(root);
+    swap(holder, root);
     made.refresh();
   };
-  page.watch([`at.${name}`], draw);
+  page.watch([`at.${name}`], draw, made.root);
   return made.root;
 }
 return { neighbours };
@@ -2598,13 +3333,17 @@ return { neighbours };
 const in_lens = (() => {
 // The logit lens: what the model would say if it stopped after each block.
 
-const { el, svg, tip, visible, shortened, figures, percent, table } = in_dom;
+const { el, svg, visible, shortened, swap, table } = in_dom;
+const { choices } = in_keyboard;
+const { tip } = in_tips;
+const { percent } = in_numbers;
 const { shareColour, inkOn } = in_colour;
 const { figure } = in_figure;
 
 const CELL = 84,
   HIGH = 28,
-  LEFT = 76;
+  LEFT = 76,
+  COLUMNS = 48; // of a long text, those around the chosen token
 
 function lens(page) {
   const { lens: told } = page.payload,
@@ -2639,21 +3378,17 @@ function lens(page) {
       );
     },
   });
-  const holder = el("div", { class: "wide" });
-  made.stage.append(holder);
+  const sentence = el("p", { class: "note" }),
+    holder = el("div", { class: "wide" });
+  made.stage.append(sentence, holder);
   const draw = () => {
     const place = Math.min(page.place(), T - 1),
-      count = Math.min(T, Math.max(3, Math.floor(((holder.clientWidth || 640) - LEFT) / CELL)));
-    const from = Math.max(0, Math.min(place - Math.floor(count / 2), T - count)); // as many places around the chosen one as there is room for
+      count = Math.min(T, COLUMNS),
+      from = Math.max(0, Math.min(place - Math.floor(count / 2), T - count)); // around the chosen place
     const width = LEFT + count * CELL + 8,
       height = 30 + L * HIGH + 6;
-    const root = svg("svg", {
-      width,
-      height,
-      viewBox: `0 0 ${width} ${height}`,
-      role: "img",
-      "aria-label": "The likeliest word at each place after each block",
-    });
+    const root = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }),
+      items = [];
     for (let n = from; n < from + count; n++) {
       const x = LEFT + (n - from) * CELL;
       root.append(
@@ -2663,55 +3398,59 @@ function lens(page) {
           sequence ? shortened(visible(tokens[n]), 10) : "",
         ),
       );
-      told.layers.forEach((name, layer) => {
-        const list = best(layer, n),
-          fill = shareColour(list[0].share),
-          y = 28 + layer * HIGH;
-        const cell = svg(
-          "g",
-          { class: "cell" },
-          svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: HIGH - 2, rx: 4, fill: fill.formatHex() }),
-          svg(
-            "text",
-            {
-              x: x + CELL / 2,
-              y: y + HIGH / 2,
-              "text-anchor": "middle",
-              "dominant-baseline": "middle",
-              fill: inkOn(fill),
-              style: { fill: inkOn(fill) },
-            },
-            shortened(visible(list[0].word), 10),
-          ),
-        );
-        cell.addEventListener("click", () => sequence && page.choose(sequence, n));
-        root.append(
-          tip(cell, () => [
-            sequence ? `${name}, at ${visible(tokens[n])}` : name,
-            ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`),
-          ]),
-        );
-      });
     }
-    told.layers.forEach((name, layer) =>
+    told.layers.forEach((name, layer) => {
+      const y = 28 + layer * HIGH;
       root.append(
         svg(
           "text",
-          {
-            class: "axis",
-            x: LEFT - 10,
-            y: 28 + layer * HIGH + HIGH / 2,
-            "text-anchor": "end",
-            "dominant-baseline": "middle",
-          },
+          { class: "axis", x: LEFT - 10, y: y + HIGH / 2, "text-anchor": "end", "dominant-baseline": "middle" },
           name,
         ),
-      ),
-    );
-    holder.replaceChildren(root);
+      );
+      for (let n = from; n < from + count; n++) items.push(cellOf(root, layer, n, LEFT + (n - from) * CELL, y));
+    });
+    for (const item of items) item.chosen = item.layer === L - 1 && item.place === place;
+    choices(root, items, { label: "The likeliest token at each place after each block", columns: count });
+    sentence.textContent = count < T ? `Places ${from + 1} to ${from + count} of ${T}, around the chosen one.` : "";
+    sentence.hidden = count === T;
+    swap(holder, root);
+    const left = (place - from) * CELL;
+    if (left < holder.scrollLeft || left + CELL + LEFT > holder.scrollLeft + holder.clientWidth)
+      holder.scrollLeft = left + LEFT + CELL / 2 - holder.clientWidth / 2;
     made.refresh();
   };
-  page.watch(sequence ? [`at.${sequence}`] : ["head"], draw);
+  function cellOf(root, layer, n, x, y) {
+    const list = best(layer, n),
+      fill = shareColour(list[0].share),
+      where = sequence ? `${told.layers[layer]}, at ${visible(tokens[n])}` : told.layers[layer];
+    const cell = svg(
+      "g",
+      { class: "cell", tabindex: -1 },
+      svg("rect", { x: x + 1, y: y + 1, width: CELL - 2, height: HIGH - 2, rx: 4, fill: fill.formatHex() }),
+      svg(
+        "text",
+        {
+          x: x + CELL / 2,
+          y: y + HIGH / 2,
+          "text-anchor": "middle",
+          "dominant-baseline": "middle",
+          style: { fill: inkOn(fill) },
+        },
+        shortened(visible(list[0].word), 10),
+      ),
+    );
+    cell.addEventListener("click", () => sequence && page.choose(sequence, n));
+    root.append(tip(cell, () => [where, ...list.map(({ word, share }) => `${visible(word)}  ${percent(share)}`)]));
+    return {
+      node: cell,
+      name: `${where}: ${visible(list[0].word)}, ${percent(list[0].share)}`,
+      key: `${layer} ${n}`,
+      layer,
+      place: n,
+    };
+  }
+  page.watch(sequence ? [`at.${sequence}`] : ["head"], draw, made.root);
   return made.root;
 }
 return { lens };
@@ -2720,7 +3459,10 @@ return { lens };
 const in_whatif = (() => {
 // What happens with a head switched off: computed beforehand for this input, one head at a time.
 
-const { el, svg, tip, visible, figures, percent, table, roving } = in_dom;
+const { el, visible, swap, table } = in_dom;
+const { tip } = in_tips;
+const { figures } = in_numbers;
+const { roving } = in_keyboard;
 const { signedColour, inkOn } = in_colour;
 const { figure } = in_figure;
 const { grouped, nameOf } = in_glance;
@@ -2730,8 +3472,7 @@ function whatIf(page) {
     { state } = page,
     change = page.open(told.changes),
     T = change.shape[1];
-  const sequence = page.payload.output.sequence,
-    words = page.payload.output.words;
+  const sequence = page.payload.output.sequence;
   const owner = ({ entry, ...attention }) =>
     entry.unit === "step"
       ? `${entry.label} ${entry.kind === "cross" ? "cross-attention" : "attention"}, all steps`
@@ -2749,7 +3490,7 @@ function whatIf(page) {
     rows: () =>
       table(
         "Heads switched off",
-        ["head", "change of log-probability", "places with another likeliest word"],
+        ["head", "change of log-probability", "places with another likeliest token"],
         told.heads.map((each, n) => [label(each), total[n], String(other(n))]),
       ),
   });
@@ -2809,38 +3550,44 @@ function whatIf(page) {
     }
     const tokens = sequence ? page.payload.sequences[sequence].tokens : [""],
       writes = sequence && page.payload.sequences[sequence].writes;
-    result.replaceChildren(
+    const at = (place) => visible(sequence ? (writes ? writes[place] : tokens[place]) : told.words[told.plain[place]]);
+    const places = el("div", { class: "tokens", role: "group", "aria-label": "The change at each place" });
+    swap(
+      result,
       el(
         "p",
         { class: "note" },
         `Without ${label(told.heads[n])}: ${figures(total[n], 4)} nats in all. Below, at each place the change, and what would be likeliest now where that differs.`,
       ),
-      el(
-        "div",
-        { class: "tokens" },
-        tokens.map((piece, place) => {
-          const value = change.data[n * T + place],
-            fill = signedColour(
-              value,
-              Math.max(1e-6, ...Array.from(change.data.subarray(n * T, (n + 1) * T), Math.abs)),
-            ),
-            differs = told.said[n][place] !== told.plain[place];
-          return tip(
-            el(
-              "span",
-              { class: "token still", tabindex: 0, style: { background: fill.formatHex(), color: inkOn(fill) } },
-              el("bdi", {}, visible(writes ? writes[place] : piece)),
-              differs ? el("em", {}, ` now ${visible(told.words[told.said[n][place]])}`) : null,
-            ),
-            () => [
-              visible(writes ? writes[place] : piece),
-              `changes by ${figures(value, 4)} nats`,
-              differs ? `likeliest now: ${visible(told.words[told.said[n][place]])}` : "the likeliest word stays",
-            ],
-          );
-        }),
-      ),
+      places,
     );
+    places.append(
+      ...tokens.map((_, place) => {
+        const value = change.data[n * T + place],
+          fill = signedColour(value, Math.max(1e-6, ...Array.from(change.data.subarray(n * T, (n + 1) * T), Math.abs))),
+          differs = told.said[n][place] !== told.plain[place];
+        return tip(
+          el(
+            "button",
+            {
+              type: "button",
+              class: "token still",
+              "data-key": place,
+              onclick: () => sequence && page.choose(sequence, place),
+              style: { background: fill.formatHex(), color: inkOn(fill) },
+            },
+            el("bdi", {}, at(place)),
+            differs ? el("em", {}, ` now ${visible(told.words[told.said[n][place]])}`) : null,
+          ),
+          () => [
+            at(place),
+            `changes by ${figures(value, 4)} nats`,
+            differs ? `likeliest now: ${visible(told.words[told.said[n][place]])}` : "the likeliest token stays",
+          ],
+        );
+      }),
+    );
+    roving(places, { press: false })();
     made.refresh();
   };
   state.on(["off"], draw);
@@ -2850,60 +3597,20 @@ function whatIf(page) {
 return { whatIf };
 })();
 
-const in_layout = (() => {
-// Where the words of a beam tree stand: a column a step, close to where they come from, none on another.
-
-const WEIGHT = { won: 1e9, ended: 10, kept: 10, pruned: 1 }; // who may stay level with its parent
-
-/** Places at least 1 apart, in this order, as near to the wanted ones as can be. */
-function apart(wanted, weights) {
-  const pools = [];
-  wanted.forEach((place, n) => {
-    pools.push([place - n, weights[n], 1]);
-    while (pools.length > 1 && pools[pools.length - 2][0] > pools[pools.length - 1][0]) {
-      const [b, w, m] = pools.pop(),
-        [a, v, k] = pools.pop();
-      pools.push([(a * v + b * w) / (v + w), v + w, k + m]);
-    }
-  });
-  const level = pools.flatMap(([mean, , members]) => Array(members).fill(Math.max(mean, 0)));
-  return level.map((mean, n) => mean + n);
-}
-
-/** A row for each node: in the order of their parents, level with them where there is room. */
-function placed(nodes) {
-  const y = new Array(nodes.length).fill(0),
-    steps = Math.max(0, ...nodes.map((each) => each.step + 1));
-  for (let step = 0; step < steps; step++) {
-    const wanted = (n) => (nodes[n].parent === null ? 0 : y[nodes[n].parent]);
-    const column = nodes
-      .flatMap((each, n) => (each.step === step ? [n] : []))
-      .sort(
-        (a, b) =>
-          wanted(a) - wanted(b) ||
-          (nodes[a].status !== "won") - (nodes[b].status !== "won") ||
-          nodes[b].nats - nodes[a].nats,
-      );
-    apart(
-      column.map(wanted),
-      column.map((n) => WEIGHT[nodes[n].status]),
-    ).forEach((row, n) => {
-      y[column[n]] = row;
-    });
-  }
-  return { y, steps };
-}
-return { placed };
-})();
-
 const in_beam = (() => {
-// The search: every candidate as a tree, and its finished lines, ranked anew by another length penalty.
+// The search: every candidate as a tree, and its finished hypotheses, ranked anew by another length penalty.
 
-const { el, svg, tip, visible, shortened, figures, table } = in_dom;
+const { el, svg, visible, shortened, swap, table } = in_dom;
+const { tip } = in_tips;
+const { figures } = in_numbers;
 const { shareColour } = in_colour;
 const { figure } = in_figure;
 const { placed } = in_layout;
+const { shareLegend } = in_legend;
+const { roving } = in_keyboard;
 
+const LEVELS = 255; // steps in which a search records its attention
+const BECAME = { won: "part of the best", ended: "finished", kept: "went on", pruned: "let go" };
 const COLUMNS = [86, 112],
   SCORE = 74,
   ROW = 22;
@@ -2934,18 +3641,34 @@ function tree(page) {
   const made = figure({
     title: "The search",
     name: "search",
-    note: `A beam ${trace.beam} wide: every word it weighed, left to right; faint ones were let go. The winner is decided by log-probability over length penalty.`,
+    note: `A beam ${trace.beam} wide: every token it weighed, left to right; faint ones were let go. The winner is decided by log-probability over length penalty.`,
     rows: () =>
-      table(
-        "Finished lines",
-        ["rank", "score", "log-probability", "tokens", "text"],
-        ranked(trace, state.get("alpha")).map((line, n) => [
-          String(n + 1),
-          line.score,
-          line.log_probability,
-          String(line.length),
-          line.text,
-        ]),
+      el(
+        "div",
+        {},
+        table(
+          "Finished hypotheses",
+          ["rank", "score", "log-probability", "tokens", "text"],
+          ranked(trace, state.get("alpha")).map((line, n) => [
+            String(n + 1),
+            line.score,
+            line.log_probability,
+            String(line.length),
+            line.text,
+          ]),
+        ),
+        table(
+          "Every candidate",
+          ["step", "after", "token", "log-probability", "of the hypothesis so far", "what became of it"],
+          trace.nodes.map(({ step, parent, piece, nats, total, status }) => [
+            String(step + 1),
+            parent === null ? "" : visible(trace.nodes[parent].piece),
+            visible(piece),
+            nats,
+            total,
+            BECAME[status],
+          ]),
+        ),
       ),
   });
   const slider = el("input", {
@@ -2970,6 +3693,7 @@ function tree(page) {
     made.stage,
   );
   made.stage.append(holder, list);
+  const settle = roving(list);
   const before = new Map(ranked(trace, trace.alpha).map((line, n) => [line.index, n]));
   const draw = () => {
     const alpha = state.get("alpha"),
@@ -2993,7 +3717,7 @@ function tree(page) {
       height,
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": "The tree of the search; the table holds its finished lines",
+      "aria-label": "The tree of the search; the table holds its candidates and finished hypotheses",
     });
     const at = (n) => ({ x: lefts[trace.nodes[n].step], y: 16 + y[n] * ROW });
     const link = d3
@@ -3030,19 +3754,16 @@ function tree(page) {
       words.append(
         tip(word, () => [
           visible(each.piece),
-          `log-probability of the word ${figures(each.nats, 4)}`,
-          `of the line so far ${figures(each.total, 4)}`,
-          ends.has(n)
-            ? `score ${figures(order[ends.get(n)].score, 5)}, rank ${ends.get(n) + 1}`
-            : each.status === "pruned"
-              ? "let go"
-              : "went on",
+          `log-probability of the token ${figures(each.nats, 4)}`,
+          `of the hypothesis so far ${figures(each.total, 4)}`,
+          ends.has(n) ? `score ${figures(order[ends.get(n)].score, 5)}, rank ${ends.get(n) + 1}` : BECAME[each.status],
         ]),
       );
     });
     root.append(edges, words);
-    holder.replaceChildren(root);
-    list.replaceChildren(
+    swap(holder, root);
+    swap(
+      list,
       ...order.slice(0, 8).map((line, n) => {
         const was = before.get(line.index),
           moved = was === n ? "" : was > n ? `▲ from ${was + 1}` : `▼ from ${was + 1}`;
@@ -3054,9 +3775,11 @@ function tree(page) {
             {
               type: "button",
               class: "line",
+              "data-key": line.index,
               "aria-pressed": String(state.get("line") === line.index),
               onclick: () => state.set({ line: line.index }),
             },
+            el("span", { class: "place" }, `${n + 1}.`),
             el("bdi", {}, line.text || "(nothing)"),
             el("span", { class: "score" }, figures(line.score, 4)),
             moved ? el("span", { class: "moved" }, moved) : null,
@@ -3064,13 +3787,14 @@ function tree(page) {
         );
       }),
     );
+    settle();
     made.refresh();
   };
   page.watch(["alpha", "line"], draw);
   return made.root;
 }
 
-/** Where each word of a line looked in the source: the mean over the heads of the last layer. */
+/** Where each token of a hypothesis looked in the source: the mean over the heads of the last layer. */
 function looks(page) {
   const { trace } = page.payload,
     { state } = page,
@@ -3080,25 +3804,32 @@ function looks(page) {
   const parts = () => {
     const told = trace.lines[line()],
       look = page.open(trace.looks[line()]);
-    return { words: told.nodes.map((n) => trace.nodes[n].piece), look, S: trace.source.length, text: told.text };
+    const S = trace.source.length,
+      words = told.nodes.map((n) => trace.nodes[n].piece);
+    const errors = words.map((_, n) => Math.max(...look.data.subarray(n * S, (n + 1) * S)) / (2 * LEVELS));
+    return { words, look, S, text: told.text, errors };
   };
   const made = figure({
-    title: "Which words it was looking at",
+    title: "Which tokens it was looking at",
     name: "alignment",
-    note: "For each word that was written, the source: the mean over the heads of the last layer, as the search itself saw it. Choose another line above.",
+    note: `For each token that was written, the source: the mean over the heads of the last layer, as the search itself saw it, rounded to 1/${LEVELS} of the row's largest. Choose another hypothesis above.`,
     rows: () => {
-      const { words, look, S } = parts();
+      const { words, look, S, errors } = parts();
       return table(
         "Weights",
-        ["word written", ...trace.source.map(visible)],
-        words.map((word, n) => [visible(word), ...Array.from(look.data.subarray(n * S, (n + 1) * S))]),
+        ["token written", ...trace.source.map(visible)],
+        words.map((word, n) => [
+          visible(word),
+          ...Array.from(look.data.subarray(n * S, (n + 1) * S), (share) => figures(share, 4, errors[n])),
+        ]),
       );
     },
   });
-  const holder = el("div", { class: "wide" });
-  made.stage.append(holder);
+  const holder = el("div", { class: "wide" }),
+    legend = el("div", { class: "wide" });
+  made.stage.append(holder, legend);
   const draw = () => {
-    const { words, look, S, text } = parts(),
+    const { words, look, S, text, errors } = parts(),
       cell = 30,
       left = 96,
       top = 78,
@@ -3109,7 +3840,7 @@ function looks(page) {
       height,
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": `Where the words of ${text} looked in the source`,
+      "aria-label": `Where the tokens of ${text} looked in the source`,
     });
     trace.source.forEach((piece, j) =>
       root.append(
@@ -3146,12 +3877,13 @@ function looks(page) {
               rx: 3,
               fill: shareColour(share).formatHex(),
             }),
-            () => [`${visible(word)} ← ${visible(trace.source[j])}`, `weight ${figures(share, 4)}`],
+            () => [`${visible(word)} ← ${visible(trace.source[j])}`, `weight ${figures(share, 4, errors[n])}`],
           ),
         );
       }
     });
-    holder.replaceChildren(root);
+    swap(holder, root);
+    legend.replaceChildren(shareLegend());
     made.refresh();
   };
   page.watch(["line"], draw);
@@ -3160,19 +3892,47 @@ function looks(page) {
 return { ranked, search };
 })();
 
-const in_picture = (() => {
-// Pictures: the pixels, the patches that are tokens, and what is looked at laid over them.
+const in_overlay = (() => {
+// The picture on a canvas, and what is looked at laid over it.
 
-const { el, tip, visible, figures, percent, table, roving } = in_dom;
+const { svg } = in_dom;
+const { percent } = in_numbers;
 const { fitted, cells, drawCells } = in_canvas;
-const { figure } = in_figure;
-const { nameOf } = in_glance;
 
 const FRAME = [
   ["#10151d", 4],
   ["#ffffff", 2],
 ]; // around the chosen patch, to be seen on any picture
-const SHADE = 0.86; // over what is not looked at
+const HUE = "#ff6a00",
+  STRONGEST = 0.85; // over the patch that is looked at most
+
+/** The legend of the hue: from nothing to the weight of the strongest patch. */
+function hueLegend(most) {
+  const steps = [0, 0.1, 0.25, 0.5, 1],
+    wide = 56;
+  return svg(
+    "svg",
+    {
+      class: "legend",
+      width: steps.length * wide,
+      height: 30,
+      role: "img",
+      "aria-label": `The more orange, the more weight: from 0 to ${percent(most)}, growing with the root`,
+    },
+    steps.map((share, n) => [
+      svg("rect", { x: n * wide, y: 2, width: wide, height: 8, fill: "#808080" }),
+      svg("rect", {
+        x: n * wide,
+        y: 2,
+        width: wide,
+        height: 8,
+        fill: HUE,
+        "fill-opacity": STRONGEST * Math.sqrt(share),
+      }),
+      svg("text", { x: n * wide + wide / 2, y: 24, "text-anchor": "middle" }, share ? percent(share * most) : "0%"),
+    ]),
+  );
+}
 
 /** The picture as a canvas of its own pixels, moved by (dx, dy) with nothing where it came from. */
 function pixels(page, dx = 0, dy = 0) {
@@ -3190,7 +3950,23 @@ function pixels(page, dx = 0, dy = 0) {
   });
 }
 
-/** Draw the picture as far as it is looked at: of shares (one a patch), the less weight, the darker. */
+/** The same picture in grey, its contrast halved: a hue laid over it is then seen on dark and on light alike. */
+function greyed(image) {
+  const canvas = document.createElement("canvas");
+  canvas.width = image.width;
+  canvas.height = image.height;
+  const context = canvas.getContext("2d");
+  context.drawImage(image, 0, 0);
+  const pixels = context.getImageData(0, 0, image.width, image.height);
+  for (let n = 0; n < pixels.data.length; n += 4) {
+    const grey = 64 + (0.299 * pixels.data[n] + 0.587 * pixels.data[n + 1] + 0.114 * pixels.data[n + 2]) / 2;
+    pixels.data[n] = pixels.data[n + 1] = pixels.data[n + 2] = grey;
+  }
+  context.putImageData(pixels, 0, 0);
+  return canvas;
+}
+
+/** Draw the picture; with shares (one a patch) in grey, and the more weight a patch has, the more of the hue. */
 function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1 } = {}) {
   const {
       shape: [H, W],
@@ -3202,12 +3978,12 @@ function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1
     } = page.payload.sequences[page.payload.image.sequence],
     wide = side / columns,
     tall = height / rows;
-  drawCells(context, image, 0, 0, side, height);
+  drawCells(context, shares ? greyed(image) : image, 0, 0, side, height);
   if (shares) {
     const most = Math.max(1e-9, ...shares);
-    context.fillStyle = "#0b0e13";
+    context.fillStyle = HUE;
     shares.forEach((share, n) => {
-      context.globalAlpha = SHADE * (1 - Math.sqrt(share / most));
+      context.globalAlpha = STRONGEST * Math.sqrt(share / most);
       context.fillRect((n % columns) * wide, Math.floor(n / columns) * tall, wide, tall);
     });
     context.globalAlpha = 1;
@@ -3224,6 +4000,19 @@ function overlaid(canvas, page, image, side, shares, { grid = false, chosen = -1
     context.strokeRect((chosen % columns) * wide + 2, Math.floor(chosen / columns) * tall + 2, wide - 4, tall - 4);
   }
 }
+return { hueLegend, pixels, overlaid };
+})();
+
+const in_picture = (() => {
+// Pictures: the pixels, the patches that are tokens, and what is looked at laid over them.
+
+const { el, visible, table } = in_dom;
+const { tip } = in_tips;
+const { figures, percent } = in_numbers;
+const { roving } = in_keyboard;
+const { pixels, overlaid, hueLegend } = in_overlay;
+const { figure } = in_figure;
+const { nameOf } = in_glance;
 
 /** Of a row of weights over the sequence, those of the patches. */
 function overPatches(page, weights) {
@@ -3342,7 +4131,7 @@ function pictureLook(page) {
   });
   const tabs = [
     ["one", "this head"],
-    ["mean", "mean of this layer's heads"],
+    ...(page.attentions.some(({ heads }) => heads > 1) ? [["mean", "mean of this layer's heads"]] : []),
     ...(rollout ? [["rollout", "rollout through all layers"]] : []),
   ].map(([way, label]) =>
     el(
@@ -3353,7 +4142,8 @@ function pictureLook(page) {
   );
   const group = el("div", { class: "tabs", role: "group", "aria-label": "What is laid over the picture" }, tabs),
     settle = roving(group);
-  made.stage.append(sentence, group, canvas);
+  const legend = el("div", { class: "wide" });
+  made.stage.append(sentence, group, canvas, legend);
   const way = () =>
     tabs.some((tab) => tab.dataset.way === page.state.get("rollout")) ? page.state.get("rollout") : "one";
   function shown() {
@@ -3371,7 +4161,7 @@ function pictureLook(page) {
     );
   }
   const draw = () => {
-    const { attention, head, queries, i } = page.look(),
+    const { attention, head, who, i } = page.look(),
       over = attention.entry.keys === image.sequence;
     made.root.hidden = !over;
     if (!over) return;
@@ -3381,7 +4171,9 @@ function pictureLook(page) {
     overlaid(canvas, page, plain, Math.min(360, made.stage.clientWidth || 360), shares, {
       chosen: attention.entry.queries === image.sequence ? i - sequence.before : -1,
     });
-    sentence.textContent = `${visible(queries[i])}, ${way() === "rollout" ? "attention multiplied through all layers" : way() === "mean" ? `mean over the heads of ${nameOf(attention)}` : `${nameOf(attention)}, head ${head + 1}`}: the brightest patch has ${percent(Math.max(...shares))}.`;
+    group.hidden = tabs.length < 2;
+    legend.replaceChildren(hueLegend(Math.max(...shares)));
+    sentence.textContent = `${who}, ${way() === "rollout" ? "attention multiplied through all layers" : way() === "mean" ? `mean over the heads of ${nameOf(attention)}` : `${nameOf(attention)}, head ${head + 1}`}: the patch with most weight has ${percent(Math.max(...shares))}.`;
     canvas.setAttribute("aria-label", sentence.textContent);
     made.refresh();
   };
@@ -3399,7 +4191,7 @@ function pictureLook(page) {
   return [made.root, ...captionWords(page, plain)];
 }
 
-/** Each word of a caption with the part of the picture it was written from. */
+/** Each token of a caption with the part of the picture it was written from. */
 function captionWords(page, plain) {
   const looking = page.attentions.filter(
     ({ entry }) => entry.kind === "cross" && entry.keys === page.payload.image.sequence,
@@ -3417,13 +4209,13 @@ function captionWords(page, plain) {
     );
   };
   const made = figure({
-    title: "Each word and where it looked",
+    title: "Each token and where it looked",
     name: "words",
-    note: `The mean over the heads of ${nameOf(attention)}, at the moment each word was written. Choose one to follow it.`,
+    note: `The mean over the heads of ${nameOf(attention)}, at the moment each token was written: the more orange, the more weight. Choose one to follow it.`,
     rows: () =>
       table(
-        "The patch each word looked at most",
-        ["word", "patch", "weight"],
+        "The patch each token looked at most",
+        ["token", "patch", "weight"],
         writes.map((word, i) => {
           const shares = mean(i),
             n = shares.indexOf(Math.max(...shares));
@@ -3431,7 +4223,7 @@ function captionWords(page, plain) {
         }),
       ),
   });
-  const group = el("div", { class: "copies", role: "group", "aria-label": "Words of the caption" });
+  const group = el("div", { class: "copies", role: "group", "aria-label": "Tokens of the caption" });
   const buttons = writes.map((word, i) => {
     const canvas = el("canvas", { "aria-hidden": "true" }),
       button = el(
@@ -3462,13 +4254,17 @@ return { pictureInput, pictureLook };
 const in_main = (() => {
 // The page, from input to output.
 
-const { el, visible, shortened, figures, table } = in_dom;
+const { el, shortened, table } = in_dom;
+const { figures } = in_numbers;
 const { pause } = in_canvas;
 const { Page } = in_page;
+const { compared } = in_badge;
+const { bar, listed, arrived, oriented } = in_navigation;
 const { figure } = in_figure;
 const { inputs, embeddings } = in_input;
 const { glance, nameOf } = in_glance;
-const { matrix, shareLegend } = in_matrix;
+const { matrix } = in_matrix;
+const { shareLegend } = in_legend;
 const { rivals } = in_rivals;
 const { ladder, products, values } = in_story;
 const { positions } = in_position;
@@ -3490,11 +4286,18 @@ function themed(wanted) {
 }
 
 function headline() {
-  const { run, model, parameters, steps, given, said, kind } = page.payload;
+  const { run, task, data, score, model, parameters, steps, given, said } = page.payload;
+  const trained = steps.filter((step) => step > 0);
   const facts = [
-    model,
-    `${parameters.toLocaleString("en")} parameters`,
-    steps.length ? `step ${steps.map((step) => step.toLocaleString("en")).join(", ")}` : null,
+    task,
+    data ? `data: ${data}` : null,
+    `${model}, ${parameters.toLocaleString("en")} parameters`,
+    trained.length
+      ? `step ${trained.map((step) => step.toLocaleString("en")).join(", ")}`
+      : steps.length
+        ? "imported"
+        : null,
+    score,
     run,
   ].filter(Boolean);
   const badge = el("p", { class: "badge", id: "badge", role: "status" }, "comparing with PyTorch …");
@@ -3506,7 +4309,10 @@ function headline() {
       id: "theme",
       onclick: () => page.state.set({ theme: document.documentElement.dataset.theme === "dark" ? "light" : "dark" }),
     },
-    "Light or dark",
+    "Dark",
+  );
+  page.state.on(["theme"], () =>
+    theme.setAttribute("aria-pressed", String(document.documentElement.dataset.theme === "dark")),
   );
   const copy = el(
     "button",
@@ -3520,6 +4326,7 @@ function headline() {
         } catch {
           copy.textContent = "In the address bar";
         }
+        setTimeout(() => (copy.textContent = "Copy link"), 2000);
       },
     },
     "Copy link",
@@ -3548,32 +4355,6 @@ function headline() {
   );
 }
 
-/** Compare every kept row with PyTorch's, a head at a time. */
-async function compared() {
-  const badge = document.getElementById("badge");
-  let most = 0,
-    rows = 0,
-    since = performance.now();
-  for (const attention of page.attentions) {
-    for (let head = 0; head < attention.heads; head++) {
-      const difference = attention.difference(head);
-      most = difference > most || Number.isNaN(difference) ? difference : most;
-      rows += attention.entry.rows.length;
-      if (performance.now() - since > 24) {
-        await pause();
-        since = performance.now();
-      }
-    }
-  }
-  const exact = page.payload.precision === "float32",
-    bound = exact ? 1e-5 : 1e-3;
-  badge.dataset.difference = String(most);
-  badge.classList.add(most <= bound ? "good" : "bad");
-  badge.textContent = rows
-    ? `This page computes attention itself. Largest difference from PyTorch, over ${rows.toLocaleString("en")} rows: ${figures(most, 2)} (${exact ? "32" : "16"} bits)`
-    : "Nothing here to compare with PyTorch";
-}
-
 function oneHead() {
   const source = () => page.look();
   const seen = matrix(source, {
@@ -3588,9 +4369,9 @@ function oneHead() {
     rows: () => {
       const { story, keys, queries, i } = page.look();
       return table(
-        `Weights of ${visible(queries[i])}`,
+        `Weights of ${queries[i]}`,
         ["key", "weight"],
-        story.keys.map((key) => [`${visible(keys[key.j])} (${key.j + 1})`, key.weight]),
+        story.keys.map((key) => [`${keys[key.j]} (${key.j + 1})`, figures(key.weight, 4, key.doubts.weight)]),
       );
     },
   });
@@ -3603,21 +4384,26 @@ function oneHead() {
     seen.draw();
     legend.replaceChildren(shareLegend());
     made.refresh();
-  });
+  }, made.root);
   return made.root;
 }
 
-function section(id, title, lead, ...content) {
+function section(id, short, title, lead, ...content) {
   const inside = content.flat(9).filter(Boolean);
   return inside.length
     ? el(
         "section",
-        { id, "aria-labelledby": `${id}-title` },
+        { id, "aria-labelledby": `${id}-title`, "data-short": short },
         el("h2", { id: `${id}-title` }, title),
         lead ? el("p", { class: "lead" }, lead) : null,
         inside,
       )
     : null;
+}
+
+/** What the page leaves out, and why. */
+function omission(text) {
+  return text ? el("p", { class: "omission" }, text) : null;
 }
 
 /** The parts of the page, from input to output, each made when it is its turn. */
@@ -3628,6 +4414,7 @@ function parts() {
     () =>
       section(
         "input",
+        "Input",
         "What went in",
         "Choose a token here or anywhere below; everything follows it.",
         payload.image ? pictureInput(page) : null,
@@ -3636,6 +4423,7 @@ function parts() {
     () =>
       section(
         "vectors",
+        "Vectors",
         "Vectors and positions",
         "Each token becomes a vector, and learns where it stands.",
         embeddings(page),
@@ -3645,6 +4433,7 @@ function parts() {
       (() =>
         section(
           "attention",
+          "Heads",
           "Who looks at whom",
           "In every head each token asks a question, its query, and takes from the tokens whose keys answer it.",
           glance(page),
@@ -3652,10 +4441,23 @@ function parts() {
           rivals(page),
           payload.image ? pictureLook(page) : null,
         )),
+    !looks &&
+      payload.left_out &&
+      (() =>
+        section(
+          "attention",
+          "Heads",
+          "Who looks at whom",
+          null,
+          omission(
+            `This text is so long that the attention of not even one of ${payload.left_out} layers fits into the file. Look at a shorter text.`,
+          ),
+        )),
     looks &&
       (() =>
         section(
           "story",
+          "One look",
           "One look, step by step",
           "All of it is computed here, from the queries, keys and values of the run.",
           ladder(page),
@@ -3663,61 +4465,59 @@ function parts() {
           positions(page),
           values(page),
         )),
-    () => section("stream", "Through the blocks", "What every block leaves of a token.", blocks(page)),
+    () => section("stream", "Blocks", "Through the blocks", "What every block leaves of a token.", blocks(page)),
     payload.output &&
       (() =>
         section(
           "output",
+          "Output",
           "What comes out",
           "The last vector of each token, read by the output layer.",
           output(page),
           payload.lens ? lens(page) : null,
         )),
-    payload.ablation &&
+    (payload.ablation || payload.ablation_left_out) &&
       (() =>
-        section("what-if", "What if", "Every head has a part in the result; some more than others.", whatIf(page))),
+        section(
+          "what-if",
+          "What if",
+          "What if",
+          "Every head has a part in the result; some more than others.",
+          payload.ablation ? whatIf(page) : omission(payload.ablation_left_out),
+        )),
     payload.trace &&
       payload.trace.nodes.length &&
       (() =>
         section(
           "search",
+          "Search",
           "How it was found",
-          "A model gives probabilities; a search decides which words to follow.",
+          "A model gives probabilities; a search decides which tokens to follow.",
           search(page),
         )),
   ].filter(Boolean);
 }
 
-function listed(nav, each) {
-  const title = each.querySelector("h2");
-  title.tabIndex = -1;
-  nav.append(
-    el(
-      "a",
-      {
-        href: `#${each.id}`,
-        onclick: (event) => {
-          event.preventDefault(); // the address after the # is that of the view
-          each.scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-          title.focus({ preventScroll: true });
-        },
-      },
-      title.textContent,
-    ),
-  );
-}
-
 async function start() {
   const addressed = () => page.state.read(location.hash, (key, value) => page.allows(key, value));
+  const follow = () => {
+    const wanted = page.state.get("s") && document.getElementById(page.state.get("s"));
+    if (wanted && wanted.matches("section")) arrived(wanted, "instant");
+  };
   addressed();
   page.state.on(["theme"], () => themed(page.state.get("theme")));
-  const nav = el("nav", { "aria-label": "Parts of the page" }),
+  const { nav, links } = bar(page),
     main = el("main", {});
   document.body.append(
     headline(),
     nav,
     main,
-    el("footer", {}, "Written by headway. This file loads nothing; every number in it comes from the run."),
+    el(
+      "footer",
+      {},
+      el("p", {}, "Written by headway. This file loads nothing; every number in it comes from the run."),
+      el("p", { id: "agreement" }),
+    ),
   );
   for (const part of parts()) {
     // one after the other, so that the first is seen while the rest is made
@@ -3726,8 +4526,8 @@ async function start() {
       each = part();
     if (!each) continue;
     main.append(each);
-    listed(nav, each);
-    for (const draw of page.redraws.slice(drawn)) draw(); // now that there is room to measure
+    listed(page, links, each);
+    for (const { draw } of page.redraws.slice(drawn)) draw(); // now that there is room to measure
   }
   for (const draw of page.themes) draw();
   page.state.on(["theme"], () => {
@@ -3742,9 +4542,14 @@ async function start() {
     cancelAnimationFrame(waiting);
     waiting = requestAnimationFrame(() => page.redraw());
   });
-  addEventListener("hashchange", addressed);
+  addEventListener("hashchange", () => {
+    addressed();
+    follow();
+  });
+  oriented(nav, links, main);
+  follow();
   document.documentElement.dataset.ready = "yes";
-  setTimeout(compared, 0);
+  setTimeout(() => compared(page), 0);
 }
 
 start();

@@ -18,11 +18,14 @@ MIN_LETTERS = 4  # of these words
 
 
 def neighbour_entry(tables: Mapping[str, EmbeddingTable | EncodedWords]) -> dict[str, Any]:
-    """For each text the nearest tokens of each of its tokens, with their cosines, itself left out."""
+    """For each text the space that was searched, and the nearest tokens of each of its tokens with their cosines.
+
+    A token is not its own neighbour.
+    """
     found: dict[str, Any] = {}
     for name, table in tables.items():
         if isinstance(table, EncodedWords):
-            found[name] = _nearest_words(table)
+            found[name] = {"space": "sentences", "lists": _nearest_words(table)}
             continue
         ids = list(dict.fromkeys(table.ids))[:MAX_TOKENS]
         vectors = F.normalize(table.vectors.detach().float(), dim=-1)
@@ -30,10 +33,10 @@ def neighbour_entry(tables: Mapping[str, EmbeddingTable | EncodedWords]) -> dict
         cosines[range(len(ids)), ids] = -torch.inf
         best = cosines.topk(min(COUNT, len(vectors) - 1))
         lists = {
-            index: [[table.tokenizer.token(n), round(value, 4)] for n, value in zip(near, values, strict=True)]
+            index: [[table.tokenizer.display(n), round(value, 4)] for n, value in zip(near, values, strict=True)]
             for index, near, values in zip(ids, best.indices.tolist(), best.values.tolist(), strict=True)
         }
-        found[name] = [lists.get(index, []) for index in table.ids]
+        found[name] = {"space": "table", "lists": [lists.get(index, []) for index in table.ids]}
     return found
 
 

@@ -27,6 +27,7 @@ def output_entry(logits_TV: Tensor, output: Output, tensors: PageTensors) -> dic
         "words": {str(index): output.name(index) for index in sorted(used)},
         "ids": ids.tolist(),
         "logits": tensors.full(best),
+        "shares": tensors.full(logits.softmax(-1).gather(-1, ids)),  # the badge compares the page's softmax with it
         "normaliser": tensors.full(logits.logsumexp(-1)),
         "targets": list(output.targets),
         "target_logits": tensors.full(target_logits),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from headway.decoding.non_finite import expect_finite
-from headway.inspection.page.attention import attention_entries, element_count
-from headway.inspection.page.head_ablation import ablation_entry
-from headway.inspection.page.html import document
+from headway.inspection.page.attention import attention_entries, attention_sizes, element_count
+from headway.inspection.page.head_ablation import ablation_entry, left_out, within_limit
+from headway.inspection.page.html import document, json_block
 from headway.inspection.page.image import picture_entry
 from headway.inspection.page.logit_lens import lens_entry
 from headway.inspection.page.neighbours import neighbour_entry
@@ -18,63 +20,133 @@ from headway.inspection.page.outputs import output_entry
 from headway.inspection.page.record import ForwardRecord, record_forward
 from headway.inspection.page.residual_stream import stack_entries
 from headway.inspection.page.search import trace_entry
+from headway.inspection.page.start import most_needed, start_entry
 from headway.inspection.page.tensors import PageTensors, Precision
 from headway.inspection.rollout import rollout
 from headway.tasks.base import Pipeline
 from headway.tasks.explanation import Explanation
 
-VERSION = 1
+VERSION = 2
+FILE_BYTES = 15_000_000  # the largest file
+STREAMS = 0.3  # of the room beside all other parts, at most, for the vectors of the stream
 EXACT = 1_200_000  # numbers in queries, keys and values up to which a page keeps all 32 bits: 5 MB
 
 
-def page(pipeline: Pipeline, given: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageOptions:
+    """What a page shows first, and what may take long."""
+
+    open: str | None = None  # QUERY:KEY, two tokens: the page opens at the head that attends most from one to the other
+    ablate: bool = False  # switch off every head, even if that takes long
+
+
+DEFAULT = PageOptions()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """What the page says about the run."""
+
+    folder: str
+    task: str = ""
+    data: str = ""
+    steps: tuple[int, ...] = ()
+    score: str = ""
+
+
+def page(pipeline: Pipeline, given: str, options: PageOptions = DEFAULT, score: str = "") -> str:
     """One HTML file about what a run does with an input. Raises ConfigError for a run that has no page."""
-    explanation = pipeline.explain(given)
-    return document(payload(pipeline.model, explanation, str(pipeline.folder), pipeline.parts.steps))
+    explanation, parts = pipeline.explain(given), pipeline.parts
+    data = Path(parts.data.spec)
+    facts = RunFacts(
+        folder=str(pipeline.folder),
+        task=pipeline.task.title,
+        data=data.name if data.is_absolute() else parts.data.spec,
+        steps=parts.steps,
+        score=score,
+    )
+    return document(payload(pipeline.model, explanation, facts, options))
 
 
 @torch.no_grad()
-def payload(model: nn.Module, explanation: Explanation, run: str, steps: tuple[int, ...] = ()) -> dict[str, Any]:
-    """The page's data: one recorded forward pass of `explanation`."""
+def payload(
+    model: nn.Module, explanation: Explanation, run: RunFacts, options: PageOptions = DEFAULT
+) -> dict[str, Any]:
+    """The page's data: one recorded forward pass of `explanation`. Raises DataError for `open` without such tokens."""
     with record_forward(model) as recording:
         logits = explanation.forward()
     expect_finite(logits, "position")
     tensors = PageTensors(_precision(recording))
-    attentions = attention_entries(recording, tensors, explanation.reads)
-    given, output = explanation.given, explanation.output
+    output = explanation.output
+    found = _facts(model, explanation, run, logits) | _outputs(recording, explanation, logits, tensors)
+    room = FILE_BYTES - len(document({"title": ""}).encode()) - len(json_block(found)) - tensors.size
+    if options.ablate or within_limit(model, _heads(recording), len(logits)):
+        room -= _heads(recording) * (12 * len(logits) + 40)  # a float32 and an id for each place, and the head's name
+    sizes = attention_sizes(recording, tensors)
+    streams = max(0, min(round(STREAMS * room), room - sizes[-1])) if sizes else room
+    before = tensors.size
+    found["stacks"] = stack_entries(recording, tensors, explanation.reads, streams)
+    attentions = attention_entries(recording, tensors, explanation.reads, room - (tensors.size - before))
+    reason = "" if options.ablate and output is not None else left_out(model, attentions, output)
+    ablation = None
+    if output is not None and not reason:
+        ablation = ablation_entry(model, explanation.forward, attentions, logits, output, tensors)
+    return {
+        **found,
+        "precision": tensors.precision,
+        "attentions": attentions,
+        "left_out": len(recording.attention) - len(attentions),
+        "ablation": ablation,
+        "ablation_left_out": reason,
+        "start": start_entry(recording, attentions, explanation.sequences, options.open)
+        or most_needed(ablation, attentions, explanation.sequences, output),
+        "checks": tensors.checks,
+        "tensors": tensors.entries,
+    }
+
+
+def _facts(model: nn.Module, explanation: Explanation, run: RunFacts, logits: Tensor) -> dict[str, Any]:
+    given = explanation.given
     said = explanation.said if isinstance(explanation.said, str) else explanation.said(logits)
-    found: dict[str, Any] = {
+    return {
         "headway": VERSION,
         "kind": explanation.kind,
         "title": f"{given} → {said}" if said else given,
-        "run": run,
+        "run": run.folder,
+        "task": run.task,
+        "data": run.data,
+        "score": run.score,
         "model": type(model).__name__,
         "parameters": sum(p.numel() for p in model.parameters()),
-        "steps": list(steps),
+        "steps": list(run.steps),
         "given": given,
         "said": said,
-        "precision": tensors.precision,
         "sequences": dict(explanation.sequences),
-        "attentions": attentions,
-        "left_out": len(recording.attention) - len(attentions),
-        "stacks": stack_entries(recording, tensors, explanation.reads),
         "near": neighbour_entry(explanation.tables),
-        "output": None,
-        "lens": None,
-        "ablation": None,
     }
+
+
+def _outputs(
+    recording: ForwardRecord, explanation: Explanation, logits: Tensor, tensors: PageTensors
+) -> dict[str, Any]:
+    """What comes out, the logit lens, the picture and the search, as far as there are any."""
+    output, found = explanation.output, dict[str, Any](output=None, lens=None)
     if output is not None:
         found["output"] = output_entry(logits, output, tensors)
         found["lens"] = lens_entry(recording, output.name, tensors)
-        found["ablation"] = ablation_entry(model, explanation.forward, attentions, logits, output, tensors)
     if explanation.image is not None:
-        found["image"] = picture_entry(explanation.image, model, tensors)
+        found["image"] = picture_entry(explanation.image, recording.model, tensors)
         if explanation.image.rollout:
             weights = [looks[0].weights() for looks in recording.attention.values()]
             found["rollout"] = tensors.full(rollout(weights)[0])
     if explanation.trace is not None:
-        found["trace"] = trace_entry(explanation.trace, tensors)
-    return {**found, "tensors": tensors.entries}
+        name = explanation.trace.pieces.__getitem__ if output is None else output.name
+        found["trace"] = trace_entry(explanation.trace, name, tensors)
+    return found
+
+
+def _heads(recording: ForwardRecord) -> int:
+    return sum(looks[0].q.shape[1] for looks in recording.attention.values())
 
 
 def _precision(recording: ForwardRecord) -> Precision:

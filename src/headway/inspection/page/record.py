@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from headway.inspection.capture import capture
@@ -29,6 +30,7 @@ class ForwardRecord:
     points: dict[str, TapPoint] = field(default_factory=dict)
     taps: dict[str, str] = field(default_factory=dict)  # by site: the attention's tap name, which may be a shared one
     with_positions: dict[str, Tensor] = field(default_factory=dict)  # by stack: (T, D) input with positions added
+    position_codes: dict[str, Tensor] = field(default_factory=dict)  # by stack: (T, D), where they are added
     captured: CaptureResult = field(default_factory=CaptureResult)
 
     def value(self, name: str) -> Tensor | None:
@@ -82,7 +84,9 @@ def _observe_positions(recording: ForwardRecord, point: TapPoint, stack: ExitSta
     if not isinstance(joined, InputPositions):
         return
 
-    def on_output(_module: nn.Module, _inputs: object, out: Tensor) -> None:
+    def on_output(module: nn.Module, inputs: tuple[Any, ...], out: Tensor) -> None:
         recording.with_positions[point.stack] = out[0].detach()
+        if getattr(module, "mix", None) is None:  # the codes by themselves: a difference would lose their last figures
+            recording.position_codes[point.stack] = module.forward(torch.zeros_like(inputs[0]), *inputs[1:])[0].detach()
 
     stack.callback(joined.register_forward_hook(on_output).remove)

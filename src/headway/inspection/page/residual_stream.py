@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -11,20 +11,23 @@ from headway.inspection.page.record import ForwardRecord
 from headway.inspection.page.tensors import PageTensors, indices_that_fit
 from headway.tasks.explanation import StackDescription
 
-MAX_BYTES = 2_000_000  # of one stack's stream, and of its input
 PARTS = {"self.out": "attention", "cross.out": "cross-attention", "feedforward.out": "network"}
 
 
 def stack_entries(
-    recording: ForwardRecord, tensors: PageTensors, reads: Mapping[str, StackDescription]
+    recording: ForwardRecord, tensors: PageTensors, reads: Mapping[str, StackDescription], room: int
 ) -> list[dict[str, Any]]:
-    """Every stack that ran: its input in steps, and for each block what was added and the stream after it."""
+    """Every stack that ran: its input in steps, and for each block what was added and the stream after it.
+
+    `room` is how many characters of the file their vectors may take; what does not fit is left out, evenly.
+    """
+    share = room // max(1, 2 * len(reads))  # of one stack's stream, and of its input
     return [
         {
             "name": stack,
             "label": described.label,
             "sequence": described.sequence,
-            **_entry(recording, stack, described, tensors),
+            **_entry(recording, stack, described, tensors, share),
         }
         for stack, described in reads.items()
         if recording.value(_name(stack, "layers.0.residual")) is not None
@@ -33,7 +36,7 @@ def stack_entries(
             "name": stack,
             "label": described.label,
             "sequence": described.sequence,
-            **_recurrent(recording, stack, tensors),
+            **_recurrent(recording, stack, tensors, share),
         }
         for stack, described in reads.items()
         if recording.value(_name(stack, "layers.0.states")) is not None
@@ -44,25 +47,31 @@ def _name(stack: str, rest: str) -> str:
     return f"{stack}.{rest}" if stack else rest
 
 
-def _entry(recording: ForwardRecord, stack: str, described: StackDescription, tensors: PageTensors) -> dict[str, Any]:
+def _fitting(values: Sequence[Tensor], tensors: PageTensors, room: int) -> list[int]:
+    """Indices of the vectors (T, D) that fit into so many characters."""
+    return indices_that_fit([tensors.displayed_size(*value.shape) for value in values], room)
+
+
+def _entry(
+    recording: ForwardRecord, stack: str, described: StackDescription, tensors: PageTensors, room: int
+) -> dict[str, Any]:
     holder: Any = recording.holder(stack)
     left = _layers(recording, stack, "residual")
     hidden = recording.value(_name(stack, "hidden"))
-    kept = indices_that_fit([value.numel() for value in left], MAX_BYTES)
     given = _input(recording, stack, described)
-    given = [given[n] for n in indices_that_fit([value.numel() for _, value in given], MAX_BYTES)]
+    given = [given[n] for n in _fitting([value for _, value in given], tensors, room)]
+    final = [hidden] if hidden is not None and getattr(holder, "output_norm", None) else []
+    kept = _fitting([*left, *final], tensors, room)
     depth = {kind: recording.value(_name(stack, kind)) for kind in ("steps", "cost")}
     return {
         "positions": _positions(holder, described),
         "depth": {kind: tensors.full(value) for kind, value in depth.items() if value is not None} or None,
-        "input": [{"label": label, "tensor": tensors.levels(value)} for label, value in given],
+        "input": [{"label": label, "tensor": tensors.displayed(value)} for label, value in given],
         "layers": [
-            {"left": tensors.levels(value) if n in kept else None, "added": _added(recording, stack, n, tensors)}
+            {"left": tensors.displayed(value) if n in kept else None, "added": _added(recording, stack, n, tensors)}
             for n, value in enumerate(left)
         ],
-        "out": tensors.levels(hidden)
-        if hidden is not None and getattr(holder, "output_norm", None) and len(kept) == len(left)
-        else None,
+        "out": tensors.displayed(final[0]) if final and len(left) in kept else None,
     }
 
 
@@ -82,11 +91,17 @@ def _positions(holder: Any, described: StackDescription) -> str:
     return "This stack is told nothing of positions."
 
 
-def _recurrent(recording: ForwardRecord, stack: str, tensors: PageTensors) -> dict[str, Any]:
+def _recurrent(recording: ForwardRecord, stack: str, tensors: PageTensors, room: int) -> dict[str, Any]:
     """A recurrent stack: its input, and the states of each layer."""
     embedded = recording.value(_name(stack, "embedding"))
-    given = [] if embedded is None else [{"label": "embedding", "tensor": tensors.levels(embedded)}]
-    layers = [{"left": tensors.levels(states), "added": {}} for states in _layers(recording, stack, "states")]
+    given = []
+    if embedded is not None and _fitting([embedded], tensors, room):
+        given = [{"label": "embedding", "tensor": tensors.displayed(embedded)}]
+    states = _layers(recording, stack, "states")
+    kept = _fitting(states, tensors, room)
+    layers: list[dict[str, Any]] = [
+        {"left": tensors.displayed(each) if n in kept else None, "added": {}} for n, each in enumerate(states)
+    ]
     order = "Positions are the order in which tokens are read."
     return {"positions": order, "depth": None, "input": given, "layers": layers, "out": None}
 
@@ -108,7 +123,7 @@ def _input(recording: ForwardRecord, stack: str, described: StackDescription) ->
         steps = [("patches", embedded - described.positions), ("position", described.positions), ("together", embedded)]
     if stack in recording.with_positions:
         last = recording.with_positions[stack]
-        steps += [("position", last - embedded), ("together", last)]
+        steps += [("position", recording.position_codes.get(stack, last - embedded)), ("together", last)]
     if entered.shape != last.shape or not entered.equal(last):
         steps.append(("what the first block reads", entered))
     return steps

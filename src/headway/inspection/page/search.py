@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from headway.inspection.page.tensors import PageTensors
 LOOKED = 32  # finished lines whose look at the source is kept
 
 
-def trace_entry(trace: Trace, tensors: PageTensors) -> dict[str, Any]:
+def trace_entry(trace: Trace, name: Callable[[int], str], tensors: PageTensors) -> dict[str, Any]:
     """Nodes, finished lines in the order of their rank, and the settings that made them."""
     found = tree(trace)
     looks = [alignment(trace, line) for line in found.lines[:LOOKED]]
@@ -22,7 +23,7 @@ def trace_entry(trace: Trace, tensors: PageTensors) -> dict[str, Any]:
         "beam": trace.beam,
         "source": list(trace.source_pieces),
         "nodes": [
-            {"parent": node.parent, "step": node.step, "piece": node.piece, "nats": node.nats, "total": node.total,
+            {"parent": node.parent, "step": node.step, "piece": name(node.word), "nats": node.nats, "total": node.total,
              "status": node.status}
             for node in found.nodes
         ],

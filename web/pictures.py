@@ -1,0 +1,87 @@
+"""Takes the pictures of docs/look.md anew: `python web/pictures.py RUNS [NAME …]`, in Debian's chromium.
+
+RUNS is a folder with the runs of the examples (`PICTURES`); without names, every picture whose run is there is taken.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.sync_api import Page, sync_playwright
+
+import headway
+
+DOCS = Path(__file__).parents[1] / "docs"
+CHROMIUM = "/usr/bin/chromium"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """What is looked at, with which selection, and which part of the page is the picture: None for its top."""
+
+    run: str
+    given: str
+    open: str | None = None
+    hash: str = ""
+    part: str | None = None
+    scheme: str = "light"
+    size: tuple[int, int] = (980, 880)
+
+
+PUPPY, IT = "a cute puppy", "the animal did not cross the street because it was too tired"
+PICTURES = {
+    "look": Picture(run="demo", given=PUPPY, size=(1180, 880)),
+    "look-heads": Picture(run="demo", given=PUPPY, part="#attention"),
+    "look-off": Picture(run="demo", given=PUPPY, hash="#off=21", part="#what-if"),
+    "look-it": Picture(run="minilm", given=IT, open="it:animal", part="#attention"),
+    "look-special": Picture(
+        run="minilm", given="that was a special meal in an extraordinary place", open="special",
+        part="figure:has-text('neighbours')",
+    ),
+    "look-digit": Picture(run="digits-vit", given="digit.png", part="#input"),
+    "look-caption": Picture(run="captioner-rnn", given="photo.png", part="figure:has-text('Each token and where')"),
+    "look-search": Picture(
+        run="demo", given="the old horse is not in the garden.", hash="#alpha=2", part="#search", scheme="dark"
+    ),
+}  # fmt: skip
+
+
+def take(page: Page, picture: Picture, runs: Path, target: Path) -> None:
+    """Write the page of a picture's run, open it, and keep the part."""
+    given = str(runs / picture.given) if picture.given.endswith(".png") else picture.given
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "page.html"
+        text = headway.load(runs / picture.run, device="cpu").look(given, open=picture.open)
+        file.write_text(text.replace(str(runs), "runs"), encoding="utf-8")
+        page.goto(file.as_uri() + picture.hash)
+        page.wait_for_selector("html[data-ready=yes]", state="attached")
+        page.wait_for_selector(".badge.good")
+        page.wait_for_selector("[data-painted=yes]", state="attached")
+        if picture.part is None:
+            page.screenshot(path=target)
+        else:
+            page.add_style_tag(content="nav { position: static !important; }")  # not over the picture
+            page.locator(picture.part).first.screenshot(path=target)
+
+
+def main(runs: Path, names: list[str]) -> None:
+    """Take these pictures, or all whose runs are there."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        for name in names or [each for each, picture in PICTURES.items() if (runs / picture.run).is_dir()]:
+            picture = PICTURES[name]
+            width, height = picture.size
+            context = browser.new_context(
+                viewport={"width": width, "height": height}, color_scheme=picture.scheme, offline=True
+            )
+            take(context.new_page(), picture, runs, DOCS / f"{name}.png")
+            context.close()
+            print(f"docs/{name}.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,50 @@
+// Tips: exact numbers where the pointer, the finger or the focus is.
+
+import { el } from "./dom.js";
+
+let bubble = null;
+
+export function tipAt(x, y, lines) {
+  if (!bubble) document.body.append((bubble = el("div", { class: "tip", role: "status", "aria-live": "polite" })));
+  bubble.replaceChildren(...lines.map((line, n) => el(n ? "div" : "strong", { dir: "auto" }, line)));
+  bubble.hidden = false;
+  const { width, height } = bubble.getBoundingClientRect(),
+    room = 8;
+  bubble.style.left = `${Math.max(room, Math.min(x + 14, innerWidth - width - room))}px`;
+  bubble.style.top = `${y - height - 12 < room ? y + 18 : y - height - 12}px`; // above: below it is what it explains
+}
+
+export function hideTip() {
+  if (bubble) bubble.hidden = true;
+}
+
+let tapping = false; // on a screen that is touched a tip stays until the next touch
+
+function watchTouches() {
+  if (tapping) return;
+  tapping = true;
+  addEventListener("pointerdown", (event) => event.pointerType === "touch" && hideTip(), true);
+  addEventListener("scroll", hideTip, { passive: true }); // of the page: figures scroll by themselves when they are drawn
+}
+
+/** Exact numbers where the pointer, the finger or the focus is; `lines(event)` gives null for nothing.
+ *
+ * Only what takes the focus anyway listens to it: an SVG element with such a listener would become a tab stop. */
+export function tip(node, lines) {
+  const show = (event) => {
+    const told = lines(event);
+    told ? tipAt(event.clientX, event.clientY, told) : hideTip();
+  };
+  watchTouches();
+  node.addEventListener("pointermove", (event) => event.pointerType !== "touch" && show(event));
+  node.addEventListener("pointerleave", (event) => event.pointerType !== "touch" && hideTip());
+  node.addEventListener("click", (event) => event.pointerType === "touch" && show(event));
+  if (node instanceof SVGElement && !node.hasAttribute("tabindex")) return node;
+  node.addEventListener("blur", hideTip);
+  node.addEventListener("focus", (event) => {
+    const told = node.matches(":focus-visible") && lines(event),
+      box = node.getBoundingClientRect();
+    if (told) tipAt(box.left, box.top + 4, told);
+  });
+  return node;
+}
