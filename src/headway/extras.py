@@ -7,11 +7,11 @@ is named. From a wheel or an index, the packages themselves are, as the index th
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import shlex
 import shutil
 import sys
 from collections.abc import Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -24,6 +24,7 @@ EXTRAS = {  # the packages of each extra; pyproject.toml adds their versions
     "mlflow": ("mlflow",),
     "onnx": ("onnx", "onnxscript", "onnxruntime"),
     "parquet": ("pyarrow",),
+    "serve": ("uvicorn", "h11"),
     "tensorboard": ("tensorboard",),
     "wandb": ("wandb",),
     "world": ("gymnasium", "minigrid"),
@@ -86,6 +87,7 @@ def _pip_install() -> str:
     pip, python = shutil.which("pip"), Path(sys.executable)
     if pip is not None and Path(pip).parent == python.parent:
         return "pip install"
-    if importlib.util.find_spec("pip") is not None:
+    # Not importlib.util.find_spec: setuptools' finder warns about distutils when it is asked for pip.
+    if PathFinder.find_spec("pip") is not None:
         return f"{shlex.quote(str(python))} -m pip install"
     return f"uv pip install --python {shlex.quote(str(python))}"  # uv makes environments without pip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,6 +22,7 @@ from headway.nn.linear import normal_init
 from headway.nn.longformer_attention import Windows
 from headway.nn.norms import FeatureNorm, LayerNorm
 from headway.nn.positions import CausalPosition, Learned
+from headway.nn.row_cache import RowsKVCache
 from headway.nn.stack import Stack, StackConfig
 from headway.ops import Causal, Mask, Offset, Packed
 
@@ -187,6 +189,14 @@ class Gpt(Model):
     def select(self, state: KVCache, rows_B: Tensor) -> KVCache:
         """These rows, in this order."""
         return state.select(rows_B)
+
+    def join(self, states: Sequence[KVCache]) -> KVCache:
+        """The rows of several states, in their order."""
+        return RowsKVCache.join(states)
+
+    def fork(self, state: KVCache, rows_B: Tensor) -> KVCache:
+        """A copy of these rows."""
+        return RowsKVCache.copy_of(state, rows_B)
 
     reads = frozenset({"tokens", "lengths", "documents"})
 

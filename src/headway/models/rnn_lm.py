@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import get_args
 
@@ -67,6 +68,12 @@ def select_hidden(hidden: tuple[Hidden, ...], rows_B: Tensor) -> tuple[Hidden, .
     return tuple(tuple(part[:, rows_B] for part in layer) for layer in hidden)
 
 
+def join_hidden(states: Sequence[tuple[Hidden, ...]]) -> tuple[Hidden, ...]:
+    """Every layer's state of the rows of several batches, in their order."""
+    layers = zip(*states, strict=True)
+    return tuple(tuple(torch.cat(parts, 1) for parts in zip(*layer, strict=True)) for layer in layers)
+
+
 class RnnLm(Model):
     """Tokens -> logits for each next token."""
 
@@ -116,6 +123,14 @@ class RnnLm(Model):
     def select(self, state: RnnState, rows_B: Tensor) -> RnnState:
         """These rows, in this order."""
         return state if state.hidden is None else RnnState(select_hidden(state.hidden, rows_B))
+
+    def join(self, states: Sequence[RnnState]) -> RnnState:
+        """The rows of several states, in their order."""
+        return RnnState(join_hidden([state.hidden for state in states if state.hidden is not None]))
+
+    def fork(self, state: RnnState, rows_B: Tensor) -> RnnState:
+        """A copy of these rows."""
+        return self.select(state, rows_B)
 
     def _run(
         self, tokens_BT: Tensor, hidden: tuple[Hidden, ...] | None, lengths_B: Tensor | None

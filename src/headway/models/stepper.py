@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -92,4 +93,20 @@ class Stepper(Protocol[State]):
 
     def select(self, state: State, rows_B: Tensor) -> State:
         """Keep these rows, in this order, repeated or dropped, as a beam search does."""
+        ...
+
+
+class RowStepper(Stepper[State], Protocol[State]):
+    """A model whose rows come and go, each after as many tokens as it has read: `decoding.row_batch` steps them.
+
+    A joined state is extended by one token a row at a time, and what a row computes does not depend on the others, as
+    long as there are always a multiple of `row_batch.row_multiple` of them.
+    """
+
+    def join(self, states: Sequence[State]) -> State:
+        """The rows of several states, all of which have read a token, in their order. Invalidates the first."""
+        ...
+
+    def fork(self, state: State, rows_B: Tensor) -> State:
+        """A copy of these rows that can be joined; the state given stays valid."""
         ...

@@ -103,6 +103,12 @@ class _Attention(ObservableAttention):
 
     def _mix(self, args: AttendArgs) -> Tensor:
         """The weighted sum of the values for each head and query, (B, H, T, E)."""
+        kernel = self.kernel
+        if (rows := args.separate_rows()) is not None:
+            chosen = args.kernel if self.shaw is None and kernel == "auto" else None
+            if chosen is None or self._tapped() or self.on_attention is not None:
+                return torch.cat(list(map(self._mix, rows)))
+            kernel = chosen
         q, k, v, mask, bias = args.q, args.k, args.v, args.mask, args.bias
         replaced: Tensor | None = None  # weights that are used as they are, not recomputed by a kernel
         if self.shaw is not None:
@@ -117,7 +123,7 @@ class _Attention(ObservableAttention):
         if replaced is not None:
             x = self._combine(F.dropout(replaced, dropout), v, args.offset)
         else:  # also if a hook only read the weights: the kernel stays the same
-            x = ops.attend(q, k, v, mask=mask, bias=bias, scale=self.scale, dropout=dropout, kernel=self.kernel)
+            x = ops.attend(q, k, v, mask=mask, bias=bias, scale=self.scale, dropout=dropout, kernel=kernel)
         if self.on_attention is not None:
             record = AttentionRecord(
                 kind=self.kind, q=q, k=k, v=v, output=x, mask=mask, bias=bias, scale=self.scale, offset=args.offset,

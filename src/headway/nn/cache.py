@@ -5,7 +5,7 @@ A cache is a handle: a model's `extend` and `select` return a new one and invali
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -35,6 +35,15 @@ class AttendArgs:
     @property
     def key_index(self) -> Tensor | None:
         """(B, positions): which of the shared keys are each hypothesis's own; None: all."""
+        return None
+
+    @property
+    def kernel(self) -> str | None:
+        """The kernel that the cache asks for; None: as the layer is configured."""
+        return None
+
+    def separate_rows(self) -> Iterator[AttendArgs] | None:
+        """Each row by itself where rows must not be computed together; None: they may be. See `row_cache`."""
         return None
 
     def per_row(self) -> AttendArgs:

@@ -8,7 +8,18 @@ from torch import Tensor
 from headway.errors import KernelError, ShapeError
 from headway.ops.biases import Bias
 from headway.ops.check import check_shape
-from headway.ops.kernels import banded, cudnn, decode, flash_torch, flex, reference, sdpa, triton_flash, triton_small
+from headway.ops.kernels import (
+    banded,
+    cudnn,
+    decode,
+    flash_torch,
+    flex,
+    ragged,
+    reference,
+    sdpa,
+    triton_flash,
+    triton_small,
+)
 from headway.ops.kernels.base import AttentionInputs, Kernel
 from headway.ops.kernels.select import choose
 from headway.ops.masks import Mask
@@ -28,6 +39,8 @@ KERNELS: dict[str, Kernel] = {  # by the names that configs store
     "flash": Kernel(triton_flash.run, triton_flash.unsupported_reason),
     "short": Kernel(triton_small.run, triton_small.unsupported_reason),
 }
+# Which a KV cache asks for, and no config: its rows have unequal lengths and must not change each other.
+ROW_KERNELS: dict[str, Kernel] = {"ragged": Kernel(ragged.run, ragged.unsupported_reason)}
 ALIASES = {"decode": "few", "flash_torch": "tiled", "triton_flash": "flash", "triton_small": "short"}  # module names
 
 
@@ -52,7 +65,7 @@ def attend(
     inputs = checked(q, k, v, mask, bias, scale, dropout, generator)
     if kernel == "auto":
         return KERNELS[choose(inputs)].run(inputs)
-    chosen = KERNELS.get(ALIASES.get(kernel, kernel))
+    chosen = KERNELS.get(ALIASES.get(kernel, kernel)) or ROW_KERNELS.get(kernel)
     if chosen is None:
         raise KernelError(f"kernel={kernel!r}, allowed: auto, {', '.join(KERNELS)}")
     if not inputs.queries or not inputs.keys:

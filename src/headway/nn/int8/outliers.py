@@ -96,6 +96,11 @@ def by_rows(x: Tensor, packed: Any, reduced: bool) -> Tensor:
     if x.numel() == x.shape[-1]:
         single: Tensor = MULTIPLY(x, packed, reduced)
         return single
+    return scaled_rows(x, packed, reduced)
+
+
+def scaled_rows(x: Tensor, packed: Any, reduced: bool) -> Tensor:
+    """The same also for a single row, which then has the bits it has among others."""
     levels = LEVELS // 2 if reduced else LEVELS
     unit = x.abs().amax(-1, keepdim=True).clamp_(min=TINY).div_(levels)
     y: Tensor = MULTIPLY_SCALED(x / unit, 1.0, levels + 1, packed)

@@ -1,0 +1,274 @@
+"""The endpoints, as one ASGI application behind the gate."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import struct
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from headway.serving.answers import AnswerWriter
+from headway.serving.api_errors import ApiError, invalid
+from headway.serving.completions import Completion, read_chat, read_completion
+from headway.serving.fields import Fields
+from headway.serving.gate import Gate, Receive, Route
+from headway.serving.generation import Generation
+from headway.serving.http import EventStream, HttpAnswer, Send, send_answer, send_error, send_stream, while_connected
+from headway.serving.metrics import Metrics
+from headway.serving.supervisor import EngineProcess
+from headway.serving.text_model import TextModel
+
+VERB_PATHS = {f"/v1/{verb}": verb for verb in ("score", "classify", "tag")}
+VERB_OPTIONS = {"classify": ("top",)}
+ROUTES = {
+    "/health": Route(method="GET", open=True),
+    "/ready": Route(method="GET", open=True),
+    "/metrics": Route(method="GET"),
+    "/v1/models": Route(method="GET"),
+    "/v1/models/": Route(method="GET"),  # with the name of a model behind it
+    "/v1/completions": Route(method="POST"),
+    "/v1/chat/completions": Route(method="POST"),
+    "/v1/embeddings": Route(method="POST"),
+    "/translate": Route(method="POST", form=True),
+    "/languages": Route(method="GET"),
+    **{path: Route(method="POST") for path in VERB_PATHS},
+}
+Handler = Callable[[Fields, str, Mapping[str, Any]], Awaitable[HttpAnswer | EventStream]]
+
+
+class App:
+    """The application of one server: routes to handlers, and nothing that computes."""
+
+    def __init__(self, engines: Sequence[EngineProcess], gate: Gate, metrics: Metrics) -> None:
+        self.engines = {engine.settings.name: engine for engine in engines}
+        self.gate, self.limits, self.metrics = gate, gate.limits, metrics
+        self.draining = False
+        self.log: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True)
+        self._handlers: dict[str, Handler] = {
+            "/health": self._health,
+            "/ready": self._ready,
+            "/metrics": self._metrics,
+            "/v1/models": self._models,
+            "/v1/models/": self._model,
+            "/v1/completions": self._completions,
+            "/v1/chat/completions": self._chat,
+            "/v1/embeddings": self._embeddings,
+            "/translate": self._translate,
+            "/languages": self._languages,
+            **dict.fromkeys(VERB_PATHS, self._verb),
+        }
+
+    async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        began, status, known = time.monotonic(), 0, "?"
+        try:
+            try:
+                route, known, client = self.gate.enter(scope)
+                values = await self.gate.body(scope, route, receive) if route.method == "POST" else {}
+                if route.form and self.gate.keys:
+                    client = self._form_client(scope, values, client)
+                if self.draining and not route.open:
+                    raise ApiError(503, "the server is stopping", code="draining", retry_after=5, close=True)
+                answer = await while_connected(receive, self._handlers[known](Fields(values), client, scope))
+                if isinstance(answer, EventStream):
+                    status = 200
+                    try:
+                        await while_connected(receive, send_stream(send, answer))
+                    finally:
+                        answer.close()
+                else:
+                    status = answer.status
+                    await send_answer(send, answer, close=self.draining)
+            except ApiError as error:
+                status = error.status
+                libre = {"error": error.message} if known in ("/translate", "/languages") else None
+                await send_error(send, error, libre)
+        except ConnectionResetError:
+            status = status or 499
+        except Exception as error:  # a defect: the client gets the one error shape, the log no text of the client's
+            self.log(f"internal error: {type(error).__name__}")
+            begun, status = status, 500
+            if not begun:
+                await send_error(send, ApiError(500, "internal error", code="internal_error", close=True))
+        finally:
+            self._count(known, status, time.monotonic() - began)
+
+    def _form_client(self, scope: Mapping[str, Any], values: Any, client: str) -> str:
+        """The client of a LibreTranslate request, whose key may be in its body."""
+        if any(name == b"authorization" for name, _ in scope["headers"]):
+            return client
+        key = values.pop("api_key", "") if isinstance(values, dict) else ""
+        return self.gate.client_of(key if isinstance(key, str) else "")
+
+    def _count(self, endpoint: str, status: int, seconds: float) -> None:
+        self.metrics.add("headway_requests_total", endpoint=endpoint, code=str(status))
+        self.metrics.observe("headway_request_seconds", seconds, endpoint=endpoint)
+        if endpoint not in ("/health", "/ready", "/metrics"):
+            self.log(f"{time.strftime('%Y-%m-%dT%H:%M:%S')} {endpoint} {status} {1000 * seconds:.0f} ms")
+
+    async def _health(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        up = all(engine.ready or not engine.was_ready for engine in self.engines.values())
+        return HttpAnswer({"status": "ok" if up else "engine_down"}, 200 if up else 503)
+
+    async def _ready(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        ready = not self.draining and all(engine.ready for engine in self.engines.values())
+        reason = "ready" if ready else "draining" if self.draining else "loading"
+        return HttpAnswer({"status": reason}, 200 if ready else 503)
+
+    async def _metrics(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        return HttpAnswer(self.metrics.text())
+
+    async def _models(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        return HttpAnswer({"object": "list", "data": [self._listed(each) for each in self.engines.values()]})
+
+    async def _model(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        return HttpAnswer(self._listed(self._engine(scope["path"].removeprefix("/v1/models/"))))
+
+    def _listed(self, engine: EngineProcess) -> dict[str, Any]:
+        known = engine.described or {}
+        listed = {
+            "id": engine.settings.name,
+            "object": "model",
+            "created": known.get("created", 0),
+            "owned_by": "headway",
+        }
+        told = ("task", "context", "precision", "steps", "fingerprint", "exact", "verbs")
+        return {**listed, **{key: known.get(key) for key in told}}
+
+    def _engine(self, name: str) -> EngineProcess:
+        engine = self.engines.get(name)
+        if engine is None:
+            raise ApiError(404, "there is no model of this name; see /v1/models", code="model_not_found", param="model")
+        return engine
+
+    def _of_body(self, fields: Fields) -> EngineProcess:
+        """The engine of the field `model`, which may be left out where there is one model."""
+        only = next(iter(self.engines)) if len(self.engines) == 1 else None
+        engine = self._engine(fields.text("model", only))
+        if not engine.ready:
+            raise engine.unavailable()
+        return engine
+
+    @staticmethod
+    def _text_model(engine: EngineProcess) -> TextModel:
+        if engine.text is None:
+            raise invalid("this model does not continue texts", "model", "unsupported_model")
+        return engine.text
+
+    async def _completions(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer | EventStream:
+        engine = self._of_body(fields)
+        model = self._text_model(engine)
+        completion = await asyncio.to_thread(read_completion, fields, model, self.limits)
+        return await self._generate(engine, model, completion, client)
+
+    async def _chat(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer | EventStream:
+        engine = self._of_body(fields)
+        model = self._text_model(engine)
+        completion = await asyncio.to_thread(read_chat, fields, model, self.limits)
+        answer = await self._generate(engine, model, completion, client)
+        answer.headers.append(("x-headway-template", "plain" if model.chat is None else "run"))
+        return answer
+
+    async def _generate(
+        self, engine: EngineProcess, model: TextModel, completion: Completion, client: str
+    ) -> HttpAnswer | EventStream:
+        assert engine.described is not None
+        answers = AnswerWriter(completion, engine.settings.name, engine.described["fingerprint"], model.tokenizer)
+        generation = Generation(engine, model, completion, client)
+        headers = [("x-headway-seed", str(completion.seed))]
+        if completion.stream:
+            first = await generation.begin()  # a refusal is a status, not an event of a stream
+            return EventStream(generation.chunks(answers, first), headers, generation.leave)
+        async for _ in generation.changes():
+            pass
+        return HttpAnswer(answers.whole(generation.choices), headers=headers)
+
+    async def _embeddings(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        engine = self._of_body(fields)
+        given = fields.take("input")
+        if isinstance(given, list) and given and not isinstance(given[0], str):
+            raise invalid("input has token ids: send texts, the vocabulary of this model is its own", "input")
+        texts = Fields({"input": given}).texts("input", self.limits.inputs)
+        encoding = fields.text("encoding_format", "float")
+        if encoding not in ("float", "base64"):
+            raise invalid("encoding_format: expected float or base64", "encoding_format")
+        dimensions = fields.optional_integer("dimensions", 1, 1 << 20)
+        fields.ignore("user")
+        fields.refuse_rest()
+        vectors = await self._call(engine, "embed", texts, {})
+        if dimensions is not None:
+            vectors = [_shortened(each, dimensions) for each in vectors]
+        data = [
+            {"object": "embedding", "index": n, "embedding": each if encoding == "float" else _base64(each)}
+            for n, each in enumerate(vectors)
+        ]
+        usage = {"prompt_tokens": 0, "total_tokens": 0}  # tokens are counted by the engine, which does not tell
+        return HttpAnswer({"object": "list", "data": data, "model": engine.settings.name, "usage": usage})
+
+    async def _verb(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        engine, verb = self._of_body(fields), VERB_PATHS[scope["path"]]
+        texts = fields.texts("input", self.limits.inputs)
+        arguments = {name: fields.optional_integer(name, 1, 1000) for name in VERB_OPTIONS.get(verb, ())}
+        fields.refuse_rest()
+        return HttpAnswer({"model": engine.settings.name, "results": await self._call(engine, verb, texts, arguments)})
+
+    async def _call(self, engine: EngineProcess, verb: str, texts: list[str], arguments: dict[str, Any]) -> list[Any]:
+        assert engine.described is not None
+        if verb not in engine.described["verbs"]:
+            able = ", ".join(engine.described["verbs"]) or "none"
+            raise invalid(f"this model does not {verb}; it has: {able}", "model", "unsupported_model")
+        return await engine.call(verb, texts, arguments)
+
+    async def _languages(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        targets: dict[str, list[str]] = {}
+        for source, target, _ in self._pairs():
+            targets.setdefault(source, []).append(target)
+        return HttpAnswer([{"code": code, "name": code, "targets": found} for code, found in targets.items()])
+
+    def _pairs(self) -> list[tuple[str, str, EngineProcess]]:
+        found = [(each.described or {}).get("languages") for each in self.engines.values()]
+        return [(*pair, engine) for pair, engine in zip(found, self.engines.values(), strict=True) if pair]
+
+    async def _translate(self, fields: Fields, client: str, scope: Mapping[str, Any]) -> HttpAnswer:
+        given = fields.take("q")
+        texts = Fields({"q": given}).texts("q", self.limits.inputs)
+        source, target = fields.text("source", "auto"), fields.text("target")
+        if fields.text("format", "text") != "text":
+            raise invalid("format: only text is supported", "format")
+        alternatives = fields.digits("alternatives", 0, self.limits.choices - 1)
+        fields.ignore("api_key")
+        fields.refuse_rest()
+        pairs = [each for each in self._pairs() if each[1] == target and source in ("auto", each[0])]
+        if not pairs:
+            raise invalid("no model translates from this source to this target; see /languages", "target")
+        if source == "auto" and len({pair[0] for pair in pairs}) > 1:
+            raise invalid("source: more than one language is served, name one of them", "source")
+        code, _, engine = pairs[0]
+        found = await self._call(engine, "translate", texts, {"n_best": 1 + alternatives} if alternatives else {})
+        best = [each["translations"][0] if each["translations"] else "" for each in found]
+        others = [each["translations"][1:] for each in found]
+        several = isinstance(given, list)
+        answer: dict[str, Any] = {"translatedText": best if several else best[0]}
+        if alternatives:
+            answer["alternatives"] = others if several else others[0]
+        if source == "auto":
+            detected = {"confidence": 100, "language": code}
+            answer["detectedLanguage"] = [detected] * len(best) if several else detected
+        return HttpAnswer(answer)
+
+
+def _shortened(vector: list[float], dimensions: int) -> list[float]:
+    """The first numbers of a vector, with length 1."""
+    if dimensions > len(vector):
+        raise invalid(f"dimensions is {dimensions}, the vectors of this model have {len(vector)}", "dimensions")
+    part = vector[:dimensions]
+    length = sum(each * each for each in part) ** 0.5
+    return [each / length for each in part] if length else part
+
+
+def _base64(vector: list[float]) -> str:
+    """Little-endian float32, as OpenAI's client reads it."""
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

@@ -1,0 +1,190 @@
+"""The engine process: one run, its model, and the loop that steps it. Frames come in, frames go out.
+
+It is started by `serving.supervisor` with one end of a socket pair, and ends when the other end closes. Nothing else
+reaches it: no port, no file but the run's folder.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import sys
+import time
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from headway.errors import HeadwayError, UnknownTokensWarning, one_line
+from headway.serving.frames import Frames
+from headway.serving.requests import Request
+
+IDLE_SECONDS = 1.0  # between two looks at an empty inbox
+
+
+class Engine:
+    """A loaded run that answers frames."""
+
+    def __init__(self, frames: Frames, settings: dict[str, Any]) -> None:
+        import torch
+
+        from headway.runs.run import Run
+        from headway.serving.scheduler import Scheduler, SchedulerLimits
+
+        if settings["threads"]:
+            torch.set_num_threads(settings["threads"])
+        self.frames = frames
+        self.run = Run(Path(settings["run"]), device="cpu", precision=settings["precision"])
+        self.scheduler: Scheduler | None = None
+        self.exact: bool | None = None
+        model: Any = self._row_model()
+        if model is not None:
+            limits = SchedulerLimits(**settings["scheduler"])
+            self.exact = self._check(model, limits.rows)
+            self.scheduler = Scheduler(model, limits)
+            self.scheduler.on_failure = lambda error: _tell(f"a request failed: {type(error).__name__}")
+
+    def _row_model(self) -> Any:
+        """The model, prepared, if this run continues prompts and its rows can come and go; or None."""
+        from headway.decoding.row_batch import joins_rows, prepare
+        from headway.tasks.capabilities import Generates
+
+        model = self.run.model
+        if not isinstance(self.run.pipeline, Generates) or not joins_rows(model):
+            return None
+        prepare(self.run.model)
+        return model
+
+    def _check(self, model: Any, rows: int) -> bool:
+        from headway.serving.exactness import is_exact
+
+        return is_exact(model, vocab=self._vocab, context=self._context or 64, rows=rows)
+
+    @property
+    def _vocab(self) -> int:
+        sizes = self.run.config.model.text
+        assert sizes is not None
+        return sizes.vocab
+
+    @property
+    def _context(self) -> int | None:
+        sizes = self.run.config.model.text
+        return None if sizes is None else sizes.context
+
+    def description(self) -> dict[str, Any]:
+        """What the front needs to know: what the run is and can do, and how its texts become tokens."""
+        from headway.serving.verbs import VERBS
+        from headway.training.checkpoints import Checkpoints
+
+        checkpoints, steps = Checkpoints(self.run.folder), list(self.run.steps)
+        folder = checkpoints.path(steps[-1])
+        return {
+            "task": self.run.task.title,
+            "precision": self.run.precision,
+            "steps": steps,
+            "created": int(folder.stat().st_mtime) if folder.exists() else 0,
+            "fingerprint": f"hw-{checkpoints.key_of(steps)[:12]}-{self.run.precision}",
+            "exact": self.exact,
+            "context": self._context,
+            "verbs": [verb for verb in VERBS if verb in self.run.can()],
+            "languages": self._languages(),
+            "text": None if self.scheduler is None else self._text(),
+        }
+
+    def _languages(self) -> list[str] | None:
+        """The languages of a translation: source and target."""
+        data = self.run.config.data
+        return [data.source, data.target] if "translate" in self.run.can() else None
+
+    def _text(self) -> dict[str, Any]:
+        from headway.tasks.capabilities import Chats
+
+        tokenizer, pipeline = self.run.tokenizer, self.run.pipeline
+        special = tokenizer.marks
+        chat = asdict(pipeline.template) if isinstance(pipeline, Chats) else None
+        return {
+            "tokenizer": tokenizer.to_json(),
+            "marks": None if special is None else asdict(special),
+            "before": list(special.before if special else ()),
+            "stops": sorted(special.stops if special else ()),
+            "vocab": self._vocab,
+            "chat": chat,
+        }
+
+    def serve(self) -> None:
+        """Answer frames and step until the front is gone."""
+        while not self.frames.closed:
+            busy = self.scheduler is not None and not self.scheduler.idle
+            for message in self.frames.receive(0.0 if busy else IDLE_SECONDS):
+                self._handle(message)
+            if self.scheduler is not None and not self.scheduler.idle:
+                self._step()
+
+    def _step(self) -> None:
+        assert self.scheduler is not None
+        began = time.monotonic()
+        events = self.scheduler.step(began)
+        self.frames.send(
+            {
+                "events": [event.to_json() for event in events],
+                "rows": self.scheduler.rows,
+                "waiting": len(self.scheduler.queue),
+                "reserved": self.scheduler.reserved,
+                "seconds": time.monotonic() - began,
+            }
+        )
+
+    def _handle(self, message: dict[str, Any]) -> None:
+        if "ping" in message:
+            self.frames.send({"pong": message["ping"]})
+        elif "cancel" in message and self.scheduler is not None:
+            self.scheduler.cancel(message["cancel"])
+        elif "request" in message and self.scheduler is not None:
+            request = Request.from_json(message["request"])
+            refused = self.scheduler.offer(request)
+            if refused is not None:
+                self.frames.send({"refused": request.id, "code": refused})
+        elif "call" in message:
+            self.frames.send({"result": message["call"], **self._called(message)})
+
+    def _called(self, message: dict[str, Any]) -> dict[str, Any]:
+        """The result of a verb, or the error that the front makes of its failure."""
+        from headway.serving.verbs import VERBS
+
+        try:
+            return {"value": VERBS[message["verb"]](self.run, message["inputs"], message["arguments"])}
+        except HeadwayError as error:
+            return {"error": one_line(error)}
+        except Exception as error:
+            _tell(f"a call of {message['verb']} failed: {type(error).__name__}")
+            return {"failed": True}
+
+
+def _tell(line: str) -> None:
+    print(f"headway serve: {line}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    """Serve the run that the first frame names, over the socket whose number is the argument."""
+    for name in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(name, signal.SIG_IGN)  # the front decides when requests in flight have ended
+    warnings.showwarning = lambda message, *_: _tell(str(message))
+    warnings.simplefilter("ignore", UnknownTokensWarning)
+    frames = Frames(socket.socket(fileno=int(sys.argv[1])))
+    settings = next(iter(frames.receive(60.0)), None)
+    if settings is None:
+        return 1
+    try:
+        engine = Engine(frames, settings)
+        frames.send({"ready": engine.description()})
+        engine.serve()
+    except HeadwayError as error:
+        frames.send({"fatal": one_line(error)})
+        return error.exit_code
+    except (BrokenPipeError, ConnectionResetError):
+        return 0
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
