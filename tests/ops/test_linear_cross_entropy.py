@@ -93,3 +93,15 @@ def test_no_rows():
     loss.backward()
     assert loss == 0
     assert (weight.grad == 0).all()
+
+
+def test_a_negative_target_has_no_loss_and_no_gradient():
+    x, weight, bias, targets = drawn(9, 4, 11, bias=True)
+    targets[[1, 5]] = -100
+    kept = targets >= 0
+    learned = (x, weight, bias)
+    ours = linear_cross_entropy(*learned, targets, smoothing=0.1)
+    theirs = linear_cross_entropy(x[kept], weight, bias, targets[kept], smoothing=0.1)
+    torch.testing.assert_close(ours, theirs)
+    for a, b in zip(torch.autograd.grad(ours, learned), torch.autograd.grad(theirs, learned), strict=True):
+        torch.testing.assert_close(a, b)
