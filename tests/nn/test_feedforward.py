@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from headway.nn.feedforward import Activation, FeedForward, FeedForwardConfig, activation_function
-from headway.nn.linear import linear_gelu, linear_relu
+from headway.nn.linear import linear_gelu, linear_gelu_tanh, linear_relu
 
 
 class Wrapped(nn.Module):
@@ -47,6 +47,7 @@ def test_what_is_fused_is_decided_when_it_is_built():
     fused = {name: network(activation=name).fused for name in get_args(Activation)}
     assert fused.pop("relu") is linear_relu
     assert fused.pop("gelu") is linear_gelu
+    assert fused.pop("gelu_tanh") is linear_gelu_tanh
     assert set(fused.values()) == {None}
     assert network(activation="gelu", dropout=0.1).fused is None
 

@@ -29,8 +29,8 @@ def drawn(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.randn(shape).to(device, dtype)
 
 
-def plain(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    return F.gelu(F.linear(x, weight, bias))
+def plain(x: Tensor, weight: Tensor, bias: Tensor, *, tanh: bool = False) -> Tensor:
+    return F.gelu(F.linear(x, weight, bias), approximate="tanh" if tanh else "none")
 
 
 def gradients(layer, x: Tensor, weight: Tensor, bias: Tensor, probe: Tensor) -> list[Tensor]:
@@ -41,26 +41,29 @@ def gradients(layer, x: Tensor, weight: Tensor, bias: Tensor, probe: Tensor) -> 
 
 @pytest.mark.parametrize("tile", [BackwardTile(), BackwardTile(16, 4, 16, 4), BackwardTile(32, 32, 64, 4)])
 @pytest.mark.parametrize("shape", [(7, 5), (129, 33), (3, 43, 16), (1, 1), (300, 257)])
-def test_the_gradient_and_its_sums_are_those_of_torch(shape, tile):
+@pytest.mark.parametrize("tanh", [False, True])
+def test_the_gradient_and_its_sums_are_those_of_torch(shape, tile, tanh):
     h, grad = 3 * drawn(*shape), drawn(*shape)
-    out, sums = gelu_backward_in_tiles(grad, h, tile)
-    want = torch.ops.aten.gelu_backward(grad.double(), h.double())
+    out, sums = gelu_backward_in_tiles(grad, h, tile, tanh=tanh)
+    want = torch.ops.aten.gelu_backward(grad.double(), h.double(), approximate="tanh" if tanh else "none")
     torch.testing.assert_close(out.double(), want, rtol=CLOSE, atol=CLOSE)
     torch.testing.assert_close(sums.double(), want.flatten(0, -2).sum(0), rtol=CLOSE, atol=10 * CLOSE)
 
 
-def test_it_holds_far_from_zero_and_for_nan():
+@pytest.mark.parametrize("tanh", [False, True])
+def test_it_holds_far_from_zero_and_for_nan(tanh):
     h = torch.tensor([[-1e4, -40.0, -9.0, -0.0, 0.0, 9.0, 40.0, 1e4, float("nan")]], device=device)
-    out, _ = gelu_backward_in_tiles(torch.ones_like(h), h, BackwardTile())
-    want = torch.ops.aten.gelu_backward(torch.ones_like(h), h)
+    out, _ = gelu_backward_in_tiles(torch.ones_like(h), h, BackwardTile(), tanh=tanh)
+    want = torch.ops.aten.gelu_backward(torch.ones_like(h), h, approximate="tanh" if tanh else "none")
     torch.testing.assert_close(out, want, rtol=CLOSE, atol=1e-7, equal_nan=True)
 
 
 @pytest.mark.parametrize("shape", [(1,), (5, 7), (2, 3, 1024), (2049,), (0, 4)])
-def test_the_value_is_that_of_torch_in_any_size(shape):
+@pytest.mark.parametrize("tanh", [False, True])
+def test_the_value_is_that_of_torch_in_any_size(shape, tanh):
     h = 4 * drawn(*shape)
-    want = F.gelu(h.double())
-    torch.testing.assert_close(launch.gelu(h).double(), want, rtol=CLOSE, atol=1e-6)
+    want = F.gelu(h.double(), approximate="tanh" if tanh else "none")
+    torch.testing.assert_close(launch.gelu(h, tanh).double(), want, rtol=CLOSE, atol=1e-6)
 
 
 def test_gradients_laid_out_in_any_way_and_missing_gradients():
@@ -101,7 +104,8 @@ def test_under_autocast_the_bias_gets_its_gradient_in_its_own_type():
 
 
 @pytest.mark.parametrize("order", [2, 3])
-def test_higher_derivatives_are_those_of_torch(order):
+@pytest.mark.parametrize("tanh", [False, True])
+def test_higher_derivatives_are_those_of_torch(order, tanh):
     given = [drawn(4, 3), drawn(5, 3), drawn(5)]
 
     def derived(layer) -> tuple[Tensor, ...]:
@@ -111,7 +115,8 @@ def test_higher_derivatives_are_those_of_torch(order):
             found = torch.autograd.grad(sum(each.square().sum() for each in found), leaves, create_graph=True)
         return found
 
-    for mine, theirs in zip(derived(linear_gelu), derived(plain), strict=True):
+    layers = partial(linear_gelu, tanh=tanh), partial(plain, tanh=tanh)
+    for mine, theirs in zip(*map(derived, layers), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
 
@@ -119,7 +124,7 @@ def test_a_network_uses_it_only_where_it_is_faster_and_without_hooks(monkeypatch
     network = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device)
     x, taken = drawn(2, 9, 12), []
     want = network(x)
-    monkeypatch.setattr(fused_gelu, "linear_gelu", lambda *given: taken.append(1) or linear_gelu(*given))
+    monkeypatch.setattr(fused_gelu, "linear_gelu", lambda *given, **how: taken.append(1) or linear_gelu(*given, **how))
     assert torch.equal(network(x), want)
     assert not taken  # too small, or on a CPU
     monkeypatch.setattr(fused_gelu, "is_faster_for", lambda x, bias: True)
@@ -186,7 +191,7 @@ def test_another_forward_pass_is_the_one_that_counts(kind, monkeypatch):
 
 def test_hooks_are_checked_under_compile_without_a_graph_break(monkeypatch):
     monkeypatch.setattr(fused_gelu, "is_faster_for", lambda x, bias: True)
-    monkeypatch.setattr(fused_gelu, "linear_gelu", lambda *given: 1 + plain(*given))  # to be told apart
+    monkeypatch.setattr(fused_gelu, "linear_gelu", lambda *given, **how: 1 + plain(*given, **how))  # to be told apart
     network, x = FeedForward(12, FeedForwardConfig(inner=20, activation="gelu")).to(device), drawn(2, 9, 12)
     for add in (1, 0):
         want = network.down(add + F.gelu(network.up(x)))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from headway.config import positive, probability
 from headway.errors import ConfigError
 from headway.nn.dropout import Dropout
-from headway.nn.linear import FusedLinear, linear_gelu, linear_relu
+from headway.nn.linear import FusedLinear, linear_gelu, linear_gelu_tanh, linear_relu
 
 Activation = Literal["relu", "leaky_relu", "gelu", "gelu_tanh", "silu", "swiglu", "geglu", "geglu_tanh"]
 
@@ -92,8 +92,9 @@ def _fused(config: FeedForwardConfig) -> FusedActivation | None:
     """Up-projection and activation as one operation, for the activations that have one."""
     if config.activation == "relu":
         return linear_relu
-    # Beside dropout torch's own GELU is as fast: compiled, both are one pass.
-    return linear_gelu if config.activation == "gelu" and not config.dropout else None
+    if config.dropout:  # beside it torch's own GELU is as fast: compiled, both are one pass
+        return None
+    return {"gelu": linear_gelu, "gelu_tanh": linear_gelu_tanh}.get(config.activation)
 
 
 def _gated(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

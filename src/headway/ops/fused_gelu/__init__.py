@@ -17,11 +17,11 @@ MIN_ELEMENTS = 2**24  # of the output, below which the launches cost more than t
 MAX_ROWS = 2**22  # a CUDA grid has at most 65,535 programs in its second dimension
 
 
-def linear_gelu(x: Tensor, weight_FD: Tensor, bias_F: Tensor) -> Tensor:
-    """gelu(x·weightᵀ + bias): (…, D) -> (…, F)."""
+def linear_gelu(x: Tensor, weight_FD: Tensor, bias_F: Tensor, *, tanh: bool = False) -> Tensor:
+    """gelu(x·weightᵀ + bias): (…, D) -> (…, F), with Φ or with its approximation by tanh."""
     from headway.ops.fused_gelu.launch import fused_linear_gelu  # registering its operators takes time
 
-    return fused_linear_gelu(x, weight_FD, bias_F)
+    return fused_linear_gelu(x, weight_FD, bias_F, tanh=tanh)
 
 
 def is_faster_for(x: Tensor, bias_F: Tensor) -> bool:
