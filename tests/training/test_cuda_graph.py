@@ -153,13 +153,15 @@ def test_a_step_that_is_not_finite_leaves_the_weights_unchanged(tmp_path, monkey
 def test_what_cannot_be_recorded_says_why(tmp_path, make):
     trainer = make(tmp_path, graphed=False)
     gpu = torch.device("cuda")
-    assert unsupported_reason(trainer.task, trainer.config, trainer.optimisers, gpu) is None
-    assert "device cpu" in unsupported_reason(trainer.task, trainer.config, trainer.optimisers, CPU)
-    assert "differ in shape" in unsupported_reason(CountingTask(), trainer.config, trainer.optimisers, gpu)
+    assert unsupported_reason(trainer.task, trainer.config, trainer.optimisers, gpu, trainer.model) is None
+    assert "device cpu" in unsupported_reason(trainer.task, trainer.config, trainer.optimisers, CPU, trainer.model)
+    assert "differ in shape" in unsupported_reason(
+        CountingTask(), trainer.config, trainer.optimisers, gpu, trainer.model
+    )
     back = TrainConfig(non_finite="rollback")
-    assert "rollback" in unsupported_reason(trainer.task, back, trainer.optimisers, gpu)
+    assert "rollback" in unsupported_reason(trainer.task, back, trainer.optimisers, gpu, trainer.model)
     momentum = training.build_optimisers(Sgd(), trainer.model)
-    assert "learning rate" in unsupported_reason(trainer.task, trainer.config, momentum, gpu)
+    assert "learning rate" in unsupported_reason(trainer.task, trainer.config, momentum, gpu, trainer.model)
 
 
 @cuda

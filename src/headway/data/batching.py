@@ -109,6 +109,11 @@ class Blocks(Order):
         if total < context + 1:
             raise DataError(f"the text has {counted(total, 'token')}, a block of context {context} needs {context + 1}")
 
+    @property
+    def full(self) -> bool:
+        """Whether every batch of every epoch has `rows` rows; an epoch may have a block less than fits the text."""
+        return (self.total - 1) // self.context > self.rows
+
     def epoch(self, number: int) -> list[Indices]:
         """Batches of block starts; an incomplete last batch is dropped."""
         random = self.random(number)

@@ -179,6 +179,11 @@ def record_steps(model: nn.Module) -> Iterator[list[LoopRecord]]:
             hook.remove()
 
 
+def has_loops(model: nn.Module) -> bool:
+    """Whether a part of the model is run as often as its input asks for, or is recorded when it runs."""
+    return bool(_loops(model))
+
+
 def _loops(model: nn.Module) -> tuple[Loop, ...]:
     """The loops of a model, found once: a training step asks for them, and most models have none."""
     if "_loops" not in vars(model):

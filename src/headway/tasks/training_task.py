@@ -113,15 +113,26 @@ class TrainingTask(Protocol):
 
 @runtime_checkable
 class Capturable(Protocol):
-    """A task whose step a GPU may replay: batches alike in shape and count, all randomness from one stream."""
+    """A task whose step a GPU may replay: batches alike in shape, all randomness from one stream."""
 
     @property
     def resident(self) -> bool:
-        """Whether a batch is small: indices of data that is already on the device."""
+        """Whether a batch is small: tokens, or indices of data that is already on the device."""
         ...
 
-    def stream(self, step: int, device: torch.device) -> torch.Generator:
-        """What the losses of a step draw from, put to where that step begins; dropout's own stream is apart."""
+    @property
+    def most_targets(self) -> int | None:
+        """At most so many targets of a batch count, if their number varies; None: it is the same in every batch.
+
+        The loss is then given a batch whose count is a tensor (), which it must not read.
+        """
+        ...
+
+    def stream(self, step: int, device: torch.device) -> torch.Generator | None:
+        """What the losses of a step draw from, put to where that step begins; None if they draw nothing.
+
+        Dropout's own stream is apart.
+        """
         ...
 
 
@@ -187,9 +198,22 @@ def next_token_loss(model: nn.Module, batch: Batch, smoothing: float = 0.0) -> T
 
 
 def chosen_loss(
-    x_BTD: Tensor, output: tuple[Tensor, Tensor | None], targets_BT: Tensor, count: int, smoothing: float
+    x_BTD: Tensor,
+    output: tuple[Tensor, Tensor | None],
+    targets_BT: Tensor,
+    count: int | Tensor,
+    smoothing: float,
+    *,
+    most: int | None = None,
 ) -> Tensor:
-    """The summed cross-entropy of the `count` targets that are not IGNORED."""
+    """The summed cross-entropy of the `count` targets that are not IGNORED.
+
+    A count that is a tensor () is not read: `most` rows are computed then, those with a target first.
+    """
+    if isinstance(count, Tensor):
+        targets_N = targets_BT.flatten()
+        order_N = torch.argsort((targets_N == IGNORED).to(torch.uint8), stable=True)[:most]
+        return linear_cross_entropy(x_BTD.flatten(0, 1)[order_N], *output, targets_N[order_N], smoothing=smoothing)
     if count == targets_BT.numel():
         return linear_cross_entropy(x_BTD.flatten(0, 1), *output, targets_BT.flatten(), smoothing=smoothing)
     chosen = targets_BT != IGNORED

@@ -8,28 +8,37 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from headway.nn.universal_stack import has_loops
 from headway.tasks.training_task import Batch, Capturable, TrainingTask
 from headway.training.config import TrainConfig
 
 MAX_STEPS = 64  # at most, between two synchronisations, at which losses are read
+SECONDS = 2.0  # between two synchronisations, so that logs, progress and signals are not late
 WARMUP_STEPS = 3  # eager steps before the recording: compilers, libraries and optimisers initialise
 
 Gradients = Callable[[Sequence[Batch], int], tuple[Tensor, Tensor]]
 
 
 def unsupported_reason(
-    task: TrainingTask, config: TrainConfig, optimisers: Sequence[torch.optim.Optimizer], device: torch.device
+    task: TrainingTask,
+    config: TrainConfig,
+    optimisers: Sequence[torch.optim.Optimizer],
+    device: torch.device,
+    model: nn.Module,
 ) -> str | None:
     """Why the steps of a run cannot be recorded as a CUDA graph; None if they can."""
     if device.type != "cuda":
         return f"device {device.type}: CUDA graphs need a CUDA GPU"
     if not isinstance(task, Capturable) or not task.resident:
         return "the task's batches differ in shape, or are not made on the device"
+    if has_loops(model):
+        return "the model's depth depends on the data"
     if config.non_finite == "rollback":
         return "non_finite=rollback: a step's loss must be known before the next"
     if not all(isinstance(each, torch.optim.Adam) and each.defaults["fused"] for each in optimisers):
@@ -62,9 +71,25 @@ class CudaGraphSteps:
         self.rates = torch.zeros(MAX_STEPS, device=device)
         self.seen = torch.zeros(MAX_STEPS, 2, dtype=torch.float64, device=device)  # loss and norm of each step
         self.queue: list[Batch] = []  # for each micro-batch of a step, MAX_STEPS of them stacked
+        self.counts: list[Tensor] = []  # and how many of their targets count
+        self.steps_at_once = MAX_STEPS if self.stream is None else WARMUP_STEPS + 1  # a GPU compiles in the first
 
-    def run(self, batches: Sequence[Sequence[Batch]], step: int, rates: Sequence[float]) -> list[tuple[float, float]]:
-        """Take the steps after `step`, each with its micro-batches and learning rate -> loss and norm of each."""
+    def took(self, seconds: float) -> None:
+        """Take as many steps at once as fit SECONDS, at this time for a step."""
+        self.steps_at_once = max(1, min(MAX_STEPS, int(SECONDS / max(seconds, 1e-6))))
+
+    def run(
+        self,
+        batches: Sequence[Sequence[Batch]],
+        step: int,
+        rates: Sequence[float],
+        *,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> list[tuple[float, float]]:
+        """Take the steps after `step`, each with its micro-batches and learning rate -> loss and norm of each.
+
+        `meanwhile` is called while the device computes.
+        """
         if not self.steps_taken:
             self._prepare()
         with self._own_stream():
@@ -78,6 +103,8 @@ class CudaGraphSteps:
                 else:
                     self.graph.replay()
                 self.steps_taken += 1
+            if meanwhile is not None:
+                meanwhile()
             return [(loss, norm) for loss, norm in self.seen[: len(rates)].tolist()]
 
     def _prepare(self) -> None:
@@ -93,7 +120,9 @@ class CudaGraphSteps:
         columns = list(zip(*batches, strict=True))
         if not self.queue:
             self.queue = [_room(column[0], self.device) for column in columns]
-        for room, column in zip(self.queue, columns, strict=True):
+            self.counts = [torch.ones(MAX_STEPS, dtype=torch.int64, device=self.device) for _ in columns]
+        for room, counts, column in zip(self.queue, self.counts, columns, strict=True):
+            counts[: len(column)].copy_(torch.tensor([batch.count for batch in column]))
             for n, into in enumerate(room.inputs):
                 if into is not None:
                     into[: len(column)].copy_(torch.stack([batch.inputs[n] for batch in column]))
@@ -104,7 +133,7 @@ class CudaGraphSteps:
     def _step(self, number: int) -> None:
         for optimiser in self.optimisers:
             optimiser.zero_grad(set_to_none=True)
-        loss, norm = self.gradients([_row(room, self.at) for room in self.queue], number)
+        loss, norm = self.gradients([self._batch(n) for n in range(len(self.queue))], number)
         found = torch.stack([loss.double(), norm.double()])
         for optimiser in self.optimisers:
             optimiser.found_inf.copy_(~found.isfinite().all())  # type: ignore[attr-defined]
@@ -114,10 +143,18 @@ class CudaGraphSteps:
         self.seen.index_copy_(0, self.at, found[None])
         self.at += 1
 
-    def _recorded(self, random: torch.Generator, number: int) -> torch.cuda.CUDAGraph:
+    def _batch(self, n: int) -> Batch:
+        """Micro-batch n of the next step; its count is a tensor () where it differs from step to step."""
+        batch = _row(self.queue[n], self.at)
+        if self.task.most_targets is None:
+            return batch
+        return replace(batch, count=cast(int, self.counts[n].index_select(0, self.at).squeeze(0)))
+
+    def _recorded(self, random: torch.Generator | None, number: int) -> torch.cuda.CUDAGraph:
         """A step as a CUDA graph; recording does not execute it."""
         graph = torch.cuda.CUDAGraph()
-        graph.register_generator_state(random)  # torch's default generator, which dropout uses, always is
+        if random is not None:
+            graph.register_generator_state(random)  # torch's default generator, which dropout uses, always is
         with torch.cuda.graph(graph, stream=self.stream):
             self._step(number)
         return graph

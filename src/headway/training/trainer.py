@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from headway.training.best import BestCheckpoint, best_in, criterion_of, resumed
 from headway.training.callbacks import Callback
 from headway.training.checkpoints import FACTS, RESUMABLE, TUNED, Checkpoints, tuned_settings
 from headway.training.config import TrainConfig
-from headway.training.cuda_graph import MAX_STEPS, CudaGraphSteps, unsupported_reason
+from headway.training.cuda_graph import CudaGraphSteps, unsupported_reason
 from headway.training.devices import compile_features, pick_device, seed_dropout
 from headway.training.log import LOG, log_bytes, log_line, parse_log, read_log, run_of_log
 from headway.training.optimisers import build_optimisers
@@ -55,9 +56,12 @@ class Trainer:
         self.validation_noted = False  # whether a NaN validation loss was reported
         self.ema = {name: p.detach().clone() for name, p in self.model.named_parameters()} if config.ema else {}
         self.batches = task.order.after(self.cursor)
+        self.ready: deque[tuple[list[Batch], Cursor]] = deque()  # batches of the next steps, and where they end
         self.graphed: CudaGraphSteps | None = None
         if config.compile:
-            if isinstance(task, Capturable) and not unsupported_reason(task, config, self.optimisers, self.device):
+            if isinstance(task, Capturable) and not unsupported_reason(
+                task, config, self.optimisers, self.device, self.model
+            ):
                 self.graphed = CudaGraphSteps(
                     task, self.optimisers, self.device, gradients=self._gradients, apply=self._apply
                 )
@@ -101,14 +105,16 @@ class Trainer:
 
     def advance(self) -> dict[str, Any]:
         """One step of the optimiser over `accumulate` micro-batches."""
-        config, started = self.config, time.perf_counter()
+        started = time.perf_counter()
         self.model.train()
         phase = self.task.phase(self.model, self.step, self.device) if isinstance(self.task, Phased) else None
-        drawn = [next(self.batches) for _ in range(config.accumulate)]
-        batches = [self.task.batch(indices) for indices, _ in drawn]
+        self._make_batches(1)
+        batches, cursor = self.ready.popleft()
         loss, size = self._gradients(batches, self.step)
+        if self.device.type == "cuda" and not isinstance(self.task, Phased):
+            self._make_batches(1)
         total, norm = loss.item(), size.item()
-        self.step, self.cursor = self.step + 1, drawn[-1][1]
+        self.step, self.cursor = self.step + 1, cursor
         rate = self._rate(self.step) * (phase.rate if phase else 1.0)
         if math.isfinite(total) and math.isfinite(norm):
             self._set_rate(rate)
@@ -121,22 +127,38 @@ class Trainer:
         return self._entry(total, norm, rate, tokens, seconds, phase)
 
     def _advance_graphed(self, graphed: CudaGraphSteps) -> list[dict[str, Any]]:
-        """Take up to MAX_STEPS steps, at most to the next evaluation or checkpoint, without synchronising."""
+        """Take several steps, at most to the next evaluation or checkpoint, without synchronising."""
         config, started = self.config, time.perf_counter()
         ends = (config.steps, *(self.step - self.step % n + n for n in (config.evaluate_every, config.save_every)))
-        count = min(MAX_STEPS, min(ends) - self.step)
-        drawn = [[next(self.batches) for _ in range(config.accumulate)] for _ in range(count)]
-        batches = [[self.task.batch(indices) for indices, _ in step] for step in drawn]
+        count = min(graphed.steps_at_once, min(ends) - self.step)
+        self._make_batches(count)
+        taken = [self.ready.popleft() for _ in range(count)]
         self.model.train()
-        found = graphed.run(batches, self.step, [self._rate(self.step + n) for n in range(1, count + 1)])
+        rates = [self._rate(self.step + n) for n in range(1, count + 1)]
+        found = graphed.run(
+            [batches for batches, _ in taken], self.step, rates, meanwhile=lambda: self._make_batches(count)
+        )
         entries, seconds = [], (time.perf_counter() - started) / count
+        graphed.took(seconds)
         for n, (total, norm) in enumerate(found):
-            self.step, self.cursor = self.step + 1, drawn[n][-1][1]
+            batches, cursor = taken[n]
+            self.step, self.cursor = self.step + 1, cursor
             if not (math.isfinite(total) and math.isfinite(norm)):
                 self._not_finite(total, norm)
-            tokens = sum(batch.count for batch in batches[n])
+            tokens = sum(batch.count for batch in batches)
             entries.append(self._entry(total, norm, self._rate(self.step), tokens, seconds))
         return entries
+
+    def _make_batches(self, steps: int) -> None:
+        """Make the micro-batches of the next `steps` steps, on a GPU while it computes the steps before them."""
+        while len(self.ready) < steps:
+            drawn = [next(self.batches) for _ in range(self.config.accumulate)]
+            self.ready.append(([self.task.batch(indices) for indices, _ in drawn], drawn[-1][1]))
+
+    def _read_from(self, cursor: Cursor) -> None:
+        """Go on with the batches after a cursor."""
+        self.batches = self.task.order.after(cursor)
+        self.ready.clear()
 
     def _entry(
         self, loss: float, norm: float, rate: float, tokens: int, seconds: float, phase: Phase | None = None
@@ -229,7 +251,7 @@ class Trainer:
             raise NonFiniteError(f"{what}; no checkpoint to roll back to")
         self.callback.note(f"{what}: rolled back to step {self.step}")
         self.step, self.cursor = step, cursor  # restored weights, but past the bad batch
-        self.batches = self.task.order.after(cursor)
+        self._read_from(cursor)
 
     def _last_checkpoint(self) -> str:
         step = self.checkpoints.newest_intact()
@@ -358,7 +380,7 @@ class Trainer:
         self.best = resumed_best(best_in(facts), criterion_of(self.task), read_log(self.run / LOG))
         self.stale = known.integer("stale")
         self.tuned = tuned_settings(facts, where=str(self.checkpoints.path(step) / FACTS))
-        self.batches = self.task.order.after(self.cursor)
+        self._read_from(self.cursor)
         return True
 
     def _not_resumable(self) -> str:

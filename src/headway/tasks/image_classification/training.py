@@ -53,6 +53,10 @@ class ClassificationTraining(ClassifierTraining):
         """Whether all training images are kept on the device, and a batch holds their indices."""
         return self.images.small
 
+    @property
+    def most_targets(self) -> None:
+        """Each image has one class."""
+
     def stream(self, step: int, device: torch.device) -> torch.Generator:
         """The random stream of a step's augmentation, at its beginning."""
         return self.images.stream(step, device)

@@ -47,8 +47,6 @@ class Continuations:
 class LanguageTraining:
     """Blocks of a token stream, and how well a model predicts it."""
 
-    fixed_shapes = False
-
     def __init__(
         self, config: Language, tokenizer: Tokenizer, splits: dict[str, TokenStore], *, batch_tokens: int, seed: int
     ) -> None:
@@ -60,6 +58,20 @@ class LanguageTraining:
         """Blocks of the training text in batches. Raises DataError for a text shorter than one."""
         rows = max(self.batch_tokens // self.config.context, 1)
         return Blocks(len(self.splits["train"].ids), self.config.context, rows, self.seed)
+
+    @property
+    def fixed_shapes(self) -> bool:
+        """Whether every batch is full, and no step is unlike the others."""
+        return self.config.scheduled is None and self.order.full
+
+    resident = fixed_shapes
+
+    @property
+    def most_targets(self) -> None:
+        """Each token is a target."""
+
+    def stream(self, step: int, device: torch.device) -> None:
+        """The loss draws nothing."""
 
     def batch(self, indices: Indices) -> Batch:
         """Blocks that begin at these places (B, T)."""

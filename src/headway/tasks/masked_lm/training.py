@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pad_sequence
 
 from headway.data.batching import Draws, Indices
 from headway.data.token_store import TokenStore
@@ -59,7 +58,7 @@ class Row(NamedTuple):
 class MaskedTraining:
     """Rows `<s>` A `</s>` B `</s>`, or `<s>` A `</s>`, with some tokens hidden, and how well a model guesses them."""
 
-    fixed_shapes = False
+    fixed_shapes = resident = True
 
     def __init__(
         self, config: Masked, tokenizer: Tokenizer, splits: dict[str, TokenStore], *, batch_tokens: int, seed: int
@@ -71,6 +70,18 @@ class MaskedTraining:
         self.sentences = {name: Sentences(store) for name, store in splits.items()}
         if "train" in splits:
             self.order = Draws(len(self._places("train")), max(batch_tokens // config.length, 1), seed)
+            # The two texts of a pair may be of two documents, the rest of a row is its special tokens.
+            longest = self.longest("train")
+            self.length = min(config.length, 2 * longest - 3 if config.rows == "pairs" else longest)
+
+    @property
+    def most_targets(self) -> int:
+        """Of full rows, each with as many targets as it may have."""
+        may = self.config.length - (3 if self.config.rows == "pairs" else 2)
+        return min(self.order.rows, self.order.places) * max(round(self.config.mask * may), 1)
+
+    def stream(self, step: int, device: torch.device) -> None:
+        """The loss draws nothing."""
 
     def batch(self, indices: Indices) -> Batch:
         """The training rows of these (place, number)."""
@@ -79,10 +90,12 @@ class MaskedTraining:
     def _batch(self, split: str, indices: Indices) -> Batch:
         rows = [self._row(split, int(place), int(number)) for place, number in indices]
         lengths = torch.tensor([len(row.shown) for row in rows])
-        shown = _padded([row.shown for row in rows], self.tokenizer.pad)
-        targets = _padded([row.targets for row in rows], IGNORED)
+        # All batches for training have one shape, so that a GPU may replay its steps; few have no row of this length.
+        length = self.length if split == "train" else int(lengths.max())
+        shown = _padded([row.shown for row in rows], self.tokenizer.pad, length)
+        targets = _padded([row.targets for row in rows], IGNORED, length)
         marked = [row.segments for row in rows if row.segments is not None]
-        segments = _padded(marked, 0) if marked else None
+        segments = _padded(marked, 0, length) if marked else None
         return Batch((shown, lengths, segments), targets, int((targets[:, 1:] != IGNORED).sum()))
 
     def _row(self, split: str, place: int, number: int) -> Row:
@@ -176,7 +189,9 @@ class MaskedTraining:
             found = pretraining.features(shown, lengths, segments_BT=segments)
         x_BTD, follows = found if isinstance(found, tuple) else (found, None)  # a Longformer has no second head
         rows = len(batch.targets)
-        tokens = chosen_loss(x_BTD[:, 1:], pretraining.output(), batch.targets[:, 1:], batch.count, smoothing)
+        tokens = chosen_loss(
+            x_BTD[:, 1:], pretraining.output(), batch.targets[:, 1:], batch.count, smoothing, most=self.most_targets
+        )
         terms["masked_token"] = Term(tokens, batch.count)
         if follows is not None:
             terms["next_sentence"] = Term(cross_entropy(follows, batch.targets[:, 0]), rows, batch.count / rows)
@@ -271,9 +286,12 @@ class MaskedTraining:
         return self.tokenizer.token(int(index)).strip()
 
 
-def _padded(rows: list[NDArray[np.int64]], value: int) -> Tensor:
-    """Rows side by side (B, T), filled up with a value."""
-    return pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True, padding_value=value)
+def _padded(rows: list[NDArray[np.int64]], value: int, length: int) -> Tensor:
+    """Rows side by side (B, T), filled up with a value to this length."""
+    out = np.full((len(rows), length), value, np.int64)
+    for n, row in enumerate(rows):
+        out[n, : len(row)] = row
+    return torch.from_numpy(out)
 
 
 def _inputs(batch: Batch) -> tuple[Tensor, Tensor, Tensor | None]:
