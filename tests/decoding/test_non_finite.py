@@ -158,12 +158,12 @@ def test_a_stream_ends_before_the_bad_token(name):
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_fixed_shape_decoder_notices_it_and_can_be_used_again(temperature):
     model = build_model(GptConfig(vocab=37, context=24, width=32, layers=2, heads=4), seed=1).eval()
-    decoder = GraphDecoder(model, rows=2, capacity=12, temperature=temperature)
+    decoder = GraphDecoder(model, rows=2, capacity=12, sampling=Sampling(temperature=temperature))
     prompt = torch.tensor([[1, 2], [3, 4]])
     good = model.embedding.weight[3].detach().clone()
     with torch.no_grad():
         model.embedding.weight[3] = math.nan  # only the second prompt reads it; the tied head shows it in both
-    with pytest.raises(NonFiniteOutputError, match="sequence 1: "):
+    with pytest.raises(NonFiniteOutputError, match="sequence 1, token 1: "):
         decoder.write(prompt, 5)
     with torch.no_grad():
         model.embedding.weight[3] = good

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,64 +18,98 @@ from torch import Tensor, nn
 
 from headway._compile import compiler_missing
 from headway.decoding.events import search_finished, search_started
-from headway.decoding.non_finite import expect_finite
+from headway.decoding.rng import UniformTable
+from headway.decoding.sampling import GREEDY, Sampling, TokenSampler
 from headway.errors import AdviceWarning, ConfigError, NonFiniteOutputError
 from headway.models.gpt import Gpt
 from headway.nn.block import Block
 from headway.nn.cache import KVCache
 
+WARMUP = 3  # steps before the recording: compilers, libraries and autotuning
+
 
 class GraphDecoder:
     """Generates with a GPT on fixed shapes: `rows` texts of up to `capacity` tokens, the prompt included.
 
-    With `temperature` 0 decoding is greedy; otherwise tokens are drawn with the device's own generator.
+    Tokens are drawn as `sample` and `stream` draw them: the same for the same seed and the same logits. `steps` is how
+    many can be drawn before their numbers are used up (default: the capacity).
     """
 
     def __init__(
-        self, model: Gpt, *, rows: int, capacity: int, temperature: float = 0.0, compiled: bool = True
+        self,
+        model: Gpt,
+        *,
+        rows: int,
+        capacity: int,
+        steps: int | None = None,
+        sampling: Sampling = GREEDY,
+        compiled: bool = True,
     ) -> None:
-        if temperature < 0:
-            raise ConfigError(f"temperature={temperature}, allowed: 0 (greedy) and above")
-        self.model, self.rows, self.capacity, self.temperature = model, rows, capacity, temperature
-        weight = model.embedding.weight
+        self.model, self.rows, self.capacity, self.sampling = model, rows, capacity, sampling
+        weight, steps = model.embedding.weight, capacity if steps is None else steps
         block = model.stack.blocks[0]
         assert isinstance(block, Block)
-        heads = block.attention.groups, block.attention.head_width
+        heads, device = (block.attention.groups, block.attention.head_width), weight.device
         self.cache: KVCache = model.start(capacity=capacity).static(rows, *heads, weight)
-        self.token = torch.zeros(rows, 1, dtype=torch.long, device=weight.device)
-        self.written = torch.zeros(rows, capacity, dtype=torch.long, device=weight.device)
-        self.largest = torch.zeros(rows, 1, device=weight.device)  # the largest logit of each text; NaN if one was
-        self.step: Callable[[], None] = self._step
-        if weight.is_cuda:
-            self.step = self._captured(compiled)
+        self.token = torch.zeros(rows, 1, dtype=torch.long, device=device)
+        self.written = torch.zeros(rows, steps, dtype=torch.long, device=device)
+        self.largest = torch.zeros(rows, steps, device=device)  # the largest logit of each draw: NaN if any is
+        self.uniforms = UniformTable(rows, steps, device)
+        seen = torch.zeros(rows, weight.shape[0], dtype=torch.bool, device=device)
+        self.sampler = TokenSampler(sampling, self.uniforms, None if sampling.repetition_penalty == 1 else seen)
+        self.compiled, self.step = compiled, self._step
+        self.captured: Callable[[], None] | None = None
 
     @torch.inference_mode()
-    def write(self, prompt_BT: Tensor, count: int) -> Tensor:
+    def write(self, prompt_BT: Tensor, count: int, *, seed: int = 0) -> Tensor:
         """Continue prompts (B, T) by `count` tokens -> (B, count). Raises NonFiniteOutputError."""
         known = prompt_BT.shape[1]
         if prompt_BT.shape[0] != self.rows or known + count > self.capacity:
             asked = f"{prompt_BT.shape[0]} prompts of {known} tokens and {count} more"
             raise ConfigError(f"{asked}; this decoder is for {self.rows} texts of up to {self.capacity} tokens")
-        self._length().zero_()
-        self.largest.zero_()
-        step, observed = self.step, search_started(self.model)
-        if observed and step != self._step:
+        observed = search_started(self.model)
+        if observed and prompt_BT.is_cuda:
             warnings.warn("a CUDA graph cannot be captured by headway.capture; decoding without it", AdviceWarning, 2)
-            step = self._step
-        logits, _ = self.model.extend(prompt_BT, self.cache)
-        self.token.copy_(self._choose(logits[:, -1]))
-        self.written.index_copy_(1, self._length().view(1), self.token)
-        for _ in range(count - 1):
-            step()
-        try:
-            expect_finite(self.largest)
-        except NonFiniteOutputError:
-            self._clear()
-            raise
-        written = self.written[:, known : known + count].clone()
+        self.begin(prompt_BT, seed=seed)
+        self.advance(count - 1, replayed=not observed)
+        written = self.read(0, count)
         if observed:  # otherwise tolist() would synchronise for nothing
             search_finished(self.model, [[tokens] for tokens in written.tolist()])
         return written
+
+    @torch.inference_mode()
+    def begin(self, prompt_BT: Tensor, *, seed: int = 0, numbers: Sequence[int] | None = None) -> None:
+        """Read prompts of equal length (B, T) and draw the first token of sequences `numbers` (default: 0, 1, …)."""
+        if prompt_BT.is_cuda and self.captured is None:
+            self.captured = self._captured()
+        self.uniforms.fill(seed, range(self.rows) if numbers is None else numbers)
+        if self.sampler.seen is not None:
+            self.sampler.seen.fill_(False)
+            self.sampler.seen.scatter_(1, prompt_BT, True)
+        self.again(prompt_BT)
+
+    @torch.inference_mode()
+    def again(self, prompt_BT: Tensor) -> None:
+        """Read another text (B, T) from its beginning, and draw the next token of the same sequences."""
+        self._length().zero_()
+        logits, _ = self.model.extend(prompt_BT, self.cache)
+        self._draw(logits[:, -1])
+
+    @torch.inference_mode()
+    def advance(self, steps: int, *, replayed: bool = True) -> None:
+        """Draw further tokens, without waiting for the device."""
+        step = self.captured if replayed and self.captured is not None else self._step
+        for _ in range(steps):
+            step()
+
+    def read(self, first: int, end: int) -> Tensor:
+        """The tokens of draws `first` to `end` (B, end - first). Raises NonFiniteOutputError for NaN and infinity."""
+        finite = self.largest[:, first:end].isfinite()
+        if not bool(finite.all()):
+            row, step = (~finite).nonzero()[0].tolist()
+            self._clear()
+            raise NonFiniteOutputError(row, first + step + 1)
+        return self.written[:, first:end].clone()
 
     def _clear(self) -> None:
         """Forget all keys and values: a slot that no query may see still meets a weight of 0, and 0·NaN is NaN."""
@@ -89,26 +123,25 @@ class GraphDecoder:
         return self.cache.length
 
     def _step(self) -> None:
-        """Extend by the last token and choose the next one, all on the model's device."""
+        """Extend by the last token and draw the next one, all on the model's device."""
         logits, _ = self.model.extend(self.token, self.cache)
-        self.token.copy_(self._choose(logits[:, -1]))
-        self.written.index_copy_(1, self._length().view(1), self.token)
+        self._draw(logits[:, -1])
 
-    def _choose(self, logits_BV: Tensor) -> Tensor:
-        # maximum and amax keep a NaN, once there is one.
-        self.largest.copy_(torch.maximum(self.largest, logits_BV.amax(-1, keepdim=True).abs()))
-        if self.temperature == 0:
-            return logits_BV.argmax(-1, keepdim=True)
-        share = (logits_BV.float() / self.temperature).softmax(-1)
-        # Exponential race: if e_i are independent Exp(1), then argmax p_i / e_i is a draw from p. Unlike
-        # torch.multinomial it needs no check of p on the host.
-        return (share / torch.empty_like(share).exponential_()).argmax(-1, keepdim=True)
+    def _draw(self, logits_BV: Tensor) -> None:
+        self.token.copy_(self.sampler.draw(logits_BV, 0).unsqueeze(1))
+        at = self.uniforms.step.view(1)
+        self.written.index_copy_(1, at, self.token)
+        self.largest.index_copy_(1, at, self.sampler.largest.unsqueeze(1))
+        self.uniforms.step.add_(1)
 
     @torch.inference_mode()
-    def _captured(self, compiled: bool) -> Callable[[], None]:
+    def _captured(self) -> Callable[[], None]:
+        """A step as a CUDA graph; what its first steps leave behind is overwritten by `begin`."""
         step: Callable[[], Any] = self._step
-        one_row = self.rows == 1
-        if compiled:
+        one_row = self.rows == 1 and self.compiled
+        self._length().zero_()
+        self.uniforms.step.zero_()
+        if self.compiled:
             missing = compiler_missing("cuda")
             if missing is None:
                 step = torch.compile(step, fullgraph=True, options=ONE_ROW_OPTIONS if one_row else None)
@@ -118,7 +151,7 @@ class GraphDecoder:
         stream.wait_stream(torch.cuda.current_stream())
         with _separate_biases(self.model) if one_row else contextlib.nullcontext():
             with torch.cuda.stream(stream):
-                for _ in range(3):  # compile, autotune, warm up
+                for _ in range(min(WARMUP, self.capacity, self.written.shape[1])):
                     step()
             torch.cuda.current_stream().wait_stream(stream)
             graph = torch.cuda.CUDAGraph()

@@ -45,6 +45,11 @@ def search_started(model: Any) -> bool:
     return bool(found)
 
 
+def searches_observed(model: Any) -> bool:
+    """Whether searches with the model are observed."""
+    return bool(_observers_of(model))
+
+
 def search_finished(model: Any, hypotheses: list[list[list[int]]]) -> None:
     """Report the hypotheses (tokens) that a search returns for each row, best first."""
     for observer in _observers_of(model):

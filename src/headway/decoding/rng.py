@@ -39,6 +39,29 @@ class UniformStreams:
             self._values = self._values[rows]
 
 
+class UniformTable:
+    """The same numbers for all steps at once, on the device, where a tensor says which step it is."""
+
+    def __init__(self, rows: int, steps: int, device: torch.device) -> None:
+        self.values = torch.zeros(rows, steps, dtype=torch.float64, device=device)
+        self.step = torch.zeros((), dtype=torch.long, device=device)
+
+    def fill(self, seed: int, numbers: Sequence[int]) -> None:
+        """Begin with these sequences, at the first step."""
+        steps = self.values.shape[1]
+        drawn = [np.concatenate([_drawn(seed, n, block) for block in range(-(-steps // BLOCK))]) for n in numbers]
+        self.values.copy_(torch.from_numpy(np.stack(drawn)[:, :steps]))
+        self.step.zero_()
+
+    def at(self, step: int) -> Tensor:
+        """The numbers of the current step (B,), whatever `step` says."""
+        return self.values.index_select(1, self.step.view(1)).squeeze(1)
+
+    def select(self, rows: Tensor) -> None:
+        """Raise NotImplementedError: the rows of a table stay."""
+        raise NotImplementedError
+
+
 def _drawn(seed: int, number: int, block: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     key = np.array([seed % _WORD, number % _WORD], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=block * BLOCK // 4)).random(BLOCK)

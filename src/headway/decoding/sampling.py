@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -16,10 +16,13 @@ from headway.decoding.events import search_finished
 from headway.decoding.limits import SequenceLimits
 from headway.decoding.memory import first_capacity
 from headway.decoding.non_finite import numbered
-from headway.decoding.rng import UniformStreams
+from headway.decoding.rng import UniformStreams, UniformTable
 from headway.errors import ConfigError, NonFiniteOutputError
 from headway.limits import expect_within
 from headway.models.stepper import EncoderInput, Stepper
+
+if TYPE_CHECKING:
+    from headway.decoding.replay import Replay
 
 COMPACT_SHARE = 4  # finished rows leave the batch once they are one in this many: moving the others costs a copy
 TOP_P_TOKENS = 512  # likeliest tokens among which top_p mostly ends
@@ -88,8 +91,12 @@ def sample(
     if not rows or not max_tokens:
         return [[] for _ in range(rows)]
     uniforms = UniformStreams(seed, numbers, prompt_BT.device)
+    plain = feed_back and not constraints and source is None and limits.prompt_lengths is None
     with numbered(numbers):
-        sequences = _sampled(model, limits, max_tokens, sampling, source, constraints, uniforms, feed_back)
+        if plain and (decoder := _graph_decoder(model, prompt_BT, max_tokens, None, sampling)) is not None:
+            sequences = decoder.sample(prompt_BT, max_tokens, stop=limits.stop, seed=seed, numbers=numbers)
+        else:
+            sequences = _sampled(model, limits, max_tokens, sampling, source, constraints, uniforms, feed_back)
     search_finished(model, [[tokens] for tokens in sequences])
     return sequences
 
@@ -141,13 +148,13 @@ def _sampled(
         extended, state = model.extend(token.clamp(min=0).unsqueeze(1) if feed_back else final, state)
         logits = extended[:, -1]
     _expect_finite(largest)
-    return [_before_stop(tokens, stop) for tokens in out.tolist()]
+    return [before_stop(tokens, stop) for tokens in out.tolist()]
 
 
 class TokenSampler:
     """Draws a token for each of B rows, with the state that takes: random streams, tokens seen, constraints."""
 
-    def __init__(self, sampling: Sampling, uniforms: UniformStreams, seen_BV: Tensor | None) -> None:
+    def __init__(self, sampling: Sampling, uniforms: UniformStreams | UniformTable, seen_BV: Tensor | None) -> None:
         self.sampling, self.uniforms, self.seen = sampling, uniforms, seen_BV
         self.constraints: ConstraintState | None = None
         self.max_tokens = 0
@@ -242,6 +249,9 @@ def stream(
     NaN or infinite.
     """
     expect_within("output-tokens", max_tokens, "max_tokens")
+    decoder = _graph_decoder(model, prompt_1T, max_tokens, context, sampling)
+    if decoder is not None:
+        return decoder.stream(prompt_1T, max_tokens, stops=stops, context=context, seed=seed, number=number)
     return _stream(model, prompt_1T, max_tokens, sampling, seed, number, stops, context)
 
 
@@ -284,6 +294,17 @@ def _stream(
             logits, state = model.extend(fresh, state)
 
 
+def _graph_decoder(
+    model: Stepper[Any], prompt_BT: Tensor, max_tokens: int, context: int | None, sampling: Sampling
+) -> Replay | None:
+    """Replays the steps of this generation as a CUDA graph; None where that is not supported or not worth it."""
+    if not prompt_BT.is_cuda:
+        return None
+    from headway.decoding.replay import replay_for
+
+    return replay_for(model, prompt_BT, max_tokens, context, sampling)
+
+
 def _expect_finite(largest: Sequence[tuple[Tensor, Tensor]]) -> None:
     """Raise NonFiniteOutputError for the first step in which the largest logit of a row is NaN or infinite.
 
@@ -314,7 +335,7 @@ def _remaining(done_B: Tensor, step: int) -> Tensor | None:
     return None if count == 0 or count * COMPACT_SHARE < len(done_B) else (~done_B).nonzero().squeeze(1)
 
 
-def _before_stop(tokens: list[int], stop: int) -> list[int]:
+def before_stop(tokens: list[int], stop: int) -> list[int]:
     """The tokens up to the stop token, or up to where no token was allowed."""
     ends = [n for n, token in enumerate(tokens) if token < 0 or token == stop]
     return tokens[: ends[0]] if ends else tokens
