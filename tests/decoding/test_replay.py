@@ -78,3 +78,11 @@ def test_where_it_is_used():
     handle = model.stack.blocks[0].tap_attn_out.register_forward_hook(lambda *given: None)
     assert replay_for(model, prompt, 20, 24, GREEDY) is None
     handle.remove()
+
+
+def test_a_step_that_cannot_be_recorded_is_taken_the_plain_way(monkeypatch):
+    def failing(decoder: GraphDecoder) -> None:
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(GraphDecoder, "record", failing)
+    assert replay_for(gpt(), torch.zeros(1, 4, dtype=torch.long), 20, 24, GREEDY) is None

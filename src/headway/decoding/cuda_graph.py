@@ -22,6 +22,7 @@ from headway.decoding.rng import UniformTable
 from headway.decoding.sampling import GREEDY, Sampling, TokenSampler
 from headway.errors import AdviceWarning, ConfigError, NonFiniteOutputError
 from headway.models.gpt import Gpt
+from headway.nn import triton_step
 from headway.nn.block import Block
 from headway.nn.cache import KVCache
 
@@ -80,13 +81,17 @@ class GraphDecoder:
     @torch.inference_mode()
     def begin(self, prompt_BT: Tensor, *, seed: int = 0, numbers: Sequence[int] | None = None) -> None:
         """Read prompts of equal length (B, T) and draw the first token of sequences `numbers` (default: 0, 1, …)."""
-        if prompt_BT.is_cuda and self.captured is None:
-            self.captured = self._captured()
+        self.record()
         self.uniforms.fill(seed, range(self.rows) if numbers is None else numbers)
         if self.sampler.seen is not None:
             self.sampler.seen.fill_(False)
             self.sampler.seen.scatter_(1, prompt_BT, True)
         self.again(prompt_BT)
+
+    def record(self) -> None:
+        """Record a step, unless it is recorded or the model is on a CPU. Raises RuntimeError where that fails."""
+        if self.token.is_cuda and self.captured is None:
+            self.captured = self._captured()
 
     @torch.inference_mode()
     def again(self, prompt_BT: Tensor) -> None:
@@ -149,7 +154,11 @@ class GraphDecoder:
                 warnings.warn(f"{missing}; the step is captured uncompiled", AdviceWarning, stacklevel=3)
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
-        with _separate_biases(self.model) if one_row else contextlib.nullcontext():
+        with contextlib.ExitStack() as used:
+            if one_row:
+                used.enter_context(_separate_biases(self.model))
+            if not self.compiled:
+                used.enter_context(triton_step.installed(self.model.stack, self.rows))
             with torch.cuda.stream(stream):
                 for _ in range(min(WARMUP, self.capacity, self.written.shape[1])):
                     step()

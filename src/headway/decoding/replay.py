@@ -36,9 +36,12 @@ def replay_for(
     end = positions_end(model)  # what has no position is an error, which the plain way reports
     if (end is not None and capacity > end) or not len(model.stack.blocks) or _is_observed(model):
         return None
-    return Replay(
-        GraphDecoder(model, rows=rows, capacity=capacity, steps=max_tokens, sampling=sampling, compiled=False)
-    )
+    decoder = GraphDecoder(model, rows=rows, capacity=capacity, steps=max_tokens, sampling=sampling, compiled=False)
+    try:
+        decoder.record()
+    except RuntimeError:  # a part of the model cannot be recorded, or there is no memory; step by step it may work
+        return None
+    return Replay(decoder)
 
 
 def _is_observed(model: Gpt) -> bool:

@@ -171,12 +171,16 @@ class TokenSampler:
         if self.seen is not None:
             theta = self.sampling.repetition_penalty
             logits = torch.where(self.seen, torch.where(logits > 0, logits / theta, logits * theta), logits)
-        self.largest = logits.amax(-1)
+        greedy = self.sampling.temperature == 0 and self.constraints is None
+        if not greedy:
+            self.largest = logits.amax(-1)
         if self.constraints is not None:
             assert written_BT is not None
             room = torch.full((len(logits),), self.max_tokens - step, device=logits.device)
             logits = self.constraints.forbid(logits, written_BT.clamp(min=0), room)
         token = choose(logits, self.sampling, self.uniforms.at(step) if self.sampling.temperature else None)
+        if greedy:  # the largest is the one chosen, and argmax takes a NaN for the largest
+            self.largest = logits.gather(1, token.unsqueeze(1)).squeeze(1)
         if self.seen is not None:
             self.seen.scatter_(1, token.unsqueeze(1), True)
         if self.constraints is not None:
