@@ -63,7 +63,7 @@ def test_where_the_file_is_cut_into_blocks_does_not_matter(tmp_path, text, size)
 @pytest.mark.parametrize(
     ("content", "place"),
     [
-        (b"ok\nab\xffc\n", "line 2, byte 3: invalid UTF-8 (0xFF); pass --errors replace to continue"),
+        (b"ok\nab\xffc\n", "line 2, byte 3: invalid UTF-8 (0xFF); if it is another encoding, convert the file"),
         (b"\xff", "line 1, byte 1: invalid UTF-8 (0xFF)"),
         (b"ok\n\xc3", "line 2, byte 1: invalid UTF-8 (0xC3)"),
         (BOM + b"a\xed\xa0\x80", "line 1, byte 5: invalid UTF-8 (0xED)"),
@@ -79,6 +79,15 @@ def test_bad_bytes_are_named_by_file_line_and_byte(path, content, place, size, m
     replaced = "\n".join(read_lines(path, errors="replace"))
     assert "\ufffd" in replaced
     assert "\0" not in replaced
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+@pytest.mark.parametrize("errors", ["strict", "replace"])
+def test_utf_16_is_named_and_never_replaced(path, encoding, errors):
+    """A text that Notepad or Excel saved as Unicode was read as U+FFFD and NUL with `--errors replace`."""
+    content = "\ufeff" * (encoding == "utf-16-be") + "text,label\ncaf\u00e9,good\n"
+    with pytest.raises(DataError, match="UTF-16 text, as Windows programs write it, expected UTF-8; save it as UTF-8"):
+        list(read_chunks(write(path, content.encode(encoding)), errors=errors))
 
 
 def test_a_line_of_a_million_characters(path):

@@ -421,7 +421,8 @@ def test_a_text_that_cannot_be_read_says_why(tmp_path):
     latin = tmp_path / "latin.txt"
     latin.write_bytes("a plain line\nun café\n".encode("latin-1"))
     told = line(recognise, str(latin))
-    assert told.endswith("latin.txt: line 2, byte 7: invalid UTF-8 (0xE9); pass --errors replace to continue")
+    assert "latin.txt: line 2, byte 7: invalid UTF-8 (0xE9); if it is another encoding, convert the file" in told
+    assert told.endswith(", or pass --errors replace to continue")
     assert recognise(str(latin), {"data.errors": "replace"}).found == "plain text"
     assert "no text, expected at least 1 character: it is empty" in line(recognise, str(write(tmp_path / "e.txt", "")))
 

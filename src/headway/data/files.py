@@ -24,25 +24,32 @@ Errors = Literal["strict", "replace"]
 CHUNK = 1 << 20
 MAX_NAME = 100  # characters of a name in a list of them
 ANY_RATIO = 1 << 26  # decompressed bytes up to which a file may be compressed by any ratio
+REPLACE = "pass --errors replace to continue"
+CONVERT = f"if it is another encoding, convert the file (iconv -f WINDOWS-1252 -t UTF-8 FILE > NEW), or {REPLACE}"
+UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_chunks(path: Path, *, errors: Errors = "strict") -> Iterator[str]:
     """The text of a file in chunks of about 1 MiB, without a BOM and with \\r\\n as \\n.
 
-    Raises DataError naming the file and, for invalid UTF-8 or NUL, the line and the byte in it (both from 1).
+    Raises DataError naming the file and, for invalid UTF-8 or NUL, the line and the byte in it (both from 1); for
+    UTF-16 always, since every other character of it would be replaced.
     """
     held, line, column, started = b"", 1, 0, False  # line and column of the first byte held
     for block in _blocks(path):
         data = held + block
+        if (line, column) == (1, 0) and data.startswith(UTF_16) and b"\0" in data:
+            how = "save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8 FILE > NEW"
+            raise DataError(f"{path}: UTF-16 text, as Windows programs write it, expected UTF-8; {how}")
         body = data[:-1] if block and data.endswith(b"\r") else data  # it may be the first half of \r\n
         try:
             text, used = codecs.utf_8_decode(body, errors, not block)
         except UnicodeDecodeError as error:
-            wrong = f"invalid UTF-8 (0x{body[error.start]:02X})"
+            wrong = f"invalid UTF-8 (0x{body[error.start]:02X}); {CONVERT}"
             raise _bad_byte(path, body, error.start, line, column, wrong) from None
         if "\0" in text:
             if errors == "strict":
-                raise _bad_byte(path, body, body.index(0), line, column, "a NUL byte (0x00)")
+                raise _bad_byte(path, body, body.index(0), line, column, f"a NUL byte (0x00); {REPLACE}")
             text = text.replace("\0", "\N{REPLACEMENT CHARACTER}")
         text = text.replace("\r\n", "\n")
         if text and not started:
@@ -193,4 +200,4 @@ def _blocks(path: Path) -> Iterator[bytes]:
 def _bad_byte(path: Path, body: bytes, at: int, line: int, column: int, wrong: str) -> DataError:
     ends = body.count(b"\n", 0, at)
     byte = at - body.rfind(b"\n", 0, at) if ends else column + at + 1
-    return DataError(f"{path}: line {line + ends}, byte {byte}: {wrong}; pass --errors replace to continue")
+    return DataError(f"{path}: line {line + ends}, byte {byte}: {wrong}")
