@@ -381,6 +381,9 @@ def test_bad_files_are_counted_or_left_out(tmp_path, read):
         read(path)
     images = read(path, skip_bad=True)
     assert images.left_out == 5
+    assert not images.unread
+    (path / "cat" / "phone.HEIC").write_bytes(b"ftypheic")
+    assert read(path, skip_bad=True).unread == "1 image in a format that is not read (.heic)"
     assert sum(map(len, images.splits.values())) == 20
     with pytest.raises(DataError, match="5 of 25 are bad"):  # a store that is there remembers
         read(path)

@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from headway.data.config import DataConfig
+from headway.data.image_files import find_splits
 from headway.data.labelled_text import load_labelled_texts
 from headway.data.text_files import load_text
 from headway.errors import ConfigError, DataError
@@ -264,11 +265,49 @@ def test_what_is_not_recognised_is_shown_with_the_forms_there_are(tmp_path):
     (tmp_path / "one" / "inner").mkdir(parents=True)
     (tmp_path / "one" / "paper.pdf").write_bytes(b"%PDF\0\xff")
     told = line(recognise, str(tmp_path / "one"))
-    assert "holds inner/, paper.pdf: not recognised as data to train on; `headway help train` names the forms" in told
+    assert "holds inner/, paper.pdf: not recognised as data to train on; .pdf is a document: save it as plain" in told
     assert "is a file: not recognised" in line(recognise, str(tmp_path / "one" / "paper.pdf"))
     assert "no such file, folder or built-in set" in line(recognise, str(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
     assert "holds nothing" in line(recognise, str(tmp_path / "empty"))
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("sales.xlsx", ".xlsx is a spreadsheet: save it as CSV in UTF-8; `headway help train` names"),
+        ("letter.RTF", ".rtf is a document: save it as plain text"),  # its bytes are ASCII: it was a text to model
+        ("photos.zip", ".zip is an archive: unpack it"),
+        ("model.gguf", ".gguf is a model, not data: `headway import` reads"),
+        ("x.dat", "train on; `headway help train` names the forms"),
+    ],
+)
+def test_a_file_of_another_format_gets_its_next_step(tmp_path, name, step):
+    (tmp_path / name).write_bytes(b"{a}\n" if name.endswith("RTF") else b"PK\0\xff")
+    assert step in line(recognise, str(tmp_path / name))
+
+
+def test_a_folder_of_images_without_classes_gets_its_next_step(tmp_path):
+    photos(tmp_path / "flat", classes=(".",))
+    assert "without classes: put them into a folder for each class (flat/cats, flat/dogs)" in line(
+        recognise, str(tmp_path / "flat")
+    )
+    for name in ("a", "b"):
+        write(tmp_path / "phone" / name / "1.HEIC", "x")
+    assert ".heic is an image in a format that is not read: convert" in line(recognise, str(tmp_path / "phone"))
+
+
+def test_class_folders_are_images_whatever_lies_beside_them(tmp_path):
+    """One empty folder made a folder of photos with a README a text to model."""
+    photos(tmp_path)
+    write(tmp_path / "README.txt", "My photos of this summer. " * 9)
+    assert recognise(str(tmp_path)).preset == "sl-vit-tiny"
+    (tmp_path / "empty").mkdir()
+    assert recognise(str(tmp_path)).preset == "sl-vit-tiny"
+    with pytest.raises(DataError, match=r"empty: no image .*put images of it there, or remove the folder"):
+        find_splits(tmp_path, ())
+    write(tmp_path / "train.json", json.dumps({"images": [], "annotations": [{"bbox": []}]}))
+    assert recognise(str(tmp_path)).preset == "detr-shapes"  # the folder's own form is surer
 
 
 def test_what_the_user_sets_is_not_proposed(tmp_path):

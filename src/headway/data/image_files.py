@@ -177,7 +177,10 @@ def _class_folders(root: Path, folder: Path, classes: tuple[str, ...], endings: 
         if not files:
             files_there = names(listing(each), most=5)
             what = "image" if endings == ENDINGS else "sound"
-            raise DataError(f"{each}: no {what} ({', '.join(endings)}), expected at least 1; there are: {files_there}")
+            step = f"every folder here is a class: put {what}s of it there, or remove the folder"
+            raise DataError(
+                f"{each}: no {what} ({', '.join(endings)}), expected at least 1; there are: {files_there}; {step}"
+            )
         for path in files:
             if path.is_symlink():
                 inside(root, path.name, str(path.parent), below=path.parent)

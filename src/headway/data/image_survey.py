@@ -41,6 +41,7 @@ class ImageSurvey:
     side: int = 0  # 0: not known, or sounds
     grey: bool = False  # one channel, as MNIST's digits
     sounds: bool = False
+    whole: bool = True  # every folder holds one; the others are named where the images are read
 
 
 def survey_images(path: Path) -> ImageSurvey | None:
@@ -65,7 +66,7 @@ def survey_images(path: Path) -> ImageSurvey | None:
 
 
 def _class_folders(path: Path) -> ImageSurvey | None:
-    """Two or more folders that each hold an image, or each a sound; in `train`, if there is such a folder.
+    """Two or more folders that hold images, or sounds, and most of those there are; in `train`, if there is such one.
 
     Raises DataError for a single one.
     """
@@ -73,16 +74,18 @@ def _class_folders(path: Path) -> ImageSurvey | None:
     root = next((each for each in there if split_name(each.name) == "train"), path)
     classes = subfolders(root) if root != path else [each for each in there if split_name(each.name) not in SPLITS]
     for endings, sounds in ((image_decoding.ENDINGS, False), (spectrograms.ENDINGS, True)):
-        if not classes or not all(any(_files(each, endings, FIRST_FILES)) for each in classes):
+        found = [each for each in classes if any(_files(each, endings, FIRST_FILES))]
+        if 2 * len(found) <= len(classes):
             continue
         if len(classes) < 2:
             raise DataError(f"{path}: 1 class ({listed([classes[0].name])}), expected at least 2")
-        files = {each: list(_files(each, endings, MOST_FILES)) for each in classes}
-        names = ", ".join(f"{each.name}/" for each in classes[:3]) + (", …" if len(classes) > 3 else "")
+        files = {each: list(_files(each, endings, MOST_FILES)) for each in found}
+        names = ", ".join(f"{each.name}/" for each in found[:3]) + (", …" if len(found) > 3 else "")
         count = sum(map(len, files.values()))
         what = "sounds" if sounds else "images"
-        sign = f"{counted(len(classes), 'class folder')} ({names}) with {count:,} {what}"
-        return ImageSurvey(sign=sign, count=count, side=0 if sounds else _side(files), sounds=sounds)
+        sign = f"{counted(len(found), 'class folder')} ({names}) with {count:,} {what}"
+        side = 0 if sounds else _side(files)
+        return ImageSurvey(sign=sign, count=count, side=side, sounds=sounds, whole=found == classes)
     return None
 
 

@@ -15,6 +15,7 @@ from headway.data import image_decoding, spectrograms
 from headway.data.files import listed
 from headway.data.image_decoding import RULE, EncodedImage, Pixels, decode_each
 from headway.data.image_files import Split, find_splits
+from headway.data.other_files import unread_images
 from headway.data.spectrograms import Spectrogram
 from headway.data.token_store import fingerprint
 from headway.documents import read_json
@@ -48,6 +49,7 @@ class Images:
     splits: dict[str, ImageStore]
     contents: dict[str, str]
     left_out: int = 0  # bad images
+    unread: str = ""  # files of other formats, for people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +135,8 @@ def load_images(path: Path, reading: ImageReading, progress: Progress = lambda w
         raise DataError(f"{wrong[0]}; {len(wrong):,} of {total:,} are bad; pass --data.skip_bad true to skip them")
     if reading.to_train:
         _expect_enough(path, stores["train"].labels, classes)
-    return Images(name=str(path), classes=classes, splits=stores, contents=contents, left_out=len(wrong))
+    unread = unread_images(path) if reading.sound is None and path.is_dir() else ""
+    return Images(name=str(path), classes=classes, splits=stores, contents=contents, left_out=len(wrong), unread=unread)
 
 
 def held_out(digests: list[bytes], labels: Labels) -> NDArray[np.bool_]:

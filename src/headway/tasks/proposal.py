@@ -12,6 +12,7 @@ from pathlib import Path
 
 from headway.data.datasets import kinds_of
 from headway.data.files import contents
+from headway.data.other_files import advice
 from headway.data.table_columns import UnclearLabelError
 from headway.errors import ConfigError, DataError, shown
 from headway.tasks.registry import TASKS
@@ -83,6 +84,8 @@ def recognise(spec: str, given: Mapping[str, str] | None = None) -> Proposal:
 
 def _unrecognised(path: Path) -> DataError:
     what = f"{path} is a file" if path.is_file() else f"{path} holds {contents(path, most=SHOWN)}"
+    step = advice(path)
     return DataError(
-        f"{what}: not recognised as data to train on; {FORMS}, and PRESET before --data says what to train"
+        f"{what}: not recognised as data to train on; {step}{'; ' if step else ''}{FORMS}, and PRESET before --data "
+        "says what to train"
     )

@@ -27,6 +27,7 @@ def prepare(config: Classification, request: DataRequest) -> Prepared:
         "classes": f"{len(images.classes)}: {listed(images.classes, most=10)}",
     }
     left_out = [f"{images.left_out:,} that cannot be read"] if images.left_out else []
+    left_out += [images.unread] if images.unread else []
     left_out += [f"training images beyond data.share={request.data.share}"] if request.data.share < 1.0 else []
     if left_out:
         facts["left out"] = ", ".join(left_out)

@@ -26,9 +26,10 @@ def recognise(spec: str) -> Proposal | None:
     found = survey_images(Path(spec).expanduser())
     if found is None:
         return None
+    sure = Confidence.FORMAT if found.whole else Confidence.CONTENT
     if found.sounds:
-        return _proposal(SOUNDS, "sounds with classes", found.sign, {})
-    return _proposal(IMAGES, "images with classes", found.sign, _settings(found))
+        return _proposal(SOUNDS, "sounds with classes", found.sign, {}, sure)
+    return _proposal(IMAGES, "images with classes", found.sign, _settings(found), sure)
 
 
 def _settings(found: ImageSurvey) -> dict[str, object]:
@@ -47,5 +48,7 @@ def _settings(found: ImageSurvey) -> dict[str, object]:
     return settings
 
 
-def _proposal(preset: str, found: str, sign: str, settings: dict[str, object]) -> Proposal:
-    return Proposal(preset=preset, found=found, sign=sign, confidence=Confidence.FORMAT, settings=settings)
+def _proposal(
+    preset: str, found: str, sign: str, settings: dict[str, object], sure: Confidence = Confidence.FORMAT
+) -> Proposal:
+    return Proposal(preset=preset, found=found, sign=sign, confidence=sure, settings=settings)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from headway.data.datasets import kinds_of, load_text
 from headway.data.files import CHUNK, listed, listing, read_chunks, without_gz
+from headway.data.other_files import is_other
 from headway.data.table_columns import text_column
 from headway.data.table_survey import GZIP_RATIO, survey_table
 from headway.errors import DataError
@@ -38,7 +39,7 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
         sign = f"the column {column} of {table.path.name}"
         return _proposal(sign, Confidence.POSSIBLE, _settings(spec, [table.path], column))
     files = [file for file in listing(path) if without_gz(file).endswith(".txt")] if path.is_dir() else [path]
-    if not files or not _is_text(files[0], given.get("data.errors") == "replace"):
+    if not files or is_other(files[0]) or not _is_text(files[0], given.get("data.errors") == "replace"):
         return None
     sign = f"{len(files):,} files of text" if len(files) > 1 else f"the file of text {files[0].name}"
     return _proposal(sign, Confidence.POSSIBLE, _settings(spec, files, "text"))
