@@ -440,6 +440,15 @@ def test_a_verb_works_or_is_refused_in_one_sentence(made, verb, capsys, monkeypa
     assert say(words, capsys, monkeypatch) == (2, "", f"headway: {made.refusal(verb)}\n")
 
 
+@pytest.mark.parametrize("verb", ["translate", "classify", "tag", "caption", "transcribe", "pose", "detect", "embed"])
+def test_one_input_is_a_list_of_one(made, verb):
+    """`run.classify("a great film")` classified each of its characters."""
+    if verb in made.can:
+        given = made.given(verb)
+        several, one = (getattr(made.run, verb)(each) for each in ([given], given))
+        assert str(one) == str(several)
+
+
 def test_info_says_what_it_can(made):
     assert tuple(run_info(made.folder)["can"]) == made.run.can() == made.can
     assert [verb for verb in VERBS if verb in made.can] == list(made.can)

@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 else:
     C = TypeVar("C")
 
+G = TypeVar("G")
+
 
 class TranslateOptions(TypedDict, total=False):
     """The options of `Run.translate` that do not change the type of its result."""
@@ -78,10 +80,10 @@ class TranslateOptions(TypedDict, total=False):
 class Run:
     """A run's config, its model, and everything that `headway` can do with it.
 
-    Each command of the shell is a method here with the same options. A run that cannot do what it is asked raises
-    ConfigError and says what it can do. Attributes: `folder`, `config` (RunConfig), `model`, `steps` (of the
-    checkpoints the model is made of), `tokenizers` (by file name), `device`, `precision` and `average`; `int8` has
-    what was measured of 8-bit weights, if they are in use.
+    Each command of the shell is a method here with the same options; where it takes a list of texts or files, one alone
+    is a list of one. A run that cannot do what it is asked raises ConfigError and says what it can do. Attributes:
+    `folder`, `config` (RunConfig), `model`, `steps` (of the checkpoints the model is made of), `tokenizers` (by file
+    name), `device`, `precision` and `average`; `int8` has what was measured of 8-bit weights, if they are in use.
     """
 
     def __init__(
@@ -329,7 +331,7 @@ class Run:
         others = [self._other(each).require(Translates) for each in ensemble]
         with nullcontext() if trace is None else _trace_writer(Path(trace)) as on_trace:
             translator = pipeline.translator(decoding, ensemble=others, note=advise, on_trace=on_trace)
-            found = translator.translate(list(lines))
+            found = translator.translate(several(lines))
         if scores:
             from headway.tasks.translation.translator import ScoredText
 
@@ -354,7 +356,7 @@ class Run:
 
         traces: list[Trace] = []
         decoding = Decoding(beam=beam, length_penalty=length_penalty, n_best=n_best)
-        self.require(Translates).translator(decoding, note=advise, on_trace=traces.append).translate(list(lines))
+        self.require(Translates).translator(decoding, note=advise, on_trace=traces.append).translate(several(lines))
         return traces
 
     def ponder(self, lines: Sequence[str], targets: Sequence[str] | None = None) -> list[PonderSteps]:
@@ -443,7 +445,7 @@ class Run:
         return self.require(Scores).score(text, source)
 
     @unknown_told(warn_unknown_tokens)
-    def classify(self, inputs: Iterable[str | Path], *, top: int | None = None) -> list[Prediction]:
+    def classify(self, inputs: str | Path | Iterable[str | Path], *, top: int | None = None) -> list[Prediction]:
         """The likeliest classes of each image or sound file, text, or set of vectors in a file, or its number.
 
         A pair of texts is one string with a tab between them. `top` is the number of classes: by default 5, or all of a
@@ -452,17 +454,17 @@ class Run:
         from headway.tasks.capabilities import Classifies
 
         wanted = {} if top is None else {"top": top}
-        return self.require(Classifies).classify(list(inputs), **wanted)
+        return self.require(Classifies).classify(several(inputs), **wanted)
 
     @unknown_told(warn_unknown_tokens)
-    def tag(self, texts: Iterable[str | Sequence[str]]) -> list[TagPrediction]:
+    def tag(self, texts: str | Iterable[str | Sequence[str]]) -> list[TagPrediction]:
         """The likeliest tag of each word, and the entities that the tags make; a text is a string, or its words.
 
         Raises DataError for a text without words.
         """
         from headway.tasks.capabilities import Tags
 
-        return self.require(Tags).tag(list(texts))
+        return self.require(Tags).tag(several(texts))
 
     @unknown_told(warn_unknown_tokens)
     def answer(
@@ -487,39 +489,39 @@ class Run:
         asked = AskedQuestion(context, question, tuple(choice))
         return self.require(Answers).answer([asked], top=top, threshold=threshold)[0]
 
-    def caption(self, images: Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
+    def caption(self, images: str | Path | Iterable[str | Path], *, beam: int | None = None) -> list[Caption]:
         """A sentence about each image file. Raises DataError naming a file that cannot be read."""
         from headway.tasks.capabilities import Captions
 
-        return self.require(Captions).caption(list(images), beam=beam)
+        return self.require(Captions).caption(several(images), beam=beam)
 
-    def transcribe(self, sounds: Iterable[str | Path], *, beam: int | None = None) -> list[Transcript]:
+    def transcribe(self, sounds: str | Path | Iterable[str | Path], *, beam: int | None = None) -> list[Transcript]:
         """What is said in each sound file. Raises DataError naming a file that cannot be read."""
         from headway.tasks.capabilities import Transcribes
 
-        return self.require(Transcribes).transcribe(list(sounds), beam=beam)
+        return self.require(Transcribes).transcribe(several(sounds), beam=beam)
 
-    def pose(self, images: Iterable[str | Path]) -> list[EstimatedPose]:
+    def pose(self, images: str | Path | Iterable[str | Path]) -> list[EstimatedPose]:
         """The keypoints of the person in each image file. Raises DataError naming a file that cannot be read."""
         from headway.tasks.capabilities import EstimatesPose
 
-        return self.require(EstimatesPose).pose(list(images))
+        return self.require(EstimatesPose).pose(several(images))
 
-    def detect(self, images: Iterable[str | Path], *, threshold: float = 0.5) -> list[DetectedObjects]:
+    def detect(self, images: str | Path | Iterable[str | Path], *, threshold: float = 0.5) -> list[DetectedObjects]:
         """The objects in each image file with a score of at least `threshold`: classes, scores and boxes, surest first.
 
         Boxes are in pixels of the file's image. Raises DataError naming a file that cannot be read.
         """
         from headway.tasks.capabilities import Detects
 
-        return self.require(Detects).detect(list(images), threshold=threshold)
+        return self.require(Detects).detect(several(images), threshold=threshold)
 
     @unknown_told(warn_unknown_tokens)
-    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed(self, texts: Iterable[str]) -> NDArray[np.float32]:
         """One vector a text (N, D)."""
         from headway.tasks.capabilities import Embeds
 
-        return self.require(Embeds).embed(texts)
+        return self.require(Embeds).embed(several(texts))
 
     def index(
         self,
@@ -687,6 +689,11 @@ class Run:
             wanted = ", ".join([*([] if device is None else [f"device={device!r}"]), "precision='fp32'"])
             loaded = f"device={self.device.type!r}, precision={self.precision!r}"
             raise ConfigError(f"{verb}: {self.folder} is loaded with {loaded}; load it with {wanted}")
+
+
+def several(given: str | Path | Iterable[G]) -> list[G]:
+    """Inputs as a list; a text or a file alone is one input, not its characters."""
+    return [given] if isinstance(given, str | Path) else list(given)  # type: ignore[list-item]
 
 
 def _trace_writer(path: Path) -> AbstractContextManager[Callable[[Trace], None]]:
