@@ -162,7 +162,25 @@ def test_an_empty_text_names_its_row(tmp_path, suffix):
     assert refusal(path).endswith(told)
     found = texts_of(path, skip_bad=True)
     assert sum(len(each.labels) for each in found.splits.values()) == 19
-    assert "1 rows without a text or a label are left out" in found.notes
+    assert "left out: 1 row without a text or a label, or with other columns" in found.notes
+
+
+def test_a_row_with_other_columns_can_be_left_out(tmp_path):
+    rows = "".join(f"{n},t {n},c{n % 2}\n" for n in range(20))
+    (tmp_path / "x.csv").write_text(f"id,text,label\n{rows}20,cut\n21,t 21,c1,more\n22,t 22,c0\n")
+    told = "x.csv: line 22 has 2 columns, expected 3; remove it, or pass --data.skip_bad true to leave such rows out"
+    assert refusal(tmp_path / "x.csv").endswith(told)
+    found = texts_of(tmp_path / "x.csv", skip_bad=True)
+    assert sum(len(each.labels) for each in found.splits.values()) == 21
+    assert "left out: 2 rows without a text or a label, or with other columns" in found.notes
+
+
+def test_labels_that_are_written_differently_are_told(tmp_path):
+    rows = [{"text": f"t {n}", "label": ("Good" if n == 4 else "good ") if n % 2 == 0 else "bad"} for n in range(20)]
+    told = (
+        "classes that differ in case or spaces only: 'Good' and 'good '; if they are one, write them alike in the data"
+    )
+    assert told in texts_of(table(tmp_path / "x.csv", rows)).notes
 
 
 def test_an_empty_second_text_is_told_apart(tmp_path):

@@ -109,7 +109,7 @@ def test_a_small_model_learns_reviews_and_is_judged_the_same_in_small_passes(tmp
 def test_a_class_that_training_never_sees_is_named(tmp_path):
     folder = reviews(tmp_path / "reviews")
     table(folder / "val.tsv", [("good", "fine"), ("odd", "strange")])
-    with pytest.raises(DataError, match=r"class 'odd' of split val is not in train"):
+    with pytest.raises(DataError, match=r"class 'odd' of split val is not in train, which has '"):
         prepared(folder, tmp_path)
 
 

@@ -46,7 +46,7 @@ class LabelledRow:
 
 
 class BadRowError(DataError):
-    """A row without a text, or with a label that cannot be one."""
+    """A row without a text, with a label that cannot be one, or with more or fewer cells than the header."""
 
 
 ReadLabels = Callable[[str, Sequence[str]], tuple[str, ...]]  # a place for messages, the cells -> labels
@@ -110,22 +110,28 @@ class CheckedRows:
     read: ReadLabels
     skip_bad: bool = False
     left_out: int = field(default=0, init=False)
+    skipped: int = field(default=0, init=False)  # so far, in the pass that is going on
 
     def __iter__(self) -> Iterator[LabelledRow]:
-        count = skipped = 0
+        count = 0
+        self.skipped = 0
         for number, cells in enumerate(self.cells(), start=1):
             try:
                 row = self._row(f"{self.name}: row {number}", cells)
-            except BadRowError:
-                if not self.skip_bad:
-                    raise
-                skipped += 1
+            except BadRowError as error:
+                self.skip(error)
                 continue
             yield row
             count += 1
-        self.left_out = skipped
+        self.left_out = self.skipped
         if not count:
             raise DataError(f"{self.name}: no rows with a text and a label, expected at least 1")
+
+    def skip(self, error: DataError) -> None:
+        """Count a bad row of this pass. Raises BadRowError unless bad rows are left out."""
+        if not self.skip_bad:
+            raise error if isinstance(error, BadRowError) else BadRowError(f"{error}; {SKIP}")
+        self.skipped += 1
 
     def _row(self, where: str, cells: tuple[str, ...]) -> LabelledRow:
         texts = cells[self.labels :]
@@ -242,8 +248,12 @@ def _tables(path: Path, data: DataConfig, kind: LabelKind) -> dict[str, CheckedR
             read = partial(read_flags, names=labels)
 
     def rows(file: Path) -> CheckedRows:
-        cells = partial(read_rows, file, *labels, *texts, errors=data.errors, numbers=True, values=labels)
-        return CheckedRows(name=str(file), cells=cells, labels=len(labels), read=read, skip_bad=data.skip_bad)
+        def cells() -> Iterable[tuple[str, ...]]:
+            columns = (*labels, *texts)
+            return read_rows(file, *columns, errors=data.errors, numbers=True, values=labels, on_bad_row=checked.skip)
+
+        checked = CheckedRows(name=str(file), cells=cells, labels=len(labels), read=read, skip_bad=data.skip_bad)
+        return checked
 
     if path.is_dir() and (tables := table_splits(path)):
         if "train" not in tables:

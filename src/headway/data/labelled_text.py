@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.counts import counted
 from headway.data.config import DataConfig
 from headway.data.datasets import find_dataset
 from headway.data.files import listed
@@ -145,7 +146,7 @@ def tokenise_rows(rows: LabelledRows, data: DataConfig, tokenizer: Tokenizer | N
     labels = {split: [row.labels for row in each] for split, each in rows.splits.items()}
     notes = list(rows.notes)
     if rows.left_out:
-        notes.append(f"{rows.left_out:,} rows without a text or a label are left out")
+        notes.append(f"left out: {counted(rows.left_out, 'row')} without a text or a label, or with other columns")
     classes: tuple[str, ...] = ()
     if kind != "number":
         counts = Counter(name for each in labels["train"] for name in each)
@@ -156,9 +157,15 @@ def tokenise_rows(rows: LabelledRows, data: DataConfig, tokenizer: Tokenizer | N
         classes = data.classes or tuple(sorted(counts))
         _expect_known(rows.name, labels, classes)
         if data.classes == () and (alone := [name for name in classes if counts[name] == 1]):
+            named = listed([shown(name) for name in alone], most=5)
             notes.append(
-                f"{len(alone):,} of {len(classes):,} classes have a single text in train ({shown(alone[0])}): "
-                "it is trained on, and val may not measure the class"
+                f"{len(alone):,} of {len(classes):,} classes have a single text in train ({named}): it is trained on, "
+                "and val may not measure the class"
+            )
+        if data.classes == () and (alike := _alike(classes)):
+            notes.append(
+                f"classes that differ in case or spaces only: {' and '.join(map(shown, alike))}; if they are one, "
+                "write them alike in the data"
             )
     if tokenizer is None:
         tokenizer = Tokenizer.train(data.tokenizer, (text for row in rows.splits["train"] for text in row.texts))
@@ -186,7 +193,17 @@ def tokenise(text: ParallelText, data: DataConfig, tokenizer: Tokenizer | None) 
 def _expect_known(name: str, labels: Mapping[str, Sequence[tuple[str, ...]]], classes: tuple[str, ...]) -> None:
     for split, rows in labels.items():
         if unknown := sorted({label for row in rows for label in row} - set(classes)):
-            raise DataError(f"{name}: class {shown(unknown[0])} of split {one_line(split)} is not in train")
+            known = listed([shown(each) for each in classes], most=5)
+            where = f"class {shown(unknown[0])} of split {one_line(split)}"
+            raise DataError(f"{name}: {where} is not in train, which has {known}")
+
+
+def _alike(classes: tuple[str, ...]) -> list[str]:
+    """The first classes that differ only in case, or in spaces around them; empty if there are none."""
+    groups: dict[str, list[str]] = {}
+    for name in classes:
+        groups.setdefault(name.strip().casefold(), []).append(name)
+    return next((group for group in groups.values() if len(group) > 1), [])
 
 
 def _targets(labels: Sequence[tuple[str, ...]], classes: tuple[str, ...], kind: LabelKind) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,19 +25,29 @@ def suffix(path: Path) -> str:
     return next((each for each in SUFFIXES if without_gz(path).lower().endswith(each)), "")
 
 
+class RowWidthError(DataError):
+    """A row with more or fewer cells than the header."""
+
+
 def read_rows(
-    path: Path, *columns: str, errors: Errors = "strict", numbers: bool = False, values: Collection[str] = ()
+    path: Path,
+    *columns: str,
+    errors: Errors = "strict",
+    numbers: bool = False,
+    values: Collection[str] = (),
+    on_bad_row: Callable[[RowWidthError], None] | None = None,
 ) -> Iterator[tuple[str, ...]]:
     """The cells of these columns, row by row. Raises DataError naming the file and the line or row.
 
     Columns go by name: the header of TSV and CSV, the keys of JSONL. TSV and CSV without a header have columns by
     number, from "1"; TSV with as many columns as are asked for may also have them in this order. `numbers` allows whole
     numbers and truth values in JSONL and parquet, for instance as classes. In the columns `values` they may also have
-    other numbers, null ("" here) and lists, which become JSON: labels.
+    other numbers, null ("" here) and lists, which become JSON: labels. A row of TSV or CSV with more or fewer cells
+    than the first is left out if there is an `on_bad_row`, which is told, and raises RowWidthError otherwise.
     """
     kind = suffix(path)
     if kind in (".tsv", ".csv"):
-        yield from _separated(path, columns, errors)
+        yield from _separated(path, columns, errors, on_bad_row)
     elif kind == ".jsonl":
         yield from _jsonl(path, columns, errors, numbers, values)
     else:
@@ -51,7 +61,9 @@ def read_separated(path: Path, *, errors: Errors = "strict") -> Iterator[tuple[i
     return ((number, line.split("\t")) for number, line in enumerate(read_lines(path, errors=errors), start=1))
 
 
-def _separated(path: Path, columns: Sequence[str], errors: Errors) -> Iterator[tuple[str, ...]]:
+def _separated(
+    path: Path, columns: Sequence[str], errors: Errors, on_bad_row: Callable[[RowWidthError], None] | None
+) -> Iterator[tuple[str, ...]]:
     places: list[int] | None = None
     width = 0
     for number, cells in read_separated(path, errors=errors):
@@ -62,7 +74,11 @@ def _separated(path: Path, columns: Sequence[str], errors: Errors) -> Iterator[t
                 continue
         if len(cells) != width:
             kind = "tab-separated columns" if suffix(path) == ".tsv" else "columns"
-            raise DataError(f"{path}: line {number} has {len(cells)} {kind}, expected {width}")
+            error = RowWidthError(f"{path}: line {number} has {len(cells)} {kind}, expected {width}")
+            if on_bad_row is None:
+                raise error
+            on_bad_row(error)
+            continue
         yield tuple([cells[place] for place in places])
 
 

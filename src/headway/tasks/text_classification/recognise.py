@@ -52,7 +52,8 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
     known = texts in TEXT_PAIRS if found.text2 else texts[0] in TEXTS
     named = "data.label" in given or (found.label.casefold() in LABELS and known)
     flags = tuple(found.label.split(","))
-    classes = f" ({listed(found.classes, most=SHOWN)})" if found.classes and found.classes != flags else ""
+    names = [name for name in found.classes if name.strip()]  # a row without a label is an error of its own
+    classes = f" ({listed(names, most=SHOWN)})" if names and found.classes != flags else ""
     *others, last = (*found.texts, *(flags if found.kind == "multi" else (found.label,)))
     sign = f"the columns {listed(others)} and {listed([last])}{classes}"
     what = FOUND[found.kind] if not found.text2 else FOUND[found.kind].replace("texts", "pairs of texts")
