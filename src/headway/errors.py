@@ -41,6 +41,10 @@ class NoColumnError(DataError):
     """A table without a column that was to be read."""
 
 
+class NoDataSetError(DataError):
+    """Neither a registered data set nor a path that exists."""
+
+
 class InputError(DataError):
     """One of several inputs cannot be used: `row` is its index, `what` it is called, and the reason."""
 

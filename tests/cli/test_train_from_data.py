@@ -11,6 +11,7 @@ import pytest
 from headway.cli import main
 from headway.cli.commands.train import resolve
 from headway.cli.parser import parse
+from headway.presets.propose import fitted_recipe
 from tests.tasks.test_proposals import corpus, photos, reviews, write
 
 QUICK = ["--train.steps", "2", "--train.evaluate_every", "2", "--train.save_every", "2", "--train.device", "cpu"]
@@ -110,6 +111,65 @@ def test_a_column_that_is_not_there_is_named(option, tmp_path, capsys, monkeypat
     reviews(Path("reviews.csv"))
     assert main(["train", "--data", "reviews.csv", option, "txt", "--dry-run"]) == 3
     assert "reviews.csv: no column 'txt'; there are: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "step"),
+    [
+        (["book.txt"], 2, "book.txt is data, not a preset: headway train --data book.txt"),
+        (["--data", "book.txt", "reviews.csv"], 2, "--data book.txt and reviews.csv: one path is read"),
+        (
+            ["transformer-tiny", "--data", "reviews.csv", "--dry-run"], 3,
+            "; reviews.csv looks like texts with classes, by the columns review and sentiment",
+        ),
+        (["bert-classifier", "--data", "book.txt", "--dry-run"], 3, "expected texts with classes"),
+    ],
+)  # fmt: skip
+def test_data_in_the_place_of_a_preset_and_a_preset_for_other_data(words, code, step, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    reviews(Path("reviews.csv"))
+    write(Path("book.txt"), "to be or not to be\n" * 9)
+    assert main(["train", *words]) == code
+    error = capsys.readouterr().err
+    assert step in error
+    assert error.count("\n") == 1
+    assert ("headway train --data reviews.csv trains what suits that" in error) == ("looks like" in step)
+
+
+def test_two_files_with_as_many_lines_may_be_translations(tmp_path):
+    for name in ("english.txt", "french.txt.gz"):
+        write(tmp_path / name, "".join(f"line {n}\n" for n in range(30)))
+    (told,) = fitted_recipe(None, {"data.spec": str(tmp_path)}).notes
+    assert told.startswith(
+        "english.txt, french.txt.gz have 30 lines each: if they are translations of each other, name"
+    )
+    assert "train.english and train.french," in told
+    write(tmp_path / "english.txt", "one more\n" * 31)
+    assert fitted_recipe(None, {"data.spec": str(tmp_path)}).notes == ()
+
+
+def test_data_that_the_folder_lacks_is_looked_for_where_the_run_began(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write(Path("book.txt"), "to be or not to be\n" * 20)
+    assert (
+        train(
+            "gpt-char",
+            "--data",
+            "book.txt",
+            "--model.width=16",
+            "--model.layers=1",
+            "--model.context=8",
+            "--out",
+            "runs/book",
+            cache=tmp_path,
+        )
+        == 0
+    )
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    capsys.readouterr()
+    assert main(["evaluate", "../runs/book"]) == 3
+    assert "was trained on 'book.txt', seen from the folder in which" in capsys.readouterr().err
 
 
 def test_the_same_command_with_a_budget_does_not_decide_the_steps_twice(tmp_path, capsys, monkeypatch):

@@ -77,7 +77,7 @@ def test_closed_files_are_as_python_has_them():
 def test_a_command_runs_as_from_a_shell(tmp_path, cold):
     ended = run_command(["info", "nowhere"], cwd=tmp_path, cold=cold)
     assert ended.code == 4
-    assert ended.err == "headway: nowhere: no such run (it has no config.yaml)\n"
+    assert ended.err == "headway: nowhere: no such run (it has no config.yaml); `headway runs` lists them\n"
     ended = run_command(["--version"], cold=cold)
     assert ended.code == 0
     assert ended.out.startswith("headway ")

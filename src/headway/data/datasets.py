@@ -39,7 +39,7 @@ from headway.data.text_files import ParallelText, PlainText
 from headway.data.transcript_files import find_transcripts
 from headway.data.vector_files import Columns
 from headway.data.vectors import VectorData, load_robots, load_vector_files
-from headway.errors import ConfigError, DataError
+from headway.errors import ConfigError, DataError, NoDataSetError
 from headway.suggestions import did_you_mean, did_you_mean_path
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ def _unknown(name: str) -> DataError:
     if not name:
         return DataError(f"no data named, expected a path or a built-in set: {', '.join(known)}")
     hint = did_you_mean_path(name) or did_you_mean(name, known)
-    return DataError(f"{name!r}: no such file, folder or built-in set; {hint}built-in: {', '.join(known)}")
+    return NoDataSetError(f"{name!r}: no such file, folder or built-in set; {hint}built-in: {', '.join(known)}")
 
 
 def _sampled(dataset: Dataset, count: int, size: int) -> list[Pixels]:

@@ -69,7 +69,7 @@ def fitted_recipe(name: str | None, changes: Mapping[str, Any]) -> FittedRecipe:
         changes=_with_fit(recipe, changes),
         settings=settings,
         found="" if proposal is None else f"{spec}: {proposal.found}, by {proposal.sign}",
-        notes=(reading.note,) if reading.note else (),
+        notes=tuple(note for note in (reading.note, "" if proposal is None else proposal.note) if note),
     )
 
 

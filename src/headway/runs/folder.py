@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,8 +28,11 @@ def no_such_run(folder: Path) -> str:
     """The message for a folder that is not a run, with the run that may be meant."""
     if is_model_folder(folder):
         return model_folder_advice(folder)
-    hint = "" if folder.is_dir() else did_you_mean_path(folder)
-    return f"{folder}: no such run (it has no {CONFIG}){f'; {hint}`headway runs` lists them' if hint else ''}"
+    if folder.is_dir():
+        hint = f"`headway runs {shlex.quote(str(folder))}` lists those below it"
+    else:
+        hint = f"{did_you_mean_path(folder)}`headway runs` lists them"
+    return f"{folder}: no such run (it has no {CONFIG}); {hint}"
 
 
 def read_config(folder: Path, files: RunFiles | None = None) -> RunConfig:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, TypeVar
 
 from headway.config import kind
-from headway.errors import ConfigError, DataError, NoColumnError
+from headway.errors import ConfigError, DataError, NoColumnError, NoDataSetError, shown
 
 if TYPE_CHECKING:
     import torch
@@ -289,7 +289,16 @@ class Pipeline:
             named = replace(own, text=columns.get("text", own.text), label=columns.get("label", own.label))
             request = replace(request, data=named)
         with uncounted():  # all splits are encoded, or none where they are kept: `evaluate` counts those of its own
-            return self.task.read(request)
+            try:
+                return self.task.read(request)
+            except NoDataSetError:
+                spec = request.data.spec
+                if data is not None or Path(spec).expanduser().is_absolute():
+                    raise
+                raise NoDataSetError(
+                    f"{self.parts.folder} was trained on {shown(spec)}, seen from the folder in which the command was "
+                    "given, and it is not here: go to that folder, or pass --data PATH"
+                ) from None
 
     def read_table(self, request: EvaluateRequest) -> TrainingTask:
         """The data to evaluate on, a table. Raises NoColumnError naming the options that name its columns."""

@@ -40,6 +40,7 @@ class Proposal:
     sign: str  # what shows it: "the columns review and sentiment"
     confidence: Confidence
     settings: Mapping[str, object] = field(default_factory=dict)  # config keys that fit the preset to the data
+    note: str = ""  # for the user: what else the data may be
     pairs: bool = False  # of source and target, which `data.source` and `data.target` name
 
 

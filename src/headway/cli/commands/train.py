@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 from argparse import Action, ArgumentParser, Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.cli import options
-from headway.errors import ConfigError
+from headway.errors import ConfigError, DataError, NoColumnError
 
 if TYPE_CHECKING:
     from headway.presets.propose import FittedRecipe
@@ -117,7 +118,8 @@ def execute(arguments: Namespace) -> None:
     init = None if arguments.init is None else Path(arguments.init)
     length = Length(arguments.epochs, budget, tuple(_changes(arguments)), tuple(scaled))
     if arguments.dry_run:
-        plan = plan_only(config, folder, resume=arguments.resume, init=init, length=length)
+        with _telling_what_suits(arguments, config):
+            plan = plan_only(config, folder, resume=arguments.resume, init=init, length=length)
         for line in scaled:
             tell(line)
         if arguments.print_config:
@@ -126,17 +128,40 @@ def execute(arguments: Namespace) -> None:
             print("\n".join(plan.lines()))
         return
     trackers = [name for name in TRACKERS if getattr(arguments, name)]
-    train_and_draw(
-        config,
-        folder,
-        resume=arguments.resume,
-        trackers=trackers,
-        init=init,
-        length=length,
-        samples=arguments.samples,
-    )
+    with _telling_what_suits(arguments, config):
+        train_and_draw(
+            config,
+            folder,
+            resume=arguments.resume,
+            trackers=trackers,
+            init=init,
+            length=length,
+            samples=arguments.samples,
+        )
     tell(f"trained {folder}; {best_line(folder)}next: {', or '.join(next_commands(folder))}")
     print(folder)
+
+
+@contextmanager
+def _telling_what_suits(arguments: Namespace, config: RunConfig) -> Iterator[None]:
+    """Add to an error in the data what it looks like, if that is surely something else than PRESET is for."""
+    try:
+        yield
+    except DataError as error:
+        from headway.presets import preset
+        from headway.tasks.proposal import Confidence, recognise
+
+        if arguments.preset is None or type(error) not in (DataError, NoColumnError):
+            raise
+        try:
+            found = recognise(config.data.spec)
+        except DataError:
+            raise error from None
+        if found.confidence == Confidence.POSSIBLE or preset(found.preset).recipe().task.title == config.task.title:
+            raise
+        suits = f"headway train --data {shlex.quote(config.data.spec)}"
+        told = f"{config.data.spec} looks like {found.found}, by {found.sign}; {suits} trains what suits that"
+        raise type(error)(f"{error}; {told}") from None
 
 
 def _budget(arguments: Namespace) -> float | None:
@@ -189,12 +214,27 @@ def resolve(arguments: Namespace, note: Callable[[str], None] = lambda text: Non
         tree = _file(path)
         if {"task", "model"} & tree.keys() or not changes.get("data.spec"):
             return override(_complete(path, tree), _typed(arguments))
+    if arguments.preset is not None:
+        _expect_no_path(arguments)
     if arguments.preset is None and not changes.get("data.spec"):
         raise ConfigError(
             "no PRESET and no --data: `headway presets` lists the presets, --data alone chooses one, "
             "and --config takes the config.yaml of a run instead"
         )
     return _recipe(arguments, changes, note)
+
+
+def _expect_no_path(arguments: Namespace) -> None:
+    """Raise ConfigError if PRESET is data: `headway train book.txt`, or a second path after `--data`."""
+    from headway.presets import PRESETS
+
+    name = arguments.preset
+    if name in PRESETS or not Path(name).expanduser().exists():
+        return
+    if arguments.data is None:
+        raise ConfigError(f"{name} is data, not a preset: headway train --data {shlex.quote(name)}")
+    pairs = "parallel text is a folder with train.en and train.de, or a table with two columns"
+    raise ConfigError(f"--data {arguments.data} and {name}: one path is read, a file or a folder; {pairs}")
 
 
 def _recipe(arguments: Namespace, changes: Mapping[str, Any], note: Callable[[str], None]) -> RunConfig:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
 
 from headway.data.datasets import kinds_of, load_text
-from headway.data.files import CHUNK, listed, listing, read_chunks, without_gz
+from headway.data.files import CHUNK, listed, listing, read_chunks, read_lines, without_gz
 from headway.data.other_files import is_other
 from headway.data.table_columns import text_column
 from headway.data.table_survey import GZIP_RATIO, survey_table
@@ -17,6 +18,8 @@ from headway.tasks.proposal import Confidence, Proposal, Reading
 PRESET = "gpt-char"
 SMALL = 2 << 20  # bytes up to which a text is modelled by its characters
 ENDINGS = (".txt", ".text", ".md")  # of files that are text and nothing else
+MOST_COUNTED = 64 << 20  # bytes of two files whose lines are counted
+LEAST_ALIGNED = 20  # lines
 ALPHABET = 500  # characters up to which they are a vocabulary
 
 
@@ -42,7 +45,7 @@ def recognise(spec: str, given: Mapping[str, str]) -> Proposal | None:
     if not files or is_other(files[0]) or not _is_text(files[0], given.get("data.errors") == "replace"):
         return None
     sign = f"{len(files):,} files of text" if len(files) > 1 else f"the file of text {files[0].name}"
-    return _proposal(sign, Confidence.POSSIBLE, _settings(spec, files, "text"))
+    return replace(_proposal(sign, Confidence.POSSIBLE, _settings(spec, files, "text")), note=_aligned(files))
 
 
 def reading(spec: str, given: Mapping[str, str]) -> Reading:
@@ -68,6 +71,20 @@ def _is_text(path: Path, replace: bool) -> bool:
         if without_gz(path).lower().endswith(ENDINGS):
             raise
         return False
+
+
+def _aligned(files: list[Path]) -> str:
+    """A note if two files have equally many lines: they may be translations of each other."""
+    if len(files) != 2 or sum(file.stat().st_size for file in files) > MOST_COUNTED:
+        return ""
+    first, second = (sum(1 for _ in read_lines(file, errors="replace")) for file in files)
+    if first != second or first < LEAST_ALIGNED:
+        return ""
+    renamed = " and ".join(f"train.{without_gz(file).removesuffix('.txt')}" for file in files)
+    return (
+        f"{listed([file.name for file in files])} have {first:,} lines each: if they are translations of each other, "
+        f"name them {renamed}, and a translation model is trained"
+    )
 
 
 def _settings(spec: str, files: list[Path], column: str) -> dict[str, object]:
