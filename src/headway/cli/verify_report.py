@@ -16,7 +16,7 @@ from headway.tasks.verification_inputs import VerificationInputs
 from headway.verification.checks import PRECISIONS, VerificationSubject
 from headway.verification.verify import FACTOR, FLOOR, Finding
 
-STYLES = {"rounding": "green", "bug": "bold red", "not applicable": "dim", "skipped": "dim"}
+STYLES = {"rounding": "green", "bug": "bold red"}  # by verdict; a check that did not run has its reason, and no row
 
 
 def verify_parts(folder: Path, report: VerificationReport) -> list[RenderableType]:
@@ -41,17 +41,18 @@ def verify_parts(folder: Path, report: VerificationReport) -> list[RenderableTyp
         if subject.inputs.generates:
             facts["inputs"] += f", with texts of {lengths} tokens"
     bugs = {finding.check.name: _told(finding, subject) for finding in findings if finding.verdict == "bug"}
+    checked = [finding for finding in findings if finding.verdict in STYLES]
     left: dict[str, list[str]] = {}
     for finding in findings:
-        if finding.verdict in ("not applicable", "skipped"):
+        if finding not in checked:
             left.setdefault(finding.note, []).append(finding.check.name)
     closer = [show.section("bugs", show.facts(bugs))] if bugs else []
     closer += [show.section("not applicable or skipped, and why", _reasons(left))] if left else []
-    return [show.facts(facts), Text(), _table(findings, subject.inputs), *closer, _footer(report)]
+    return [show.facts(facts), Text(), _table(checked, subject.inputs), *closer, _footer(report)]
 
 
 def _table(findings: Sequence[Finding], inputs: VerificationInputs) -> Table:
-    """A row a check; the last column is for what has a best token or class at each place."""
+    """A row for each check that ran; the last column is for what has a best token or class at each place."""
     table = Table(box=None, pad_edge=False, header_style="dim")
     different = [f"first different {inputs.names}"] if inputs.names else []
     columns = ["check", "difference", "bound", "verdict", *different]
