@@ -47,6 +47,7 @@ def test_a_signal_saves_and_the_rest_of_the_run_is_the_uninterrupted_one(tmp_pat
     with pytest.raises(Interrupted, match=f"stopped by {signal.Signals(number).name} and saved at step 5") as stopped:
         made.train()
     assert stopped.value.exit_code == 128 + number
+    assert f"headway train --out {tmp_path / 'stopped'} --resume continues it" in str(stopped.value)
     again = trainer(tmp_path / "stopped")
     assert again.resume()
     again.train()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import FrameType
 
 from headway.errors import HeadwayError
@@ -14,9 +16,10 @@ from headway.errors import HeadwayError
 class Interrupted(HeadwayError):  # noqa: N818  # requested by the user, not an error
     """Training was stopped by a signal, after a checkpoint was saved."""
 
-    def __init__(self, number: int, step: int) -> None:
+    def __init__(self, number: int, step: int, run: Path) -> None:
         super().__init__(
-            f"stopped by {signal.Signals(number).name} and saved at step {step}; pass --resume to continue"
+            f"stopped by {signal.Signals(number).name} and saved at step {step}; "
+            f"headway train --out {shlex.quote(str(run))} --resume continues it"
         )
         self.exit_code = 128 + number
 

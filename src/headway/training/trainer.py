@@ -97,7 +97,7 @@ class Trainer:
                     log.sync()  # the log on disk is never behind a checkpoint
                     self.save()
                 if saves and self.stop_request.number is not None:
-                    raise Interrupted(self.stop_request.number, self.step)
+                    raise Interrupted(self.stop_request.number, self.step, self.checkpoints.run)
 
     def next_steps(self) -> list[dict[str, Any]]:
         """Take the next step, or several as a CUDA graph -> a log entry for each."""
