@@ -166,9 +166,9 @@ def _figure(
         right.set_axis_off()
     else:
         weights, digits = shown
-        names = [*map(str, digits[:-1]), "end"]
-        draw.heatmap(figure, right, weights, title="Where it attends", xlabel="digit read", ylabel="digit written",
-                     rows=names, columns=names, label="weight", limit=1.0)  # fmt: skip
+        names = [*map(str, digits[:-1]), "·"]  # the end of the row
+        draw.heatmap(figure, right, weights, title="Where it attends", xlabel="digit read (·: end)",
+                     ylabel="digit written", rows=names, columns=names, label="weight", limit=1.0)  # fmt: skip
     alt = (
         f"Left: digits right by length; attention keeps {by_length['attention'][-1]:.0%} at {longest}, one vector"
         f" falls to {by_length[KINDS[0]][-1]:.0%}, reversed to {by_length[KINDS[1]][-1]:.0%}. Middle: by place;"

@@ -260,7 +260,11 @@ def run(parameters: DeckParameters, seed: int, quick: bool) -> LabOutcome:
             note=f"Numbers of lines are those of the decks' texts. {WITHOUT_NUMBER}",
         ),
     ]
-    notes = ["The corrected model is the preset `deck`: `headway train deck` trains it to guess hidden words."]
+    notes = [
+        f"T × d goes in and T × d comes out ({tuple(x.shape[1:])} → {tuple(shaped[1:])} here): a residual adds x to"
+        " what is computed of it, so that d_x = d_h, and a block fits behind a block.",
+        "The corrected model is the preset `deck`: `headway train deck` trains it to guess hidden words.",
+    ]
     return LabOutcome(tables=tables, figures=[_figure(found)], checks=checks, notes=notes)
 
 
@@ -270,7 +274,7 @@ def _told(error: Exception | None) -> str:
 
 def _figure(found: list[Erratum]) -> LabFigure:
     """The block with the shapes behind each part, and how far the printed numbers are off."""
-    figure, (block, off) = draw.panels(2, height=4.2, widths=(1, 1.2))
+    figure, (block, off) = draw.panels(2, height=5.4, widths=(1, 1.1))
     parts = ("x", "attention", "+ x", "LayerNorm", "d → d, LeakyReLU, d → d", "+ x", "LayerNorm", "y")
     for at, part in enumerate(parts):
         plain = part in ("x", "y")
@@ -298,11 +302,10 @@ def _figure(found: list[Erratum]) -> LabFigure:
     off.set_yticks(
         range(len(factors)),
         [
-            f"{each.error}: {textwrap.shorten(each.number, 30, placeholder='…')}"
+            textwrap.fill(f"{each.error}: {each.number}".replace(" = ", "\u00a0=\u00a0"), 34)
             for each in found
             if each.error in factors
         ],
-        fontsize=8,
     )
     off.invert_yaxis()
     draw.style(off, "Printed over right", "factor (1: right)", "")
@@ -311,8 +314,7 @@ def _figure(found: list[Erratum]) -> LabFigure:
     alt = (
         "Left: the corrected block from bottom to top: attention, residual, LayerNorm, two linear layers, residual,"
         " LayerNorm; every arrow has the shape T × d. Right: for the errata with a factor, the printed number over the"
-        " right"
-        f" one, from {min(factors.values()):.2g} to {worst:.2g}."
+        f" right one, from {min(factors.values()):.2g} to {worst:.2g}."
     )
     return LabFigure(alt=alt, figure=figure)
 
@@ -322,8 +324,7 @@ LAB = Lab(
     chapter=7,
     title="the decks as printed, and their twenty errors",
     claim="Five listings of the decks end with an error as they are printed and run when corrected, the corrected"
-    " block is"
-    " torch.nn's; and each of twenty statements of the decks is off by a number that can be computed.",
+    " block is torch.nn's; and each of twenty statements of the decks is off by a number that can be computed.",
     slides=(
         Slide("000", "Transformers 30–32", 999), Slide("001", "Positional Encoding 51", 1686),
         Slide("001", "Text 57–58", 1788), Slide("002", "p. 17, 31, 35"), Slide("003", "line 221"),

@@ -189,6 +189,7 @@ def _figure(named: dict[str, PositionReport]) -> LabFigure:
             draw.line(left, at, [100 * x for x in each.free], f"{name}: free", number, markers=False, dashed=True)
         draw.line(right, at, [100 * x for x in each.gap], name, number)
     draw.reference(left, 100 / NUMBERS)
+    left.text(LENGTH, 100 / NUMBERS - 1.5, "chance", ha="right", va="top", fontsize=8.5, color=draw.SOFT)
     left.set_ylim(0, 104)
     draw.style(left, "Right words by place", "place in the line", "share right (%)")
     left.legend(fontsize=8, labelcolor=draw.INK, frameon=False, ncols=2, loc="upper center", bbox_to_anchor=(0.5, -0.2),

@@ -203,6 +203,7 @@ def _figure(
         draw.line(left, [*found], [100 * each[0] for each in found.values()], name, number)
     draw.reference(left, trained, "longest in training", vertical=True)
     draw.reference(left, 100 / len(CITIES))
+    left.text(12.3, 100 / len(CITIES) - 1.5, "chance", ha="right", va="top", fontsize=8.5, color=draw.SOFT)
     left.set_ylim(0, 104)
     draw.style(left, "Where is John?", "clauses of the sentence", "% right", legend="center right")
     weights, words = shown

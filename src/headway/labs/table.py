@@ -273,7 +273,7 @@ def _figure(run_flops: float, found: dict[str, float]) -> LabFigure:
         left.annotate(
             name,
             (x, y),
-            xytext=(-4 if low else 6, -13 if low else 5),
+            xytext=(6, -14 if low else 5),
             ha="center" if low else "left",
             textcoords="offset points",
             fontsize=8.5,
