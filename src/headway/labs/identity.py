@@ -152,7 +152,6 @@ def train(network: BatchedNetwork, steps: int, generator: torch.Generator) -> No
 @torch.no_grad()
 def readable(network: BatchedNetwork, generator: torch.Generator) -> list[float]:
     """How much of x a linear map can read from each layer: the share of its variance (R²) on new inputs."""
-    ""
     seeds, width = network.weights[0].shape[0], network.weights[0].shape[-1]
     x = torch.randn(seeds, 2 * TEST, width, generator=generator)
     found = []
@@ -261,16 +260,15 @@ def run(parameters: IdentityParameters, seed: int, quick: bool) -> LabOutcome:
         ),
     ]
     notes = [
+        "A network whose target is its own input is an autoencoder; this one has no narrow layer, so that nothing"
+        " forces it to lose anything.",
         "The slide says that ResNet does not work as well as DenseNet. Here that holds from depth 4 on, and from depth"
-        " 16 on"
-        " ResNet is worse than the plain network, too, but not because information is lost: half of x can still be read"
-        " from its last layer, nothing from that of the plain one. A sum of positive branches grows with every layer,"
-        " and"
-        " Adam has to take it back: what is representable need not be learnable. LayerNorm before the branch bounds"
-        " what"
-        " is added, and zero-initialised branches begin at the answer, with no more weights than ResNet. Post-norm"
-        " cannot"
-        " be the identity at all, and ResNet as printed has no depth: its error is the same at every one."
+        " 16 on ResNet is worse than the plain network, too, but not because information is lost: half of x can still"
+        " be read from its last layer, nothing from that of the plain one. A sum of positive branches grows with every"
+        " layer, and Adam has to take it back: what is representable need not be learnable. LayerNorm before the branch"
+        " bounds what is added, and zero-initialised branches begin at the answer, with no more weights than ResNet."
+        " Post-norm cannot be the identity at all, and ResNet as printed has no depth: its error is the same at every"
+        " one.",
     ]
     return LabOutcome(
         tables=tables, figures=[_figure(made, probes, depths)], checks=_checks(made, probes, parameters, depths, quick),
@@ -355,10 +353,8 @@ def _figure(made: dict[tuple[str, int], Trained], probes: dict[str, list[float]]
     ends = "; ".join(f"{kind} {made[kind, depths[-1]].mean:.2g}" for kind in KINDS)
     alt = (
         f"Left: error of the identity by depth with 95 % intervals; at depth {depths[-1]}: {ends}. Middle: how much of"
-        " x a"
-        f" linear map can read from each layer; of an untrained plain network nothing ({probes['plain'][-1]:.2f}), of"
-        " an"
-        f" untrained ResNet {probes['ResNet'][-1]:.2f}. Right: parameters by depth, which grow with its square in"
+        f" x a linear map can read from each layer; of an untrained plain network nothing ({probes['plain'][-1]:.2f}),"
+        f" of an untrained ResNet {probes['ResNet'][-1]:.2f}. Right: parameters by depth, which grow with its square in"
         " DenseNet."
     )
     return LabFigure(alt=alt, figure=figure)

@@ -54,6 +54,20 @@ def printed_mean(x: Tensor) -> Tensor:
     return x.shape[-1] * x.sum(-1)
 
 
+def by_step(x: Tensor) -> dict[str, tuple[float, float, float]]:
+    """Mean, deviation and share of positive features of tokens (N, D) as they are, centred, and rescaled."""
+    centred = x - x.mean(-1, keepdim=True)
+    stages = {"as they are": x, "centred": centred, "rescaled, too": normalise("LayerNorm", x[None])[0]}
+    return {
+        name: (
+            float(each.mean()),
+            float((each - each.mean(-1, keepdim=True)).square().mean(-1).sqrt().mean()),
+            float((each > 0).double().mean()),
+        )
+        for name, each in stages.items()
+    }
+
+
 def run(parameters: NormsParameters, seed: int, quick: bool) -> LabOutcome:
     """How a row changes with its batch, with padding and alone; the printed formula; how Gaussian the result is."""
     width, generator = parameters.width, torch.Generator().manual_seed(seed)
@@ -81,6 +95,7 @@ def run(parameters: NormsParameters, seed: int, quick: bool) -> LabOutcome:
     largest, bound = max(float(each.abs().max()) for each in normed.values()), math.sqrt(width - 1)
     printed = float(as_printed(gaussian).square().mean(-1).sqrt().mean())
     ratio = float((printed_mean(gaussian) / gaussian.mean(-1)).median())
+    steps = by_step(3 * gaussian + 5)
     mean, std = float(normed["heavy"].mean(-1).abs().max()), float(normed["Gaussian"].square().mean(-1).sqrt().mean())
     one_spike = torch.zeros(1, 1, width, dtype=torch.float64)
     one_spike[..., 0] = 1e6
@@ -92,6 +107,8 @@ def run(parameters: NormsParameters, seed: int, quick: bool) -> LabOutcome:
         at_least("BatchNorm: change by padding that is not masked", changes["BatchNorm"][1], 0.1),
         at_most("BatchNorm: change by padding that is masked", changes["BatchNorm"][2], 1e-12),
         at_least("BatchNorm: change of a row that is alone in its batch", changes["BatchNorm"][3], 0.1),
+        at_least("inputs of mean 5, deviation 3: share of positive features", steps["as they are"][2], 0.9),
+        within("centred: share of positive features", steps["centred"][2], 0.45, 0.55),
         at_most("LayerNorm: largest mean of a token", mean, 1e-9),
         equals("LayerNorm: standard deviation of a token", std, 1.0, 1e-4),
         equals("LayerNorm with the printed σ: standard deviation is √d", printed, math.sqrt(width), 1e-9),
@@ -108,9 +125,14 @@ def run(parameters: NormsParameters, seed: int, quick: bool) -> LabOutcome:
             rows=[(kind, *found) for kind, found in changes.items()],
         ),
         LabTable(
+            title="what each step of LayerNorm does to a token, mean over tokens",
+            header=("features", "mean", "standard deviation", "share that is positive"),
+            rows=[(name, *found) for name, found in steps.items()],
+        ),
+        LabTable(
             title=f"LayerNorm as printed, d = {width}",
             header=("what", "printed", "right"),
-            rows=[("mean, in means", ratio, 1.0), ("standard deviation behind it", printed, std)],
+            rows=[("the slide's mean over the true mean", ratio, 1.0), ("standard deviation behind it", printed, std)],
         ),
         LabTable(
             title="is it normally distributed? share of numbers within ±3 behind LayerNorm",
@@ -122,8 +144,7 @@ def run(parameters: NormsParameters, seed: int, quick: bool) -> LabOutcome:
     notes = [
         "Centring removes what all features share, rescaling sets their spread to 1; neither changes the shape of their"
         " distribution. A row's LayerNorm is its own affair; its BatchNorm depends on who else is in the batch, on"
-        " padding,"
-        " and on how many there are, which is why sequences use LayerNorm."
+        " padding, and on how many there are, which is why sequences use LayerNorm."
     ]
     return LabOutcome(tables=tables, figures=[_figure(normed, changes, bound)], checks=checks, notes=notes)
 
@@ -150,18 +171,17 @@ def _figure(normed: dict[str, Tensor], changes: dict[str, tuple[float, ...]], bo
     names = ("other\nbatch mates", "padding", "padding,\nmasked", "alone in\nthe batch")
     for number, (kind, found) in enumerate(changes.items()):
         at = [place + 0.27 * (number - 1) for place in range(len(names))]
-        drift.bar(at, found, width=0.25, color=draw.COLOURS[number], label=kind)
+        bars = drift.bar(at, found, width=0.25, color=draw.COLOURS[number], label=kind)
+        drift.bar_label(bars, [f"{value:.1f}" if value else "0" for value in found], fontsize=8, color=draw.INK)
     drift.set_xticks(range(len(names)), names)
     draw.style(
         drift, "Change of one row", "what changes around it", "largest change of a feature", legend="upper right"
     )
-    worst = changes["BatchNorm"][0]
+    worst = max(changes["BatchNorm"])
     alt = (
         "Left: histograms behind LayerNorm; Gaussian inputs follow the normal curve, heavy-tailed ones have a sharp"
-        " peak and"
-        f" a pile at the bound of {bound:.2f}. Right: how far a row changes with its batch mates, with padding and"
-        " alone:"
-        f" LayerNorm and RMSNorm not at all, BatchNorm by up to {worst:.2f}."
+        f" peak and a pile at the bound of {bound:.2f}. Right: how far a row changes with its batch mates, with padding"
+        f" and alone: LayerNorm and RMSNorm not at all, BatchNorm by up to {worst:.2f}."
     )
     return LabFigure(alt=alt, figure=figure)
 
