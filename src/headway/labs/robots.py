@@ -1,13 +1,16 @@
-"""One model, a task in which order does not matter and one in which it does, both with learned positions.
+"""Where the order of T inputs matters, and what a transformer with learned positions makes of it.
 
-Robots on a line: how far is the farthest of them (order does not matter), and how far is the first from the last (it
-does)? The slides say that where order does not matter the position vectors are learned to be the same or zero. They are
-not: training finds a model whose output ignores them, and leaves the vectors different.
+Order matters where the answer cannot be told from the inputs in any order: of pixels and words, not of robots. Two
+models then learn the farthest of robots on a line (order does not matter) and the first less the last (it does). The
+slides say that where order does not matter the position vectors are learned to be the same or zero. They are not:
+training finds a model whose output ignores them, and leaves the vectors different.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import permutations
 from typing import cast
 
 import torch
@@ -18,7 +21,8 @@ from headway.config import positive
 from headway.errors import ConfigError
 from headway.labs.exercise import Exercise, PlantedBug
 from headway.labs.fitting import fit
-from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most
+from headway.labs.frame import Lab, LabFigure, LabOutcome, LabTable, Slide, at_least, at_most, equals
+from headway.labs.small_digits import digits
 from headway.models import VectorTransformer, VectorTransformerConfig, build_model
 from headway.models.vector_transformer import Features, MeanPool
 from headway.nn import Learned
@@ -27,6 +31,8 @@ from headway.plots import lab_figures as draw
 
 BATCH, TESTED, SHUFFLES = 128, 1000, 8
 QUICK_STEPS = 300
+SIDE, KNOWN_DIGITS, NEW_DIGITS = 8, 4000, 1000  # of pictures
+NOUNS = ("dog", "owner", "cat", "child", "farmer")
 TASKS = {"order does not matter": "the farthest robot", "order matters": "the first robot minus the last"}
 
 
@@ -41,6 +47,49 @@ class RobotsParameters:
         positive("--steps", self.steps)
         if not 3 <= self.robots <= 32:
             raise ConfigError(f"--robots {self.robots}: expected 3 to 32")
+
+
+def in_no_order(x: Tensor) -> Tensor:
+    """Inputs (N, T) sorted: which they are is kept, where each was is lost."""
+    return x.sort(-1).values
+
+
+def robots_right(places: Tensor, *, ordered: bool) -> float:
+    """The share of rows (N, T) whose farthest robot is also that of the inputs as they are read."""
+    read = places if ordered else in_no_order(places)
+    return float((target("order does not matter", read) == target("order does not matter", places)).float().mean())
+
+
+def digits_right(generator: torch.Generator, *, ordered: bool) -> float:
+    """The share of pictures whose digit is that of the nearest of many known ones, over T = 64 pixels."""
+    images, labels = digits(KNOWN_DIGITS + NEW_DIGITS, SIDE, generator)
+    pixels = images.flatten(1) if ordered else in_no_order(images.flatten(1))
+    nearest = torch.cdist(pixels[KNOWN_DIGITS:], pixels[:KNOWN_DIGITS]).argmin(1)
+    return float((labels[nearest] == labels[KNOWN_DIGITS:]).float().mean())
+
+
+def sentences_right(*, ordered: bool) -> float:
+    """“The dog licks the owner”, of any two nouns: who licks? The share that is right with the best answer to each."""
+    answers: dict[tuple[int, ...], Counter[str]] = {}
+    words = sorted({"the", "licks", *NOUNS})
+    for subject, receiver in permutations(NOUNS, 2):
+        row = torch.tensor([[words.index(word) for word in ("the", subject, "licks", "the", receiver)]])
+        read = row if ordered else in_no_order(row)
+        answers.setdefault(tuple(read[0].tolist()), Counter())[subject] += 1
+    return sum(max(each.values()) for each in answers.values()) / sum(each.total() for each in answers.values())
+
+
+def without_order(count: int, seed: int) -> list[tuple[str, str, float, float]]:
+    """T inputs, what is asked of them, and the share that is right with the inputs in order, and in no order."""
+    places = torch.randn(TESTED, count, generator=torch.Generator().manual_seed(seed + 2000))
+    robots = [robots_right(places, ordered=kept) for kept in (True, False)]
+    pixels = [digits_right(torch.Generator().manual_seed(seed), ordered=kept) for kept in (True, False)]
+    words = [sentences_right(ordered=kept) for kept in (True, False)]
+    return [
+        (f"{count} robots", "how far is the farthest?", robots[0], robots[1]),
+        (f"{SIDE**2} pixels", "which digit? (the slide: birds)", pixels[0], pixels[1]),
+        ("5 words", "“The dog licks the owner”: who licks?", words[0], words[1]),
+    ]
 
 
 def target(task: str, places_BT: Tensor) -> Tensor:
@@ -108,7 +157,13 @@ def run(parameters: RobotsParameters, seed: int, quick: bool) -> LabOutcome:
         generator = torch.Generator().manual_seed(seed + 1000)
         found[task] = (*measured(model, task, count, generator), spread(model), table, losses)
     free, ordered = found.values()
+    robots, pixels, words = rows = without_order(count, seed)
     checks = [
+        equals("robots in no order: right answers", robots[3], 1.0),
+        at_least("pixels in order: digits right, by the nearest known picture", pixels[2], 0.8),
+        at_most("pixels in no order: digits right, by the nearest known picture", pixels[3], 0.6),
+        equals("words in order: right answers", words[2], 1.0),
+        equals("words in no order: right answers", words[3], 0.5),
         at_most("order does not matter: error of the answer, over its deviation", free[0], 0.25 if quick else 0.1),
         at_most("order matters: error of the answer, over its deviation", ordered[0], 0.25 if quick else 0.1),
         at_most("order does not matter: change of the answer when shuffled, over its deviation", free[1],
@@ -119,6 +174,13 @@ def run(parameters: RobotsParameters, seed: int, quick: bool) -> LabOutcome:
         at_least("order matters: spread of the position vectors", ordered[2], 0.2),
     ]  # fmt: skip
     tables = [
+        LabTable(
+            title="does the order of T inputs matter? share of right answers of a reader",
+            header=("inputs", "what is asked", "inputs in order", "in no order (sorted)"),
+            rows=rows,
+            note="Where nothing is lost in no order, order does not matter. Digits by the nearest of"
+            f" {KNOWN_DIGITS:,} known pictures; words by the best answer there is.",
+        ),
         LabTable(
             title=f"{count} robots, learned positions, {steps} steps",
             header=("task", "target", "error / deviation", "change when shuffled / deviation",
@@ -169,7 +231,7 @@ LAB = Lab(
     slides=(Slide("000", "Positional Encoding 34–36", 1120), Slide("001", "Positional Encoding 50", 1627)),
     parameters=RobotsParameters,
     run=run,
-    mechanism=("position", "target"),
+    mechanism=("position", "target", "in_no_order"),
     exercise=Exercise(
         function="measured",
         task="Put robots at random places. The error is the root mean square of said − right; the change is the"

@@ -10,4 +10,6 @@ BROKEN = (
     Mutation(  # both tasks ordered
         "target", lambda task, places: target("order matters", places), fails="order does not matter: change"
     ),
+    Mutation("in_no_order", lambda x: x, fails="words in no order"),  # the order is kept
+    Mutation("in_no_order", lambda x: x, fails="pixels in no order"),
 )
