@@ -118,7 +118,7 @@ class SentencesParameters:
     """How long is trained, how much is sampled."""
 
     steps: int = 400  # of training
-    samples: int = 1000  # drawn from each model
+    samples: int = 4000  # drawn from each model
 
     def __post_init__(self) -> None:
         positive("--steps", self.steps)
@@ -176,8 +176,7 @@ def run(parameters: SentencesParameters, seed: int, quick: bool) -> LabOutcome:
     )
     notes = [
         "Both models know which words stand at each position. Only the one that reads its own last word back can make"
-        " them"
-        " fit together: past outputs must influence future outputs."
+        " them fit together: past outputs must influence future outputs."
     ]
     figure = _figure({fed: losses for fed, (_, losses) in trained.items()}, tree, share)
     return LabOutcome(tables=tables, figures=[figure], checks=checks, notes=notes)
@@ -204,8 +203,7 @@ def _figure(losses: dict[bool, list[float]], tree: dict[str, dict[str, float]], 
     alt = (
         f"Left: loss by step, which comes down to {losses[True][-1]:.4f} nats per word with the words fed back and to"
         f" {losses[False][-1]:.3f} without. Right: the next word after START is I; after I it is am, like or think"
-        " with a"
-        " third each; then it is certain."
+        " with a third each; then it is certain."
     )
     return LabFigure(alt=alt, figure=figure)
 
@@ -215,8 +213,7 @@ LAB = Lab(
     chapter=3,
     title="a language model of three sentences",
     claim="A model that reads its own words back says the three sentences it was trained on, each a third of the time;"
-    " one"
-    " that knows the words of each position but does not read them back talks nonsense.",
+    " one that knows the words of each position but does not read them back talks nonsense.",
     slides=(Slide("002", "p. 3–8"), Slide("001", "Text 58", 1807)),
     parameters=SentencesParameters,
     run=run,
