@@ -6,7 +6,7 @@ import re
 import sys
 
 from headway.labs.registry import LABS
-from headway.labs.slide_index import DECKS, SlideRow, slide_rows
+from headway.labs.slide_index import DECKS, ClassQuestion, SlideRow, class_questions, slide_rows
 from tools.generated import DOCS, write_or_check
 
 PAGE = DOCS / "decks.md"
@@ -17,6 +17,13 @@ HEAD = """# The decks, slide by slide
 Which command shows what a slide of the five lecture decks says. `headway deck 004 13` prints a row, `headway lab` lists
 the labs, and the numbers of the errors are those of `headway lab deck`. Slides that unfold line by line are one row.
 """
+QUESTIONS_HEAD = """## Questions to the class
+
+What the decks ask their class, in their order; the first sixteen are those of decks 000 and 001. The answer is a number
+that the lab prints: run it, look there, and say what it means. `headway lab all --out course` writes a page of all.
+
+| deck | question | lab | where to look |
+| --- | --- | --- | --- |"""
 
 
 def page() -> str:
@@ -32,6 +39,9 @@ def page() -> str:
         parts.append("| slide | says | shown by | source | error |\n| --- | --- | --- | --- | --- |")
         parts += [_row(row) for row in rows if row.deck == deck]
         parts.append("")
+    parts.append(QUESTIONS_HEAD)
+    parts += [_question(each) for each in class_questions()]
+    parts.append("")
     parts.append("## Labs\n\n| lab | claim |\n| --- | --- |")
     parts += [f"| `{name}` | {_cell(LABS[name].claim)} |" for name in LABS.homes]
     return "\n".join(parts) + "\n"
@@ -41,6 +51,11 @@ def _row(row: SlideRow) -> str:
     shown = ", ".join(f"`{command}`" for command in row.commands) or row.reason or "not yet"
     source = f"`{row.file}`" if row.file else ""
     return f"| {_cell(row.slide)} | {_cell(row.says)} | {shown} | {source} | {row.erratum} |"
+
+
+def _question(asked: ClassQuestion) -> str:
+    labs = ", ".join(f"`headway lab {name}`" for name in asked.labs)
+    return f"| {asked.deck} (line {asked.line}) | {_cell(asked.question)} | {labs} | {_cell(asked.look)} |"
 
 
 def _cell(text: str) -> str:

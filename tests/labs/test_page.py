@@ -29,6 +29,12 @@ def test_the_page_is_accessible_fits_and_asks_for_nothing(browser, page, width, 
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert opened.locator("article").count() == len(LABS)
+    opened.locator("summary").click()
+    assert [each["id"] for each in axe.run(opened)["violations"]] == []
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+    targets = opened.eval_on_selector_all("details a", "found => found.map(each => each.getAttribute('href'))")
+    assert "#deck" in targets
+    assert {*targets} <= {f"#{name}" for name in LABS}
     levels = opened.eval_on_selector_all("h1, h2, h3, h4", "found => found.map(each => Number(each.tagName[1]))")
     assert all(later <= earlier + 1 for earlier, later in pairwise(levels))
     context.close()

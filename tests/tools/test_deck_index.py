@@ -13,7 +13,7 @@ from headway.cli import main
 from headway.cli.commands import COMMANDS
 from headway.labs.deck import errata
 from headway.labs.registry import LABS
-from headway.labs.slide_index import DECKS, find_slides, slide_rows
+from headway.labs.slide_index import DECKS, class_questions, find_slides, slide_rows
 from headway.presets import PRESETS
 from tools import deck_index
 
@@ -49,6 +49,16 @@ def test_every_erratum_has_a_slide():
     counted = {each.error for each in errata(16, 6, torch.Generator().manual_seed(0))}
     assert counted <= named
     assert named - counted == {"19", "20"}  # without a number of its own: a year, and what other labs measure
+
+
+def test_every_question_to_the_class_has_labs_that_answer_it():
+    asked = class_questions()
+    assert sum(each.deck in ("000", "001") for each in asked) == 16
+    assert [(each.deck, each.line) for each in asked] == sorted((each.deck, each.line) for each in asked)
+    assert len({(each.deck, each.line) for each in asked}) == len(asked)
+    for each in asked:
+        assert {*each.labs} <= {*LABS.homes}, each
+        assert each.look.endswith("."), each
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import Any
 from headway import __version__
 from headway.labs.course import LabRecord
 from headway.labs.frame import CHAPTERS, written
+from headway.labs.slide_index import class_questions
 from headway.training.quantities import duration
 
 _STYLE = (Path(__file__).parent / "course.css").read_text()
@@ -38,6 +39,7 @@ _PAGE = """<!doctype html>
 <nav aria-label="Chapters"><ol>
 {contents}
 </ol></nav>
+{questions}
 <main id="labs">
 {chapters}
 </main>
@@ -64,6 +66,7 @@ def course_page(records: Sequence[LabRecord], folder: Path, *, seed: int, quick:
         quick=", quick versions" if quick else "",
         time=duration(sum(record.values.get("seconds", 0.0) for record in records)),
         contents="\n".join(_contents(number, found) for number, found in by_chapter),
+        questions=_questions([record.lab.name for record in records]),
         chapters="\n".join(
             f'<h2 id="chapter-{number}">{number} {escape(CHAPTERS[number])}</h2>\n'
             + "\n".join(_article(record, folder) for record in found)
@@ -82,6 +85,25 @@ def _contents(number: int, records: Sequence[LabRecord]) -> str:
         for each in records
     )
     return f'<li value="{number}"><a href="#chapter-{number}">{escape(CHAPTERS[number])}</a><ul>{items}</ul></li>'
+
+
+def _questions(there: Sequence[str]) -> str:
+    """The questions of the decks to their class, with links to those of these labs whose numbers answer them."""
+    items = []
+    for asked in class_questions():
+        labs = [name for name in asked.labs if name in there]
+        if labs:
+            links = ", ".join(f'<a href="#{escape(name)}">{escape(name)}</a>' for name in labs)
+            items.append(
+                f'<li>{escape(asked.question)} <span class="soft">(deck {asked.deck}, line {asked.line})</span><br>'
+                f"{links}: {escape(asked.look)}</li>"
+            )
+    if not items:
+        return ""
+    return (
+        '<section aria-label="Questions to the class"><details><summary>Questions that the decks ask their class, and'
+        " where the numbers are that answer them</summary>\n<ol>\n" + "\n".join(items) + "\n</ol></details></section>"
+    )
 
 
 def _article(record: LabRecord, folder: Path) -> str:

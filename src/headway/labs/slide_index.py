@@ -1,7 +1,8 @@
 """Every slide of the decks: what it says, which lab and command show it, where it is in the source, and its errors.
 
 The table is `slides.tsv`, a row for each statement; slides that only unfold line by line are one row. Decks have
-numbers: 000 and 001 (Macau; 001 is the longer draft), 002 (IIT Kharagpur), 003 (Philippines), 004 (NLP course).
+numbers: 000 and 001 (Macau; 001 is the longer draft), 002 (IIT Kharagpur), 003 (Philippines), 004 (NLP course). The
+questions that the decks ask the class are in `questions.tsv`, each with the labs whose numbers answer it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ DECKS = {
     "004": "NLP course",
 }
 TABLE = Path(__file__).parent / "slides.tsv"
+QUESTIONS = Path(__file__).parent / "questions.tsv"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +64,41 @@ class SlideRow:
         return any(int(first) <= number <= int(last or first) for first, last in ranges)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClassQuestion:
+    """A question that a deck asks its class, and where the labs answer it."""
+
+    deck: str
+    line: int  # of the deck's text
+    question: str
+    labs: tuple[str, ...]
+    look: str  # where in the labs the numbers are that answer it
+
+
+def _rows(path: Path) -> list[list[str]]:
+    """The cells of a table below its header."""
+    with path.open(encoding="utf-8", newline="") as file:
+        return [*csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
+
+
+@cache
+def class_questions() -> tuple[ClassQuestion, ...]:
+    """All questions, in the order of the decks."""
+    return tuple(
+        ClassQuestion(deck=deck, line=int(line), question=question, labs=tuple(labs.split(",")), look=look)
+        for deck, line, question, labs, look in _rows(QUESTIONS)
+    )
+
+
 @cache
 def slide_rows() -> tuple[SlideRow, ...]:
     """All rows, in the order of the decks."""
-    with TABLE.open(encoding="utf-8", newline="") as file:
-        rows = [*csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
     return tuple(
         SlideRow(
             deck=deck, slide=slide, says=says, planned=tuple(filter(None, labs.split(","))), command=command,
             source=source, erratum=erratum, reason=reason,
         )
-        for deck, slide, says, labs, command, source, erratum, reason in rows
+        for deck, slide, says, labs, command, source, erratum, reason in _rows(TABLE)
     )  # fmt: skip
 
 
