@@ -81,7 +81,8 @@ def _ordered(records: Sequence[LabRecord]) -> list[LabRecord]:
 
 def _contents(number: int, records: Sequence[LabRecord]) -> str:
     items = "".join(
-        f'<li><a href="#{escape(each.lab.name)}">{escape(each.lab.name)}</a> {_mark(each.passed)}</li>'
+        f'<li><a href="#{escape(each.lab.name)}">{escape(each.lab.name)}</a>'
+        f" {_mark(each.passed, 'holds' if each.passed else 'fails')}</li>"
         for each in records
     )
     return f'<li value="{number}"><a href="#chapter-{number}">{escape(CHAPTERS[number])}</a><ul>{items}</ul></li>'
@@ -133,7 +134,8 @@ def _figure(name: str, alt: str, folder: Path) -> str:
     source = base64.b64encode(data).decode()
     return (
         f'<figure><div class="wide" role="region" aria-label="Figure {escape(name)}" tabindex="0">'
-        f'<img src="data:image/png;base64,{source}" width="{width}" height="{height}" alt="{escape(alt)}"></div>'
+        f'<img src="data:image/png;base64,{source}" width="{width}" height="{height}" loading="lazy" decoding="async"'
+        f' alt="{escape(alt)}"></div>'
         f"<figcaption>{escape(alt)}</figcaption></figure>"
     )
 
@@ -185,5 +187,6 @@ def _class(is_number: bool) -> str:
     return ' class="number"' if is_number else ""
 
 
-def _mark(passed: bool) -> str:
-    return '<span class="good">✓ yes</span>' if passed else '<span class="bad">✗ no</span>'
+def _mark(passed: bool, word: str = "") -> str:
+    kind, sign = ("good", "✓ " + (word or "yes")) if passed else ("bad", "✗ " + (word or "no"))
+    return f'<span class="{kind}">{sign}</span>'
