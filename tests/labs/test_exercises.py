@@ -83,6 +83,17 @@ def test_an_exercise_is_cut_from_a_function_of_the_lab_and_fails_unsolved(name, 
     assert not Path("runs").exists()
 
 
+def test_an_exercise_explains_what_it_uses_of_headway():
+    texts = {name: " ".join(exercise_file(LABS[name], LABS[name].exercise, "x.py").split()) for name in NAMES}
+    assert "Given: END = '</w>' join(symbols, pair): A word with every occurrence of a pair joined" in texts["tokens"]
+    assert "self, of the class Window: Sliding window" in texts["window"]
+    assert "Fields: offset, left, right, dilation. " in texts["window"]
+    assert "AttentionRecord:" not in texts["scores"]  # used behind the lines that are to be written
+    assert [name for name, text in texts.items() if " at 0x" in text] == []
+    flash = LABS["flash"]
+    assert "write(x, span, value): Store tokens" in " ".join(bug_file(flash, flash.exercise, "x.py", 0).split())
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_solved_exercise_is_the_shipped_function(name, tmp_path):
     """The same syntax tree on the same objects: so it passes where `test_labs` says that the lab does."""

@@ -219,9 +219,11 @@ LAB = Lab(
     mechanism=("stack", "order_matters"),
     exercise=Exercise(
         function="order_matters",
-        task="Make TESTED new examples, reverse the order of their tokens, and return the share whose class changes.",
+        task="Make TESTED new examples of this kind of data, reverse the order of their tokens, and return the share"
+        " whose class changes. KINDS[name][0](count, generator) gives inputs (N, T, …) and classes, model(inputs) the"
+        " logits (N, classes).",
         hints=(
-            "KINDS[name][0](count, generator) gives inputs and classes; the class that the model says is the argmax.",
+            "The class that the model says is the argmax of the logits; the right classes are not needed.",
             "Tokens are axis 1 of the inputs, for words and for vectors.",
             "(model(inputs).argmax(-1) != model(inputs.flip(1)).argmax(-1)).float().mean().",
         ),

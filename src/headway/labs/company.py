@@ -161,9 +161,10 @@ LAB = Lab(
     mechanism=("sentences", "cosines"),
     exercise=Exercise(
         function="cosines",
-        task="The vectors are the rows of the embedding of the words SHOWN. Return the cosine of each with each.",
+        task="model.embedding.weight has a row for each word, the vector of the word with this number. Return the"
+        " cosine of each of the words SHOWN with each.",
         hints=(
-            "model.embedding.weight.detach() has a row for each word's number, IDS[word].",
+            "The rows of model.embedding.weight.detach() that are wanted are IDS[word], word for word.",
             "A cosine is the dot product over both lengths.",
             "F.cosine_similarity(vectors[:, None], vectors[None], dim=-1).",
         ),

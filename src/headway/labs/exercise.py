@@ -9,7 +9,9 @@ the function of such a file in place of its own.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
+import re
 import symtable
 import sys
 import textwrap
@@ -108,10 +110,7 @@ def replaced(owner: Any, name: str, function: Callable[..., Any]) -> Iterator[No
 def unsolved(target: ExerciseTarget, exercise: Exercise) -> str:
     """The function with the lines cut out that are to be written."""
     lines = target.source.splitlines()
-    if exercise.cut is None:
-        first, last = _body(target.source)
-    else:
-        first, last = _between(lines, *exercise.cut)
+    first, last = _cut(target, exercise)
     indent = lines[first][: len(lines[first]) - len(lines[first].lstrip())]
     hole = [f"{indent}# Write what belongs here, and remove the next line.", f"{indent}{TO_WRITE}"]
     return "\n".join([*lines[:first], *hole, *lines[last + 1 :]]) + "\n"
@@ -123,6 +122,13 @@ def broken(target: ExerciseTarget, bug: PlantedBug) -> str:
     if source.count(bug.right) != 1:
         raise ValueError(f"{target.name}: {bug.right!r} occurs {source.count(bug.right)} times, expected once")
     return source.replace(bug.right, bug.wrong)
+
+
+def _cut(target: ExerciseTarget, exercise: Exercise) -> tuple[int, int]:
+    """The first and the last line that are to be written, from 0."""
+    if exercise.cut is None:
+        return _body(target.source)
+    return _between(target.source.splitlines(), *exercise.cut)
 
 
 def _body(source: str) -> tuple[int, int]:
@@ -146,7 +152,11 @@ def exercise_file(lab: Lab[Any], exercise: Exercise, file: str) -> str:
     """The text of a file in which the function is to be written."""
     target = ExerciseTarget.of(lab, exercise)
     what = f"Write {_what(lab, target)}. {exercise.task}"
-    return _file(lab, target, what, file, unsolved(target, exercise), f'{LAB} = "{lab.name}"  # which checks this file')
+    lines, (first, last) = target.source.splitlines(), _cut(target, exercise)
+    head = lines[: _body(target.source)[0]]  # names of its arguments' types
+    given = given_names(target, "\n".join([*head, *lines[first : last + 1]]))
+    marks = f'{LAB} = "{lab.name}"  # which checks this file'
+    return _file(lab, target, what, given, file, unsolved(target, exercise), marks)
 
 
 def bug_file(lab: Lab[Any], exercise: Exercise, file: str, number: int) -> str:
@@ -154,7 +164,9 @@ def bug_file(lab: Lab[Any], exercise: Exercise, file: str, number: int) -> str:
     target, number = ExerciseTarget.of(lab, exercise), number % len(exercise.bugs)
     what = f"One thing is wrong in {_what(lab, target)}. Find it, and put it right."
     marks = f'{LAB} = "{lab.name}"  # which checks this file\n{BUG} = {number}'
-    return _file(lab, target, what, file, broken(target, exercise.bugs[number]), marks)
+    return _file(
+        lab, target, what, given_names(target, target.source), file, broken(target, exercise.bugs[number]), marks
+    )
 
 
 def _what(lab: Lab[Any], target: ExerciseTarget) -> str:
@@ -166,13 +178,17 @@ def _what(lab: Lab[Any], target: ExerciseTarget) -> str:
     return of if target.module.__name__ == lab.module else f"{of} of {target.module.__name__}"
 
 
-def _file(lab: Lab[Any], target: ExerciseTarget, what: str, file: str, source: str, marks: str) -> str:
+def _file(
+    lab: Lab[Any], target: ExerciseTarget, what: str, given: Sequence[str], file: str, source: str, marks: str
+) -> str:
     slides = ", ".join(map(str, lab.slides))
+    listed = [textwrap.fill(each, COLUMNS, initial_indent=" " * 4, subsequent_indent=" " * 8) for each in given]
     paragraphs = [
         f"Lab {lab.name}: {lab.title}.",
         f"Claim: {lab.claim}",
         f"Slides: {slides}.",
         what,
+        *(["Given:\n\n" + "\n".join(listed)] if listed else []),
         f"Then run\n\n    headway lab check {file}\n\nIt runs the quick version of the lab with this function in place"
         " of its own. Each new try that fails gets one more hint; `--hint N` gives the first N at once.",
     ]
@@ -201,6 +217,35 @@ def free_names(source: str) -> set[str]:
     (function,) = ast.parse(source).body
     assert isinstance(function, ast.FunctionDef)
     return {*walk(symtable.symtable(source, "exercise", "exec"))} - {function.name}
+
+
+def given_names(target: ExerciseTarget, text: str) -> list[str]:
+    """What of headway is used in this text: functions with arguments and first sentence, classes, constants."""
+    used = {*re.findall(r"\w+", text)}
+    found = []
+    if inspect.isclass(target.owner):
+        found.append(f"self, of the class {_described(target.owner)}")
+    for name in sorted(free_names(target.source) & used & {*vars(target.module)}):
+        value = vars(target.module)[name]
+        of_headway = str(getattr(value, "__module__", "")).partition(".")[0] == "headway"
+        constant = isinstance(value, int | float | str | tuple | list | dict)
+        if name.isupper() and constant and " at 0x" not in repr(value):  # no addresses of functions
+            found.append(f"{name} = {textwrap.shorten(repr(value), 2 * COLUMNS, placeholder=' …')}")
+        elif of_headway and inspect.isfunction(value):
+            found.append(f"{name}({', '.join(inspect.signature(value).parameters)}): {_first_paragraph(value)}")
+        elif of_headway and inspect.isclass(value) and value is not target.owner:
+            found.append(_described(value))
+    return found
+
+
+def _described(owner: type) -> str:
+    """A class: its name, what it is, and its fields where it has some."""
+    fields = ", ".join(each.name for each in dataclasses.fields(owner)) if dataclasses.is_dataclass(owner) else ""
+    return f"{owner.__name__}: {_first_paragraph(owner)}" + (f" Fields: {fields}." if fields else "")
+
+
+def _first_paragraph(value: Any) -> str:
+    return " ".join((inspect.getdoc(value) or "").partition("\n\n")[0].split())
 
 
 def imports_for(target: ExerciseTarget, source: str) -> list[str]:

@@ -180,7 +180,7 @@ LAB = Lab(
         function="counts_table",
         task="Count how often each letter follows the `order` letters before it, begin every count with ADDED,"
         " and divide by the sum of each context. rows (N, LENGTH + 1) are numbers of letters, below 0 where"
-        " a row is padded.",
+        " a row is padded; the letters to count are those at places 1 to LENGTH with `order` letters before them.",
         hints=(
             "The table has order + 1 axes of size vocab; the last one is the letter that follows.",
             "For each column `at` of rows: its letters and those of the `order` columns before it are"

@@ -246,10 +246,11 @@ LAB = Lab(
     mechanism=("find", "greedy", "log_probabilities"),
     exercise=Exercise(
         function="greedy",
-        task="TOKENS times: append the likeliest next word of the whole text so far. Return what was said behind"
-        " each prompt, up to STOP and without it.",
+        task="model(words (N, T)) gives the logits (N, T, V) of what follows each place. TOKENS times: append the"
+        " likeliest next word of the whole text so far. Return what was said behind each prompt, up to STOP and"
+        " without it.",
         hints=(
-            "model(said) gives logits (B, T, V); the next word is decided at the last place.",
+            "The next word is decided by the logits of the last place, [:, -1].",
             "argmax(-1, keepdim=True) is (B, 1), which torch.cat puts behind said.",
             "Cut the prompt off, then each row at its first STOP.",
         ),
