@@ -63,6 +63,14 @@ def pairs(length: int, radius: int) -> int:
     return length * (2 * radius + 1) - radius * (radius + 1) + 2 * length - 1 - (2 * radius + 1)
 
 
+def dilated_difference(length: int = 24, left: int = 2, right: int = 1, dilation: int = 3) -> int:
+    """Pairs of a dilated window with other reaches to both sides that are not those of its definition."""
+    seen = Window(left, right, dilation).dense(length, length).reshape(length, length)
+    steps = {dilation * n for n in range(-left, right + 1)}
+    defined = torch.tensor([[j - i in steps for j in range(length)] for i in range(length)])
+    return int((seen != defined).sum())
+
+
 def operations(length: int, mask: Mask | None, kernel: str) -> int:
     """Operations of one attention of this length, counted by torch."""
     q, k, v = torch.randn(3, 1, HEADS, length, FEATURES)
@@ -161,6 +169,8 @@ def run(parameters: WindowParameters, seed: int, quick: bool) -> LabOutcome:
             "pairs in the mask = n(2w+1) − w(w+1) + 2n − 1 − (2w+1), largest difference",
             max(abs(counted[n] - pairs(n, radius)) for n in lengths), 0,
         ),
+        equals("window of 2 before and 1 behind, 3 apart: pairs that are not those of its definition",
+               dilated_difference(), 0),
         at_most("kernel banded = formula with the same mask, largest difference", same, 1e-12),
         at_most("window: exponent of the operations by length", math.log2(banded[last] / banded[before]), 1.15),
         equals("full attention: exponent of the operations by length", math.log2(full[last] / full[before]), 2.0, 0.01),
@@ -246,11 +256,11 @@ LAB = Lab(
     exercise=Exercise(
         function="headway.ops.masks:Window.allowed",
         cut=("near =", "near ="),
-        task="distance is j − i, `step` the dilation. A query sees itself, self.left keys before it and"
-        " self.ahead keys after it, in steps of the dilation: True for them.",
+        task="Make `near` of `distance`, which is j − i with i as a position in the text, and `step`, the dilation:"
+        " True from self.left steps before the query to self.ahead steps after it, both included.",
         hints=(
             "Keys before the query have a negative distance.",
-            "Two comparisons, joined by &; the bounds are inclusive.",
+            "Two comparisons, joined by &; a window of left = 2 and step 3 begins 6 keys before the query.",
             "near = (distance >= -self.left * step) & (distance <= self.ahead * step).",
         ),
         bugs=(
@@ -265,6 +275,12 @@ LAB = Lab(
                 wrong="distance > -self.left * step",
                 fails="pairs in the mask",
                 hint="How many keys does a window of radius w see?",
+            ),
+            PlantedBug(
+                right="(distance <= self.ahead * step)",
+                wrong="(distance <= self.left * step)",
+                fails="window of 2 before and 1 behind",
+                hint="Two sides, each with a reach of its own.",
             ),
         ),
     ),
